@@ -52,8 +52,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--part",
         metavar="NAME",
         action="append",
-        help="run this part of a study alone, such as downloads; may be given again; with --resume also one that has not"
-        " begun",
+        help="run this part of a study alone, such as downloads; may be given again; with --resume also a new one",
     )
     parser.add_argument(
         "--blocks", metavar="N", help="blocks of each campaign, in place of those in its file; with --resume also more"
