@@ -232,7 +232,7 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
         (["--blocks", "0"], "--blocks: 0 is out of range: write a whole number from 1 to 10000"),
         (
             ["--part", "dash"],
-            "--part: 'dash' is no part of kau-e5g: write one of downloads, web, causes, memory, radio, video",
+            "--part: 'dash' is no part of kau-e5g: write one of downloads, web, causes, queues, memory, radio, video",
         ),
         (["-o", "long"], "long: holds other files (study.json): name a new folder"),
     ],
