@@ -18,11 +18,11 @@ from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.reproduce.hypotheses import tried
 from wavebed.reproduce.judge import Beside, judged
-from wavebed.reproduce.published import Published, read_published
+from wavebed.reproduce.published import Published, published_of
 from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
-from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, published_of, results_of, run_study
+from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
-from wavebed.reproduce.study_text import counts_text, study_json, study_text
+from wavebed.reproduce.study_text import study_json, study_text
 from wavebed.reproduce.values import cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 100, 5)
 
 
+MORE = ("kau-e5g-video",)
+"""Campaigns with cells of which nothing was published."""
 PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 
 
@@ -43,24 +45,22 @@ def test_each_published_figure_has_cells_of_its_campaign(name: str, part: Part) 
     cells = [dict(levels) for levels in campaign.levels.values()]
     if part.figures == "none":
         assert published_of(part) == ("", [])
+        assert part.metrics
         assert not part.quick_blocks
         return
-    _, all_rows = read_published(part.figures or part.campaign)
-    assert set(part.metrics) <= {row.metric for row in all_rows}
-    for factor, levels in part.only.items():
-        assert set(levels) <= {row.levels[factor] for row in all_rows}
     _, rows = published_of(part)
+    assert set(part.metrics) <= {row.metric for row in rows}
     hypotheses = read_study(name).hypotheses_of(part)
     assert bool(hypotheses) == bool(part.hypotheses)
     used = []
     for row in rows:
-        assert row.value > 0
+        assert row.value >= 0
         assert row.error >= 0
         for hypothesis in hypotheses or [None]:
             of = cells_beside(row.levels, part.hypotheses, hypothesis)
             assert all(levels in cells for levels in of)
             used += of
-    assert all(levels in used for levels in cells), "cells that no figure needs"
+    assert all(levels in used for levels in cells) or part.campaign in MORE, "cells that no figure needs"
     assert campaign.plan.trials == 1
 
 
@@ -119,16 +119,6 @@ def test_a_change_explains_if_it_moves_held_out_figures_in_and_none_out() -> Non
     assert (fits.found, fits.inside, fits.outside, fits.explains) == ("closer", 1, 0, True)
     assert (breaks.found, breaks.inside, breaks.outside, breaks.explains) == ("farther", 1, 1, False)
     assert (same.found, same.explains) == ("no change", False)
-
-
-def test_differences_are_counted_apart() -> None:
-    ratio = beside({"algorithm": "bbr / cubic"}, 2, [2.1])
-    far = beside({"algorithm": "bbr"}, 100, [200])
-    assert counts_text([far]) == "1 published figures: 1 one trial only; the median is within the tolerance in 0"
-    assert counts_text([ratio, far]) == (
-        "1 published differences: 1 one trial only; the median is within the tolerance in 1; "
-        "1 published figures: 1 one trial only; the median is within the tolerance in 0"
-    )
 
 
 def test_a_part_compares_the_figures_of_its_levels() -> None:
@@ -192,12 +182,12 @@ def reproduced(folder: Path, *, quick: bool) -> None:
 def test_a_quick_study_decides_nothing(study: Study, tmp_path: Path) -> None:
     reproduced(tmp_path / "out", quick=True)
     (part,) = results_of(study, tmp_path / "out")
-    assert len(part.beside) == 48
+    assert len(part.beside) == 52
     assert {each.verdict for each in part.beside} == {"one trial only"}
-    assert "48 published figures: 48 one trial only" in study_text([part])
-    page = write_study_page(study, [part], tmp_path / "out", quick=True).read_text()
+    assert "52 published figures: 52 one trial only" in study_text([part])
+    page = write_study_page("kau-e5g", study, [part], tmp_path / "out", quick=True).read_text()
     assert "A quick run is a first look" in page
-    assert page.count("<img ") == 4
+    assert page.count("<img ") == 5
 
 
 def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_path: Path) -> None:
@@ -211,19 +201,24 @@ def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_p
     strange = [each for each in part.beside if each.published.value == 14]
     assert [each.verdict for each in strange] == ["not reproduced"]
     told = study_json([part])
-    assert json.loads(json.dumps(told))["downloads"][0]["trials"] == 12
-    page = write_study_page(study, [part], folder, quick=False).read_text()
+    assert json.loads(json.dumps(told))["downloads"][0]["trials"] == 6
+    page = write_study_page("kau-e5g", study, [part], folder, quick=False).read_text()
     for line in part.results.run.trials:
         assert f"downloads/trials/{line.folder}/" in page
 
 
-def test_a_part_of_which_nothing_was_published_has_its_report_only(study: Study, tmp_path: Path) -> None:
+def test_a_part_of_which_nothing_was_published_shows_our_medians(study: Study, tmp_path: Path) -> None:
     reproduced(tmp_path / "out", quick=True)
-    unpublished = msgspec.structs.replace(study, part=[msgspec.structs.replace(study.part[0], figures="none")])
-    parts = results_of(unpublished, tmp_path / "out")
-    assert study_text(parts).endswith(f"nothing was published, see {tmp_path}/out/downloads/report.html")
-    page = write_study_page(unpublished, parts, tmp_path / "out", quick=True).read_text()
-    assert 'Nothing was published. <a href="downloads/report.html">' in page
+    unpublished = msgspec.structs.replace(study.part[0], figures="none", metrics=["goodput"])
+    study = msgspec.structs.replace(study, part=[unpublished])
+    parts = results_of(study, tmp_path / "out")
+    title, _, head, *cells = study_text(parts).splitlines()
+    assert title == unpublished.title
+    assert head.split("  ")[-1].strip() == "download: goodput, Mbit/s"
+    assert 240 < float(cells[0].split()[-1]) < 290
+    page = write_study_page("kau-e5g", study, parts, tmp_path / "out", quick=True)
+    assert 'Nothing was published. <a href="downloads/report.html">' in page.read_text()
+    assert "Nothing was published. These are our medians." in page.with_suffix(".md").read_text()
 
 
 def test_parts_and_blocks_can_be_chosen() -> None:
@@ -231,6 +226,15 @@ def test_parts_and_blocks_can_be_chosen() -> None:
     assert (part.name, others) == ("causes", [])
     assert campaign.plan.trials == 2
     assert [part.name for part, _ in campaigns_of(Begun("kau-e5g", True))] == ["downloads", "web"]
+
+
+def test_a_resume_adds_blocks(study: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    reproduced(folder, quick=True)
+    more = campaigns_of(Begun("kau-e5g", True, ("downloads",), 3))
+    run_study(more, folder, [], Live("wavebed", io.StringIO()), accept=False)
+    (part,) = results_of(study, folder)
+    assert {each.ours.count for each in part.beside} == {3}
 
 
 def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
@@ -252,12 +256,11 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
         (["--resume"], "--resume: name the folder to go on in with -o DIR"),
         (["--resume", "-o", "none"], "none: has no study.json: name a folder that wavebed reproduce kau-e5g began"),
         (["--resume", "--quick", "-o", "long"], "--quick: long was begun without it: leave it out"),
-        (
-            ["--resume", "--blocks", "2", "-o", "long"],
-            "--resume: goes on as it was begun: leave out --part and --blocks",
-        ),
         (["--blocks", "0"], "--blocks: 0 is out of range: write a whole number from 1 to 10000"),
-        (["--part", "dash"], "--part: 'dash' is no part of kau-e5g: write one of downloads, web, causes"),
+        (
+            ["--part", "dash"],
+            "--part: 'dash' is no part of kau-e5g: write one of downloads, web, causes, queues, memory, radio, video",
+        ),
         (["-o", "long"], "long: holds other files (study.json): name a new folder"),
     ],
 )

@@ -52,9 +52,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--part",
         metavar="NAME",
         action="append",
-        help="run this part of the study alone, such as downloads; may be given again",
+        help="run this part of a study alone, such as downloads; may be given again; with --resume also a new one",
     )
-    parser.add_argument("--blocks", metavar="N", help="blocks of each campaign, in place of those in its file")
+    parser.add_argument(
+        "--blocks", metavar="N", help="blocks of each campaign, in place of those in its file; with --resume also more"
+    )
     parser.add_argument("--seed", metavar="N", help="small-packets: of the order in each round (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument(

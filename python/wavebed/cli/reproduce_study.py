@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
@@ -48,7 +50,7 @@ def run_study_command(args: argparse.Namespace) -> int:
         run_study(campaigns, folder, ["wavebed", *sys.argv[1:]], live, accept=args.accept_changes)
         parts = results_of(study, folder)
         live.say("writing the page")
-        page = write_study_page(study, parts, folder, quick=begun.quick)
+        page = write_study_page(args.study, study, parts, folder, quick=begun.quick)
     finally:
         live.clear()
     if args.json:
@@ -70,12 +72,12 @@ def _begun(args: argparse.Namespace, folder: Path) -> Begun:
         raise UserError("--accept-changes: goes with --resume")
     if args.resume and args.output is None:
         raise UserError("--resume: name the folder to go on in with -o DIR")
-    if args.resume and (args.part is not None or args.blocks is not None):
-        raise UserError("--resume: goes on as it was begun: leave out --part and --blocks")
     blocks = None if args.blocks is None else at("--blocks", number(1, MAX_TRIALS), args.blocks)
     if not args.resume:
         return Begun(args.study, args.quick, tuple(args.part or ()), blocks)
     begun = begun_in(folder, args.study)
     if args.quick and not begun.quick:
         raise UserError(f"--quick: {folder} was begun without it: leave it out")
-    return begun
+    return msgspec.structs.replace(
+        begun, parts=tuple(args.part) if args.part else begun.parts, blocks=begun.blocks if blocks is None else blocks
+    )

@@ -45,8 +45,19 @@ class Beside:
 
     @property
     def ratio(self) -> float | None:
-        """Ours divided by the published figure."""
-        return None if self.ours.estimate is None else self.ours.estimate / self.published.value
+        """Ours divided by the published figure, if that is not 0."""
+        published = self.published.value
+        return None if self.ours.estimate is None or published == 0 else self.ours.estimate / published
+
+    @property
+    def order(self) -> str:
+        """Whether the whole interval of a ratio is on the published side of 1; empty for what is no ratio."""
+        if not self.published.is_ratio:
+            return ""
+        low, high = self.ours.low, self.ours.high
+        if low is None or high is None or low <= 1 <= high:
+            return "order undecided"
+        return "order holds" if (high < 1) == (self.published.value < 1) else "other order"
 
     @property
     def within(self) -> bool:

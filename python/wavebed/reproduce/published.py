@@ -11,7 +11,12 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Published", "read_published"]
+    from wavebed.reproduce.studies import Part
+
+__all__ = ["RATIO", "Published", "published_of", "read_published"]
+
+RATIO = " / "
+"""Between two levels of a factor: the figure is the ratio of these two cells."""
 
 _COLUMNS = ("figure", "workload", "metric", "unit", "published", "reading-error")
 
@@ -40,6 +45,24 @@ class Published(Struct, frozen=True):
     unit: str
     value: float
     error: float
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether it is the ratio of two cells."""
+        return any(RATIO in level for level in self.levels.values())
+
+
+def published_of(part: Part) -> tuple[str, list[Published]]:
+    """Return the source of the published figures of a part of a study, and those that it repeats."""
+    if part.figures == "none":
+        return "", []
+    source, rows = read_published(part.figures or part.campaign)
+    return source, [
+        row
+        for row in rows
+        if (not part.metrics or row.metric in part.metrics)
+        and all(row.levels[factor] in levels for factor, levels in part.only.items())
+    ]
 
 
 def read_published(name: str) -> tuple[str, list[Published]]:

@@ -33,9 +33,9 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
     figures : str
         Name of the file of published figures; empty: that of the campaign; ``none``: nothing was published.
     metrics : sequence of str
-        The metrics that are compared; empty: all of the file.
+        The metrics that are compared; empty: all of the file. Without a file, those of which ours are shown.
     only : mapping
-        Levels, by factor, of the figures that are compared; empty: all of the file.
+        Levels, by factor, of the figures that are compared; factors that it does not name: all.
     quick_blocks : int
         Blocks of a quick run; 0: a quick run leaves this part out.
     hypotheses : str
@@ -101,6 +101,8 @@ class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
         What a reader must know about the comparison.
     part : sequence of Part
         In the order in which they run.
+    conclusions : sequence of str
+        What the recorded run in ``docs/validation`` says.
     hypothesis : sequence of Hypothesis
         In the order in which they are shown; the first of a part changes nothing.
     """
@@ -108,6 +110,7 @@ class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
     title: str
     notes: Sequence[str]
     part: Sequence[Part]
+    conclusions: Sequence[str] = ()
     hypothesis: Sequence[Hypothesis] = ()
 
     def hypotheses_of(self, part: Part) -> list[Hypothesis]:

@@ -16,7 +16,7 @@ from wavebed.experiment.disk import make_new
 from wavebed.foreign import read_bytes
 from wavebed.output import write_output
 from wavebed.reproduce.hypotheses import Tried, tried
-from wavebed.reproduce.published import read_published
+from wavebed.reproduce.published import published_of
 from wavebed.reproduce.studies import read_study
 from wavebed.reproduce.values import beside_published
 from wavebed.result.names import RUN_FILE
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from wavebed.campaign.read import Campaign
     from wavebed.campaign.results import CampaignResults
     from wavebed.reproduce.judge import Beside
-    from wavebed.reproduce.published import Published
     from wavebed.reproduce.studies import Part, Study
     from wavebed.run.progress import Live
 
-__all__ = ["Begun", "PartResults", "begin", "begun_in", "campaigns_of", "published_of", "results_of", "run_study"]
+__all__ = ["Begun", "PartResults", "begin", "begun_in", "campaigns_of", "results_of", "run_study"]
 
 STUDY_FILE = "study.json"
 
@@ -161,19 +160,6 @@ def run_study(
             run_campaign(campaign, inside, command_line, live)
         live.say(f"writing the report of {part.name}")
         write_campaign_report(inside)
-
-
-def published_of(part: Part) -> tuple[str, list[Published]]:
-    """Return the source of the figures of a part, and those that it compares."""
-    if part.figures == "none":
-        return "", []
-    source, rows = read_published(part.figures or part.campaign)
-    return source, [
-        row
-        for row in rows
-        if (not part.metrics or row.metric in part.metrics)
-        and all(row.levels[factor] in levels for factor, levels in part.only.items())
-    ]
 
 
 def results_of(study: Study, folder: Path) -> list[PartResults]:

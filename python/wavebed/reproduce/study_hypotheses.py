@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.report.numbers import MISSING
 from wavebed.reproduce.hypotheses import SAME
-from wavebed.reproduce.study_text import distance_text, moved_text
+from wavebed.reproduce.study_words import distance_text, moved_text
 
 if TYPE_CHECKING:
     from wavebed.reproduce.hypotheses import Tried

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from wavebed.campaign.report.picture import drawn
+from wavebed.campaign.report.tables import MOST_LINES, html_table
 from wavebed.output import write_output
 from wavebed.report.document import asset, document
 from wavebed.report.numbers import MISSING, figure
-from wavebed.reproduce.judge import TOLERANCE
 from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_picture import pictures_of
-from wavebed.reproduce.study_text import counts_text, ours_text
+from wavebed.reproduce.study_tables import figures_table
+from wavebed.reproduce.study_text import RULE, study_markdown
+from wavebed.reproduce.study_words import counts_text, ours_text, verdict_text
 from wavebed.result.model import COUNTED
 from wavebed.result.names import REPORT_FILE, TRIALS_FOLDER
 
@@ -29,17 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["write_study_page"]
 
 _MOST_LINKS = 30
-_RULE = (
-    "A figure is reproduced if the whole interval of our median (95 %, order statistics, each figure by itself) is"
-    f" within {100 * TOLERANCE:g} % of the published figure, or within its reading error where that is larger. It is"
-    " not if none of the interval is. Fewer than 6 trials have no interval."
-)
 _COLUMNS = {"metric": False, "published": True, "ours": True, "ratio": True, "verdict": False, "trials": False}
 """Columns after those of the factors, and which of them have numbers."""
 
 
-def write_study_page(study: Study, parts: Sequence[PartResults], folder: Path, *, quick: bool) -> Path:
-    """Write the page into the folder of the study, and return it."""
+def write_study_page(name: str, study: Study, parts: Sequence[PartResults], folder: Path, *, quick: bool) -> Path:
+    """Write the page into the folder of the study, as HTML and Markdown, and return the first."""
     file = folder / REPORT_FILE
     few = (
         '<p class="note">A quick run is a first look: few trials of each cell, and no hypotheses. Without'
@@ -50,11 +47,14 @@ def write_study_page(study: Study, parts: Sequence[PartResults], folder: Path, *
     title = f"{study.title}, done again"
     counts = "".join(f"<p>{escape(part.part.title)}: {escape(counts_text(part.beside))}.</p>" for part in parts)
     notes = "".join(f"<li>{escape(note)}</li>" for note in study.notes)
+    said = "".join(f"<li>{escape(line)}</li>" for line in study.conclusions)
+    conclusions = f"<section><h2>Conclusions of the recorded run</h2><ul>{said}</ul></section>" if said else ""
     body = (
         f'<header id="results"><h1>{escape(title)}</h1>{counts}{few}</header>'
-        f"<section><h2>How to read it</h2><p>{_RULE}</p><ul>{notes}</ul></section>"
+        f"{conclusions}<section><h2>How to read it</h2><p>{RULE}</p><ul>{notes}</ul></section>"
         f"{''.join(_section(part, folder) for part in parts)}"
     )
+    write_output(file.with_suffix(".md"), study_markdown(name, study, parts))
     write_output(file, document(title, body, "", asset("campaign.css", "wavebed.campaign.report")))
     return file
 
@@ -63,7 +63,8 @@ def _section(part: PartResults, folder: Path) -> str:
     way = quote(part.results.folder.relative_to(folder).as_posix())
     report = f'<a href="{way}/{REPORT_FILE}">The report of the campaign</a> has all metrics and checks.'
     if not part.beside:
-        return f"<section><h2>{escape(part.part.title)}</h2><p>Nothing was published. {report}</p></section>"
+        table = html_table(figures_table(part), "answers", MOST_LINES)
+        return f"<section><h2>{escape(part.part.title)}</h2><p>Nothing was published. {report}</p>{table}</section>"
     figures = []
     for picture in pictures_of(part):
         svg, _ = drawn(picture)
@@ -101,7 +102,7 @@ def _row(part: PartResults, each: Beside, factors: Sequence[str], way: str) -> s
         figure(published.value),
         escape(ours_text(each)),
         MISSING if each.ratio is None else f"{each.ratio:.2f}",
-        each.verdict,
+        verdict_text(each),
         links,
     )
     cells = [f"<td class=text>{escape(published.levels[name])}</td>" for name in factors]

@@ -25,10 +25,9 @@ _MOST_DECADES = 4
 def pictures_of(part: PartResults) -> list[Picture]:
     """Return a picture for each level of the part's factor."""
     group = part.part.group
-    levels = list(dict.fromkeys(each.published.levels[group] for each in part.beside))
-    return [
-        _picture(part, level, [row for row in part.beside if row.published.levels[group] == level]) for level in levels
-    ]
+    figures = [each for each in part.beside if not each.published.is_ratio]
+    levels = dict.fromkeys(each.published.levels[group] for each in figures)
+    return [_picture(part, level, [row for row in figures if row.published.levels[group] == level]) for level in levels]
 
 
 def _picture(part: PartResults, level: str, rows: Sequence[Beside]) -> Picture:

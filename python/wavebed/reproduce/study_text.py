@@ -1,112 +1,78 @@
-"""The comparison with a study as text and JSON."""
+"""The comparison with a study as text, Markdown and JSON."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from wavebed.report.numbers import MISSING, figure
-from wavebed.reproduce.values import is_ratio
-from wavebed.result.names import REPORT_FILE
+from wavebed.campaign.report.tables import markdown_text
+from wavebed.reproduce.judge import TOLERANCE
+from wavebed.reproduce.study_tables import figures_table, hypotheses_table, predictions_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wavebed.campaign.report.tables import Table
     from wavebed.config.data import Json
     from wavebed.reproduce.hypotheses import Tried
     from wavebed.reproduce.judge import Beside
+    from wavebed.reproduce.studies import Study
     from wavebed.reproduce.study import PartResults
 
-__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "study_json", "study_text"]
+__all__ = ["RULE", "study_json", "study_markdown", "study_text"]
 
-
-def ours_text(beside: Beside) -> str:
-    """Return our median with its interval, if there is one."""
-    ours = beside.ours
-    if ours.estimate is None:
-        return MISSING
-    if ours.low is None or ours.high is None:
-        return figure(ours.estimate)
-    return f"{figure(ours.estimate)} ({figure(ours.low)} to {figure(ours.high)})"
-
-
-def counts_text(found: Sequence[Beside]) -> str:
-    """Return how many figures have which verdict; differences, ratios of two cells, are counted apart."""
-    if not found:
-        return "nothing was published"
-    ratios = [each for each in found if is_ratio(each.published)]
-    if not ratios or len(ratios) == len(found):
-        return _counts(found, "differences" if ratios else "figures")
-    others = [each for each in found if not is_ratio(each.published)]
-    return f"{_counts(ratios, 'differences')}; {_counts(others, 'figures')}"
-
-
-def _counts(found: Sequence[Beside], name: str) -> str:
-    counts = Counter(each.verdict for each in found)
-    near = sum(each.within for each in found)
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return f"{len(found)} published {name}: {verdicts}; the median is within the tolerance in {near}"
-
-
-def distance_text(distance: float | None) -> str:
-    """Return a mean ``|ln ratio|`` with its factor: 0.69 is a factor of 2."""
-    return MISSING if distance is None else f"{distance:.2f}"
-
-
-def moved_text(tried: Tried) -> str:
-    """Return how many held-out figures a change moves inside the tolerance and out of it."""
-    return MISSING if tried.found is None else f"{tried.inside} in, {tried.outside} out"
+RULE = (
+    "A figure is reproduced if the whole interval of our median (95 %, order statistics, each figure by itself) is"
+    f" within {100 * TOLERANCE:g} % of the published figure, or within its reading error where that is larger. It is"
+    " not if none of the interval is. Fewer than 6 trials have no interval. A ratio is that of two trials of one block."
+)
 
 
 def study_text(parts: Sequence[PartResults]) -> str:
     """Return a table for each part, how many figures have which verdict, and the hypotheses."""
     blocks = []
     for part in parts:
-        if not part.beside:
-            blocks.append(f"{part.part.title}: {counts_text([])}, see {part.results.folder / REPORT_FILE}")
-            continue
-        factors = list(part.beside[0].published.levels)
-        head = [*factors, "metric", "published", "ours", "ratio", "n", "verdict"]
-        rows = [
-            [
-                *(each.published.levels[name] for name in factors),
-                f"{each.published.metric}, {each.published.unit}",
-                figure(each.published.value),
-                ours_text(each),
-                MISSING if each.ratio is None else f"{each.ratio:.2f}",
-                str(each.ours.count),
-                each.verdict,
-            ]
-            for each in part.beside
-        ]
-        blocks.append("\n".join([part.part.title, "", *_lines(head, rows), "", counts_text(part.beside)]))
+        figures = figures_table(part)
+        blocks.append("\n".join([part.part.title, "", *_lines(figures), "", figures.caption]))
         if part.tried:
-            blocks.append("\n".join([f"{part.part.title}: hypotheses", "", *_lines(_TRIED, _tried(part.tried))]))
+            blocks.append("\n".join([f"{part.part.title}: hypotheses", "", *_lines(hypotheses_table(part))]))
     return "\n\n".join(blocks)
 
 
-_TRIED = ("hypothesis", "fitted", "held out", "moved", "expected", "found", "explains")
+def _lines(table: Table) -> list[str]:
+    rows = [[str(cell) for cell in row] for row in (table.head, *table.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _tried(tried: Sequence[Tried]) -> list[list[str]]:
-    return [
-        [
-            each.hypothesis.name or each.hypothesis.level,
-            distance_text(each.fitted),
-            distance_text(each.held_out),
-            moved_text(each),
-            each.hypothesis.expected or MISSING,
-            each.found or MISSING,
-            MISSING if each.found is None else "yes" if each.explains else "no",
-        ]
-        for each in tried
-    ]
+def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str:
+    """Return the comparison as a page of documentation."""
+    blocks = [f"# {study.title}", f"*This page is written by `wavebed reproduce {name}`.*"]
+    if study.conclusions:
+        blocks += ["## Conclusions", _list(study.conclusions)]
+    blocks += ["## Method", RULE, _list(study.notes)]
+    for part in parts:
+        run = part.results.run
+        machine = ", ".join(f"{key} {value}" for key, value in run.machine.items())
+        versions = ", ".join(f"{key} {run.versions[key]}" for key in ("wavebed", "kernel") if key in run.versions)
+        counted = f"{len(part.results.ended)} blocks from seed {run.seed}, begun {run.started}"
+        published = f"Published: {part.source}. " if part.beside else ""
+        made = f"{published}Ours: {counted}; {machine}; {versions}."
+        again = f"Again: `wavebed reproduce {name} --part {part.part.name}`"
+        blocks += [f"## {part.part.title}", f"{made} {again}", markdown_text(figures_table(part)).rstrip()]
+        if part.tried:
+            fitted, held_out = part.tried[0].counts
+            over = f"{fitted} fitted and {held_out} held-out figures"
+            told = f"Distances are means of abs(ln(ours / published)) over {over}."
+            blocks += ["### Hypotheses", told, _bare(hypotheses_table(part)), _bare(predictions_table(part))]
+    return "\n\n".join(blocks) + "\n"
 
 
-def _lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows))
-    return [line.rstrip() for line in lines]
+def _list(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _bare(table: Table) -> str:
+    return markdown_text(table).strip()
 
 
 def study_json(parts: Sequence[PartResults]) -> dict[str, Json]:
@@ -134,6 +100,7 @@ def _figure_json(each: Beside) -> dict[str, Json]:
         "trials": each.ours.count,
         "ratio": each.ratio,
         "verdict": each.verdict,
+        "order": each.order,
     }
 
 

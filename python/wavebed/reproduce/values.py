@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.reproduce.judge import judged
+from wavebed.reproduce.published import RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
     from wavebed.reproduce.published import Published
     from wavebed.reproduce.studies import Hypothesis
 
-__all__ = ["RATIO", "beside_published", "cells_beside", "is_ratio"]
-
-RATIO = " / "
-"""Between two levels of a factor: the published figure is the ratio of these two cells."""
+__all__ = ["beside_published", "cells_beside"]
 
 
 def beside_published(
@@ -62,11 +60,6 @@ def cells_beside(
         if RATIO in level:
             return [{**levels, name: each} for each in level.split(RATIO)]
     return [levels]
-
-
-def is_ratio(published: Published) -> bool:
-    """Return whether a published figure is the ratio of two cells."""
-    return any(RATIO in level for level in published.levels.values())
 
 
 def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> NDArray[np.float64]:

@@ -1,0 +1,85 @@
+"""The tables of a study: published figures beside ours, and hypotheses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavebed.campaign.report.tables import Table
+from wavebed.report.numbers import MISSING, figure
+from wavebed.reproduce.study_words import counts_text, distance_text, moved_text, ours_text, verdict_text
+
+if TYPE_CHECKING:
+    from wavebed.campaign.report.tables import Cell
+    from wavebed.reproduce.study import PartResults
+
+__all__ = ["figures_table", "hypotheses_table", "predictions_table"]
+
+
+def figures_table(part: PartResults) -> Table:
+    """Return each published figure and ours; ours alone if nothing was published."""
+    if not part.beside:
+        return _own_table(part)
+    factors = list(part.beside[0].published.levels)
+    rows: list[list[Cell]] = [
+        [
+            *(each.published.levels[name] for name in factors),
+            f"{each.published.metric}, {each.published.unit}".removesuffix(", "),
+            figure(each.published.value),
+            ours_text(each),
+            MISSING if each.ratio is None else f"{each.ratio:.2f}",
+            each.ours.count,
+            verdict_text(each),
+        ]
+        for each in part.beside
+    ]
+    head = [*factors, "metric", "published", "ours", "ratio", "n", "verdict"]
+    return Table(f"{part.part.name}-figures", f"{counts_text(part.beside)}.", head, rows)
+
+
+def _own_table(part: PartResults) -> Table:
+    """Return our medians: a row for each cell, a column for each metric of the part."""
+    results = part.results
+    medians = {
+        matrix.title_with_unit: matrix.medians().estimate.tolist()
+        for name in part.part.metrics
+        for (_, metric), matrix in results.matrices.items()
+        if metric == name
+    }
+    rows: list[list[Cell]] = [
+        [*results.levels[cell].values(), *(figure(values[place]) for values in medians.values())]
+        for place, cell in enumerate(results.cells)
+    ]
+    head = [*next(iter(results.levels.values())), *medians]
+    return Table(f"{part.part.name}-figures", "Nothing was published. These are our medians.", head, rows)
+
+
+def hypotheses_table(part: PartResults) -> Table:
+    """Return the hypotheses of a part and what their runs gave."""
+    head = ("hypothesis", "fitted", "held out", "moved", "expected", "found", "explains")
+    rows = [
+        [
+            each.hypothesis.name or each.hypothesis.level,
+            distance_text(each.fitted),
+            distance_text(each.held_out),
+            moved_text(each),
+            each.hypothesis.expected or MISSING,
+            each.found or MISSING,
+            MISSING if each.found is None else "yes" if each.explains else "no",
+        ]
+        for each in part.tried
+    ]
+    return Table(f"{part.part.name}-hypotheses", "", head, rows)
+
+
+def predictions_table(part: PartResults) -> Table:
+    """Return what each hypothesis says, and what was predicted in which commit."""
+    rows = [
+        [
+            each.hypothesis.name or each.hypothesis.level,
+            each.hypothesis.claim,
+            each.hypothesis.prediction or MISSING,
+            each.hypothesis.commit or MISSING,
+        ]
+        for each in part.tried
+    ]
+    return Table(f"{part.part.name}-predictions", "", ("hypothesis", "claim", "prediction", "commit"), rows)

@@ -1,0 +1,63 @@
+"""Words and numbers of the comparison with a study, for pages, tables and text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from wavebed.report.numbers import MISSING, figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wavebed.reproduce.hypotheses import Tried
+    from wavebed.reproduce.judge import Beside
+
+__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "verdict_text"]
+
+
+def ours_text(beside: Beside) -> str:
+    """Return our median with its interval, if there is one."""
+    ours = beside.ours
+    if ours.estimate is None:
+        return MISSING
+    if ours.low is None or ours.high is None:
+        return figure(ours.estimate)
+    return f"{figure(ours.estimate)} ({figure(ours.low)} to {figure(ours.high)})"
+
+
+def counts_text(found: Sequence[Beside]) -> str:
+    """Return how many figures, and how many ratios, have which verdict."""
+    if not found:
+        return "nothing was published"
+    figures = [each for each in found if not each.published.is_ratio]
+    ratios = [each for each in found if each.published.is_ratio]
+    told = [f"{len(figures)} published figures: {_verdicts(figures)}"] if figures else []
+    if ratios:
+        orders = _counted(each.order for each in ratios)
+        told.append(f"{len(ratios)} published ratios: {_verdicts(ratios)}; {orders}")
+    return ". ".join(told)
+
+
+def _verdicts(found: Sequence[Beside]) -> str:
+    near = sum(each.within for each in found)
+    return f"{_counted(each.verdict for each in found)}; the median is within the tolerance in {near}"
+
+
+def _counted(words: Iterable[str]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common())
+
+
+def verdict_text(beside: Beside) -> str:
+    """Return the verdict, with the order of a ratio."""
+    return f"{beside.verdict}, {beside.order}" if beside.order else beside.verdict
+
+
+def distance_text(distance: float | None) -> str:
+    """Return a mean ``|ln ratio|`` with its factor: 0.69 is a factor of 2."""
+    return MISSING if distance is None else f"{distance:.2f}"
+
+
+def moved_text(tried: Tried) -> str:
+    """Return how many held-out figures a change moves inside the tolerance and out of it."""
+    return MISSING if tried.found is None else f"{tried.inside} in, {tried.outside} out"
