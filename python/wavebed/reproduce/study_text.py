@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import markdown_text
 from wavebed.reproduce.judge import TOLERANCE
-from wavebed.reproduce.study_tables import figures_table, hypotheses_table, predictions_table
+from wavebed.reproduce.study_tables import changes_table, figures_table, hypotheses_table, predictions_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,8 @@ def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str
         published = f"Published: {part.source}. " if part.beside else ""
         made = f"{published}Ours: {counted}; {machine}; {versions}."
         again = f"Again: `wavebed reproduce {name} --part {part.part.name}`"
-        blocks += [f"## {part.part.title}", f"{made} {again}", markdown_text(figures_table(part)).rstrip()]
+        figures = changes_table(part) if part.tried else figures_table(part)
+        blocks += [f"## {part.part.title}", f"{made} {again}", markdown_text(figures).rstrip()]
         if part.tried:
             fitted, held_out = part.tried[0].counts
             over = f"{fitted} fitted and {held_out} held-out figures"
