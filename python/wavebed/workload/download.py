@@ -254,8 +254,7 @@ class _DownloadSession(Session):
             return "failed", "; ".join(part for part in (self._failure, message) if part)
         if figures is None:
             if self._asked.is_set():
-                where = "before its limit" if self._resolver is None else "before its limit or in a lookup"
-                return "failed", f"curl was stopped {where}, and left no figures"
+                return "failed", "curl was stopped before its limit, and left no figures"
             return "failed", message or "curl left no figures"
         status = number_in(figures, "exitcode")
         got_bytes = number_in(figures, "size_download") or 0

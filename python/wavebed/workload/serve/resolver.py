@@ -24,14 +24,17 @@ __all__ = ["Resolver", "resolver_configuration", "start_resolver"]
 
 _PORT = 53
 _TTL_S = 300
-_STUB = {"resolv.conf": "nameserver {address}\n", "nsswitch.conf": "hosts: dns\n"}
-"""The files of a stub resolver in /etc: glibc's defaults (5 s, 2 attempts), and no other source of names.
+_STUB = {
+    "resolv.conf": "nameserver {address}\n",
+    "hosts": "127.0.0.1 localhost {client}\n",
+    "nsswitch.conf": "hosts: files files dns\n",
+}
+"""The files of a stub resolver in /etc, with glibc's defaults (5 s, 2 attempts); curl looks up the client's own name.
 
-Without `files` before `dns`, Chromium leaves lookups to glibc (its net/dns/dns_config_service_linux.cc): it uses neither
-its own stub resolver, whose times differ, nor DNS over HTTPS.
+With `files` twice, Chromium leaves lookups to glibc (its net/dns/dns_config_service_linux.cc: kMultipleFiles): it uses
+neither its own stub resolver, whose times differ, nor DNS over HTTPS.
 """
-_MOUNT = """mount --bind "$1/resolv.conf" /etc/resolv.conf || exit
-[ ! -e /etc/nsswitch.conf ] || mount --bind "$1/nsswitch.conf" /etc/nsswitch.conf || exit
+_MOUNT = """for name in resolv.conf hosts nsswitch.conf; do mount --bind "$1/$name" "/etc/$name" || exit; done
 user=$2; shift 2; exec unshare --map-user="$user" --map-group="$user" -- "$@"
 """
 
@@ -74,7 +77,7 @@ class Resolver(RunningServer):
         if done.returncode != 0:
             words = done.stderr.strip().splitlines()
             raise WavebedError(
-                'names: "resolver" takes a user namespace and an /etc/resolv.conf: '
+                'names: "resolver" takes a user namespace with resolv.conf, hosts and nsswitch.conf in /etc: '
                 f"{words[-1] if words else f'status {done.returncode}'}"
             )
 
@@ -103,15 +106,19 @@ def start_resolver(server: Host, client: Host, address: str, names: Mapping[str,
     configuration = folder / "dnsmasq.conf"
     configuration.write_text(resolver_configuration(address, names), encoding="utf-8")
     for name, text in _STUB.items():
-        (folder / name).write_text(text.format(address=address), encoding="utf-8")
+        (folder / name).write_text(text.format(address=address, client=client.name), encoding="utf-8")
     log = folder / "dnsmasq.log"
     with create(log) as output:
         argv = [find("dnsmasq"), f"--conf-file={configuration}"]
         process = server.start(argv, stdout=output, stderr=output, confined=Confined(write=[folder]))
     resolver = Resolver(process, log, folder)
-    resolver.wait_until_bound(server, _PORT)
-    resolver.wait_for_ports(server, [_PORT])
-    resolver.check_client(client)
+    try:
+        resolver.wait_until_bound(server, _PORT)
+        resolver.wait_for_ports(server, [_PORT])
+        resolver.check_client(client)
+    except BaseException:
+        resolver.stop()
+        raise
     return resolver
 
 
