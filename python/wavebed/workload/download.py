@@ -194,7 +194,8 @@ class _DownloadSession(Session):
     def run(self) -> None:
         folder = self._context.folder
         with create(folder / "curl.json") as output, create(folder / "curl.log") as log:
-            start, needs = self._context.client.start, Confined(read=[folder, *program_files(find("curl"))])
+            start = self._context.client.start
+            needs = self._resolver is None or Confined(read=[folder, *program_files(find("curl"))])
             if self._arrivals is None:
                 client = start(self._command(), stdout=output, stderr=log, confined=needs)
             else:
