@@ -71,8 +71,8 @@ def test_a_page_looks_up_its_names_and_no_others(tmp_path: Path, monkeypatch: py
     outcome, _ = run_workload({**TABLE, "names": "resolver", "start": "1s"}, PATH, tmp_path, during=look)
     assert outcome.status == "ok", outcome.reason
     assert [link["offered_segments"] for link in seen["links"]] == [0, 0]
-    # Chromium begins the lookup some milliseconds before the navigation counts as begun.
-    assert 0.5 * RTT_MS < metrics(outcome)["name lookup"] < RETRY_MS
+    # Chromium looks a name up before the request that needs it: on a busy machine none of it is left.
+    assert 0 <= metrics(outcome)["name lookup"] < RETRY_MS
     names = asked(tmp_path / "trial/raw/web")
     assert set(names) == {f"[{kind}] {name}" for name in (MAIN, OTHER, "elsewhere.example") for kind in ("A", "AAAA")}
     assert outcome.details["requests"][0]["origin"] == MAIN
