@@ -17,7 +17,8 @@ FUZZ_SEED ?= 0
 EXPERIMENTS ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
 RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping irtt=irtt chromium=chromium \
-	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables taskset=util-linux
+	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables taskset=util-linux \
+	dnsmasq=dnsmasq-base unshare=util-linux
 NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
 TEST_PROGRAMS := $(RUN_PROGRAMS) tshark=tshark setpriv=util-linux
 

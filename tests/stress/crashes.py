@@ -59,6 +59,7 @@ class Crash:
 
 CRASHES: Sequence[Crash] = (
     Crash("nginx", _DOWNLOAD, "nginx"),
+    Crash("dnsmasq", _DOWNLOAD + 'names = "resolver"\n', "dnsmasq"),
     Crash("caddy", _WEB + 'protocol = "h3"\n', "caddy"),
     Crash("iperf3's server", _BULK, "iperf3", "-s"),
     Crash("irtt's server", _IRTT, "irtt", "server"),

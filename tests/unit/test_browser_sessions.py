@@ -34,7 +34,7 @@ class Silent:
     comes_up = True
     sandbox = "on"
 
-    def __init__(self, host: Host, *_: object) -> None:
+    def __init__(self, host: Host, *_: object, **__: object) -> None:
         self.clock = host.clock
         self.told: list[object] = []
         self.closed = 0

@@ -222,6 +222,12 @@ def test_the_makefile_installs_what_workloads_and_the_forwarding_test_run() -> N
         ("web", {"protocol": "http/1.1", "tls": False}, ["chromium", "ip", "nginx"]),
         ("download", {"protocol": "h2"}, ["nginx", "curl", "openssl"]),
         ("download", {"protocol": "http/1.1"}, ["nginx", "curl"]),
+        ("download", {"names": "resolver"}, ["nginx", "curl", "ip", "dnsmasq", "unshare"]),
+        (
+            "web",
+            {"names": "resolver", "tls": False, "protocol": "http/1.1"},
+            ["chromium", "ip", "nginx", "dnsmasq", "unshare"],
+        ),
     ],
 )
 def test_a_workload_needs_what_its_keys_say(kind: str, changed: dict[str, object], needed: Sequence[str]) -> None:

@@ -80,7 +80,7 @@ def test_treatments_have_their_own_options_and_blocks_their_seeds(scenario: Path
 
 def test_no_option_is_left_out(scenario: Path) -> None:
     spec = resolved(read_plan(scenario), None)[0]
-    assert spec.workloads[0].options.keys() == {"size", "marks", "protocol"}
+    assert spec.workloads[0].options.keys() == {"size", "marks", "protocol", "names"}
     assert spec.workloads[1].options.keys() == {"probe", "interval", "duration", "tail", "rpm"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -15,14 +14,26 @@ from wavebed.config.data import number_in
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
-from wavebed.errors import UserError
+from wavebed.lab.confine import Confined, program_files
 from wavebed.workload.arrivals import Arrivals
+from wavebed.workload.download_figures import details_of, metrics_of, part_figures, read_figures
 from wavebed.workload.drafts import drafted
 from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
+from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names
 from wavebed.workload.raw import create
-from wavebed.workload.serve import Certificate, Protocol, VirtualHost, make_certificate, start_web_server
+from wavebed.workload.serve import (
+    Certificate,
+    Protocol,
+    Resolver,
+    RunningServers,
+    VirtualHost,
+    add_addresses,
+    make_certificate,
+    start_resolver,
+    start_web_server,
+)
 from wavebed.workload.tools import Program, find
-from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
+from wavebed.workload.waiting import end_within, last_line, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +82,7 @@ class DownloadOptions(Struct, frozen=True, kw_only=True):
     protocol: Annotated[
         Literal["http/1.1", "h2"], Key(values.word("http/1.1", "h2"), "HTTP/1.1 without TLS, or HTTP/2 with TLS")
     ] = "http/1.1"
+    names: Annotated[Names, NAMES] = "mapped"
 
 
 class Download(Workload[DownloadOptions]):
@@ -79,7 +91,13 @@ class Download(Workload[DownloadOptions]):
     kind = "download"
     summary = "a file from nginx to curl over one connection"
     options_type = DownloadOptions
-    programs: ClassVar[Sequence[Program]] = (Program("nginx"), Program("curl"), Program("openssl", "protocol", ("h2",)))
+    programs: ClassVar[Sequence[Program]] = (
+        Program("nginx"),
+        Program("curl"),
+        Program("openssl", "protocol", ("h2",)),
+        Program("ip", "names", ("resolver",)),
+        *RESOLVER_PROGRAMS,
+    )
 
     content: Path
     certificate: Certificate | None = None
@@ -141,7 +159,15 @@ class _DownloadSession(Session):
         marks = workload.options.marks
         self._arrivals = Arrivals(marks, context.clock) if marks else None
         site = VirtualHost(context.server.name, "*", context.port, workload.content)
-        self._server = start_web_server(context.server, [site], workload.protocol, context.folder, workload.certificate)
+        self._resolver = self._start_resolver() if workload.options.names == "resolver" else None
+        server = start_web_server(context.server, [site], workload.protocol, context.folder, workload.certificate)
+        self._server = RunningServers(server, self._resolver)
+
+    def _start_resolver(self) -> Resolver:
+        context, address = self._context, f"{self._context.address}1"
+        add_addresses(context.server, [address])
+        names = {context.server.name: address}
+        return start_resolver(context.server, context.client, address, names, context.folder)
 
     @property
     def _url(self) -> str:
@@ -151,7 +177,7 @@ class _DownloadSession(Session):
     def _command(self) -> list[str]:
         certificate = self._workload.certificate
         limit = f"{self._context.limit_s:.3f}"
-        return [
+        argv = [
             *(find("curl"), "-q", "-sS", "--fail", "--ipv4", "--noproxy", "*"),
             *(["--http1.1"] if certificate is None else ["--http2", *certificate.curl_options()]),
             # curl writes its figures at its own limit, but not after a signal.
@@ -163,23 +189,25 @@ class _DownloadSession(Session):
             ),
             self._url,
         ]
+        return argv if self._resolver is None else self._resolver.asked_by(argv)
 
     def run(self) -> None:
         folder = self._context.folder
         with create(folder / "curl.json") as output, create(folder / "curl.log") as log:
             start = self._context.client.start
+            needs = self._resolver is None or Confined(read=[folder, *program_files(find("curl"))])
             if self._arrivals is None:
-                client = start(self._command(), stdout=output, stderr=log, confined=True)
+                client = start(self._command(), stdout=output, stderr=log, confined=needs)
             else:
                 client = self._arrivals.started(
-                    lambda pipe: start(self._command(), stdout=pipe, stderr=log, confined=True)
+                    lambda pipe: start(self._command(), stdout=pipe, stderr=log, confined=needs)
                 )
         self._failure = wait_for_end(client, self._asked, self._server.failure)
         end_within(client, _LAST_WORDS_S, signal.SIGTERM)
         self._end_s = self._context.clock.now_s()
         if self._arrivals is not None:
             self._arrivals.end()
-            _part(folder / "curl.log", folder / "curl.json")
+            part_figures(folder / "curl.log", folder / "curl.json")
         self._failure = self._failure or self._server.failure()
         self._server.stop()
 
@@ -188,11 +216,11 @@ class _DownloadSession(Session):
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - independent of other workloads
         folder = self._context.folder
-        figures = _figures(folder / "curl.json")
+        figures = read_figures(folder / "curl.json")
         got_bytes = None if figures is None else int(number_in(figures, "size_download") or 0)
         status, reason = self._judge(figures, last_line(folder / "curl.log"))
         if figures is None or status == "failed":
-            return Outcome(status, reason, metrics=[*_metrics({}, "failed", got_bytes), *self._of_marks({})])
+            return Outcome(status, reason, metrics=self._metrics({}, "failed", got_bytes))
         events = []
         total_s = number_in(figures, "time_total")
         if self._end_s is not None and total_s is not None:
@@ -200,10 +228,14 @@ class _DownloadSession(Session):
         return Outcome(
             status,
             reason,
-            metrics=[*_metrics(figures, status, got_bytes), *self._of_marks(figures)],
+            metrics=self._metrics(figures, status, got_bytes),
             events=events,
-            details=_details(figures, self._workload.size_bytes),
+            details=details_of(figures, self._workload.size_bytes),
         )
+
+    def _metrics(self, figures: dict[str, object], status: Status, got_bytes: int | None) -> list[Metric]:
+        looks_up = self._resolver is not None
+        return [*metrics_of(figures, status, got_bytes, looks_up=looks_up), *self._of_marks(figures)]
 
     def _of_marks(self, figures: dict[str, object]) -> list[Metric]:
         """Return the goodput of the first bytes, from the start of the connection."""
@@ -237,50 +269,3 @@ class _DownloadSession(Session):
         if got_bytes != size_bytes:
             return "failed", f"curl got {got_bytes:.0f} of {size_bytes} bytes"
         return "ok", ""
-
-
-def _part(log: Path, output: Path) -> None:
-    """Move curl's figures, the last line that it wrote, from its log to the file of its output."""
-    messages, _, figures = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")
-    if figures.startswith("{"):
-        log.write_text(messages, encoding="utf-8")
-        output.write_text(figures, encoding="utf-8")
-
-
-def _figures(file: Path) -> dict[str, object] | None:
-    try:
-        figures = json.loads(output_of(file))
-    except (UserError, ValueError):
-        return None
-    return figures if isinstance(figures, dict) and number_in(figures, "exitcode") is not None else None
-
-
-def _moment(figures: dict[str, object], key: str) -> float | None:
-    """Return a time of curl in ms; ``None`` for curl's 0 (has not happened)."""
-    seconds = number_in(figures, key)
-    return seconds * 1e3 if seconds else None
-
-
-def _metrics(figures: dict[str, object], status: Status, got_bytes: int | None) -> list[Metric]:
-    total_s = number_in(figures, "time_total")
-    goodput = None if not total_s or got_bytes is None else got_bytes * 8 / total_s / 1e6
-    complete_s = total_s if status == "ok" else None
-    first_ms = _moment(figures, "time_starttransfer")
-    return [
-        Metric("goodput", goodput, "Mbit/s", "higher", "curl size_download / time_total"),
-        Metric("download time", complete_s, "s", "lower", "curl time_total"),
-        Metric("time to first byte", first_ms, "ms", "lower", "curl time_starttransfer"),
-        Metric("connect time", _moment(figures, "time_connect"), "ms", "lower", "curl time_connect"),
-        Metric("bytes", got_bytes, "bytes", "higher", "curl size_download"),
-    ]
-
-
-def _details(figures: dict[str, object], size_bytes: int) -> dict[str, Json]:
-    return {
-        "size_bytes": size_bytes,
-        "http_version": str(figures.get("http_version")),
-        "flow": {
-            "local": f"{figures.get('local_ip')}:{figures.get('local_port')}",
-            "remote": f"{figures.get('remote_ip')}:{figures.get('remote_port')}",
-        },
-    }

@@ -21,6 +21,7 @@ PACKAGES = {
     "caddy": "caddy",
     "chromium": "chromium",
     "curl": "curl",
+    "dnsmasq": "dnsmasq-base",
     "ffmpeg": "ffmpeg",
     "ip": "iproute2",
     "iperf3": "iperf3",
@@ -33,6 +34,7 @@ PACKAGES = {
     "snmpget": "snmp",
     "ssh": "openssh-client",
     "taskset": "util-linux",
+    "unshare": "util-linux",
 }
 """The Debian package of each program."""
 

@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 from msgspec import Struct
 
 from wavebed.config import values
-from wavebed.config.problems import Problem, choose
+from wavebed.config.problems import Problem
 from wavebed.config.table import Key
 from wavebed.errors import UserError, WavebedError
-from wavebed.lab.confine import Confined
-from wavebed.lab.limits import LIMITS
+from wavebed.workload.browser.device import device_options
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.model import Outcome, Session, Workload
-from wavebed.workload.serve import PROTOCOLS, VirtualHost, make_certificate, start_web_server
+from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names, chromium_arguments
+from wavebed.workload.serve import (
+    PROTOCOLS,
+    RunningServers,
+    VirtualHost,
+    add_addresses,
+    make_certificate,
+    start_resolver,
+    start_web_server,
+)
 from wavebed.workload.tools import Program, find
 from wavebed.workload.web_figures import details_of, doubts_of, events_of, metrics_of, progress_series, read_course
 from wavebed.workload.web_trace import read_trace
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Schedule, Status, TrialContext
-    from wavebed.workload.serve import Certificate, Protocol
+    from wavebed.workload.serve import Certificate, Protocol, Resolver
     from wavebed.workload.site import BuiltSite
     from wavebed.workload.web_figures import Course
 
@@ -57,6 +65,7 @@ class WebOptions(Struct, frozen=True, kw_only=True):
     settle_s: Annotated[float, Key(values.seconds(), "time for which the screen is recorded after the load event")] = (
         1.0
     )
+    names: Annotated[Names, NAMES] = "mapped"
 
 
 class Web(Workload[WebOptions]):
@@ -71,6 +80,7 @@ class Web(Workload[WebOptions]):
         Program("nginx", "protocol", ("http/1.1", "h2")),
         Program("caddy", "protocol", ("h3",)),
         Program("openssl", "tls", (True,)),
+        *RESOLVER_PROGRAMS,
     )
     extra = "web"
 
@@ -138,25 +148,11 @@ class Web(Workload[WebOptions]):
             )
         if self.options.tls:
             self.certificate = make_certificate(cache, [origin.name for origin in site.origins])
-        self.device = _device(self.options.device, self.name)
+        self.device = device_options(self.options.device, self.name)
 
     def open(self, context: TrialContext) -> Session:
         """Start the web server, and the browser with an empty page."""
         return _WebSession(self, context)
-
-
-def _device(name: str, workload: str) -> Mapping[str, Json]:
-    """Return Playwright's description of a device, as options of a context."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        devices = playwright.devices
-        try:
-            device = dict(devices[choose(name, devices)])
-        except Problem as problem:
-            raise UserError(f"workload {workload}: device: {problem}") from None
-    device.pop("default_browser_type", None)
-    return cast("Mapping[str, Json]", device)
 
 
 class _WebSession(Session):
@@ -166,12 +162,20 @@ class _WebSession(Session):
         self._asked = threading.Event()
         self._began_s = self._stopped_s = 0.0
         self._failure: str | None = None
-        addresses = self._add_addresses()
-        self._server = start_web_server(
+        origins = workload.built.site.origins
+        addresses = {origin.name: f"{context.address}{number}" for number, origin in enumerate(origins, 1)}
+        add_addresses(context.server, addresses.values())
+        resolver = self._start_resolver(addresses) if workload.options.names == "resolver" else None
+        server = start_web_server(
             context.server, self._hosts(addresses), workload.protocol, context.folder, workload.certificate
         )
+        self._server = RunningServers(server, resolver)
         self._agent = Agent(
-            context.client, "wavebed.workload.browser.web_agent", self._settings(addresses), context.folder
+            context.client,
+            "wavebed.workload.browser.web_agent",
+            self._settings(addresses),
+            context.folder,
+            resolver=resolver,
         )
         try:
             self._agent.await_ready()
@@ -180,14 +184,10 @@ class _WebSession(Session):
             self._server.stop()
             raise
 
-    def _add_addresses(self) -> dict[str, str]:
-        """Give each origin an address on the server, and return them by name."""
-        origins = self._workload.built.site.origins
-        addresses = {origin.name: f"{self._context.address}{number}" for number, origin in enumerate(origins, 1)}
-        commands = "".join(f"address add {address}/32 dev lo\n" for address in addresses.values())
-        argv, needs = ["ip", "-batch", "-"], Confined(capabilities=("net_admin",))
-        self._context.server.run(argv, input=commands, check=True, timeout=LIMITS.answer_s, confined=needs)
-        return addresses
+    def _start_resolver(self, addresses: Mapping[str, str]) -> Resolver:
+        context = self._context
+        first = next(iter(addresses.values()))
+        return start_resolver(context.server, context.client, first, addresses, context.folder)
 
     def _hosts(self, addresses: Mapping[str, str]) -> list[VirtualHost]:
         built, routes = self._workload.built, self._workload.built.routes
@@ -206,8 +206,7 @@ class _WebSession(Session):
 
     def _settings(self, addresses: Mapping[str, str]) -> dict[str, Json]:
         workload = self._workload
-        rules = [*(f"MAP {name} {address}" for name, address in addresses.items()), "MAP * ~NOTFOUND"]
-        arguments = [f"--host-resolver-rules={', '.join(rules)}", "--disable-site-isolation-trials"]
+        arguments = [*chromium_arguments(workload.options.names, addresses), "--disable-site-isolation-trials"]
         if workload.certificate is not None:
             arguments.append(f"--ignore-certificate-errors-spki-list={workload.certificate.spki_sha256}")
         if workload.protocol == "h3":
@@ -255,8 +254,8 @@ class _WebSession(Session):
         if course is None or trace is None:
             return Outcome("failed", reason or "the browser's trace has no page in it")
         start_s = self._context.clock.of_monotonic_ns(trace.began_ns)
-        metrics, progress = metrics_of(course, trace)
         workload = self._workload
+        metrics, progress = metrics_of(course, trace, looks_up=workload.options.names == "resolver")
         return Outcome(
             status,
             reason,

@@ -80,8 +80,16 @@ def _sent(trace: PageTrace) -> list[Request]:
     return [request for request in trace.requests if not request.cached]
 
 
-def metrics_of(course: Course, trace: PageTrace) -> tuple[list[Metric], VisualProgress | None]:
-    """Return the metrics of a page, and of a loaded page the visual progress towards its last picture."""
+def metrics_of(
+    course: Course, trace: PageTrace, *, looks_up: bool = False
+) -> tuple[list[Metric], VisualProgress | None]:
+    """Return the metrics of a page, and of a loaded page the visual progress towards its last picture.
+
+    Parameters
+    ----------
+    looks_up : bool
+        Whether the browser asks a resolver on the path for names.
+    """
     progress = visual_progress(trace.frames) if course.loaded else None
     sent = _sent(trace)
     moments = [
@@ -97,6 +105,7 @@ def metrics_of(course: Course, trace: PageTrace) -> tuple[list[Metric], VisualPr
         ),
         ("on load", _moment(course, "loadEventEnd"), "navigation timing: loadEventEnd"),
         *_seen(progress),
+        *_looked_up(course, looks_up=looks_up),
     ]
     metrics = [Metric(name, value, "ms", "lower", definition) for name, value, definition in moments]
     metrics += [
@@ -107,6 +116,15 @@ def metrics_of(course: Course, trace: PageTrace) -> tuple[list[Metric], VisualPr
         Metric("long tasks", _long_tasks_ms(course), "ms", "lower", "long tasks: total duration of tasks over 50 ms"),
     ]
     return metrics, progress
+
+
+def _looked_up(course: Course, *, looks_up: bool) -> list[tuple[str, float | None, str]]:
+    """Return the metric of the document's name, if it is looked up."""
+    if not looks_up:
+        return []
+    start_ms, end_ms = (_moment(course, name) for name in ("domainLookupStart", "domainLookupEnd"))
+    value = None if start_ms is None or end_ms is None else end_ms - start_ms
+    return [("name lookup", value, "navigation timing: domainLookupEnd - domainLookupStart")]
 
 
 def _seen(progress: VisualProgress | None) -> list[tuple[str, float | None, str]]:

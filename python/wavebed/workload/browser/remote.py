@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host
+    from wavebed.workload.serve import Resolver
 
 __all__ = ["Agent"]
 
@@ -44,10 +45,18 @@ class Agent:
         Writable folder; its standard error goes to ``MODULE.log`` there.
     read : sequence of pathlib.Path
         What it reads, if that may be in a home or a temporary folder.
+    resolver : Resolver, optional
+        What it asks for names.
     """
 
     def __init__(
-        self, host: Host, module: str, settings: Mapping[str, Json], folder: Path, read: Sequence[Path] = ()
+        self,
+        host: Host,
+        module: str,
+        settings: Mapping[str, Json],
+        folder: Path,
+        read: Sequence[Path] = (),
+        resolver: Resolver | None = None,
     ) -> None:
         self._name = module.rpartition(".")[2]
         self._log = folder / f"{self._name}.log"
@@ -61,9 +70,10 @@ class Agent:
         self._clock = host.clock
         try:
             with create(self._log) as log:
+                # Without -P, modules would be looked for in the working folder first.
+                argv = [sys.executable, "-P", "-m", module]
                 self._process = host.start(
-                    # Without -P, modules would be looked for in the working folder first.
-                    [sys.executable, "-P", "-m", module],
+                    argv if resolver is None else resolver.asked_by(argv),
                     stdin=their_input,
                     stdout=their_output,
                     stderr=log,

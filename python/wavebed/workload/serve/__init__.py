@@ -1,4 +1,4 @@
-"""Web servers on a host of the laboratory: nginx for HTTP/1.1 and HTTP/2, Caddy for HTTP/3."""
+"""Servers on a host of the laboratory: nginx for HTTP/1.1 and HTTP/2, Caddy for HTTP/3, dnsmasq for names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wavebed.workload.raw import create, open_to_all
+from wavebed.workload.serve.addresses import add_addresses
 from wavebed.workload.serve.certificate import Certificate, make_certificate
-from wavebed.workload.serve.model import PROTOCOLS, Protocol, RunningServer, VirtualHost
+from wavebed.workload.serve.model import PROTOCOLS, Protocol, RunningServer, RunningServers, VirtualHost
+from wavebed.workload.serve.resolver import Resolver, start_resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,9 +23,13 @@ __all__ = [
     "PROTOCOLS",
     "Certificate",
     "Protocol",
+    "Resolver",
     "RunningServer",
+    "RunningServers",
     "VirtualHost",
+    "add_addresses",
     "make_certificate",
+    "start_resolver",
     "start_web_server",
 ]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Host, Process
     from wavebed.workload.site.model import SiteObject
 
-__all__ = ["PROTOCOLS", "Protocol", "RunningServer", "VirtualHost"]
+__all__ = ["PROTOCOLS", "Protocol", "RunningServer", "RunningServers", "VirtualHost"]
 
 Protocol: TypeAlias = Literal["http/1.1", "h2", "h3"]
 PROTOCOLS: tuple[Protocol, ...] = ("http/1.1", "h2", "h3")
@@ -127,3 +127,19 @@ class RunningServer:
 
     def _last_words(self) -> str:
         return last_line(self.log) or "it said nothing"
+
+
+class RunningServers:
+    """Servers that a workload needs together; ``None`` among them are left out."""
+
+    def __init__(self, *servers: RunningServer | None) -> None:
+        self._servers = [server for server in servers if server is not None]
+
+    def failure(self) -> str | None:
+        """Return a line about the end of the first that has ended, ``None`` while all run."""
+        return next((line for server in self._servers if (line := server.failure()) is not None), None)
+
+    def stop(self) -> None:
+        """End all."""
+        for server in self._servers:
+            server.stop()
