@@ -104,7 +104,7 @@ bufferbloat-page: $(INSTALLED)  ## table and plots of docs/validation/bufferbloa
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/bufferbloat.py
 
-applications-page: $(INSTALLED)  ## tables of docs/validation/applications.md; half an hour
+applications-page: $(INSTALLED)  ## table of docs/validation/applications.md; five minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/applications.py
 

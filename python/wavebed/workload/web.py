@@ -62,6 +62,9 @@ class WebOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = "doubtful"
     device: Annotated[str, Key(values.text, "the phone: one of Playwright's devices", write="NAME")] = "iPhone X"
+    cpu_slowdown: Annotated[
+        int, Key(values.number(1, 20), "the page's main thread is so many times slower, by Chromium's CPU throttling")
+    ] = 1
     settle_s: Annotated[float, Key(values.seconds(), "time for which the screen is recorded after the load event")] = (
         1.0
     )
@@ -218,6 +221,7 @@ class _WebSession(Session):
             "arguments": cast("Json", arguments),
             "quic": workload.protocol == "h3",
             "device": dict(workload.device),
+            "cpu_slowdown": workload.options.cpu_slowdown,
             "url": workload.url,
             "limit_s": self._context.limit_s,
             "settle_s": workload.settle_s,
@@ -267,6 +271,7 @@ class _WebSession(Session):
                 "site": workload.built.site.name,
                 "protocol": workload.protocol,
                 "device": workload.options.device,
+                "cpu slowdown": workload.options.cpu_slowdown,
                 "browser sandbox": self._agent.sandbox,
                 **details_of(trace, progress, start_s, folder),
             },

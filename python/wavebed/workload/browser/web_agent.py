@@ -59,6 +59,7 @@ def play(conversation: Conversation, browser: Browser, settings: dict[str, Json]
     page = context.new_page()
     _warm_up(page)
     _block(context, page, cast("list[str]", settings["blocked"]))
+    _slow_down(context, page, cast("int", settings["cpu_slowdown"]))
     browser.start_tracing(page=page, screenshots=True, categories=list(CATEGORIES))
     conversation.say({"ready": True})
     conversation.hear()
@@ -89,6 +90,11 @@ def _block(context: BrowserContext, page: Page, addresses: list[str]) -> None:
         session = context.new_cdp_session(page)
         session.send("Network.enable")
         session.send("Network.setBlockedURLs", {"urls": addresses})
+
+
+def _slow_down(context: BrowserContext, page: Page, times: int) -> None:
+    if times > 1:
+        context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": times})
 
 
 def _load(page: Page, conversation: Conversation, url: str, end: float, settle_s: float) -> _Course:
