@@ -23,6 +23,7 @@ from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_stu
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
 from wavebed.reproduce.study_text import study_json, study_text
+from wavebed.reproduce.study_words import moved_text
 from wavebed.reproduce.values import cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live
@@ -127,6 +128,15 @@ def test_a_change_explains_if_it_moves_held_out_figures_in_and_none_out() -> Non
     assert (fits.found, fits.inside, fits.outside, fits.explains) == ("closer", 1, 0, True)
     assert (breaks.found, breaks.inside, breaks.outside, breaks.explains) == ("farther", 1, 1, False)
     assert (same.found, same.explains) == ("no change", False)
+
+
+def test_a_figure_without_trials_moves_nothing() -> None:
+    part = Part("causes", "kau-e5g-causes", "Causes", "scene")
+    described = [beside({"scene": "a"}, 100, [110]), beside({"scene": "b"}, 100, [900])]
+    lost = [beside({"scene": "a"}, 100, [111]), beside({"scene": "b"}, 100, [])]
+    _, found = tried(part, [(Hypothesis("causes", "none", "x"), described), (Hypothesis("causes", "lost", "x"), lost)])
+    assert (found.found, found.compared, found.inside, found.outside) == ("no change", 1, 0, 0)
+    assert moved_text(found) == "0 in, 0 out, 1 missing"
 
 
 def test_a_part_compares_the_figures_of_its_levels() -> None:

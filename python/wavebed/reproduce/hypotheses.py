@@ -35,6 +35,8 @@ class Tried:
         ``None`` without any.
     counts : tuple of int
         Number of figures of both kinds.
+    compared : int
+        Held-out figures that have a value with and without the change.
     inside, outside : int
         Held-out figures whose median the change moves inside the tolerance, and out of it.
     """
@@ -44,6 +46,7 @@ class Tried:
     fitted: float | None
     held_out: float | None
     counts: tuple[int, int]
+    compared: int
     inside: int
     outside: int
     found: Expected | None
@@ -59,25 +62,26 @@ def tried(part: Part, runs: Sequence[tuple[Hypothesis, Sequence[Beside]]]) -> li
     if not runs:
         return []
     _, described = runs[0]
-    found = []
-    before = _distance(each for each in described if not _is_fitted(part, each))
-    for hypothesis, beside in runs:
-        fitted = [each for each in beside if _is_fitted(part, each)]
-        held_out = [(was, now) for was, now in zip(described, beside, strict=True) if not _is_fitted(part, now)]
-        after = _distance(now for _, now in held_out)
-        found.append(
-            Tried(
-                hypothesis,
-                beside,
-                _distance(fitted),
-                after,
-                (len(fitted), len(held_out)),
-                sum(now.within and not was.within for was, now in held_out),
-                sum(was.within and not now.within for was, now in held_out),
-                None if beside is described else _moved(before, after),
-            )
-        )
-    return found
+    return [_tried(part, hypothesis, described, beside) for hypothesis, beside in runs]
+
+
+def _tried(part: Part, hypothesis: Hypothesis, described: Sequence[Beside], beside: Sequence[Beside]) -> Tried:
+    fitted = [each for each in beside if _is_fitted(part, each)]
+    held_out = [(was, now) for was, now in zip(described, beside, strict=True) if not _is_fitted(part, now)]
+    # Trials may be missing: only figures that both have are compared.
+    both = [(was, now) for was, now in held_out if logarithm(was) is not None and logarithm(now) is not None]
+    before, after = _distance(was for was, _ in both), _distance(now for _, now in both)
+    return Tried(
+        hypothesis,
+        beside,
+        _distance(fitted),
+        _distance(now for _, now in held_out),
+        (len(fitted), len(held_out)),
+        len(both),
+        sum(now.within and not was.within for was, now in both),
+        sum(was.within and not now.within for was, now in both),
+        None if beside is described else _moved(before, after),
+    )
 
 
 def _is_fitted(part: Part, each: Beside) -> bool:

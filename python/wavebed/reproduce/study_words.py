@@ -60,4 +60,7 @@ def distance_text(distance: float | None) -> str:
 
 def moved_text(tried: Tried) -> str:
     """Return how many held-out figures a change moves inside the tolerance and out of it."""
-    return MISSING if tried.found is None else f"{tried.inside} in, {tried.outside} out"
+    if tried.found is None:
+        return MISSING
+    missing = tried.counts[1] - tried.compared
+    return f"{tried.inside} in, {tried.outside} out" + (f", {missing} missing" if missing else "")
