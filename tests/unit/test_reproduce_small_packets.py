@@ -146,7 +146,7 @@ def test_without_iperf3_there_is_no_table_of_arithmetic() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["bbr-5g"], "STUDY: bbr-5g cannot be reproduced by one command yet: small-packets, kau-e5g can"),
+        (["bbr-5g"], "STUDY: bbr-5g cannot be reproduced by one command yet: small-packets, cas-mmwave, kau-e5g can"),
         (["small-packet"], "did you mean 'small-packets'?"),
         (["small-packets", "--seed", "x"], "--seed: 'x' is not a whole number"),
     ],

@@ -37,7 +37,7 @@ def write_study_page(name: str, study: Study, parts: Sequence[PartResults], fold
     """Write the page into the folder of the study, as HTML and Markdown, and return the first."""
     file = folder / REPORT_FILE
     few = (
-        '<p class="note">A quick run is a first look: few trials of each cell, and no hypotheses. Without'
+        '<p class="note">A quick run is a first look: few trials of each cell. Without'
         " <code>--quick</code> the cells are repeated.</p>"
         if quick
         else ""
