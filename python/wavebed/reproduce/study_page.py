@@ -13,6 +13,7 @@ from wavebed.report.document import asset, document
 from wavebed.report.numbers import MISSING, figure
 from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_picture import pictures_of
+from wavebed.reproduce.study_tables import further_table
 from wavebed.reproduce.study_text import RULE, study_markdown
 from wavebed.reproduce.study_words import counts_text, ours_text, verdict_text
 from wavebed.result.model import COUNTED
@@ -78,7 +79,23 @@ def _section(part: PartResults, folder: Path) -> str:
         f' <a href="{way}/{REPORT_FILE}">The report of the campaign</a> has all metrics and checks.</p>'
         f'<div class="pictures">{"".join(figures)}</div>'
         f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div></section>{hypotheses_section(part)}"
+        f"<tbody>{rows}</tbody></table></div>{_further(part)}</section>{hypotheses_section(part)}"
+    )
+
+
+def _further(part: PartResults) -> str:
+    """Return the table of cells of which no number was published, if there are any."""
+    table = further_table(part)
+    if not table.rows:
+        return ""
+    head = "".join(f"<th scope=col class=text>{escape(name)}</th>" for name in table.head)
+    rows = "".join(
+        f"<tr>{''.join(f'<td class=text>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in table.rows
+    )
+    return (
+        "<p>Cells of which no number was published:</p>"
+        '<div class="scroll" tabindex="0"><table class="answers sticky"><thead>'
+        f"<tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -95,7 +112,7 @@ def _row(part: PartResults, each: Beside, factors: Sequence[str], way: str) -> s
     values = (
         escape(f"{published.metric}, {published.unit}"),
         figure(published.value),
-        escape(ours_text(each)),
+        escape(ours_text(each.ours)),
         MISSING if each.ratio is None else f"{each.ratio:.2f}",
         verdict_text(each),
         links,

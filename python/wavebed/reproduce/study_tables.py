@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import Table
 from wavebed.report.numbers import MISSING, figure
+from wavebed.reproduce.published import read_published
 from wavebed.reproduce.study_words import counts_text, distance_text, moved_text, ours_text, verdict_text
+from wavebed.reproduce.values import without_published
 
 if TYPE_CHECKING:
     from wavebed.campaign.report.tables import Cell
     from wavebed.reproduce.study import PartResults
 
-__all__ = ["figures_table", "hypotheses_table", "predictions_table"]
+__all__ = ["figures_table", "further_table", "hypotheses_table", "predictions_table"]
 
 
 def figures_table(part: PartResults) -> Table:
@@ -23,7 +25,7 @@ def figures_table(part: PartResults) -> Table:
             *(each.published.levels[name] for name in factors),
             f"{each.published.metric}, {each.published.unit}".removesuffix(", "),
             figure(each.published.value),
-            ours_text(each),
+            ours_text(each.ours),
             MISSING if each.ratio is None else f"{each.ratio:.2f}",
             each.ours.count,
             verdict_text(each),
@@ -32,6 +34,25 @@ def figures_table(part: PartResults) -> Table:
     ]
     head = [*factors, "metric", "published", "ours", "ratio", "n", "verdict"]
     return Table(f"{part.part.name}-figures", f"{counts_text(part.beside)}.", head, rows)
+
+
+def further_table(part: PartResults) -> Table:
+    """Return our figures of cells of which no number was published; without rows for a part with hypotheses."""
+    factors = list(part.beside[0].published.levels)
+    _, published = read_published(part.part.figures or part.part.campaign)
+    rows: list[list[Cell]] = [
+        [
+            *(levels[name] for name in factors),
+            matrix.workload,
+            f"{matrix.metric}, {matrix.unit}",
+            ours_text(ours),
+            ours.count,
+        ]
+        for levels, matrix, ours in (
+            [] if part.tried else without_published(part.results, [each.published for each in part.beside], published)
+        )
+    ]
+    return Table(f"{part.part.name}-further", "", [*factors, "workload", "metric", "ours", "n"], rows)
 
 
 def hypotheses_table(part: PartResults) -> Table:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import markdown_text
 from wavebed.reproduce.judge import TOLERANCE
-from wavebed.reproduce.study_tables import figures_table, hypotheses_table, predictions_table
+from wavebed.reproduce.study_tables import figures_table, further_table, hypotheses_table, predictions_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,9 @@ def study_text(parts: Sequence[PartResults]) -> str:
     for part in parts:
         figures = figures_table(part)
         blocks.append("\n".join([part.part.title, "", *_lines(figures), "", figures.caption]))
+        further = further_table(part)
+        if further.rows:
+            blocks.append("\n".join([f"{part.part.title}: no number was published", "", *_lines(further)]))
         if part.tried:
             blocks.append("\n".join([f"{part.part.title}: hypotheses", "", *_lines(hypotheses_table(part))]))
     return "\n\n".join(blocks)
@@ -58,6 +61,9 @@ def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str
         made = f"Published: {part.source}. Ours: {counted}; {machine}; {versions}."
         again = f"Again: `wavebed reproduce {name} --part {part.part.name}`"
         blocks += [f"## {part.part.title}", f"{made} {again}", markdown_text(figures_table(part)).rstrip()]
+        further = further_table(part)
+        if further.rows:
+            blocks += ["Cells of which no number was published:", _bare(further)]
         if part.tried:
             fitted, held_out = part.tried[0].counts
             over = f"{fitted} fitted and {held_out} held-out figures"

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from wavebed.reproduce.hypotheses import Tried
     from wavebed.reproduce.judge import Beside
+    from wavebed.stats.intervals import Interval
 
 __all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "verdict_text"]
 
 
-def ours_text(beside: Beside) -> str:
+def ours_text(ours: Interval) -> str:
     """Return our median with its interval, if there is one."""
-    ours = beside.ours
     if ours.estimate is None:
         return MISSING
     if ours.low is None or ours.high is None:
