@@ -10,12 +10,12 @@ from urllib.parse import quote
 from wavebed.campaign.report.picture import drawn
 from wavebed.output import write_output
 from wavebed.report.document import asset, document
-from wavebed.report.numbers import MISSING, figure
+from wavebed.report.numbers import MISSING
 from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_picture import pictures_of
 from wavebed.reproduce.study_tables import further_table
 from wavebed.reproduce.study_text import RULE, study_markdown
-from wavebed.reproduce.study_words import counts_text, ours_text, verdict_text
+from wavebed.reproduce.study_words import counts_text, ours_text, published_text, verdict_text
 from wavebed.result.model import COUNTED
 from wavebed.result.names import REPORT_FILE, TRIALS_FOLDER
 
@@ -111,7 +111,7 @@ def _row(part: PartResults, each: Beside, factors: Sequence[str], way: str) -> s
     )
     values = (
         escape(f"{published.metric}, {published.unit}"),
-        figure(published.value),
+        published_text(published),
         escape(ours_text(each.ours)),
         MISSING if each.ratio is None else f"{each.ratio:.2f}",
         verdict_text(each),

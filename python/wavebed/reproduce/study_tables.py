@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import Table
-from wavebed.report.numbers import MISSING, figure
+from wavebed.report.numbers import MISSING
 from wavebed.reproduce.published import read_published
-from wavebed.reproduce.study_words import counts_text, distance_text, moved_text, ours_text, verdict_text
+from wavebed.reproduce.study_words import (
+    counts_text,
+    distance_text,
+    moved_text,
+    ours_text,
+    published_text,
+    verdict_text,
+)
 from wavebed.reproduce.values import without_published
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ def figures_table(part: PartResults) -> Table:
         [
             *(each.published.levels[name] for name in factors),
             f"{each.published.metric}, {each.published.unit}".removesuffix(", "),
-            figure(each.published.value),
+            published_text(each.published),
             ours_text(each.ours),
             MISSING if each.ratio is None else f"{each.ratio:.2f}",
             each.ours.count,

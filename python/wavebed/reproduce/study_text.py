@@ -98,6 +98,7 @@ def _figure_json(each: Beside) -> dict[str, Json]:
         "figure": each.published.figure,
         "published": each.published.value,
         "reading_error": each.published.error,
+        "at_least": each.published.at_least,
         "ours": each.ours.estimate,
         "low": each.ours.low,
         "high": each.ours.high,
