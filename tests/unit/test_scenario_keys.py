@@ -219,7 +219,7 @@ def test_the_other_keys_of_a_bottleneck(laboratory: Any) -> None:
 )
 def test_delays(laboratory: Any, value: str, delay: object, reorder: bool) -> None:
     down, _ = links(laboratory(f"[path]\ndelay = {value}\n"))
-    assert down == [{"stage": "delay", "delay": delay, "reorder": reorder}]
+    assert down == [{"stage": "delay", "delay": delay, "reorder": reorder, "limit_packets": None}]
 
 
 @pytest.mark.parametrize(
@@ -367,11 +367,17 @@ def test_every_shipped_scenario_loads() -> None:
         assert Path.load(file).laboratory()["legs"], file
 
 
+def test_a_delay_has_a_limit_in_packets(laboratory: Any) -> None:
+    down, _ = links(laboratory("[path]\ndelay = '11ms'\ndelay-limit = '1000p'\n"))
+    assert down[0]["limit_packets"] == 1000
+
+
 def test_the_study_is_what_the_paper_says() -> None:
     lab: Any = Path.load(ROOT / "scenarios/kau-e5g-1.toml").laboratory()
     internet, radio = lab["legs"][0]["hops"]
     for link in (internet["down"], internet["up"]):
-        assert link == [{"stage": "delay", "delay": {"kind": "constant", "delay_ns": 11_000_000}, "reorder": False}]
+        delay = {"kind": "constant", "delay_ns": 11_000_000}
+        assert link == [{"stage": "delay", "delay": delay, "reorder": False, "limit_packets": None}]
     for link in (radio["down"], radio["up"]):
         assert link[0]["queue"] == {"kind": "droptail", "limit": {"packets": 1000}}
     rows = FilePath(radio["down"][0]["rate"]["file"]).read_text().splitlines()[-3:]

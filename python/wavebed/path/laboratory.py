@@ -193,7 +193,7 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
         found.insert(0 if direction == "up" else len(found), limit)
     if link.delay is not None:
         reorder = isinstance(link.delay, DistributedDelay) and link.delay.reorder
-        found.append(stages.Delay(_delay(link.delay, path.seed, traces), reorder))
+        found.append(stages.Delay(_delay(link.delay, path.seed, traces), reorder, link.delay_limit))
     if link.loss is not None:
         loss = stages.Loss(
             _loss(link.loss, path.seed, traces), "superpacket" if link.loss_unit == "superpacket" else "packet"

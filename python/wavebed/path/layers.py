@@ -156,6 +156,7 @@ _NEEDED = {
     "rate": "rate, trace or scene: add one of them",
     "trace": "trace: add it",
     "pattern": "trace or scene: add one of them",
+    "delay": "delay: add it",
     "loss": "loss: add it",
 }
 
@@ -165,7 +166,7 @@ def _has(needs: str, entries: Mapping[str, Entry], link: Link) -> bool:
         return "trace" in entries
     if needs == "pattern":
         return isinstance(link.rate, PatternFile | ScenePattern)
-    return link.rate is not None if needs == "rate" else link.loss is not None
+    return {"rate": link.rate, "delay": link.delay, "loss": link.loss}[needs] is not None
 
 
 def _rooted(value: object, base: FilePath | None) -> object:
@@ -214,6 +215,7 @@ def _build(
         queue=given.queue,
         queue_unit=given.queue_unit,
         delay=delay,
+        delay_limit=given.delay_limit,
         loss=loss,
         loss_unit=given.loss_unit,
         loss_at=given.loss_at,

@@ -129,6 +129,7 @@ class Link(Struct, frozen=True):
     queue: Queue | None = None
     queue_unit: str = "packet"
     delay: Delay | None = None
+    delay_limit: int | None = None
     loss: Loss | None = None
     loss_unit: str = "packet"
     loss_at: str = "exit"

@@ -226,6 +226,14 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         ),
     ] = "packet"
     delay: Annotated[Delay | None, Key(link_values.delay, "one-way delay, after the bottleneck")] = None
+    delay_limit: Annotated[
+        int | None,
+        Key(
+            link_values.packets,
+            "packets that may be in the delay at once, as in netem; those beyond them are dropped",
+            needs="delay",
+        ),
+    ] = None
     loss: Annotated[Loss | None, Key(link_values.loss, "independent loss")] = None
     loss_unit: Annotated[
         Literal["packet", "superpacket"],

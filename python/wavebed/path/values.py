@@ -10,7 +10,7 @@ from msgspec import Struct
 from wavebed.config.problems import Problem, at, choose, described
 from wavebed.config.reader import Schema, reader
 from wavebed.config.table import Key, fields, read_table, table_schema
-from wavebed.config.units import format_time, parse_time
+from wavebed.config.units import format_time, parse_limit, parse_time
 from wavebed.config.values import (
     PERCENTAGE_SCHEMA,
     RATE_SCHEMA,
@@ -122,6 +122,15 @@ def packet_memory(value: object) -> int:
     if size < LEAST_PACKET_MEMORY_BYTES:
         raise Problem(f"{described(value)} is too little: write at least {LEAST_PACKET_MEMORY_BYTES >> 20}mib")
     return size
+
+
+@reader("PACKETS", {"type": "string", "pattern": "^[0-9]+p$"}, lambda packets: f"{packets}p")
+def packets(value: object) -> int:
+    """Read a number of packets such as ``1000p``."""
+    limit = parse_limit(value).packets if isinstance(value, str) else None
+    if not limit:
+        raise Problem(f"{described(value)} is no number of packets: write at least one, such as 1000p")
+    return limit
 
 
 def pattern(value: object) -> PatternFile:

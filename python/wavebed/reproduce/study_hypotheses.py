@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.report.numbers import MISSING
 from wavebed.reproduce.hypotheses import SAME
+from wavebed.reproduce.study_tables import changes_table
 from wavebed.reproduce.study_words import distance_text, moved_text
 
 if TYPE_CHECKING:
@@ -37,7 +38,20 @@ def hypotheses_section(part: PartResults) -> str:
         f" {held_out} held out.</p><p class='soft'>To run it again:"
         f" <code>wavebed campaign run {escape(part.part.campaign)}</code></p>"
         f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div></section>"
+        f"<tbody>{rows}</tbody></table></div>"
+        f"<details><summary>Each figure with each change</summary>{_changes(part)}</details></section>"
+    )
+
+
+def _changes(part: PartResults) -> str:
+    table = changes_table(part)
+    head = "".join(f"<th scope=col class=text>{escape(name)}</th>" for name in table.head)
+    rows = "".join(
+        f"<tr>{''.join(f'<td class=text>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in table.rows
+    )
+    return (
+        f"<p class='soft'>{escape(table.caption)}</p><div class='scroll' tabindex='0'><table class='answers sticky'>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -54,4 +68,5 @@ def _row(tried: Tried) -> str:
         tried.found or MISSING,
         MISSING if tried.found is None else "yes" if tried.explains else "no",
     )
-    return f"<tr>{''.join(f'<td class=text>{cell}</td>' for cell in cells)}</tr>"
+    wide = [' style="min-width:17em"', ' style="min-width:17em"', *[""] * (len(cells) - 2)]
+    return f"<tr>{''.join(f'<td class=text{width}>{cell}</td>' for cell, width in zip(cells, wide, strict=True))}</tr>"

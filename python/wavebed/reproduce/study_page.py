@@ -74,12 +74,16 @@ def _section(part: PartResults, folder: Path) -> str:
         for name, number in [*((name, False) for name in factors), *_COLUMNS.items()]
     )
     rows = "".join(_row(part, each, factors, way) for each in part.beside)
+    table = (
+        f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+    if part.tried:
+        table = f"<details><summary>Figures without any change</summary>{table}</details>"
     return (
         f"<section><h2>{escape(part.part.title)}</h2><p class='soft'>Published: {escape(part.source)}."
         f' <a href="{way}/{REPORT_FILE}">The report of the campaign</a> has all metrics and checks.</p>'
-        f'<div class="pictures">{"".join(figures)}</div>'
-        f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>{_further(part)}</section>{hypotheses_section(part)}"
+        f'<div class="pictures">{"".join(figures)}</div>{table}{_further(part)}</section>{hypotheses_section(part)}'
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import Table
-from wavebed.report.numbers import MISSING
+from wavebed.report.numbers import MISSING, figure
 from wavebed.reproduce.published import read_published
 from wavebed.reproduce.study_words import (
     counts_text,
@@ -19,9 +19,10 @@ from wavebed.reproduce.values import without_published
 
 if TYPE_CHECKING:
     from wavebed.campaign.report.tables import Cell
+    from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.study import PartResults
 
-__all__ = ["figures_table", "further_table", "hypotheses_table", "predictions_table"]
+__all__ = ["changes_table", "figures_table", "further_table", "hypotheses_table", "predictions_table"]
 
 
 def figures_table(part: PartResults) -> Table:
@@ -92,3 +93,24 @@ def predictions_table(part: PartResults) -> Table:
         for each in part.tried
     ]
     return Table(f"{part.part.name}-predictions", "", ("hypothesis", "claim", "prediction", "commit"), rows)
+
+
+def changes_table(part: PartResults) -> Table:
+    """Return each published figure, and ours with each change; an asterisk: within the tolerance."""
+    factors = list(part.beside[0].published.levels)
+    head = [*factors, "metric", "published", *(each.hypothesis.name or each.hypothesis.level for each in part.tried)]
+    rows: list[list[Cell]] = [
+        [
+            *(each.published.levels[name] for name in factors),
+            each.published.metric,
+            published_text(each.published),
+            *(_marked(tried.beside[place]) for tried in part.tried),
+        ]
+        for place, each in enumerate(part.beside)
+    ]
+    caption = "Median with each change; an asterisk: within the tolerance of the published figure."
+    return Table(f"{part.part.name}-changes", caption, head, rows)
+
+
+def _marked(beside: Beside) -> str:
+    return f"{figure(beside.ours.estimate)}{'*' if beside.within else ''}"

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import markdown_text
 from wavebed.reproduce.judge import TOLERANCE
-from wavebed.reproduce.study_tables import figures_table, further_table, hypotheses_table, predictions_table
+from wavebed.reproduce.study_tables import (
+    changes_table,
+    figures_table,
+    further_table,
+    hypotheses_table,
+    predictions_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +66,8 @@ def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str
         counted = f"{len(part.results.ended)} blocks from seed {run.seed}, begun {run.started}"
         made = f"Published: {part.source}. Ours: {counted}; {machine}; {versions}."
         again = f"Again: `wavebed reproduce {name} --part {part.part.name}`"
-        blocks += [f"## {part.part.title}", f"{made} {again}", markdown_text(figures_table(part)).rstrip()]
+        figures = changes_table(part) if part.tried else figures_table(part)
+        blocks += [f"## {part.part.title}", f"{made} {again}", markdown_text(figures).rstrip()]
         further = further_table(part)
         if further.rows:
             blocks += ["Cells of which no number was published:", _bare(further)]

@@ -310,10 +310,11 @@ class Bottleneck(LinkStage, frozen=True, tag="bottleneck"):
 
 
 class Delay(LinkStage, frozen=True, tag="delay"):
-    """A delay; with `reorder` a packet may overtake one with a longer delay."""
+    """A delay; with `reorder` a packet may overtake one with a longer delay. `limit_packets`: as many at once."""
 
     delay: DelaySource
     reorder: bool = False
+    limit_packets: Annotated[int, Meta(ge=1, le=10**12)] | None = None
 
 
 class Loss(LinkStage, frozen=True, tag="loss"):

@@ -103,8 +103,16 @@ pub fn build_shared(
                 server,
             ))
         }
-        StageConfig::Delay { delay, reorder } => {
-            Box::new(delay_stage(delay, *reorder, random, loader)?)
+        StageConfig::Delay {
+            delay,
+            reorder,
+            limit_packets,
+        } => {
+            if *limit_packets == Some(0) {
+                return fail("limit_packets", "is 0: use at least 1");
+            }
+            let most = limit_packets.unwrap_or(u64::MAX);
+            Box::new(delay_stage(delay, *reorder, random, loader)?.limited(most))
         }
         StageConfig::Loss { model, unit } => Box::new(loss_stage(model, *unit, random, loader)?),
         StageConfig::Duplicate { probability } => Box::new(Duplicate::new(

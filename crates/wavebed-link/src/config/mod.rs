@@ -61,6 +61,9 @@ pub enum StageConfig {
         /// Whether a segment may overtake one with a longer delay.
         #[serde(default)]
         reorder: bool,
+        /// Segments in flight at most; those beyond them are dropped.
+        #[serde(default)]
+        limit_packets: Option<u64>,
     },
     /// Losses.
     Loss {

@@ -26,6 +26,7 @@ pub struct Delay {
     source: Source,
     waiting: Waiting,
     backlog: Backlog,
+    most_segments: u64,
 }
 
 /// Source of the delays.
@@ -140,6 +141,33 @@ impl Delay {
             source,
             waiting,
             backlog: Backlog::default(),
+            most_segments: u64::MAX,
+        }
+    }
+
+    /// With at most this many segments in flight: one that arrives beyond them is dropped.
+    #[must_use]
+    pub fn limited(self, most_segments: u64) -> Self {
+        Self {
+            most_segments,
+            ..self
+        }
+    }
+
+    /// The part of `run` that there is room for; the rest is dropped.
+    fn admitted(&self, mut run: Run, out: &mut Outlet<'_>) -> Option<Run> {
+        let room = self.most_segments.saturating_sub(self.backlog.segments);
+        match u16::try_from(room) {
+            Ok(0) => {
+                out.drop(run, Reason::Overflow);
+                None
+            }
+            Ok(room) if room < run.count => {
+                let front = run.split_front(room);
+                out.drop(run, Reason::Overflow);
+                Some(front)
+            }
+            _ => Some(run),
         }
     }
 
@@ -188,6 +216,7 @@ impl Delay {
             source,
             waiting,
             backlog,
+            ..
         } = self;
         let mut floor_ns = match waiting {
             Waiting::InOrder { last_due_ns, .. } => Some(*last_due_ns),
@@ -254,6 +283,9 @@ impl Waiting {
 
 impl Stage for Delay {
     fn accept(&mut self, run: Run, out: &mut Outlet<'_>) {
+        let Some(run) = self.admitted(run, out) else {
+            return;
+        };
         match self.source.common(&run) {
             Common::Delay(delay_ns) => self.hold(run, run.at_ns.saturating_add(delay_ns)),
             Common::Ended => out.drop(run, Reason::Ended),

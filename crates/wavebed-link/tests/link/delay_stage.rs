@@ -43,6 +43,25 @@ fn departures(runs: &[Run]) -> Vec<((u32, u16), u64)> {
 }
 
 #[test]
+fn a_limited_delay_drops_what_finds_no_room() {
+    for reorder in [false, true] {
+        let mut bench = Bench::new(Delay::constant(11 * MS, reorder).limited(10));
+        bench.accept(run(0, 0, 0, 8));
+        bench.accept(run(1, 1, 0, 5));
+        bench.accept(run(2, 2, 0, 1));
+        assert_eq!(bench.stage.backlog().segments, 10);
+        assert_eq!(bench.exits.dropped(Reason::Overflow), 4);
+        // The first eight have left, the other two leave a nanosecond later.
+        bench.poll(11 * MS);
+        bench.accept(run(11 * MS, 3, 0, 9));
+        assert_eq!(bench.stage.backlog().segments, 10);
+        assert_eq!(segments(&bench.exits.forward).len(), 8);
+        assert_eq!(bench.exits.dropped(Reason::Overflow), 5);
+        bench.check();
+    }
+}
+
+#[test]
 fn constant_delay_is_exact_and_keeps_runs_whole() {
     for reorder in [false, true] {
         let mut bench = Bench::new(Delay::constant(11 * MS, reorder));
