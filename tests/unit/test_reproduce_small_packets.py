@@ -146,10 +146,6 @@ def test_without_iperf3_there_is_no_table_of_arithmetic() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ["cas-mmwave"],
-            "STUDY: cas-mmwave cannot be reproduced by one command yet: small-packets, bbr-5g, kau-e5g can",
-        ),
         (["small-packet"], "did you mean 'small-packets'?"),
         (["small-packets", "--seed", "x"], "--seed: 'x' is not a whole number"),
     ],

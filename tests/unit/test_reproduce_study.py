@@ -17,8 +17,8 @@ from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.reproduce.hypotheses import tried
-from wavebed.reproduce.judge import Beside, judged
-from wavebed.reproduce.published import Published, published_of
+from wavebed.reproduce.judge import Beside, judged, logarithm
+from wavebed.reproduce.published import Published, published_of, read_published
 from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
@@ -36,7 +36,7 @@ FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 1
 
 
 NAMES = ", ".join(part.name for part in read_study("kau-e5g").part)
-MORE = ("kau-e5g-video",)
+MORE = ("cas-mmwave-beam", "cas-mmwave-loss", "kau-e5g-video")
 """Campaigns with cells of which nothing was published."""
 PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 
@@ -167,6 +167,23 @@ def test_the_reading_error_is_tolerated_where_it_is_larger() -> None:
     low = Published("6", {}, "download", "goodput", "Mbit/s", 14, 5)
     assert judged(low, "cell", [9.5] * 6).verdict == "reproduced"
     assert judged(low, "cell", [8.5] * 6).verdict == "not reproduced"
+
+
+def test_more_than_a_published_at_least_reproduces_it() -> None:
+    ratio = Published("8", {}, "bulk", "goodput", "ratio", 10, 0, at_least=True)
+    assert judged(ratio, "cell", [60, 70, 80, 80, 90, 900]).verdict == "reproduced"
+    assert logarithm(judged(ratio, "cell", [80])) == 0
+    less = judged(ratio, "cell", [5, 5, 5, 6, 6, 7])
+    assert less.verdict == "not reproduced"
+    assert logarithm(less) == pytest.approx(math.log(0.55))
+    assert judged(ratio, "cell", [7, 8, 8, 9, 9, 20]).verdict == "undecided"
+
+
+def test_only_a_row_that_says_so_is_a_bound() -> None:
+    _, ratios = read_published("cas-mmwave-delay")
+    _, rates = read_published("cas-mmwave-f5")
+    assert all(row.at_least for row in ratios)
+    assert not any(row.at_least for row in rates)
 
 
 def measured(slot: Slot, _resolved: object, partial: Path, _look: object, of_machine: object) -> TrialRecord:

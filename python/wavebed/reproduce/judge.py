@@ -67,15 +67,20 @@ class Beside:
 
 
 def logarithm(beside: Beside) -> float | None:
-    """Return the natural logarithm of our figure divided by the published one; ``None`` without a value above 0."""
+    """Return the natural logarithm of our figure divided by the published one; ``None`` without a value above 0.
+
+    It is 0 where ours is above a published "at least".
+    """
     ratio = beside.ratio
-    return None if ratio is None or ratio <= 0 else math.log(ratio)
+    if ratio is None or ratio <= 0:
+        return None
+    return min(math.log(ratio), 0) if beside.published.at_least else math.log(ratio)
 
 
 def tolerated(published: Published) -> tuple[float, float]:
     """Return the least and the largest value that reproduce a figure."""
     off = max(TOLERANCE * published.value, published.error)
-    return published.value - off, published.value + off
+    return published.value - off, math.inf if published.at_least else published.value + off
 
 
 def judged(published: Published, cell: str, values: Sequence[float]) -> Beside:

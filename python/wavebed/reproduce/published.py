@@ -18,7 +18,7 @@ __all__ = ["RATIO", "Published", "published_of", "read_published"]
 RATIO = " / "
 """Between two levels of a factor: the figure is the ratio of these two cells."""
 
-_COLUMNS = ("figure", "workload", "metric", "unit", "published", "reading-error")
+_COLUMNS = ("figure", "workload", "metric", "unit", "published", "reading-error", "bound")
 
 
 class Published(Struct, frozen=True):
@@ -36,6 +36,8 @@ class Published(Struct, frozen=True):
         In this unit.
     error : float
         How far it may be off because it was read off a picture, in this unit.
+    at_least : bool
+        Whether the publication says "at least": larger figures reproduce it too.
     """
 
     figure: str
@@ -45,6 +47,7 @@ class Published(Struct, frozen=True):
     unit: str
     value: float
     error: float
+    at_least: bool = False
 
     @property
     def is_ratio(self) -> bool:
@@ -78,6 +81,7 @@ def read_published(name: str) -> tuple[str, list[Published]]:
             row["unit"],
             float(row["published"]),
             float(row["reading-error"]),
+            row.get("bound") == "at least",
         )
         for row in csv.DictReader(lines)
     ]

@@ -11,7 +11,7 @@ import msgspec
 
 __all__ = ["STUDIES", "Expected", "Hypothesis", "Part", "Study", "read_study"]
 
-STUDIES: Final = ("bbr-5g", "kau-e5g")
+STUDIES: Final = ("cas-mmwave", "bbr-5g", "kau-e5g")
 """Their names."""
 
 Expected = Literal["closer", "no change", "farther"]

@@ -11,12 +11,12 @@ from wavebed.campaign.report.picture import drawn
 from wavebed.campaign.report.tables import MOST_LINES, html_table
 from wavebed.output import write_output
 from wavebed.report.document import asset, document
-from wavebed.report.numbers import MISSING, figure
+from wavebed.report.numbers import MISSING
 from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_picture import pictures_of
-from wavebed.reproduce.study_tables import figures_table
+from wavebed.reproduce.study_tables import figures_table, further_table
 from wavebed.reproduce.study_text import RULE, study_markdown
-from wavebed.reproduce.study_words import counts_text, ours_text, verdict_text
+from wavebed.reproduce.study_words import counts_text, ours_text, published_text, verdict_text
 from wavebed.result.model import COUNTED
 from wavebed.result.names import REPORT_FILE, TRIALS_FOLDER
 
@@ -39,7 +39,7 @@ def write_study_page(name: str, study: Study, parts: Sequence[PartResults], fold
     """Write the page into the folder of the study, as HTML and Markdown, and return the first."""
     file = folder / REPORT_FILE
     few = (
-        '<p class="note">A quick run is a first look: few trials of each cell, and no hypotheses. Without'
+        '<p class="note">A quick run is a first look: few trials of each cell. Without'
         " <code>--quick</code> the cells are repeated.</p>"
         if quick
         else ""
@@ -87,8 +87,16 @@ def _section(part: PartResults, folder: Path) -> str:
         table = f"<details><summary>Figures without any change</summary>{table}</details>"
     return (
         f"<section><h2>{escape(part.part.title)}</h2><p class='soft'>Published: {escape(part.source)}. {report}</p>"
-        f'<div class="pictures">{"".join(figures)}</div>{table}</section>{hypotheses_section(part)}'
+        f'<div class="pictures">{"".join(figures)}</div>{table}{_further(part)}</section>{hypotheses_section(part)}'
     )
+
+
+def _further(part: PartResults) -> str:
+    """Return the table of cells of which no number was published, if there are any."""
+    table = further_table(part)
+    if not table.rows:
+        return ""
+    return f"<p>Cells of which no number was published:</p>{html_table(table, 'answers', MOST_LINES)}"
 
 
 def _kind(number: bool) -> str:
@@ -103,8 +111,8 @@ def _row(part: PartResults, each: Beside, factors: Sequence[str], way: str) -> s
     )
     values = (
         escape(f"{published.metric}, {published.unit}"),
-        figure(published.value),
-        escape(ours_text(each)),
+        published_text(published),
+        escape(ours_text(each.ours)),
         MISSING if each.ratio is None else f"{each.ratio:.2f}",
         verdict_text(each),
         links,

@@ -36,10 +36,7 @@ def _picture(part: PartResults, level: str, rows: Sequence[Beside]) -> Picture:
 
     def draw(axes: Axes) -> None:
         for place, row in enumerate(rows):
-            least, most = tolerated(row.published)
-            axes.plot(
-                [max(least, most / 100), most], [place, place], color="#dddddd", linewidth=6, solid_capstyle="butt"
-            )
+            axes.plot(_shown(row), [place, place], color="#dddddd", linewidth=6, solid_capstyle="butt")
             axes.plot(
                 [row.published.value], [place], "D", color=STYLES[2].colour, markersize=4, markerfacecolor="white"
             )
@@ -60,6 +57,14 @@ def _picture(part: PartResults, level: str, rows: Sequence[Beside]) -> Picture:
 
     caption = "Diamond: published; grey: its tolerance. Dot: our median, with its interval from 6 trials on."
     return Picture(f"{part.part.name}-{level}", f"{part.part.title}: {level}", caption, draw, 0.7 + 0.17 * len(rows))
+
+
+def _shown(row: Beside) -> tuple[float, float]:
+    """Return the part of a tolerance that is drawn: one without an end goes beyond both figures."""
+    least, most = tolerated(row.published)
+    if math.isinf(most):
+        most = 2 * max(row.published.value, row.ours.high or row.ours.estimate or 0)
+    return max(least, most / 100), most
 
 
 def _ticks(least: float, most: float) -> list[float]:

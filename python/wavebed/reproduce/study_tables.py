@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import Table
 from wavebed.report.numbers import MISSING, figure
-from wavebed.reproduce.study_words import counts_text, distance_text, moved_text, ours_text, verdict_text
+from wavebed.reproduce.published import read_published
+from wavebed.reproduce.study_words import (
+    counts_text,
+    distance_text,
+    moved_text,
+    ours_text,
+    published_text,
+    verdict_text,
+)
+from wavebed.reproduce.values import without_published
 
 if TYPE_CHECKING:
     from wavebed.campaign.report.tables import Cell
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.study import PartResults
 
-__all__ = ["changes_table", "figures_table", "hypotheses_table", "predictions_table"]
+__all__ = ["changes_table", "figures_table", "further_table", "hypotheses_table", "predictions_table"]
 
 
 def figures_table(part: PartResults) -> Table:
@@ -25,8 +34,8 @@ def figures_table(part: PartResults) -> Table:
         [
             *(each.published.levels[name] for name in factors),
             f"{each.published.metric}, {each.published.unit}".removesuffix(", "),
-            figure(each.published.value),
-            ours_text(each),
+            published_text(each.published),
+            ours_text(each.ours),
             MISSING if each.ratio is None else f"{each.ratio:.2f}",
             each.ours.count,
             verdict_text(each),
@@ -52,6 +61,25 @@ def _own_table(part: PartResults) -> Table:
     ]
     head = [*next(iter(results.levels.values())), *medians]
     return Table(f"{part.part.name}-figures", "Nothing was published. These are our medians.", head, rows)
+
+
+def further_table(part: PartResults) -> Table:
+    """Return our figures of cells of which no number was published; without rows for a part with hypotheses, or without published figures."""
+    if not part.beside or part.tried:
+        return Table(f"{part.part.name}-further", "", (), ())
+    factors = list(part.beside[0].published.levels)
+    _, published = read_published(part.part.figures or part.part.campaign)
+    rows: list[list[Cell]] = [
+        [
+            *(levels[name] for name in factors),
+            matrix.workload,
+            f"{matrix.metric}, {matrix.unit}",
+            ours_text(ours),
+            ours.count,
+        ]
+        for levels, matrix, ours in without_published(part.results, [each.published for each in part.beside], published)
+    ]
+    return Table(f"{part.part.name}-further", "", [*factors, "workload", "metric", "ours", "n"], rows)
 
 
 def hypotheses_table(part: PartResults) -> Table:
@@ -94,7 +122,7 @@ def changes_table(part: PartResults) -> Table:
         [
             *(each.published.levels[name] for name in factors),
             each.published.metric,
-            figure(each.published.value),
+            published_text(each.published),
             *(_marked(tried.beside[place]) for tried in part.tried),
         ]
         for place, each in enumerate(part.beside)

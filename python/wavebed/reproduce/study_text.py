@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import markdown_text
 from wavebed.reproduce.judge import TOLERANCE
-from wavebed.reproduce.study_tables import changes_table, figures_table, hypotheses_table, predictions_table
+from wavebed.reproduce.study_tables import (
+    changes_table,
+    figures_table,
+    further_table,
+    hypotheses_table,
+    predictions_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +39,9 @@ def study_text(parts: Sequence[PartResults]) -> str:
     for part in parts:
         figures = figures_table(part)
         blocks.append("\n".join([part.part.title, "", *_lines(figures), "", figures.caption]))
+        further = further_table(part)
+        if further.rows:
+            blocks.append("\n".join([f"{part.part.title}: no number was published", "", *_lines(further)]))
         if part.tried:
             blocks.append("\n".join([f"{part.part.title}: hypotheses", "", *_lines(hypotheses_table(part))]))
     return "\n\n".join(blocks)
@@ -60,6 +69,9 @@ def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str
         again = f"Again: `wavebed reproduce {name} --part {part.part.name}`"
         figures = changes_table(part) if part.tried else figures_table(part)
         blocks += [f"## {part.part.title}", f"{made} {again}", markdown_text(figures).rstrip()]
+        further = further_table(part)
+        if further.rows:
+            blocks += ["Cells of which no number was published:", _bare(further)]
         if part.tried:
             fitted, held_out = part.tried[0].counts
             over = f"{fitted} fitted and {held_out} held-out figures"
@@ -94,6 +106,7 @@ def _figure_json(each: Beside) -> dict[str, Json]:
         "figure": each.published.figure,
         "published": each.published.value,
         "reading_error": each.published.error,
+        "at_least": each.published.at_least,
         "ours": each.ours.estimate,
         "low": each.ours.low,
         "high": each.ours.high,

@@ -12,18 +12,24 @@ if TYPE_CHECKING:
 
     from wavebed.reproduce.hypotheses import Tried
     from wavebed.reproduce.judge import Beside
+    from wavebed.reproduce.published import Published
+    from wavebed.stats.intervals import Interval
 
-__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "verdict_text"]
+__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "published_text", "verdict_text"]
 
 
-def ours_text(beside: Beside) -> str:
+def ours_text(ours: Interval) -> str:
     """Return our median with its interval, if there is one."""
-    ours = beside.ours
     if ours.estimate is None:
         return MISSING
     if ours.low is None or ours.high is None:
         return figure(ours.estimate)
     return f"{figure(ours.estimate)} ({figure(ours.low)} to {figure(ours.high)})"
+
+
+def published_text(published: Published) -> str:
+    """Return the published figure."""
+    return f"{'≥ ' if published.at_least else ''}{figure(published.value)}"
 
 
 def counts_text(found: Sequence[Beside]) -> str:

@@ -8,18 +8,21 @@ import numpy as np
 
 from wavebed.reproduce.judge import judged
 from wavebed.reproduce.published import RATIO
+from wavebed.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from wavebed.campaign.matrix import Matrix
     from wavebed.campaign.results import CampaignResults
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.published import Published
     from wavebed.reproduce.studies import Hypothesis
+    from wavebed.stats.intervals import Interval
 
-__all__ = ["beside_published", "cells_beside"]
+__all__ = ["beside_published", "cells_beside", "without_published"]
 
 
 def beside_published(
@@ -60,6 +63,35 @@ def cells_beside(
         if RATIO in level:
             return [{**levels, name: each} for each in level.split(RATIO)]
     return [levels]
+
+
+def without_published(
+    results: CampaignResults, rows: Sequence[Published], all_rows: Sequence[Published]
+) -> list[tuple[Mapping[str, str], Matrix, Interval]]:
+    """Return our medians of the cells that have no published figure of their own.
+
+    Parameters
+    ----------
+    rows : sequence of Published
+        The figures that are compared: their metrics are returned.
+    all_rows : sequence of Published
+        All published figures of the campaign.
+
+    Returns
+    -------
+    list of tuple
+        Levels of a cell, the metric, and the median of its counted trials.
+    """
+    own = {(tuple(sorted(row.levels.items())), row.workload, row.metric) for row in all_rows}
+    found = []
+    for cell, levels in results.levels.items():
+        for key in dict.fromkeys((row.workload, row.metric) for row in rows):
+            matrix = results.matrices.get(key)
+            if matrix is None or (tuple(sorted(levels.items())), *key) in own:
+                continue
+            values = matrix.values[results.cells.index(cell)]
+            found.append((levels, matrix, median_interval(values[np.isfinite(values)].tolist())))
+    return found
 
 
 def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> NDArray[np.float64]:

@@ -1,0 +1,103 @@
+"""The study cas-mmwave from made-up trials: segments, bounds, sweeps without numbers, and changes."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavebed.reproduce.studies import read_study
+from wavebed.reproduce.study import Begun, PartResults, begin, campaigns_of, results_of, run_study
+from wavebed.reproduce.study_page import write_study_page
+from wavebed.reproduce.study_text import study_json, study_text
+from wavebed.result.model import TrialRecord, WorkloadRecord
+from wavebed.run.expected import expected_s
+from wavebed.run.progress import Live
+from wavebed.workload.model import Metric, Outcome, Span
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.run.order import Slot
+
+GOODPUT = {"wired": 120.0, "wireless": 90.0, "end-to-end": 2.0}
+FLOWS = 16
+SECONDS = 900
+
+
+def measured(slot: Slot, _resolved: object, partial: Path, _look: object, of_machine: object) -> TrialRecord:
+    """Take the place of `run_trial`: 16 flows have 16 times the goodput of one, a blocked beam a fifth."""
+    (partial / "raw" / "out.txt").write_text("raw")
+    cell = slot.treatment.name
+    names = [] if "end" in cell or "wire" in cell else ["free", "blocked"]
+    (segment,) = [name for name in GOODPUT if cell.endswith(name)] or ["end-to-end"]
+    value = GOODPUT[segment] * (FLOWS if cell.startswith("flows-16") else 1)
+    workloads = [bulk("bulk", value)]
+    if names:
+        workloads = [bulk("free", 3000), bulk("blocked", 3000 if cell == "none" else 600)]
+    head = (slot.folder, slot.block, cell, slot.seed, "", 0.1, "valid", [])
+    return TrialRecord(*head, [], workloads, attempt=slot.attempt)
+
+
+def bulk(name: str, goodput: float) -> WorkloadRecord:
+    outcome = Outcome(metrics=[Metric("goodput", goodput, "Mbit/s", "higher")])
+    return WorkloadRecord(name, "bulk", Span(0, 1, False), outcome)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("study") / "out"
+    begun = Begun("cas-mmwave", True)
+    begin(made, begun)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WAVEBED_LOCK", str(made.parent / "lock"))
+        patch.setattr("wavebed.run.runner.run_trial", measured)
+        patch.setattr("wavebed.run.runner.prepare", lambda *_: None)
+        patch.setattr("wavebed.reproduce.study.write_campaign_report", lambda _: None)
+        run_study(campaigns_of(begun), made, [], Live("wavebed", io.StringIO()), accept=False)
+    return made
+
+
+@pytest.fixture
+def parts(folder: Path) -> dict[str, PartResults]:
+    return {part.part.name: part for part in results_of(read_study("cas-mmwave"), folder)}
+
+
+def test_a_quick_run_has_what_was_promised_in_time() -> None:
+    campaigns = {part.name: campaign for part, campaign in campaigns_of(Begun("cas-mmwave", True))}
+    cells = {name: list(campaign.levels.values()) for name, campaign in campaigns.items()}
+    assert len({levels["change"] for levels in cells["figure-5"]}) == 6, "one flow, 16 flows, and four changes more"
+    assert len({levels["delay"] for levels in cells["delay"]}) == 3
+    assert len({levels["loss-percent"] for levels in cells["loss"]}) == 3
+    treatments = [each for campaign in campaigns.values() for each in campaign.plan.treatments]
+    assert sum(map(expected_s, treatments)) < SECONDS
+
+
+def test_many_flows_that_come_closer_explain(parts: dict[str, PartResults]) -> None:
+    found = {each.hypothesis.level: each for each in parts["figure-5"].tried}
+    assert found["flows-16"].found == "closer"
+    assert found["flows-16"].counts == (0, 3)
+    assert (found["flows-16"].inside, found["flows-16"].outside) == (1, 0), "32 beside 30"
+    assert found["radio-2500mbit"].found == "no change"
+
+
+def test_a_ratio_above_ten_is_within_at_every_delay(parts: dict[str, PartResults]) -> None:
+    ratios = parts["delay"].beside
+    assert [each.ours.estimate for each in ratios] == [60.0] * 3
+    assert all(each.within for each in ratios)
+    assert all(each.within for each in parts["beam"].beside)
+
+
+def test_cells_without_a_number_are_shown_too(parts: dict[str, PartResults], folder: Path) -> None:
+    told = study_text(list(parts.values()))
+    assert "Loss of the wireless hop, figures 9 to 11: no number was published" in told
+    page = write_study_page("cas-mmwave", read_study("cas-mmwave"), list(parts.values()), folder, quick=True)
+    assert "<td class=text>0.1</td><td class=text>wireless</td><td class=text>bulk</td>" in page.read_text()
+    assert "<td>≥ 2500</td>" in page.read_text()
+    markdown = page.with_suffix(".md").read_text()
+    assert "| 10ms | wired | bulk | goodput, Mbit/s | 120 | 1 |" in markdown
+    assert "| cardboard | blocked | goodput, Mbit/s | 600 | 1 |" in markdown
+    assert "| none | free | goodput, Mbit/s | 3000" not in markdown, "this one has a published number"
+    json.dumps(study_json(list(parts.values())), allow_nan=False)

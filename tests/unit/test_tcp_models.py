@@ -1,0 +1,75 @@
+"""Models of TCP's steady throughput, against values computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wavebed.reproduce.tcp_models import cubic_mbps, mathis_mbps, pftk_mbps
+
+WIRED = (1e-4, 0.08)
+WIRELESS = (0.01, 0.001)
+
+
+def test_mathis_by_hand() -> None:
+    # sqrt(1.5 / 0.0001) = 122.474 segments of 11584 bits in 80 ms.
+    assert mathis_mbps(*WIRED) == pytest.approx(17.7343, rel=1e-4)
+    # 12.2474 segments in 1 ms.
+    assert mathis_mbps(*WIRELESS) == pytest.approx(141.874, rel=1e-4)
+    assert mathis_mbps(*WIRED, mss=724) == pytest.approx(17.7343 / 2, rel=1e-4)
+
+
+def test_cubic_is_cubic_on_a_long_path_and_reno_on_a_short_one() -> None:
+    # (0.4 * 3.7 / 1.2)^(1/4) = 1.05383, times (0.08 / 0.0001)^(3/4) = 150.424: 158.521 segments in 80 ms.
+    assert cubic_mbps(*WIRED) == pytest.approx(22.9539, rel=1e-4)
+    # 1.05383 * 0.1^(3/4) = 0.187 segments, less than Reno's 12.2.
+    assert cubic_mbps(*WIRELESS) == mathis_mbps(*WIRELESS)
+
+
+def test_cubic_windows_by_hand() -> None:
+    """Segments at a round trip of 0.1 s; at 0.1 % Reno's window is the larger one."""
+    for loss, window in ((1e-3, 38.73), (1e-4, 187.40), (1e-5, 1053.8), (1e-6, 5926.1)):
+        assert cubic_mbps(loss, 0.1) * 0.1 / 11584e-6 == pytest.approx(window, rel=1e-3)
+
+
+def test_pftk_by_hand() -> None:
+    # 80 ms * sqrt(2e-4 / 3) = 653.197 us; 280 ms * 3 sqrt(3e-4 / 8) * 1e-4 = 0.514393 us.
+    assert pftk_mbps(*WIRED) == pytest.approx(11584 / 653.711, rel=1e-4)
+    # 81.6497 us + 201 ms * 3 sqrt(0.03 / 8) * 0.01 * 1.0032 = 370.442 us.
+    assert pftk_mbps(*WIRELESS) == pytest.approx(11584 / 452.092, rel=1e-4)
+
+
+def test_pftk_without_timeouts_is_mathis() -> None:
+    assert pftk_mbps(1e-8, 0.08) == pytest.approx(mathis_mbps(1e-8, 0.08), rel=1e-3)
+
+
+def test_pftk_gains_from_a_shorter_timeout_where_round_trips_are_short() -> None:
+    assert pftk_mbps(*WIRELESS, rto_min=0.005) > 4 * pftk_mbps(*WIRELESS)
+    assert pftk_mbps(*WIRED, rto_min=0.005) < 1.01 * pftk_mbps(*WIRED)
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"loss": 0.0, "rtt": 1.0}, "loss"),
+        ({"loss": 1.1, "rtt": 1.0}, "loss"),
+        ({"loss": 0.1, "rtt": 0.0}, "rtt"),
+        ({"loss": 0.1, "rtt": 1.0, "mss": 0}, "mss"),
+        ({"loss": 0.1, "rtt": 1.0, "rto_min": -1.0}, "rto_min"),
+    ],
+)
+def test_values_out_of_range_are_refused(given: dict[str, float], wrong: str) -> None:
+    with pytest.raises(ValueError, match=f"^{wrong}: "):
+        pftk_mbps(**given)  # type: ignore[arg-type]
+
+
+def test_the_table_of_the_guide_has_these_models() -> None:
+    page = (Path(__file__).parents[2] / "docs/guides/studies.md").read_text()
+    table = page.split("| segment | loss | round trip |")[1].split("\n\n")[0].splitlines()[2:]
+    assert len(table) == 15
+    for line in table:
+        _, loss, rtt, *said = (cell.strip() for cell in line.strip("|").split("|"))
+        given = float(loss.removesuffix(" %")) / 100, float(rtt.removesuffix(" ms")) / 1000
+        models = [mathis_mbps(*given), cubic_mbps(*given), pftk_mbps(*given)]
+        assert [float(cell) for cell in said[:3]] == pytest.approx(models, rel=0.01)
