@@ -64,7 +64,7 @@ def _own_table(part: PartResults) -> Table:
 
 
 def further_table(part: PartResults) -> Table:
-    """Return our figures of cells of which no number was published; empty for a part with hypotheses, or without figures."""
+    """Return our figures of cells of which no number was published; a part with hypotheses has none."""
     if not part.beside or part.tried:
         return Table(f"{part.part.name}-further", "", (), ())
     factors = list(part.beside[0].published.levels)
