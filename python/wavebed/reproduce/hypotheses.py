@@ -37,6 +37,8 @@ class Tried:
         Number of figures of both kinds.
     compared : int
         Held-out figures that have a value with and without the change.
+    within : tuple of int
+        Figures of both kinds whose median is within the tolerance.
     inside, outside : int
         Held-out figures whose median the change moves inside the tolerance, and out of it.
     """
@@ -47,6 +49,7 @@ class Tried:
     held_out: float | None
     counts: tuple[int, int]
     compared: int
+    within: tuple[int, int]
     inside: int
     outside: int
     found: Expected | None
@@ -78,6 +81,7 @@ def _tried(part: Part, hypothesis: Hypothesis, described: Sequence[Beside], besi
         _distance(now for _, now in held_out),
         (len(fitted), len(held_out)),
         len(both),
+        (sum(each.within for each in fitted), sum(now.within for _, now in held_out)),
         sum(now.within and not was.within for was, now in both),
         sum(was.within and not now.within for was, now in both),
         None if beside is described else _moved(before, after),

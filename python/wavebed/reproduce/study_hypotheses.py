@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wavebed.report.numbers import MISSING
 from wavebed.reproduce.hypotheses import SAME
 from wavebed.reproduce.study_tables import changes_table
-from wavebed.reproduce.study_words import distance_text, moved_text
+from wavebed.reproduce.study_words import distance_text, moved_text, within_text
 
 if TYPE_CHECKING:
     from wavebed.reproduce.hypotheses import Tried
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["hypotheses_section"]
 
-_HEAD = ("hypothesis", "predicted", "fitted", "held out", "moved", "expected", "found", "explains")
+_HEAD = ("hypothesis", "predicted", "fitted", "held out", "within", "moved", "expected", "found", "explains")
 _RULE = (
     "Each line changes one thing. The distance is the mean of |ln(ours / published)|: 0.69 is a factor of 2. Figures to"
-    " which a change was fitted are counted apart from those that were held out. <i>Moved</i>: held-out figures whose"
-    " median comes inside the tolerance, or leaves it. A change explains the difference if it alone moves some inside"
+    " which a change was fitted are counted apart from those that were held out. <i>Within</i>: fitted and held-out"
+    " figures whose median is within the tolerance. <i>Moved</i>: held-out figures whose median comes inside the tolerance, or leaves it. A change explains the difference if it alone moves some inside"
     " and none out. The prediction is that of the commit, which had no result of it; <i>expected</i> and <i>found</i>"
     f" are of the held-out distance, where less than {SAME:g} is no change."
 )
@@ -63,6 +63,7 @@ def _row(tried: Tried) -> str:
         f"{escape(hypothesis.prediction) or MISSING}{commit}",
         distance_text(tried.fitted),
         distance_text(tried.held_out),
+        within_text(tried),
         moved_text(tried),
         hypothesis.expected or MISSING,
         tried.found or MISSING,

@@ -14,6 +14,7 @@ from wavebed.reproduce.study_words import (
     ours_text,
     published_text,
     verdict_text,
+    within_text,
 )
 from wavebed.reproduce.values import without_published
 
@@ -84,12 +85,13 @@ def further_table(part: PartResults) -> Table:
 
 def hypotheses_table(part: PartResults) -> Table:
     """Return the hypotheses of a part and what their runs gave."""
-    head = ("hypothesis", "fitted", "held out", "moved", "expected", "found", "explains")
+    head = ("hypothesis", "fitted", "held out", "within", "moved", "expected", "found", "explains")
     rows = [
         [
             each.hypothesis.name or each.hypothesis.level,
             distance_text(each.fitted),
             distance_text(each.held_out),
+            within_text(each),
             moved_text(each),
             each.hypothesis.expected or MISSING,
             each.found or MISSING,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wavebed.reproduce.published import Published
     from wavebed.stats.intervals import Interval
 
-__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "published_text", "verdict_text"]
+__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "published_text", "verdict_text", "within_text"]
 
 
 def ours_text(ours: Interval) -> str:
@@ -62,6 +62,13 @@ def verdict_text(beside: Beside) -> str:
 def distance_text(distance: float | None) -> str:
     """Return a mean ``|ln ratio|`` with its factor: 0.69 is a factor of 2."""
     return MISSING if distance is None else f"{distance:.2f}"
+
+
+def within_text(tried: Tried) -> str:
+    """Return how many fitted and held-out figures are within the tolerance."""
+    return " and ".join(
+        f"{within} of {count}" for within, count in zip(tried.within, tried.counts, strict=True) if count
+    )
 
 
 def moved_text(tried: Tried) -> str:
