@@ -20,7 +20,8 @@ _HEAD = ("hypothesis", "predicted", "fitted", "held out", "within", "moved", "ex
 _RULE = (
     "Each line changes one thing. The distance is the mean of |ln(ours / published)|: 0.69 is a factor of 2. Figures to"
     " which a change was fitted are counted apart from those that were held out. <i>Within</i>: fitted and held-out"
-    " figures whose median is within the tolerance. <i>Moved</i>: held-out figures whose median comes inside the tolerance, or leaves it. A change explains the difference if it alone moves some inside"
+    " figures whose median is within the tolerance. <i>Moved</i>: held-out figures whose median comes inside it, or"
+    " leaves it. A change explains the difference if it alone moves some inside"
     " and none out. The prediction is that of the commit, which had no result of it; <i>expected</i> and <i>found</i>"
     f" are of the held-out distance, where less than {SAME:g} is no change."
 )
