@@ -63,8 +63,8 @@ def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str
         run = part.results.run
         machine = ", ".join(f"{key} {value}" for key, value in run.machine.items())
         versions = ", ".join(f"{key} {run.versions[key]}" for key in ("wavebed", "kernel") if key in run.versions)
-        blocks = len(part.results.ended)
-        counted = f"{blocks} block{'s' if blocks > 1 else ''} from seed {run.seed}, begun {run.started}"
+        ended = len(part.results.ended)
+        counted = f"{ended} block{'s' if ended > 1 else ''} from seed {run.seed}, begun {run.started}"
         published = f"Published: {part.source}. " if part.beside else ""
         made = f"{published}Ours: {counted}; {machine}; {versions}."
         again = f"Again: `wavebed reproduce {name} --part {part.part.name}`"
