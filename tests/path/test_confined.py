@@ -205,7 +205,7 @@ def browser_processes(lab: Laboratory) -> dict[str, list[dict[str, str]]]:
 def test_pages_are_loaded_by_a_browser_without_privileges_in_its_own_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from test_workload_web import TABLE, small_site
+    from small_site import TABLE, small_site
 
     built = small_site(tmp_path / "site")
     monkeypatch.setattr("wavebed.workload.site.load_site", lambda *_: built)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from test_workload_web import MAIN, OTHER, TABLE, small_site
+from small_site import MAIN, OTHER, TABLE, small_site
 from workload_harness import metrics, run_workload
 
 if TYPE_CHECKING:

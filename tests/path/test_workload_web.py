@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
+from small_site import MAIN, OTHER, TABLE, small_site
 from workload_harness import KNOWN_PATH, metrics, run_workload
 
 from wavebed.errors import MachineError
 from wavebed.workload import read_workload
-from wavebed.workload.site.model import BuiltSite, Origin, Site, SiteObject
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.path.lab import Laboratory
     from wavebed.workload.model import Outcome, TrialContext
-
-MAIN, OTHER = "www.small.example", "images.small.example"
-PAGE = """<!doctype html><html><head><meta charset=utf-8><meta name=viewport content="width=device-width">
-<link rel=stylesheet href=style.css><title>Small</title></head><body><h1>A small page</h1>
-<p>Some text, and a picture:</p><img src="//images.small.example/picture.png" width=300 height=300>{more}</body></html>
-"""
-
-
-def small_site(folder: Path, more: str = "") -> BuiltSite:
-    """Return a page with a style sheet, and a picture of 270 kB from another origin."""
-    for name in (MAIN, OTHER):
-        (folder / name).mkdir(parents=True)
-    (folder / MAIN / "index.html").write_text(PAGE.format(more=more))
-    (folder / MAIN / "style.css").write_text("body{margin:20px;background:#dde;color:#124}h1{font-size:40px}")
-    image = Image.effect_noise((300, 900), 90)
-    file = io.BytesIO()
-    image.save(file, "png")
-    (folder / OTHER / "picture.png").write_bytes(file.getvalue())
-    objects = tuple(
-        SiteObject(origin, f"/{name}", name, (folder / origin / name).stat().st_size, kind, content_type)  # type: ignore[arg-type]
-        for origin, name, kind, content_type in (
-            (MAIN, "index.html", "html", "text/html"),
-            (MAIN, "style.css", "css", "text/css"),
-            (OTHER, "picture.png", "image", "image/png"),
-        )
-    )
-    origins = (Origin(MAIN, MAIN), Origin(OTHER, OTHER))
-    return BuiltSite(Site("small", "Small", "made for this test", "/index.html", origins, objects), folder)
+    from wavebed.workload.site.model import BuiltSite
 
 
 def load(folder: Path, path: dict[str, str], table: dict[str, object] | None = None) -> tuple[Outcome, Path]:
@@ -69,9 +41,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuiltSite:
     built = small_site(tmp_path / "site")
     monkeypatch.setattr("wavebed.workload.site.load_site", lambda *_: built)
     return built
-
-
-TABLE = {"kind": "web", "site": "small", "settle": "0.5s", "limit": "20s"}
 
 
 def test_a_page_of_three_objects_is_measured_as_it_was_painted(known: tuple[Outcome, Path]) -> None:

@@ -94,7 +94,10 @@ def test_cells_without_a_number_are_shown_too(parts: dict[str, PartResults], fol
     told = study_text(list(parts.values()))
     assert "Loss of the wireless hop, figures 9 to 11: no number was published" in told
     page = write_study_page("cas-mmwave", read_study("cas-mmwave"), list(parts.values()), folder, quick=True)
-    assert "<td class=text>0.1</td><td class=text>wireless</td><td class=text>bulk</td>" in page.read_text()
+    assert (
+        '<th scope=row class="text">0.1</th><td class="text">wireless</td><td class="text">bulk</td>'
+        in page.read_text()
+    )
     assert "<td>≥ 2500</td>" in page.read_text()
     markdown = page.with_suffix(".md").read_text()
     assert "| 10ms | wired | bulk | goodput, Mbit/s | 120 | 1 |" in markdown

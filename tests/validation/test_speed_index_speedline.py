@@ -146,6 +146,7 @@ def load(server: str, number: int, folder: Path) -> PageTrace:
         settings = {
             "folder": str(folder),
             "device": device,
+            "cpu_slowdown": 1,
             "url": f"{server}/{number}",
             "limit_s": 20.0,
             "settle_s": 0.7,
