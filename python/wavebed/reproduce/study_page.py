@@ -110,7 +110,7 @@ def _row(part: PartResults, each: Beside, factors: Sequence[str], way: str) -> s
         f'<a href="{way}/{TRIALS_FOLDER}/{quote(line.folder)}/">{line.block}</a>' for line in lines[:_MOST_LINKS]
     )
     values = (
-        escape(f"{published.metric}, {published.unit}"),
+        escape(f"{published.metric}, {published.unit}".removesuffix(", ")),
         published_text(published),
         escape(ours_text(each.ours)),
         MISSING if each.ratio is None else f"{each.ratio:.2f}",
