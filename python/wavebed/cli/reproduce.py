@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.reproduce.small_packets import Reproduction
 
-__all__ = ["STUDIES", "register", "run"]
-
-STUDIES = ("small-packets", "cas-mmwave", "bbr-5g", "kau-e5g")
+__all__ = ["register", "run"]
 
 _DESCRIPTION = (
     "Reproduce the method of a published study. small-packets: five datapaths of this machine (bridge, routing, NAT,"
@@ -73,8 +71,9 @@ def run(args: argparse.Namespace) -> int:
     """Enter the sandbox, test all devices, and print the results."""
     from wavebed.config.problems import choose
     from wavebed.forward.sandbox import enter
+    from wavebed.reproduce.studies import STUDIES
 
-    study = at("STUDY", lambda given: choose(given, STUDIES), args.study)
+    study = at("STUDY", lambda given: choose(given, ("small-packets", *STUDIES)), args.study)
     if study != "small-packets":
         from wavebed.cli.reproduce_study import run_study_command
 

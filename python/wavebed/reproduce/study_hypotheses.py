@@ -5,18 +5,20 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.campaign.report.tables import MOST_LINES, html_table
 from wavebed.report.numbers import MISSING
 from wavebed.reproduce.hypotheses import SAME
-from wavebed.reproduce.study_tables import changes_table
-from wavebed.reproduce.study_words import distance_text, moved_text, within_text
+from wavebed.reproduce.study_tables import changes_table, hypotheses_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.campaign.report.tables import Cell
     from wavebed.reproduce.hypotheses import Tried
     from wavebed.reproduce.study import PartResults
 
 __all__ = ["hypotheses_section"]
 
-_HEAD = ("hypothesis", "predicted", "fitted", "held out", "within", "moved", "expected", "found", "explains")
 _RULE = (
     "Each line changes one thing. The distance is the mean of |ln(ours / published)|: 0.69 is a factor of 2. Figures to"
     " which a change was fitted are counted apart from those that were held out. <i>Within</i>: fitted and held-out"
@@ -32,43 +34,27 @@ def hypotheses_section(part: PartResults) -> str:
     if not part.tried:
         return ""
     fitted, held_out = part.tried[0].counts
-    head = "".join(f"<th scope=col class=text>{name}</th>" for name in _HEAD)
-    rows = "".join(map(_row, part.tried))
+    table, changes = hypotheses_table(part), changes_table(part)
+    name, *others = table.head
+    head = "".join(f"<th scope=col class=text>{each}</th>" for each in (name, "predicted", *others))
+    rows = "".join(_row(each, told[1:]) for each, told in zip(part.tried, table.rows, strict=True))
     return (
         f"<section><h2>{escape(part.part.title)}: hypotheses</h2><p>{_RULE} Here {fitted} figures are fitted and"
         f" {held_out} held out.</p><p class='soft'>To run it again:"
         f" <code>wavebed campaign run {escape(part.part.campaign)}</code></p>"
         f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
-        f"<details><summary>Each figure with each change</summary>{_changes(part)}</details></section>"
+        f"<details><summary>Each figure with each change</summary><p class='soft'>{escape(changes.caption)}</p>"
+        f"{html_table(changes, 'answers', MOST_LINES)}</details></section>"
     )
 
 
-def _changes(part: PartResults) -> str:
-    table = changes_table(part)
-    head = "".join(f"<th scope=col class=text>{escape(name)}</th>" for name in table.head)
-    rows = "".join(
-        f"<tr>{''.join(f'<td class=text>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in table.rows
-    )
-    return (
-        f"<p class='soft'>{escape(table.caption)}</p><div class='scroll' tabindex='0'><table class='answers sticky'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _row(tried: Tried) -> str:
+def _row(tried: Tried, told: Sequence[Cell]) -> str:
     hypothesis = tried.hypothesis
     commit = f" <span class='soft'>({escape(hypothesis.commit)})</span>" if hypothesis.commit else ""
-    cells = (
+    wide = (
         f"<b>{escape(hypothesis.name or hypothesis.level)}</b>: {escape(hypothesis.claim)}",
         f"{escape(hypothesis.prediction) or MISSING}{commit}",
-        distance_text(tried.fitted),
-        distance_text(tried.held_out),
-        within_text(tried),
-        moved_text(tried),
-        hypothesis.expected or MISSING,
-        tried.found or MISSING,
-        MISSING if tried.found is None else "yes" if tried.explains else "no",
     )
-    wide = [' style="min-width:17em"', ' style="min-width:17em"', *[""] * (len(cells) - 2)]
-    return f"<tr>{''.join(f'<td class=text{width}>{cell}</td>' for cell, width in zip(cells, wide, strict=True))}</tr>"
+    cells = "".join(f'<td class=text style="min-width:17em">{cell}</td>' for cell in wide)
+    return f"<tr>{cells}{''.join(f'<td class=text>{cell}</td>' for cell in told)}</tr>"

@@ -11,19 +11,19 @@ from wavebed.campaign.report.picture import drawn
 from wavebed.campaign.report.tables import MOST_LINES, html_table
 from wavebed.output import write_output
 from wavebed.report.document import asset, document
-from wavebed.report.numbers import MISSING
 from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_picture import pictures_of
 from wavebed.reproduce.study_tables import figures_table, further_table
 from wavebed.reproduce.study_text import RULE, study_markdown
-from wavebed.reproduce.study_words import counts_text, ours_text, published_text, verdict_text
+from wavebed.reproduce.study_words import counts_text
 from wavebed.result.model import COUNTED
 from wavebed.result.names import REPORT_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.campaign.report.tables import Cell
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.studies import Study
     from wavebed.reproduce.study import PartResults
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["write_study_page"]
 
 _MOST_LINKS = 30
-_COLUMNS = {"metric": False, "published": True, "ours": True, "ratio": True, "verdict": False, "trials": False}
-"""Columns after those of the factors, and which of them have numbers."""
+_NUMBERS = ("published", "ours", "ratio")
+"""Columns with numbers."""
 
 
 def write_study_page(name: str, study: Study, parts: Sequence[PartResults], folder: Path, *, quick: bool) -> Path:
@@ -73,12 +73,14 @@ def _section(part: PartResults, folder: Path) -> str:
             f'<figure class="picture"><img src="data:image/svg+xml;base64,{data}" alt="{escape(picture.title)}">'
             f"<figcaption><b>{escape(picture.title)}.</b> {escape(picture.caption)}</figcaption></figure>"
         )
-    factors = list(part.beside[0].published.levels)
-    head = "".join(
-        f"<th scope=col{_kind(number)}>{escape(name)}</th>"
-        for name, number in [*((name, False) for name in factors), *_COLUMNS.items()]
+    told = figures_table(part)
+    # The links to the trials tell their number.
+    names = [*(name for name in told.head if name != "n"), "trials"]
+    head = "".join(f"<th scope=col{_kind(name)}>{escape(name)}</th>" for name in names)
+    rows = "".join(
+        _row(part, each, dict(zip(told.head, row, strict=True)), way)
+        for each, row in zip(part.beside, told.rows, strict=True)
     )
-    rows = "".join(_row(part, each, factors, way) for each in part.beside)
     table = (
         f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
@@ -99,24 +101,14 @@ def _further(part: PartResults) -> str:
     return f"<p>Cells of which no number was published:</p>{html_table(table, 'answers', MOST_LINES)}"
 
 
-def _kind(number: bool) -> str:
-    return "" if number else " class=text"
+def _kind(name: str) -> str:
+    return "" if name in _NUMBERS else " class=text"
 
 
-def _row(part: PartResults, each: Beside, factors: Sequence[str], way: str) -> str:
-    published = each.published
+def _row(part: PartResults, each: Beside, told: Mapping[str, Cell], way: str) -> str:
     lines = [line for line in part.results.run.trials if line.treatment == each.cell and line.verdict in COUNTED]
     links = " ".join(
         f'<a href="{way}/{TRIALS_FOLDER}/{quote(line.folder)}/">{line.block}</a>' for line in lines[:_MOST_LINKS]
     )
-    values = (
-        escape(f"{published.metric}, {published.unit}".removesuffix(", ")),
-        published_text(published),
-        escape(ours_text(each.ours)),
-        MISSING if each.ratio is None else f"{each.ratio:.2f}",
-        verdict_text(each),
-        links,
-    )
-    cells = [f"<td class=text>{escape(published.levels[name])}</td>" for name in factors]
-    cells += [f"<td{_kind(number)}>{value}</td>" for number, value in zip(_COLUMNS.values(), values, strict=True)]
-    return f"<tr>{''.join(cells)}</tr>"
+    cells = "".join(f"<td{_kind(name)}>{escape(str(cell))}</td>" for name, cell in told.items() if name != "n")
+    return f"<tr>{cells}<td class=text>{links}</td></tr>"
