@@ -3,8 +3,9 @@
 A test ends as inconclusive in one of two ways: it says so itself, by `pytest.skip("inconclusive: …")`, because the
 engine was late; or it runs in real time, does not hold, and the machine was late while it ran (`tests.machine`). Tests
 marked `alone` judge rates and times, and milliseconds count; tests marked `path` or `timed` have limits of seconds, and
-only a machine that stood still leaves them open. What did not hold is shown in both cases. A run fails if more than one
-in twenty of the tests that it collected is inconclusive.
+only a machine that stood still leaves them open. Where a fixture that others share measured for a test, the machine as
+it was then counts too. What did not hold is shown in all cases. A run fails if more than one in twenty of the tests
+that it collected is inconclusive.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.machine import ALONE, BESIDE, Lateness, Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from _pytest.fixtures import FixtureDef
     from _pytest.terminal import TerminalReporter
 
 __all__ = ["Inconclusive"]
@@ -27,6 +29,9 @@ WORD = "inconclusive: "
 JUDGED = (AssertionError, TimeoutError, subprocess.TimeoutExpired)
 """What lateness can lead to. Anything else is a fault on any machine."""
 
+SHARED = ("class", "module", "package")
+"""Scopes of fixtures that measure for some tests; those of a session only prepare."""
+
 
 class Inconclusive:
     """The part of pytest that looks at the machine, and counts the tests that it left open."""
@@ -34,6 +39,9 @@ class Inconclusive:
     def __init__(self, watch: Callable[[], Watch] = Watch) -> None:
         self._new_watch = watch
         self._watch: Watch | None = None
+        self._watched = False
+        self._so_far: list[Lateness] = []
+        self._of_fixture: dict[str, list[Lateness]] = {}
         self._run = 0
         self._left_out = 0
         self._open = 0
@@ -43,8 +51,20 @@ class Inconclusive:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if _borne_by(item) is not None:
+        self._watched = _borne_by(item) is not None
+        self._so_far = []
+        if self._watched:
             self._watch = (self._watch or self._new_watch()).begin()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: FixtureDef[object]) -> Generator[None, object, object]:
+        before = len(self._so_far)
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope in SHARED and self._watched and self._watch is not None:
+                self._so_far.append(self._watch.end())
+                self._of_fixture[fixturedef.argname] = self._so_far[before:]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -55,7 +75,7 @@ class Inconclusive:
         most = _borne_by(item)
         if not failed or self._watch is None or most is None:
             return report
-        reason = self._watch.end().reason(most)
+        reason = self._late(item, most)
         if reason:
             report.sections.append(("what did not hold", str(report.longrepr)))
             line = str(call.excinfo.value).strip().splitlines()[0] if call.excinfo and str(call.excinfo.value) else ""
@@ -63,6 +83,13 @@ class Inconclusive:
             report.outcome = "skipped"
             report.longrepr = (path, (number or 0) + 1, f"Skipped: {WORD}{reason}; what did not hold: {line}")
         return report
+
+    def _late(self, item: pytest.Item, most: Lateness) -> str:
+        """Return why the machine was late while the test ran or what it shares was made; empty if it was not."""
+        assert self._watch is not None
+        self._so_far.append(self._watch.end())
+        shared = [late for name in getattr(item, "fixturenames", ()) for late in self._of_fixture.get(name, ())]
+        return next((reason for late in (*self._so_far, *shared) if (reason := late.reason(most))), "")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._run += report.when == "call"

@@ -81,9 +81,11 @@ class Watch:
         return self
 
     def end(self) -> Lateness:
-        """Return how late the machine was since `begin`."""
+        """Return how late the machine was since `begin` or the last `end`."""
         p99_ms, worst_ms = (float(word) for word in self._ask().split())
-        total, stolen = (now - before for now, before in zip(_processor_ticks(), self._before, strict=True))
+        ticks = _processor_ticks()
+        total, stolen = (now - before for now, before in zip(ticks, self._before, strict=True))
+        self._before = ticks
         return Lateness(p99_ms, worst_ms, stolen / total if total else 0.0)
 
     def close(self) -> None:

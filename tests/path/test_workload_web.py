@@ -56,12 +56,16 @@ def test_a_page_of_three_objects_is_measured_as_it_was_painted(known: tuple[Outc
     assert found["ttfb"] < found["dom interactive"] <= found["dom content loaded"] <= found["on load"]
     assert found["first visual change"] <= found["speed index"] <= found["visually complete"]
     assert found["first contentful paint"] <= found["largest contentful paint"]
-    # The picture in the trace and the time that the page itself tells are of the same frame.
-    assert found["first visual change"] == pytest.approx(found["first contentful paint"], abs=50)
     assert {event.name for event in outcome.events} == {"request"}
     assert outcome.series[0].value[-1] == 100
     # On a slow machine the processor makes the page late, and that is said; nothing else is suspect.
     assert [doubt for doubt in outcome.doubts if not doubt.startswith("tasks over 50 ms")] == []
+
+
+@pytest.mark.alone
+def test_the_first_picture_in_the_trace_is_the_frame_of_which_the_page_tells(known: tuple[Outcome, Path]) -> None:
+    found = metrics(known[0])
+    assert found["first visual change"] == pytest.approx(found["first contentful paint"], abs=50)
 
 
 @pytest.mark.alone
@@ -72,6 +76,7 @@ def test_the_first_byte_comes_after_three_round_trips(known: tuple[Outcome, Path
     assert 105 <= found["ttfb"] <= 400
 
 
+@pytest.mark.alone
 def test_each_request_has_its_phases_in_order(known: tuple[Outcome, Path]) -> None:
     requests = known[0].details["requests"]
     assert [request["path"] for request in requests] == ["/index.html", "/style.css", "/picture.png"]

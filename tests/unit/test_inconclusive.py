@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pytest
 from tests.inconclusive import Inconclusive
 from tests.machine import Lateness, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ON_TIME, LATE, STOOD_STILL = Lateness(0.2, 1.0, 0.0), Lateness(7.5, 46.0, 0.01), Lateness(7.5, 900.0, 0.01)
 FILE = """
@@ -31,25 +34,28 @@ def test_that_holds():
 
 
 class FakeWatch(Watch):
-    """A machine as late as it is told to be."""
+    """A machine as late as it is told to be: first so late, then so late, and as at last for ever after."""
 
-    def __init__(self, found: Lateness) -> None:
-        self.found = found
+    def __init__(self, *found: Lateness) -> None:
+        self.found = list(found)
 
     def begin(self) -> Self:
         return self
 
     def end(self) -> Lateness:
-        return self.found
+        return self.found.pop(0) if len(self.found) > 1 else self.found[0]
 
     def close(self) -> None:
         pass
 
 
-def ran(pytester: pytest.Pytester, found: Lateness, text: str = FILE, *options: str) -> pytest.RunResult:
+def ran(
+    pytester: pytest.Pytester, found: Lateness | Sequence[Lateness], text: str = FILE, *options: str
+) -> pytest.RunResult:
     pytester.makeini("[pytest]\nmarkers =\n  alone: judges times\n  path: runs in real time")
     pytester.makepyfile(text)
-    return pytester.runpytest_inprocess("-ra", *options, plugins=[Inconclusive(lambda: FakeWatch(found))])
+    late = (found,) if isinstance(found, Lateness) else found
+    return pytester.runpytest_inprocess("-ra", *options, plugins=[Inconclusive(lambda: FakeWatch(*late))])
 
 
 def test_on_a_machine_that_is_on_time_it_fails(pytester: pytest.Pytester) -> None:
@@ -87,6 +93,41 @@ def test_beside_others_only_a_machine_that_stood_still_leaves_a_test_open(
 ) -> None:
     text = "import pytest\n@pytest.mark.path\ndef test_a_limit():\n    raise TimeoutError('1 s')\n"
     ran(pytester, found, text).assert_outcomes(failed=failed, skipped=1 - failed)
+
+
+SHARED = """
+import pytest
+
+@pytest.fixture(scope="module")
+def measured():
+    return 90
+
+@pytest.mark.alone
+def test_that_holds(measured):
+    pass
+
+@pytest.mark.alone
+def test_what_was_measured(measured):
+    assert measured == 100
+
+@pytest.mark.alone
+def test_what_it_measures_itself():
+    assert 90 == 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "skipped"),
+    [
+        pytest.param((ON_TIME,), 0, id="on time"),
+        pytest.param((LATE, ON_TIME), 1, id="late while it was measured"),
+        pytest.param((ON_TIME, ON_TIME, LATE), 1, id="late in the last test alone"),
+    ],
+)
+def test_what_a_shared_fixture_measured_is_judged_with_the_machine_as_it_was_then(
+    pytester: pytest.Pytester, found: tuple[Lateness, ...], skipped: int
+) -> None:
+    ran(pytester, found, SHARED).assert_outcomes(passed=1, skipped=skipped, failed=2 - skipped)
 
 
 def test_the_watch_sees_a_process_that_is_woken_late() -> None:
