@@ -21,7 +21,7 @@ from wavebed.run.executor.remote import Remote
 if TYPE_CHECKING:
     from pathlib import Path
 
-_BLOCKS = 10
+_BLOCKS = 4
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 @pytest.mark.slow
 def test_ten_thousand_cells_are_read_and_reported_within_a_minute(tmp_path: Path) -> None:
     found = measure(write_campaign_folder(tmp_path / "run", wanted(10_000, 10, "comparison")))
