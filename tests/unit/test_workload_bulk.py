@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
-from wavebed.workload.bulk import Bulk, goodput_series
+from wavebed.workload.bulk import Bulk, Flows, goodput_series
 from wavebed.workload.iperf3 import read_end, shortfall
 
 
@@ -54,6 +54,7 @@ def test_keys_become_options_of_iperf3() -> None:
         ({"protocol": "udp", "rate": "5mbit", "congestion_control": "bbr"}, "congestion-control: is for TCP"),
         ({"congestion_control": "no; such"}, "congestion-control: 'no; such' is not a name"),
         ({"duration": 10}, "duration: 10 has no unit"),
+        ({"duration": "2s", "settle": "2s"}, "settle: is not below the duration of 2s"),
         ({"stream": 4}, "stream: unknown key: did you mean 'streams'?"),
     ],
 )
@@ -111,6 +112,17 @@ def test_streams_that_are_missing_or_end_early_are_a_shortfall() -> None:
 @given(st.text(max_size=300) | st.text(max_size=100).map(lambda inner: '{"start": {' + inner + "}}"))
 def test_no_output_breaks_the_reader(text: str) -> None:
     read_end(text)
+
+
+def test_goodput_after_it_settled_counts_the_intervals_from_then_on() -> None:
+    sizes = [1_000_000, 1_000_000, 500_000, 250_000]
+    rows = [interval(5, number, number + 1, size, sender=False) for number, size in enumerate(sizes)]
+    received = read_end(json.dumps({"start": {}, "intervals": [{"streams": [row]} for row in rows], "end": {}}))
+    flows = Flows.of("down", {"client": received, "server": read_end(document())})
+    options = bulk(duration="4s", settle="2s").options
+    found = {each.name: each.value for each in flows.metrics(options, only=True)}
+    assert found["goodput"] == pytest.approx(5.5)
+    assert found["goodput after 2s"] == pytest.approx(3.0)
 
 
 def test_a_short_last_interval_makes_no_peak_of_goodput() -> None:

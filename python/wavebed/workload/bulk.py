@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.model import Schedule, Status, TrialContext
 
-__all__ = ["Bulk", "goodput_series"]
+__all__ = ["Bulk", "Flows", "goodput_series"]
 
 INTERVAL = "0.1"
+_LATE_S = 0.001
+"""An interval may begin so much before its time."""
 _ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 _MAX_STREAMS = 128
 """What iperf3 allows."""
@@ -67,6 +69,14 @@ class BulkOptions(Struct, frozen=True, kw_only=True):
     ] = None
     protocol: Annotated[Literal["tcp", "udp"], Key(values.word("tcp", "udp"), "the transport")] = "tcp"
     rate_bps: Annotated[int | None, Key(values.rate_bps, "of each UDP stream, in bits of payload")] = None
+    settle_s: Annotated[
+        float | None,
+        Key(
+            values.seconds(0.1),
+            "goodput after this much of the duration is a metric of its own, such as `goodput after 60s`",
+            absent="none",
+        ),
+    ] = None
 
 
 class Bulk(Workload[BulkOptions]):
@@ -85,6 +95,8 @@ class Bulk(Workload[BulkOptions]):
             raise Problem("is for UDP: remove it, or write protocol = udp", "rate")
         if self.is_udp and options.congestion_control is not None:
             raise Problem("is for TCP: remove it, or write protocol = tcp", "congestion-control")
+        if options.settle_s is not None and options.settle_s >= options.duration_s:
+            raise Problem(f"is not below the duration of {options.duration_s}s", "settle")
 
     @property
     def is_udp(self) -> bool:
@@ -162,19 +174,20 @@ class _BulkSession(Session):
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - its output has its times
         ends = {name: _read(self._context, name) for name in ("client", "server")}
-        flows = [_Flows.of(name, ends) for name in _DIRECTIONS[self._workload.options.direction]]
+        flows = [Flows.of(name, ends) for name in _DIRECTIONS[self._workload.options.direction]]
         start_s = self._first_s(ends["client"], flows)
         series = [each for flow in flows for each in flow.series(start_s, only=len(flows) == 1)]
         failure, doubts = self._failed(ends["client"], flows)
         if failure is not None:
             return Outcome("failed", failure, series=series, doubts=doubts)
-        metrics = [each for flow in flows for each in flow.metrics(self._workload.is_udp, only=len(flows) == 1)]
+        options = self._workload.options
+        metrics = [each for flow in flows for each in flow.metrics(options, only=len(flows) == 1)]
         is_cut = self._asked.is_set() and self._status != 0
         reason = f"stopped at its limit of {self._context.limit_s:g} s" if is_cut else self._missing(flows)
         status: Status = "partial" if reason else "ok"
         return Outcome(status, reason, metrics, series, details=_details(ends["client"], flows), doubts=doubts)
 
-    def _missing(self, flows: Sequence[_Flows]) -> str:
+    def _missing(self, flows: Sequence[Flows]) -> str:
         """Return a line about missing data; empty if all arrived."""
         streams = self._workload.options.streams
         for flow in flows:
@@ -183,7 +196,7 @@ class _BulkSession(Session):
                 return f"the receiver counted only {short} {flow.towards}"
         return ""
 
-    def _first_s(self, client: End, flows: Sequence[_Flows]) -> float:
+    def _first_s(self, client: End, flows: Sequence[Flows]) -> float:
         """Return the approximate start of the client's counters, which iperf3 gives in whole seconds only.
 
         They start five round trips after the client; after a longer handshake, not before iperf3's second, and not so
@@ -201,7 +214,7 @@ class _BulkSession(Session):
             first_s = max(first_s, self._context.clock.of_unix_s(client.begun_unix_s))
         return min(first_s, latest_s)
 
-    def _failed(self, client: End, flows: Sequence[_Flows]) -> tuple[str | None, list[str]]:
+    def _failed(self, client: End, flows: Sequence[Flows]) -> tuple[str | None, list[str]]:
         """Return the reason of a failure, or ``None``, and the reasons for a suspect result."""
         if self._failure is not None:
             return self._failure, []
@@ -226,7 +239,7 @@ def _read(context: TrialContext, name: str) -> End:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flows:
+class Flows:
     """The streams of one direction at its sender and at its receiver."""
 
     towards: str
@@ -235,30 +248,40 @@ class _Flows:
     control: str | None
 
     @classmethod
-    def of(cls, towards: str, ends: Mapping[str, End]) -> _Flows:
+    def of(cls, towards: str, ends: Mapping[str, End]) -> Flows:
+        """Return the streams of a direction, ``down`` or ``up``, of what client and server told."""
         sender, receiver = ("server", "client") if towards == "down" else ("client", "server")
         return cls(towards, ends[sender].sent, ends[receiver].received, ends[sender].sender_control)
 
-    def metrics(self, is_udp: bool, *, only: bool) -> list[Metric]:
+    def metrics(self, options: BulkOptions, *, only: bool) -> list[Metric]:
         """Return its metrics, named with the direction unless it is the only one."""
         name = "" if only else f" {self.towards}"
-        seconds = max(stream[-1].end_s for stream in self.received)
-        received_bits = sum(each.bytes for stream in self.received for each in stream) * 8
-        goodput = Metric(f"goodput{name}", received_bits / seconds / 1e6, "Mbit/s", "higher", "iperf3, at the receiver")
-        if not is_udp:
+        goodput = [self._goodput(f"goodput{name}", 0.0)]
+        if options.settle_s is not None:
+            goodput.append(self._goodput(f"goodput{name} after {values.time_text(options.settle_s)}", options.settle_s))
+        if options.protocol == "tcp":
             again = [each.retransmits for stream in self.sent for each in stream if each.retransmits is not None]
             count = sum(again) if again else None
-            return [goodput, Metric(f"retransmits{name}", count, "segments", "lower", "iperf3, at the sender")]
+            return [*goodput, Metric(f"retransmits{name}", count, "segments", "lower", "iperf3, at the sender")]
         packets = sum(each.packets or 0 for stream in self.received for each in stream)
         lost = sum(each.lost or 0 for stream in self.received for each in stream)
         jitters = [stream[-1].jitter_ms for stream in self.received]
         known = [each for each in jitters if each is not None]
         jitter_ms = sum(known) / len(known) if known else None
         return [
-            goodput,
+            *goodput,
             Metric(f"loss{name}", 100 * lost / packets if packets else None, "%", "lower", "iperf3, at the receiver"),
             Metric(f"jitter{name}", jitter_ms, "ms", "lower", "iperf3: RFC 1889, section 6.3.1, at the end"),
         ]
+
+    def _goodput(self, name: str, from_s: float) -> Metric:
+        """Return the goodput of all intervals that begin at this time or later; none if there is none."""
+        counted = [each for stream in self.received for each in stream if each.start_s >= from_s - _LATE_S]
+        value = None
+        if counted:
+            seconds = max(each.end_s for each in counted) - from_s
+            value = sum(each.bytes for each in counted) * 8 / seconds / 1e6
+        return Metric(name, value, "Mbit/s", "higher", "iperf3, at the receiver")
 
     def series(self, start_s: float, *, only: bool) -> list[Series]:
         """Return its goodput in total and by stream, and its sender's round-trip times and windows."""
@@ -310,7 +333,7 @@ def goodput_series(name: str, given: Sequence[tuple[float, float, float]], start
     )
 
 
-def _details(client: End, flows: Sequence[_Flows]) -> dict[str, Json]:
+def _details(client: End, flows: Sequence[Flows]) -> dict[str, Json]:
     controls: dict[str, Json] = {flow.towards: flow.control for flow in flows}
     found: list[Json] = [{"local": local, "remote": remote} for local, remote in client.flows]
     return {"congestion_control": controls, "flows": found}
