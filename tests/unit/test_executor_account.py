@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from tests.simulated_trials import quick_trial
@@ -24,7 +26,6 @@ from wavebed.run.executor.remote import Remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from wavebed.campaign.read import Campaign
     from wavebed.run.executor.block import BlockResult, BlockTask, RunTrial
@@ -229,6 +230,33 @@ def test_a_front_killed_at_any_step_of_storing_goes_on(
 
     with pytest.raises(Killed):
         _run(campaign, tmp_path, machines, Fatal())
+    _run(campaign, tmp_path, machines, resume=True)
+    agree(tmp_path, campaign, monkeypatch)
+
+
+@pytest.mark.parametrize("kill_at", [1, 2, 3])
+def test_a_front_killed_while_it_removes_a_stored_block_goes_on(
+    kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    whole, count = shutil.rmtree, 0
+
+    class Killed(BaseException):
+        pass
+
+    def killed(folder: Path, *given: Any, **named: Any) -> None:
+        nonlocal count
+        if Path(folder).parent == tmp_path / "run" / "trials" and Path(folder).exists():
+            count += 1
+            if count == kill_at:
+                (Path(folder) / "block.json").unlink()
+                raise Killed
+        whole(folder, *given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(Killed):
+            _run(campaign, tmp_path, machines)
     _run(campaign, tmp_path, machines, resume=True)
     agree(tmp_path, campaign, monkeypatch)
 

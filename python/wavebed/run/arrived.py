@@ -8,6 +8,7 @@ of this process: `commit` goes on where it ended.
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +20,7 @@ from wavebed.experiment.store import KEPT
 from wavebed.foreign import read_bytes
 from wavebed.output import replace_file
 from wavebed.result.model import TrialLine
-from wavebed.result.names import TRIALS_FOLDER
+from wavebed.result.names import PARTIAL, TRIALS_FOLDER
 from wavebed.result.read import read_trial
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def commit(opened: Opened, block: int) -> None:
         opened.end_block(block, origin.machine)
         about = ", ".join(f"{name} {value}" for name, value in origin.about.items())
         opened.record.machine = {**opened.record.machine, origin.machine: about}
-    shutil.rmtree(place, ignore_errors=True)
+    _remove(place)
 
 
 def commit_begun(opened: Opened, *, every: bool) -> None:
@@ -123,7 +124,16 @@ def commit_begun(opened: Opened, *, every: bool) -> None:
 def discard_arrived(folder: Path, blocks: Sequence[int] | None = None) -> None:
     """Remove arrived blocks, by default all."""
     for block in arrived_blocks(folder) if blocks is None else blocks:
-        shutil.rmtree(_place(folder, block), ignore_errors=True)
+        _remove(_place(folder, block))
+
+
+def _remove(place: Path) -> None:
+    """Remove an arrived block: at once for a reader, and the rest at the next resume if a kill interrupts it."""
+    unnamed = place.with_suffix(PARTIAL)
+    shutil.rmtree(unnamed, ignore_errors=True)
+    with suppress(OSError):
+        place.rename(unnamed)
+    shutil.rmtree(unnamed, ignore_errors=True)
 
 
 def _place(folder: Path, block: int) -> Path:
