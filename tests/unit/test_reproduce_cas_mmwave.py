@@ -8,28 +8,33 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wavebed.reproduce.steady import Steady, steady_of
 from wavebed.reproduce.studies import read_study
 from wavebed.reproduce.study import Begun, PartResults, begin, campaigns_of, results_of, run_study
+from wavebed.reproduce.study_models import models_table
 from wavebed.reproduce.study_page import write_study_page
 from wavebed.reproduce.study_text import study_json, study_text
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.expected import expected_s
 from wavebed.run.progress import Live
+from wavebed.spec.trial import encode_spec, load_spec
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.run.order import Slot
+    from wavebed.run.resolve import Resolved
 
 GOODPUT = {"wired": 120.0, "wireless": 90.0, "end-to-end": 2.0}
 FLOWS = 16
 SECONDS = 900
 
 
-def measured(slot: Slot, _resolved: object, partial: Path, _look: object, of_machine: object) -> TrialRecord:
+def measured(slot: Slot, resolved: Resolved, partial: Path, _look: object, of_machine: object) -> TrialRecord:
     """Take the place of `run_trial`: 16 flows have 16 times the goodput of one, a blocked beam a fifth."""
     (partial / "raw" / "out.txt").write_text("raw")
+    (partial / "spec.json").write_bytes(encode_spec(resolved.spec))
     cell = slot.treatment.name
     names = [] if "end" in cell or "wire" in cell else ["free", "blocked"]
     (segment,) = [name for name in GOODPUT if cell.endswith(name)] or ["end-to-end"]
@@ -104,3 +109,31 @@ def test_cells_without_a_number_are_shown_too(parts: dict[str, PartResults], fol
     assert "| cardboard | blocked | goodput, Mbit/s | 600 | 1 |" in markdown
     assert "| none | free | goodput, Mbit/s | 3000" not in markdown, "this one has a published number"
     json.dumps(study_json(list(parts.values())), allow_nan=False)
+
+
+def steady(folder: Path, part: str, cell: str) -> Steady | None:
+    (file,) = (folder / part / "trials").glob(f"*-{cell}/spec.json")
+    return steady_of(load_spec(file, ""))
+
+
+def test_models_know_the_path_between_the_hosts_of_the_transfer(folder: Path) -> None:
+    assert steady(folder, "figure-5", "as-described-wired") == Steady(0.08, pytest.approx(1e-4), 10_000, 1, 1448)
+    assert steady(folder, "figure-5", "as-described-wireless") == Steady(0.001, pytest.approx(0.01), None, 1, 1448)
+    # 1 - 0.9999 * 0.99
+    assert steady(folder, "figure-5", "flows-16-end-to-end") == Steady(0.081, pytest.approx(0.010099), 10_000, 16, 1448)
+    assert steady(folder, "figure-5", "radio-2500mbit-wireless") == Steady(0.001, pytest.approx(0.01), 2500, 1, 1448)
+
+
+def test_models_know_nothing_of_lost_super_packets_or_a_radio(folder: Path) -> None:
+    assert steady(folder, "figure-5", "superpacket-wired") is None
+    assert steady(folder, "beam", "iron") is None
+
+
+def test_models_are_beside_ours(parts: dict[str, PartResults]) -> None:
+    table = models_table(parts["figure-5"])
+    rows = {tuple(row[:2]): tuple(map(str, row[2:])) for row in table.rows}
+    assert list(table.head[5:]) == ["Mathis", "CUBIC", "PFTK", "BBR", "our goodput"]
+    assert rows["as-described", "wired"] == ("0.01", "80", "1", "17.7", "23.0", "17.7", "9459", "120")
+    assert rows["flows-16", "end-to-end"][2:5] == ("16", "27.9", "27.9")
+    assert rows["as-described", "wireless"][6] == "–"
+    assert models_table(parts["beam"]).rows == ()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wavebed.reproduce.tcp_models import cubic_mbps, mathis_mbps, pftk_mbps
+from wavebed.reproduce.tcp_models import bbr_mbps, cubic_mbps, mathis_mbps, pftk_mbps
 
 WIRED = (1e-4, 0.08)
 WIRELESS = (0.01, 0.001)
@@ -73,3 +73,23 @@ def test_the_table_of_the_guide_has_these_models() -> None:
         given = float(loss.removesuffix(" %")) / 100, float(rtt.removesuffix(" ms")) / 1000
         models = [mathis_mbps(*given), cubic_mbps(*given), pftk_mbps(*given)]
         assert [float(cell) for cell in said[:3]] == pytest.approx(models, rel=0.01)
+
+
+def test_bbr_fills_the_link_but_for_its_probes() -> None:
+    # 1448 of 1500 bytes, 99 of 100 packets, 98 of 100 seconds.
+    assert bbr_mbps(0.01, 1000) == pytest.approx(1000 * 1448 / 1500 * 0.99 * 0.98)
+    assert bbr_mbps(0, 10) > bbr_mbps(0.1, 10)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ((0.2, 10), "loss: 0.2 is no probability below 0.2"),
+        ((-0.1, 10), "loss: -0.1 is no probability"),
+        ((0.1, 0), "link_mbps: 0 is no rate above 0"),
+        ((0.1, 10, 0), "mss: 0 is no size above 0"),
+    ],
+)
+def test_bbr_outside_its_range_is_refused(given: tuple[float, ...], line: str) -> None:
+    with pytest.raises(ValueError, match=line):
+        bbr_mbps(*given)

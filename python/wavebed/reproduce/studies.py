@@ -43,6 +43,8 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
         factor.
     fitted : mapping
         Levels, by factor, of the figures to which a change was fitted; all others are held out.
+    models : bool
+        Whether models of TCP's steady throughput are set beside ours.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
     quick_blocks: int = 1
     hypotheses: str = ""
     fitted: Mapping[str, Sequence[str]] = {}
+    models: bool = False
 
 
 class Hypothesis(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):

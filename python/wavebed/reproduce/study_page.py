@@ -12,6 +12,7 @@ from wavebed.campaign.report.tables import MOST_LINES, html_table
 from wavebed.output import write_output
 from wavebed.report.document import asset, document
 from wavebed.reproduce.study_hypotheses import hypotheses_section
+from wavebed.reproduce.study_models import models_table
 from wavebed.reproduce.study_picture import pictures_of
 from wavebed.reproduce.study_tables import figures_table, further_table
 from wavebed.reproduce.study_text import RULE, study_markdown
@@ -89,7 +90,8 @@ def _section(part: PartResults, folder: Path) -> str:
         table = f"<details><summary>Figures without any change</summary>{table}</details>"
     return (
         f"<section><h2>{escape(part.part.title)}</h2><p class='soft'>Published: {escape(part.source)}. {report}</p>"
-        f'<div class="pictures">{"".join(figures)}</div>{table}{_further(part)}</section>{hypotheses_section(part)}'
+        f'<div class="pictures">{"".join(figures)}</div>{table}{_further(part)}{_models(part)}</section>'
+        f"{hypotheses_section(part)}"
     )
 
 
@@ -99,6 +101,12 @@ def _further(part: PartResults) -> str:
     if not table.rows:
         return ""
     return f"<p>Cells of which no number was published:</p>{html_table(table, 'answers', MOST_LINES)}"
+
+
+def _models(part: PartResults) -> str:
+    """Return the table of models of TCP beside ours, if the part has one."""
+    table = models_table(part)
+    return f"<h3>Models of TCP</h3>{html_table(table, 'answers', MOST_LINES)}" if table.rows else ""
 
 
 def _kind(name: str) -> str:

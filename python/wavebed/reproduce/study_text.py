@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import markdown_text
 from wavebed.reproduce.judge import TOLERANCE
+from wavebed.reproduce.study_models import models_table
 from wavebed.reproduce.study_tables import (
     changes_table,
     figures_table,
@@ -73,6 +74,9 @@ def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str
         further = further_table(part)
         if further.rows:
             blocks += ["Cells of which no number was published:", _bare(further)]
+        models = models_table(part)
+        if models.rows:
+            blocks += ["### Models of TCP", markdown_text(models).rstrip()]
         if part.tried:
             fitted, held_out = part.tried[0].counts
             over = f"{fitted} fitted and {held_out} held-out figures"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-__all__ = ["LINUX_RTO_MIN", "MSS", "cubic_mbps", "mathis_mbps", "pftk_mbps"]
+__all__ = ["HEADERS", "LINUX_RTO_MIN", "MSS", "bbr_mbps", "cubic_mbps", "mathis_mbps", "pftk_mbps"]
 
 MSS: Final = 1448
 """Bytes of a segment: 1500 less 20 of IPv4, 20 of TCP and 12 of time stamps."""
@@ -16,6 +16,10 @@ MSS: Final = 1448
 LINUX_RTO_MIN: Final = 0.2
 """Least variance term of Linux's retransmission timeout, in seconds: ``tcp_rto_min_us``."""
 
+HEADERS: Final = 52
+"""Bytes of IPv4, TCP and its time stamps."""
+_BBR_PROBES: Final = 0.02
+_BBR_BEARS: Final = 0.2
 _CUBIC_C: Final = 0.4
 _CUBIC_BETA: Final = 0.7
 
@@ -87,6 +91,43 @@ def pftk_mbps(loss: float, rtt: float, mss: int = MSS, rto_min: float = LINUX_RT
     recovered = rtt * math.sqrt(2 * loss / 3)
     timed_out = (rtt + rto_min) * min(1.0, 3 * math.sqrt(3 * loss / 8)) * loss * (1 + 32 * loss**2)
     return mss * 8e-6 / (recovered + timed_out)
+
+
+def bbr_mbps(loss: float, link_mbps: float, mss: int = MSS) -> float:
+    """Return the rate of BBR version 1, which no random loss slows: all that the link delivers, of 10 s all but 200 ms.
+
+    Parameters
+    ----------
+    loss : float
+        Probability that a segment is lost, from 0 to below 0.2.
+    link_mbps : float
+        Rate of the link, Mbit/s of IP packets.
+    mss : int
+        Bytes of a segment.
+
+    Returns
+    -------
+    float
+        Mbit/s of payload, of all flows together.
+
+    Raises
+    ------
+    ValueError
+        If the probability, the rate or the size is out of range.
+
+    Notes
+    -----
+    N. Cardwell, Y. Cheng, C. S. Gunn, S. H. Yeganeh, V. Jacobson, BBR: Congestion-Based Congestion Control, ACM Queue
+    14(5), 2016: it sends at the rate that it measured, probes for the round trip for 200 ms of each 10 s with four
+    packets in flight, and bears losses of up to 20 %.
+    """
+    if not 0 <= loss < _BBR_BEARS:
+        raise ValueError(f"loss: {loss} is no probability below {_BBR_BEARS}")
+    if link_mbps <= 0:
+        raise ValueError(f"link_mbps: {link_mbps} is no rate above 0")
+    if mss <= 0:
+        raise ValueError(f"mss: {mss} is no size above 0")
+    return link_mbps * mss / (mss + HEADERS) * (1 - loss) * (1 - _BBR_PROBES)
 
 
 def _mbps(window: float, rtt: float, mss: int) -> float:
