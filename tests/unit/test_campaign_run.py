@@ -242,6 +242,25 @@ def test_a_changed_file_stops_a_resume_unless_it_is_accepted_as_a_new_group(
     assert len(resumed) == 1
 
 
+def test_files_that_moved_unchanged_are_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    simulated = Simulated(monkeypatch)
+    simulated.kill_at = 7
+    for folder in (first, second):
+        folder.mkdir()
+    with pytest.raises(KilledError):
+        run_campaign(_campaign(first), tmp_path / "run", [], _live())
+    simulated.kill_at = None
+    campaign = _campaign(second)
+    (second / "s.toml").write_text(_SCENARIO + "# changed\n")
+    with pytest.raises(UserError, match=r"run: .*second/s\.toml is new, and 1 more: its blocks would differ"):
+        resume_campaign(campaign, tmp_path / "run", [], _live())
+    resume_campaign(_campaign(second), tmp_path / "run", [], _live())
+    results = read_campaign_results(tmp_path / "run")
+    assert len(results.campaign.groups) == 1
+    assert results.complete
+
+
 def test_a_decided_campaign_stops_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simulated = Simulated(monkeypatch)
     campaign = _campaign(tmp_path, 60, '[stop]\nwhen = "decided"\nleast-blocks = 3')

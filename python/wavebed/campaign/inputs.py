@@ -68,7 +68,7 @@ def _digest(file: Path) -> str:
 
 
 def changes_since(before: RunRecord, now: Conditions) -> list[str]:
-    """Return what changed since a campaign began or was last resumed, a line each.
+    """Return what changed since a campaign began or was last resumed, a line each; a file that only moved is none.
 
     Raises
     ------
@@ -78,13 +78,14 @@ def changes_since(before: RunRecord, now: Conditions) -> list[str]:
     if before.campaign is None:
         raise UserError("the folder has no campaign: name one that wavebed campaign run wrote")
     lines = []
+    then = _moved(before.campaign.inputs, now.inputs)
     for name, digest in now.inputs.items():
-        was = before.campaign.inputs.get(name)
+        was = then.get(name)
         if was is None:
             lines.append(f"{name} is new")
         elif was != digest:
             lines.append(f"{name} has other content")
-    lines += [f"{name} is no longer read" for name in before.campaign.inputs if name not in now.inputs]
+    lines += [f"{name} is no longer read" for name in then if name not in now.inputs]
     for what, old, new in (("", before.versions, now.versions), ("machine: ", before.machine, now.machine)):
         for name in sorted({*old, *new}):
             if what and (name not in _OF_MACHINE or not now.machine or "processor" not in old):
@@ -92,3 +93,11 @@ def changes_since(before: RunRecord, now: Conditions) -> list[str]:
             if old.get(name) != new.get(name):
                 lines.append(f"{what}{name} is {new.get(name, 'missing')}, was {old.get(name, 'missing')}")
     return lines
+
+
+def _moved(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Return the former inputs, with the present name of each that is in another folder with the same content."""
+    new = {(Path(name).name, digest): name for name, digest in now.items() if name not in before}
+    return {
+        name if name in now else new.pop((Path(name).name, digest), name): digest for name, digest in before.items()
+    }
