@@ -16,7 +16,7 @@ import pytest
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.reproduce.hypotheses import tried
+from wavebed.reproduce.hypotheses import METRIC, tried
 from wavebed.reproduce.judge import Beside, judged, logarithm
 from wavebed.reproduce.published import Published, published_of, read_published
 from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
@@ -74,7 +74,7 @@ def test_each_hypothesis_has_a_part_and_all_but_the_first_a_prediction(name: str
         first, *others = study.hypotheses_of(part) or [None]
         assert first is None or (first.expected is None and not first.read)
         assert all(each.prediction and each.expected for each in others)
-        assert not part.fitted or set(part.fitted) <= set(published_of(part)[1][0].levels)
+        assert not part.fitted or set(part.fitted) <= {*published_of(part)[1][0].levels, METRIC}
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -128,6 +128,13 @@ def test_a_change_explains_if_it_moves_held_out_figures_in_and_none_out() -> Non
     assert (fits.found, fits.inside, fits.outside, fits.explains) == ("closer", 1, 0, True)
     assert (breaks.found, breaks.inside, breaks.outside, breaks.explains) == ("farther", 1, 1, False)
     assert (same.found, same.explains) == ("no change", False)
+
+
+def test_a_change_may_be_fitted_to_one_metric() -> None:
+    part = Part("causes", "kau-e5g-causes", "Causes", "scene", fitted={METRIC: ["goodput"]})
+    figures = [beside({"scene": name}, 100, [200]) for name in "ab"]
+    (found,) = tried(part, [(Hypothesis("causes", "none", "x"), figures)])
+    assert found.counts == (2, 0)
 
 
 def test_a_figure_without_trials_moves_nothing() -> None:

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.studies import Expected, Hypothesis, Part
 
-__all__ = ["SAME", "Tried", "tried"]
+__all__ = ["METRIC", "SAME", "Tried", "tried"]
 
+METRIC: Final = "metric"
+"""Stands for the metric among the factors of fitted figures."""
 SAME: Final = 0.05
 """Distances that differ by less are called the same: 5 % of each figure on average."""
 
@@ -89,7 +91,8 @@ def _tried(part: Part, hypothesis: Hypothesis, described: Sequence[Beside], besi
 
 
 def _is_fitted(part: Part, each: Beside) -> bool:
-    return any(each.published.levels[factor] in levels for factor, levels in part.fitted.items())
+    levels = {**each.published.levels, METRIC: each.published.metric}
+    return any(levels[factor] in fitted for factor, fitted in part.fitted.items())
 
 
 def _distance(figures: Iterable[Beside]) -> float | None:

@@ -42,7 +42,7 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
         Factor whose levels are changes that may explain a difference; empty if there is none. Figures have no such
         factor.
     fitted : mapping
-        Levels, by factor, of the figures to which a change was fitted; all others are held out.
+        Levels, by factor or ``metric``, of the figures to which a change was fitted; all others are held out.
     models : bool
         Whether models of TCP's steady throughput are set beside ours.
     """
