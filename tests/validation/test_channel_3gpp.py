@@ -151,8 +151,9 @@ def delivered_bps(realisation: Realisation, start_s: float, end_s: float) -> flo
 
 
 def test_the_free_60_ghz_bench_carries_2500_mbit_per_second_of_tcp():
+    """Of what the link delivers, headers and acknowledgements in the same air leave some 80 % to TCP's payload."""
     got = realise(load("cas-mmwave-bench"), seed=1)
-    assert 2.5e9 < delivered_bps(got, 1, 25) < 2.9e9
+    assert 2.5e9 < 0.8 * delivered_bps(got, 1, 25) < 2.9e9
 
 
 @pytest.mark.parametrize(
