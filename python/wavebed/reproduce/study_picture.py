@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pictures_of"]
 
-_MOST_DECADES = 4
+_MOST_DECADES = 2
 
 
 def pictures_of(part: PartResults) -> list[Picture]:
@@ -70,7 +70,7 @@ def _shown(row: Beside) -> tuple[float, float]:
 def _ticks(least: float, most: float) -> list[float]:
     """Return the values 1, 2 and 5 times powers of ten within bounds; with many decades the powers alone."""
     decades = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
-    steps = (1, 2, 5) if len(decades) <= _MOST_DECADES else (1,)
+    steps = (1, 2, 5) if math.log10(most / least) <= _MOST_DECADES else (1,)
     return [step * 10.0**decade for decade in decades for step in steps if least <= step * 10.0**decade <= most]
 
 
