@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from wavebed.reproduce.study_models import models_table
 from wavebed.reproduce.study_picture import pictures_of
 from wavebed.reproduce.study_tables import figures_table, further_table
 from wavebed.reproduce.study_text import RULE, study_markdown
-from wavebed.reproduce.study_words import counts_text
+from wavebed.reproduce.study_words import counts_text, explaining_texts
 from wavebed.result.model import COUNTED
 from wavebed.result.names import REPORT_FILE, TRIALS_FOLDER
 
@@ -46,9 +47,13 @@ def write_study_page(name: str, study: Study, parts: Sequence[PartResults], fold
         else ""
     )
     title = f"{study.title}, done again"
-    counts = "".join(f"<p>{escape(part.part.title)}: {escape(counts_text(part.beside))}.</p>" for part in parts)
+    counts = "".join(
+        f"<p>{escape(part.part.title)}: {escape(told)}.</p>"
+        for part in parts
+        for told in (counts_text(part.beside), *explaining_texts(part.tried))
+    )
     notes = "".join(f"<li>{escape(note)}</li>" for note in study.notes)
-    said = "".join(f"<li>{escape(line)}</li>" for line in study.conclusions)
+    said = "".join(f"<li>{_coded(line)}</li>" for line in study.conclusions)
     conclusions = f"<section><h2>Conclusions of the recorded run</h2><ul>{said}</ul></section>" if said else ""
     body = (
         f'<header id="results"><h1>{escape(title)}</h1>{counts}{few}</header>'
@@ -58,6 +63,11 @@ def write_study_page(name: str, study: Study, parts: Sequence[PartResults], fold
     write_output(file.with_suffix(".md"), study_markdown(name, study, parts))
     write_output(file, document(title, body, "", asset("campaign.css", "wavebed.campaign.report")))
     return file
+
+
+def _coded(line: str) -> str:
+    """Return a line of text with what is in backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(line))
 
 
 def _section(part: PartResults, folder: Path) -> str:

@@ -14,6 +14,7 @@ from wavebed.reproduce.study_tables import (
     hypotheses_table,
     predictions_table,
 )
+from wavebed.reproduce.study_words import explaining_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,13 @@ def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str
             fitted, held_out = part.tried[0].counts
             over = f"{fitted} fitted and {held_out} held-out figures"
             told = f"Distances are means of abs(ln(ours / published)) over {over}."
-            blocks += ["### Hypotheses", told, _bare(hypotheses_table(part)), _bare(predictions_table(part))]
+            blocks += [
+                "### Hypotheses",
+                told,
+                *(f"{each}." for each in explaining_texts(part.tried)),
+                _bare(hypotheses_table(part)),
+                _bare(predictions_table(part)),
+            ]
     return "\n\n".join(blocks) + "\n"
 
 

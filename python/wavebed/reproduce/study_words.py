@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from wavebed.reproduce.published import Published
     from wavebed.stats.intervals import Interval
 
-__all__ = ["counts_text", "distance_text", "moved_text", "ours_text", "published_text", "verdict_text", "within_text"]
+__all__ = [
+    "counts_text",
+    "distance_text",
+    "explaining_texts",
+    "moved_text",
+    "ours_text",
+    "published_text",
+    "verdict_text",
+    "within_text",
+]
 
 
 def ours_text(ours: Interval) -> str:
@@ -43,6 +52,15 @@ def counts_text(found: Sequence[Beside]) -> str:
         orders = _counted(each.order for each in ratios)
         told.append(f"{len(ratios)} published ratios: {_verdicts(ratios)}; {orders}")
     return ". ".join(told)
+
+
+def explaining_texts(found: Sequence[Tried]) -> list[str]:
+    """Return which verdicts figures have with each change that explains."""
+    return [
+        f"With {each.hypothesis.name or each.hypothesis.level}: {counts_text(each.beside)}"
+        for each in found
+        if each.explains
+    ]
 
 
 def _verdicts(found: Sequence[Beside]) -> str:
