@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,24 +48,23 @@ def steady_of(spec: TrialSpec) -> Steady | None:
     if bulk is None or bulk.options["direction"] not in ("down", "up"):
         return None
     legs = _legs(spec.network.legs, bulk)
-    down, up = ([*_stages(legs, towards)] for towards in ("down", "up"))
-    if not legs or not all(_known(stage) for stage in (*down, *up)):
+    if not legs:
         return None
-    data = down if bulk.options["direction"] == "down" else up
-    rates = [
-        each.rate.rate_bps / 1e6 for each in data if isinstance(each, Bottleneck) and isinstance(each.rate, Constant)
-    ]
-    kept = [
-        1 - each.model.probability for each in data if isinstance(each, Loss) and isinstance(each.model, Independent)
-    ]
     streams = bulk.options["streams"]
     assert isinstance(streams, int)
-    rtt = sum(
-        each.delay.delay_ns
-        for each in (*down, *up)
-        if isinstance(each, Delay) and isinstance(each.delay, ConstantDelay)
-    )
-    return Steady(rtt / 1e9, 1 - math.prod(kept), min(rates, default=None), streams, spec.network.mtu - HEADERS)
+    rtt_ns, kept, rates = 0, 1.0, []
+    for towards, stage in _stages(legs):
+        is_data = towards == bulk.options["direction"]
+        match stage:
+            case Delay(delay=ConstantDelay(delay_ns=delay_ns), limit_packets=None):
+                rtt_ns += delay_ns
+            case Bottleneck(rate=Constant(rate_bps=rate_bps)):
+                rates += [rate_bps / 1e6] if is_data else []
+            case Loss(model=Independent(probability=probability), unit="packet"):
+                kept *= 1 - probability if is_data else 1
+            case _:
+                return None
+    return Steady(rtt_ns / 1e9, 1 - kept, min(rates, default=None), streams, spec.network.mtu - HEADERS)
 
 
 def _legs(legs: Sequence[Leg], bulk: WorkloadSpec) -> list[Leg]:
@@ -83,16 +81,9 @@ def _legs(legs: Sequence[Leg], bulk: WorkloadSpec) -> list[Leg]:
     return found
 
 
-def _stages(legs: Sequence[Leg], towards: str) -> Iterator[Stage]:
+def _stages(legs: Sequence[Leg]) -> Iterator[tuple[str, Stage]]:
+    """Yield each stage and its direction."""
     for leg in legs:
         for hop in leg.hops:
-            yield from hop.down if towards == "down" else hop.up
-
-
-def _known(stage: Stage) -> bool:
-    """Return whether the models know of a stage: a constant rate or delay, or independent losses of packets."""
-    if isinstance(stage, Bottleneck):
-        return isinstance(stage.rate, Constant)
-    if isinstance(stage, Delay):
-        return isinstance(stage.delay, ConstantDelay) and stage.limit_packets is None
-    return isinstance(stage, Loss) and isinstance(stage.model, Independent) and stage.unit == "packet"
+            yield from (("down", stage) for stage in hop.down)
+            yield from (("up", stage) for stage in hop.up)

@@ -92,6 +92,11 @@ class Hypothesis(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fie
     name: str = ""
     read: Mapping[str, Mapping[str, str]] = {}
 
+    @property
+    def label(self) -> str:
+        """What tables and texts call it."""
+        return self.name or self.level
+
 
 class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """A published study.

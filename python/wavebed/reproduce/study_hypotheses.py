@@ -53,7 +53,7 @@ def _row(tried: Tried, told: Sequence[Cell]) -> str:
     hypothesis = tried.hypothesis
     commit = f" <span class='soft'>({escape(hypothesis.commit)})</span>" if hypothesis.commit else ""
     wide = (
-        f"<b>{escape(hypothesis.name or hypothesis.level)}</b>: {escape(hypothesis.claim)}",
+        f"<b>{escape(hypothesis.label)}</b>: {escape(hypothesis.claim)}",
         f"{escape(hypothesis.prediction) or MISSING}{commit}",
     )
     cells = "".join(f'<td class=text style="min-width:17em">{cell}</td>' for cell in wide)

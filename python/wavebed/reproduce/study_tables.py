@@ -88,7 +88,7 @@ def hypotheses_table(part: PartResults) -> Table:
     head = ("hypothesis", "fitted", "held out", "within", "moved", "expected", "found", "explains")
     rows = [
         [
-            each.hypothesis.name or each.hypothesis.level,
+            each.hypothesis.label,
             distance_text(each.fitted),
             distance_text(each.held_out),
             within_text(each),
@@ -106,7 +106,7 @@ def predictions_table(part: PartResults) -> Table:
     """Return what each hypothesis says, and what was predicted in which commit."""
     rows = [
         [
-            each.hypothesis.name or each.hypothesis.level,
+            each.hypothesis.label,
             each.hypothesis.claim,
             each.hypothesis.prediction or MISSING,
             each.hypothesis.commit or MISSING,
@@ -119,7 +119,7 @@ def predictions_table(part: PartResults) -> Table:
 def changes_table(part: PartResults) -> Table:
     """Return each published figure, and ours with each change; an asterisk: within the tolerance."""
     factors = list(part.beside[0].published.levels)
-    head = [*factors, "metric", "published", *(each.hypothesis.name or each.hypothesis.level for each in part.tried)]
+    head = [*factors, "metric", "published", *(each.hypothesis.label for each in part.tried)]
     rows: list[list[Cell]] = [
         [
             *(each.published.levels[name] for name in factors),

@@ -132,7 +132,7 @@ def _figure_json(each: Beside) -> dict[str, Json]:
 
 def _tried_json(each: Tried) -> dict[str, Json]:
     return {
-        "hypothesis": each.hypothesis.name or each.hypothesis.level,
+        "hypothesis": each.hypothesis.label,
         "claim": each.hypothesis.claim,
         "distance_fitted": each.fitted,
         "distance_held_out": each.held_out,

@@ -56,11 +56,7 @@ def counts_text(found: Sequence[Beside]) -> str:
 
 def explaining_texts(found: Sequence[Tried]) -> list[str]:
     """Return which verdicts figures have with each change that explains."""
-    return [
-        f"With {each.hypothesis.name or each.hypothesis.level}: {counts_text(each.beside)}"
-        for each in found
-        if each.explains
-    ]
+    return [f"With {each.hypothesis.label}: {counts_text(each.beside)}" for each in found if each.explains]
 
 
 def _verdicts(found: Sequence[Beside]) -> str:
