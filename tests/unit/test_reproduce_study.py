@@ -38,6 +38,8 @@ FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 1
 NAMES = ", ".join(part.name for part in read_study("kau-e5g").part)
 MORE = ("cas-mmwave-beam", "cas-mmwave-loss", "kau-e5g-video")
 """Campaigns with cells of which nothing was published."""
+FEWER = ("kau-e5g-large",)
+"""Campaigns that run some figures with a change only."""
 PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 
 
@@ -60,7 +62,8 @@ def test_each_published_figure_has_cells_of_its_campaign(name: str, part: Part) 
         assert row.error >= 0
         for hypothesis in hypotheses or [None]:
             of = cells_beside(row.levels, part.hypotheses, hypothesis)
-            assert all(levels in cells for levels in of)
+            unchanged = hypothesis is not None and hypothesis is hypotheses[0]
+            assert all(levels in cells for levels in of) or (unchanged and part.campaign in FEWER)
             used += of
     assert all(levels in used for levels in cells) or part.campaign in MORE, "cells that no figure needs"
     assert campaign.plan.trials == 1
