@@ -1,0 +1,11 @@
+//! Errors that end the program: one line and an exit status for scripts.
+
+/// A line for standard error, and an exit status.
+#[derive(Debug, thiserror::Error)]
+#[error("{line}")]
+pub struct Problem {
+    /// The exit status: 1 failed, 2 invalid input, 3 the machine lacks a feature or a permission.
+    pub status: u8,
+    /// The error and what would be right.
+    pub line: String,
+}
