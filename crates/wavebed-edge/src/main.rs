@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use wavebed_edge::splitter;
 
 use crate::problem::Problem;
 
@@ -18,7 +19,9 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Job {}
+enum Job {
+    Splitter(splitter::Arguments),
+}
 
 fn main() -> ExitCode {
     match run(Arguments::parse().job) {
@@ -32,5 +35,12 @@ fn main() -> ExitCode {
 }
 
 fn run(job: Job) -> Result<(), Problem> {
-    match job {}
+    match job {
+        Job::Splitter(arguments) => {
+            splitter::run(arguments).map_err(|failure| Problem {
+                status: failure.status,
+                line: format!("splitter: {}", failure.line),
+            })
+        }
+    }
 }

@@ -31,6 +31,7 @@ pub mod process;
 pub mod sched;
 mod shared;
 pub mod sock_diag;
+pub mod tcp_option;
 pub mod terminal;
 pub mod tun;
 pub mod unix;

@@ -1,0 +1,4 @@
+//! Remedies for radio links at the edge of a network.
+
+pub mod splitter;
+pub mod units;
