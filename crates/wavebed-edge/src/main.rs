@@ -36,11 +36,9 @@ fn main() -> ExitCode {
 
 fn run(job: Job) -> Result<(), Problem> {
     match job {
-        Job::Splitter(arguments) => {
-            splitter::run(arguments).map_err(|failure| Problem {
-                status: failure.status,
-                line: format!("splitter: {}", failure.line),
-            })
-        }
+        Job::Splitter(arguments) => splitter::run(arguments).map_err(|failure| Problem {
+            status: failure.status,
+            line: format!("splitter: {}", failure.line),
+        }),
     }
 }

@@ -57,7 +57,15 @@ mod tests {
         assert_eq!(time("2h"), Ok(Duration::from_secs(7200)));
         assert_eq!(size("128kib"), Ok(131_072));
         assert_eq!(size("2mb"), Ok(2_000_000));
-        for wrong in ["", "8", "ms", "-1s", "1.5s", "8 ms", "99999999999999999999s"] {
+        for wrong in [
+            "",
+            "8",
+            "ms",
+            "-1s",
+            "1.5s",
+            "8 ms",
+            "99999999999999999999s",
+        ] {
             assert!(time(wrong).is_err(), "{wrong}");
             assert!(size(wrong).is_err(), "{wrong}");
         }

@@ -1,7 +1,6 @@
 //! Socket options of TCP that rustix does not have: transparent proxying, marks, windows and retransmission timers.
 
 use std::io;
-use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -13,7 +12,8 @@ const TCP_RTO_MIN_US: libc::c_int = 45;
 /// `IPV6_TRANSPARENT` of `linux/in6.h`.
 const IPV6_TRANSPARENT: libc::c_int = 75;
 /// Room for `struct tcp_info` of later kernels.
-const INFO_BYTES: usize = 512;
+const INFO_BYTES: libc::socklen_t = 512;
+const INT_BYTES: libc::socklen_t = 4;
 
 /// Lets the socket bind and accept on addresses that are not the machine's own (`IP_TRANSPARENT`, ip(7)).
 ///
@@ -32,12 +32,7 @@ pub fn set_transparent(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
 /// # Errors
 /// The process lacks `CAP_NET_ADMIN`.
 pub fn set_mark(socket: impl AsFd, mark: u32) -> io::Result<()> {
-    set(
-        socket,
-        libc::SOL_SOCKET,
-        libc::SO_MARK,
-        mark.cast_signed(),
-    )
+    set(socket, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
 }
 
 /// Limits the bytes that wait unsent in the socket (`TCP_NOTSENT_LOWAT`).
@@ -103,8 +98,8 @@ pub fn set_syn_retries(socket: impl AsFd, retries: u8) -> io::Result<()> {
 /// # Errors
 /// The error of getsockopt(2).
 pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
-    let mut bytes = [0_u8; INFO_BYTES];
-    let mut length = INFO_BYTES as libc::socklen_t;
+    let mut bytes = [0_u8; INFO_BYTES as usize];
+    let mut length = INFO_BYTES;
     // SAFETY: the kernel writes at most `length` bytes to `bytes` and keeps no pointer.
     check(unsafe {
         libc::getsockopt(
@@ -126,7 +121,7 @@ fn set(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
             level,
             name,
             (&raw const value).cast(),
-            mem::size_of::<i32>() as libc::socklen_t,
+            INT_BYTES,
         )
     })
     .map(drop)
@@ -134,7 +129,7 @@ fn set(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
 
 fn get(socket: impl AsFd, level: i32, name: i32) -> io::Result<i32> {
     let mut value = 0_i32;
-    let mut length = mem::size_of::<i32>() as libc::socklen_t;
+    let mut length = INT_BYTES;
     // SAFETY: the kernel writes at most one int to `value` and keeps no pointer.
     check(unsafe {
         libc::getsockopt(

@@ -36,8 +36,14 @@ impl Splitter {
                     self.pause_accepting();
                     return;
                 }
-                // The client has already ended it.
-                Err(_) => {}
+                // The client has already reset it, or its socket refused an option.
+                Err(error) => {
+                    self.totals.accepted += 1;
+                    match error.kind() {
+                        io::ErrorKind::NotConnected => self.totals.client_resets += 1,
+                        _ => self.totals.failed += 1,
+                    }
+                }
             }
         }
     }
@@ -88,11 +94,8 @@ impl Splitter {
     }
 
     fn watch_legs(&mut self, id: super::slab::FlowId) -> io::Result<()> {
-        let flags = EventFlags::IN
-            | EventFlags::OUT
-            | EventFlags::RDHUP
-            | EventFlags::PRI
-            | EventFlags::ET;
+        let flags =
+            EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::PRI | EventFlags::ET;
         let Some(flow) = self.flows.get_mut(id) else {
             return Ok(());
         };

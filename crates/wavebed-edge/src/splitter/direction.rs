@@ -102,7 +102,8 @@ impl Direction {
                 break;
             }
         }
-        self.settle(to, pool, now_ns).map_err(|_| Broken::Destination)?;
+        self.settle(to, pool, now_ns)
+            .map_err(|_| Broken::Destination)?;
         Ok(turn)
     }
 

@@ -11,6 +11,10 @@ use super::window::Track;
 
 /// A connection of the splitter with one of the two hosts.
 #[derive(Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "four independent facts about a socket"
+)]
 pub struct Leg {
     /// Its non-blocking socket.
     pub socket: OwnedFd,

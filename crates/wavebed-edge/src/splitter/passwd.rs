@@ -12,13 +12,12 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// One line: no such user, or it is root.
 pub fn user_id(user: &str) -> Result<u32, String> {
-    let number = match user.parse() {
-        Ok(number) => Some(number),
-        Err(_) => {
-            let text = foreign::read_text(Path::new("/etc/passwd"), MAX_BYTES)
-                .map_err(|error| format!("user: /etc/passwd {error}"))?;
-            find(&text, user)
-        }
+    let number = if let Ok(number) = user.parse() {
+        Some(number)
+    } else {
+        let text = foreign::read_text(Path::new("/etc/passwd"), MAX_BYTES)
+            .map_err(|error| format!("user: /etc/passwd {error}"))?;
+        find(&text, user)
     };
     match number {
         None => Err(format!(

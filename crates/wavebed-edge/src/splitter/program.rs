@@ -1,5 +1,6 @@
 //! `wavebed-edge splitter`.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -66,11 +67,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(to) = arguments.to {
         sets.push(format!("to=\"{to}\""));
     }
-    let settings =
-        settings_file::read(arguments.config.as_deref(), &sets).map_err(status(2))?;
+    let settings = settings_file::read(arguments.config.as_deref(), &sets).map_err(status(2))?;
     match arguments.job {
         Some(Job::Rules { apply, remove }) => manage_rules(&settings, apply, remove),
-        None => serve(settings),
+        None => serve(&settings),
     }
 }
 
@@ -92,9 +92,9 @@ fn manage_rules(settings: &Settings, apply: bool, remove: bool) -> Result<(), Fa
     }
 }
 
-fn serve(settings: Settings) -> Result<(), Failure> {
-    let signals = Signals::receive(&STOP_SIGNALS, &[])
-        .map_err(|error| status(1)(error.to_string()))?;
+fn serve(settings: &Settings) -> Result<(), Failure> {
+    let signals =
+        Signals::receive(&STOP_SIGNALS, &[]).map_err(|error| status(1)(error.to_string()))?;
     if settings.is_transparent() && !privileges::may_intercept() {
         return Err(Failure {
             status: 3,
@@ -102,20 +102,20 @@ fn serve(settings: Settings) -> Result<(), Failure> {
                 .to_owned(),
         });
     }
-    let room = privileges::room_for_connections(&settings);
+    let room = privileges::room_for_connections(settings);
     let wanted = usize::try_from(settings.max_connections).unwrap_or(usize::MAX);
     if room < wanted {
         note(&format!(
-            "max-connections: {room} and not {wanted}: raise the limit of open files (LimitNOFILE= of systemd)"
+            "max-connections: the limit of open files has room for {room} and not {wanted}: raise it (LimitNOFILE= of systemd)"
         ));
     }
-    socket::try_options(&settings).map_err(status(3))?;
+    socket::try_options(settings).map_err(status(3))?;
     let splitter = Splitter::new(settings.clone(), room).map_err(status(1))?;
-    let rules = settings.rules.then(|| Rules::new(&settings));
+    let rules = settings.rules.then(|| Rules::new(settings));
     if let Some(rules) = &rules {
         rules.apply().map_err(status(3))?;
     }
-    let ended = privileges::give_up(&settings)
+    let ended = privileges::give_up(settings)
         .map_err(status(3))
         .and_then(|()| {
             announce(&splitter);
@@ -134,10 +134,10 @@ fn serve(settings: Settings) -> Result<(), Failure> {
 fn announce(splitter: &Splitter) {
     let mut text = String::new();
     for address in splitter.addresses() {
-        text.push_str(&format!("listening {address}\n"));
+        let _ = writeln!(text, "listening {address}");
     }
     if let Some(address) = splitter.metrics_address() {
-        text.push_str(&format!("metrics http://{address}/metrics\n"));
+        let _ = writeln!(text, "metrics http://{address}/metrics");
     }
     say(&text);
 }

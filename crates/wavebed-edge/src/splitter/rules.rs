@@ -129,7 +129,10 @@ fn nft(settings: &Settings) -> String {
             .map(Prefix::to_string)
             .collect();
         if !prefixes.is_empty() {
-            lines.push(format!("{family} daddr {{ {} }} accept", prefixes.join(", ")));
+            lines.push(format!(
+                "{family} daddr {{ {} }} accept",
+                prefixes.join(", ")
+            ));
         }
     }
     if !settings.bypass_ports.is_empty() {

@@ -14,6 +14,7 @@ use super::http::{self, Page, Reader};
 use super::metrics::Totals;
 use super::pool::Pool;
 use super::settings::Settings;
+use super::settings_value::Time;
 use super::slab::{FlowId, Slab, Token};
 use super::socket;
 use super::window::{self, WindowLaw};
@@ -171,7 +172,7 @@ impl Splitter {
     fn sweep_every_ns(&self) -> u64 {
         let settings = &self.settings;
         let times = [settings.idle, settings.half_closed, settings.handshake];
-        let shortest = times.map(|time| time.ns()).into_iter().min().unwrap_or(0);
+        let shortest = times.map(Time::ns).into_iter().min().unwrap_or(0);
         (shortest / 4).clamp(*SWEEP_NS.start(), *SWEEP_NS.end())
     }
 
@@ -253,11 +254,7 @@ impl Splitter {
     }
 
     fn go_on_with_reader(&mut self, number: u32) {
-        let Some(mut reader) = self
-            .readers
-            .get_mut(number as usize)
-            .and_then(Option::take)
-        else {
+        let Some(mut reader) = self.readers.get_mut(number as usize).and_then(Option::take) else {
             return;
         };
         if !reader.go_on(|path| self.page(path)) {

@@ -211,7 +211,9 @@ impl Settings {
             ));
         }
         let interface = |name: &&String| {
-            name.is_empty() || name.len() > 15 || !name.chars().all(|one| is_name(one) || one == '.')
+            name.is_empty()
+                || name.len() > 15
+                || !name.chars().all(|one| is_name(one) || one == '.')
         };
         if let Some(name) = self.client_interfaces.iter().find(interface) {
             return Err(format!(

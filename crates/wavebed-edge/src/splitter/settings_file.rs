@@ -30,7 +30,9 @@ pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Settings, String> {
 pub fn read_text(name: &str, text: &str, sets: &[String]) -> Result<Settings, String> {
     let settings: Settings = toml::from_str(text).map_err(|error| located(name, text, &error))?;
     if sets.is_empty() {
-        settings.check().map_err(|error| format!("{name}: {error}"))?;
+        settings
+            .check()
+            .map_err(|error| format!("{name}: {error}"))?;
         return Ok(settings);
     }
     let mut table: toml::Table =
@@ -44,7 +46,9 @@ pub fn read_text(name: &str, text: &str, sets: &[String]) -> Result<Settings, St
     let settings: Settings = table
         .try_into()
         .map_err(|error: toml::de::Error| format!("--set: {}", one_line(error.message())))?;
-    settings.check().map_err(|error| format!("--set: {error}"))?;
+    settings
+        .check()
+        .map_err(|error| format!("--set: {error}"))?;
     Ok(settings)
 }
 

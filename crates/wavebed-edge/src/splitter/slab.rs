@@ -35,7 +35,10 @@ impl Token {
     }
 
     /// From the data of an event.
-    #[allow(clippy::cast_possible_truncation, reason = "the two halves of a number")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the two halves of a number"
+    )]
     pub fn decode(data: u64) -> Self {
         let (slot, low) = ((data >> 32) as u32, data as u32);
         if slot == NO_SLOT {

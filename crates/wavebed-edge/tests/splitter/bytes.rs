@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::running::{COPIES, Running, pair, server, wait_until};
 
+static CHUNK: [u8; 65_536] = [5; 65_536];
+
 /// A prime, so that the repetition meets every boundary of a buffer.
 const PATTERN_BYTES: usize = 1_000_003;
 
@@ -89,7 +91,8 @@ fn fifty_megabytes_pass_both_ways_at_once() {
 fn a_client_that_does_not_read_stops_the_server_and_loses_nothing() {
     const TOTAL: usize = 40_000_000;
     for copy in COPIES {
-        let keys = format!("copy = \"{copy}\"\nbuffer = \"256kib\"\nserver-receive-buffer = \"256kib\"");
+        let keys =
+            format!("copy = \"{copy}\"\nbuffer = \"256kib\"\nserver-receive-buffer = \"256kib\"");
         let (running, client, server) = pair(&keys);
         thread::scope(|scope| {
             scope.spawn(|| send(&server, TOTAL, 33));
@@ -123,7 +126,7 @@ fn stalled_connections_share_the_memory() {
         let mut held = -1.0;
         wait_until("all are full", || {
             for (_, server) in &ends {
-                while (&*server).write(&[5; 65_536]).is_ok() {}
+                while (&*server).write(&CHUNK).is_ok() {}
             }
             thread::sleep(Duration::from_millis(20));
             let before = std::mem::replace(&mut held, running.metric("buffered_bytes"));

@@ -7,6 +7,8 @@ use crate::running::{
     COPIES, Running, assert_reset, pair, patient, reset, rest, server, wait_until,
 };
 
+static CHUNK: [u8; 65_536] = [7; 65_536];
+
 #[test]
 fn after_the_clients_end_of_stream_the_server_still_answers() {
     for copy in COPIES {
@@ -72,7 +74,7 @@ fn a_reset_passes_a_direction_that_is_full() {
     let (running, mut client, server) = pair("");
     server.set_nonblocking(true).expect("is set");
     wait_until("the client's side is full", || {
-        while (&server).write(&[7; 65_536]).is_ok() {}
+        while (&server).write(&CHUNK).is_ok() {}
         running.metric("buffered_bytes") > 0.0 && (&server).write(&[7]).is_err()
     });
     reset(server);

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::running::{assert_reset, patient, rest, server, wait_until};
+use crate::running::{assert_reset, is_refusing, patient, rest, server, wait_until};
 
 /// The program, ended with the test.
 struct Program {
@@ -77,9 +77,7 @@ fn a_terminated_program_drains_and_succeeds() {
     let mut program = Program::start(address, &["drain=10min"]);
     let (client, mut server) = program.pair(&listener);
     program.signal(Signal::TERM);
-    wait_until("it accepts no more", || {
-        TcpStream::connect(program.address).is_err()
-    });
+    wait_until("it accepts no more", || is_refusing(program.address));
     (&client).write_all(b"the rest").expect("sends");
     drop(client);
     assert_eq!(rest(&mut server).expect("an end"), b"the rest");
@@ -116,7 +114,7 @@ fn a_program_killed_while_it_holds_bytes_resets_the_receiver() {
     std::thread::sleep(std::time::Duration::from_millis(200));
     program.signal(Signal::KILL);
     let mut received = 0;
-    let mut buffer = [0; 65_536];
+    let mut buffer = vec![0; 65_536];
     let end = loop {
         match client.read(&mut buffer) {
             Ok(0) => break Ok(()),
@@ -139,7 +137,6 @@ fn a_program_in_direct_mode_keeps_no_capability() {
         program.status_line("NoNewPrivs:") == "1"
     });
     assert_eq!(program.status_line("CapPrm:"), "0".repeat(16));
-    assert_eq!(program.status_line("CapBnd:"), program.status_line("CapBnd:"));
 }
 
 #[test]
@@ -164,15 +161,30 @@ fn mistakes_are_told_in_one_line() {
     fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("splitter.toml");
     let cases = [
-        ("idel = \"1s\"", "splitter.toml:1: idel: unknown field `idel`"),
-        ("\nidle = \"1\"", "splitter.toml:2: idle: `1` is no time: write"),
+        (
+            "idel = \"1s\"",
+            "splitter.toml:1: idel: unknown field `idel`",
+        ),
+        (
+            "\nidle = \"1\"",
+            "splitter.toml:2: idle: `1` is no time: write",
+        ),
         ("idle = 1", "splitter.toml:1: idle: invalid type"),
         ("copy = \"sendfile\"", "copy: unknown variant `sendfile`"),
         ("buffer = \"1kb\"", "buffer: 1000 bytes are out of range"),
-        ("bypass = [\"10.0.0.0/33\"]", "`10.0.0.0/33` is no prefix: write"),
+        (
+            "bypass = [\"10.0.0.0/33\"]",
+            "`10.0.0.0/33` is no prefix: write",
+        ),
         ("bypass-ports = [70000]", "`70000` is no port: write"),
-        ("metrics = \"0.0.0.0:9101\"", "metrics: other hosts can reach"),
-        ("client-interfaces = [\"a; drop\"]", "`a; drop` is no interface name"),
+        (
+            "metrics = \"0.0.0.0:9101\"",
+            "metrics: other hosts can reach",
+        ),
+        (
+            "client-interfaces = [\"a; drop\"]",
+            "`a; drop` is no interface name",
+        ),
         ("rules = true\nto = \"127.0.0.1:1\"", "rules: direct mode"),
         ("listen = [\"0.0.0.0:5000\"]", "listen: only loopback"),
         ("= 1", "splitter.toml:1"),
@@ -189,7 +201,10 @@ fn mistakes_are_told_in_one_line() {
     let output = output(&["--to", "127.0.0.1:1", "--set", "down=nosuchcc"]);
     assert_eq!(output.status.code(), Some(3));
     let error = String::from_utf8(output.stderr).expect("text");
-    assert!(error.contains("client-congestion-control: this kernel refuses `nosuchcc`"), "{error}");
+    assert!(
+        error.contains("client-congestion-control: this kernel refuses `nosuchcc`"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -144,6 +144,11 @@ pub fn reset(stream: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, now).expect("is set");
 }
 
+/// Whether nobody listens. A connection that comes about is reset, so that none is left to drain.
+pub fn is_refusing(address: SocketAddr) -> bool {
+    TcpStream::connect(address).map(reset).is_err()
+}
+
 /// Asserts that the other host has reset the connection.
 pub fn assert_reset(stream: &mut TcpStream) {
     match rest(stream) {

@@ -1,16 +1,15 @@
 //! The end of the splitter.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
-use crate::running::{assert_reset, pair, rest, wait_until};
+use crate::running::{assert_reset, is_refusing, pair, rest, wait_until};
 
 #[test]
 fn a_request_to_stop_lets_connections_end() {
     let (mut running, mut client, mut server) = pair("drain = \"10min\"");
     running.request_stop();
     wait_until("new connections are refused", || {
-        TcpStream::connect(running.address).is_err()
+        is_refusing(running.address)
     });
     client.write_all(b"still here").expect("sends");
     server.read_exact(&mut [0; 10]).expect("arrives");
@@ -34,9 +33,7 @@ fn connections_that_outlast_the_drain_are_reset() {
 fn a_second_request_ends_at_once() {
     let (mut running, mut client, mut server) = pair("drain = \"10min\"");
     running.request_stop();
-    wait_until("the first one is taken", || {
-        TcpStream::connect(running.address).is_err()
-    });
+    wait_until("the first one is taken", || is_refusing(running.address));
     running.request_stop();
     assert_reset(&mut client);
     assert_reset(&mut server);
@@ -50,8 +47,14 @@ fn metrics_are_prometheus_text_and_json() {
     server.read_exact(&mut [0; 1234]).expect("arrives");
     running.wait_for("up_bytes_total", 1234.0);
     let text = running.page("/metrics");
-    assert!(text.contains("# TYPE wavebed_splitter_up_bytes_total counter\n"), "{text}");
-    assert!(text.contains("\nwavebed_splitter_up_bytes_total 1234\n"), "{text}");
+    assert!(
+        text.contains("# TYPE wavebed_splitter_up_bytes_total counter\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nwavebed_splitter_up_bytes_total 1234\n"),
+        "{text}"
+    );
     let flows: serde_json::Value =
         serde_json::from_str(&running.page("/flows.json")).expect("JSON");
     let flow = &flows["flows"][0];

@@ -8,6 +8,8 @@ use wavebed_edge::splitter::{Sample, WindowLaw};
 
 use crate::running::{pair, wait_until};
 
+static CHUNK: [u8; 65_536] = [7; 65_536];
+
 const FLOOR: u32 = 14_600;
 
 proptest! {
@@ -63,7 +65,7 @@ proptest! {
 fn the_loop_sets_the_window_of_a_connection_that_carries_data() {
     let (running, mut client, mut server) = pair("window-queue = \"10ms\"");
     thread::scope(|scope| {
-        let sender = scope.spawn(move || while server.write_all(&[9; 65_536]).is_ok() {});
+        let sender = scope.spawn(move || while server.write_all(&CHUNK).is_ok() {});
         let mut window = None;
         let mut buffer = vec![0; 65_536];
         wait_until("a window is set", || {
