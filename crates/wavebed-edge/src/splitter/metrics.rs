@@ -53,131 +53,107 @@ impl Totals {
     }
 }
 
-/// A metric: name, `counter` or `gauge`, description, value.
+/// Name, description and value of a counter.
+type Counter = (&'static str, &'static str, fn(&Totals) -> f64);
+/// Name, type, description and value.
 type Metric = (&'static str, &'static str, &'static str, f64);
+
+const COUNTERS: [Counter; 12] = [
+    ("accepted_total", "Connections accepted", |totals| {
+        count(totals.accepted)
+    }),
+    (
+        "refused_total",
+        "Connections refused at a limit",
+        |totals| count(totals.refused),
+    ),
+    (
+        "failed_total",
+        "Connections whose server did not answer or refused",
+        |totals| count(totals.failed),
+    ),
+    (
+        "evicted_total",
+        "Connections that made room while connecting",
+        |totals| count(totals.evicted),
+    ),
+    ("completed_total", "Connections ended in order", |totals| {
+        count(totals.completed)
+    }),
+    (
+        "client_resets_total",
+        "Connections reset by their client",
+        |totals| count(totals.client_resets),
+    ),
+    (
+        "server_resets_total",
+        "Connections reset by their server",
+        |totals| count(totals.server_resets),
+    ),
+    ("idle_resets_total", "Idle connections reset", |totals| {
+        count(totals.idle_resets)
+    }),
+    ("up_bytes_total", "Bytes given to servers", |totals| {
+        count(totals.up_bytes)
+    }),
+    ("down_bytes_total", "Bytes given to clients", |totals| {
+        count(totals.down_bytes)
+    }),
+    (
+        "up_stalled_seconds_total",
+        "Time that bytes waited for a server",
+        |totals| seconds(totals.up_stalled_ns),
+    ),
+    (
+        "down_stalled_seconds_total",
+        "Time that bytes waited for a client",
+        |totals| seconds(totals.down_stalled_ns),
+    ),
+];
+
+/// Prometheus counts in f64: exact to 9 petabytes.
+#[allow(clippy::cast_precision_loss, reason = "see above")]
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+fn seconds(ns: u64) -> f64 {
+    count(ns) / 1e9
+}
+
+fn gauge(number: usize) -> f64 {
+    count(number as u64)
+}
 
 impl Splitter {
     /// All metrics.
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "Prometheus counts in f64: exact to 9 petabytes"
-    )]
     fn metrics(&self) -> Vec<Metric> {
         let mut totals = self.totals;
         let now_ns = clock::monotonic_ns();
-        let (mut half_closed, mut blocked_room) = (0, 0);
+        let (mut half_closed, mut room) = (0, 0);
         for flow in self.flows.iter() {
             totals.add(flow, now_ns);
-            half_closed += u32::from(flow.is_half_closed());
-            blocked_room += flow.up.room() + flow.down.room();
+            half_closed += usize::from(flow.is_half_closed());
+            room += flow.up.room() + flow.down.room();
         }
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        let count = |number: u64| number as f64;
-        let gauge = |number: usize| number as f64;
-        vec![
-            (
-                "accepted_total",
-                "counter",
-                "Connections accepted",
-                count(totals.accepted),
-            ),
-            (
-                "refused_total",
-                "counter",
-                "Connections refused at a limit",
-                count(totals.refused),
-            ),
-            (
-                "failed_total",
-                "counter",
-                "Connections whose server did not answer or refused",
-                count(totals.failed),
-            ),
-            (
-                "evicted_total",
-                "counter",
-                "Connections that made room while connecting",
-                count(totals.evicted),
-            ),
-            (
-                "completed_total",
-                "counter",
-                "Connections ended in order",
-                count(totals.completed),
-            ),
-            (
-                "client_resets_total",
-                "counter",
-                "Connections reset by their client",
-                count(totals.client_resets),
-            ),
-            (
-                "server_resets_total",
-                "counter",
-                "Connections reset by their server",
-                count(totals.server_resets),
-            ),
-            (
-                "idle_resets_total",
-                "counter",
-                "Idle connections reset",
-                count(totals.idle_resets),
-            ),
-            (
-                "up_bytes_total",
-                "counter",
-                "Bytes given to servers",
-                count(totals.up_bytes),
-            ),
-            (
-                "down_bytes_total",
-                "counter",
-                "Bytes given to clients",
-                count(totals.down_bytes),
-            ),
-            (
-                "up_stalled_seconds_total",
-                "counter",
-                "Time that bytes waited for a server",
-                seconds(totals.up_stalled_ns),
-            ),
-            (
-                "down_stalled_seconds_total",
-                "counter",
-                "Time that bytes waited for a client",
-                seconds(totals.down_stalled_ns),
-            ),
-            (
-                "connections",
-                "gauge",
-                "Connections",
-                gauge(self.flows.len()),
-            ),
+        let counters = COUNTERS.map(|(name, help, value)| (name, "counter", help, value(&totals)));
+        let gauges = [
+            ("connections", "Connections", self.flows.len()),
             (
                 "connecting",
-                "gauge",
                 "Connections whose server has not answered",
-                gauge(self.admission.connecting()),
+                self.admission.connecting(),
             ),
             (
                 "half_closed",
-                "gauge",
                 "Connections of which one direction has ended",
-                f64::from(half_closed),
+                half_closed,
             ),
-            (
-                "buffered_bytes",
-                "gauge",
-                "Bytes in buffers",
-                gauge(self.pool.held()),
-            ),
-            (
-                "buffer_room_bytes",
-                "gauge",
-                "Room of buffers that hold bytes",
-                gauge(blocked_room),
-            ),
-        ]
+            ("buffered_bytes", "Bytes in buffers", self.pool.held()),
+            ("buffer_room_bytes", "Room of buffers that hold bytes", room),
+        ];
+        let gauges = gauges.map(|(name, help, value)| (name, "gauge", help, gauge(value)));
+        counters.into_iter().chain(gauges).collect()
     }
 
     /// As Prometheus text.
@@ -216,9 +192,7 @@ impl Splitter {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "times of below 100 days")]
 fn flow_json(flow: &Flow, now_ns: u64) -> Value {
-    let seconds = |ns: u64| ns as f64 / 1e9;
     json!({
         "client": flow.client_address.to_string(),
         "server": flow.server_address.to_string(),

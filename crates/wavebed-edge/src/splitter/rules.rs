@@ -109,10 +109,17 @@ impl Rules {
 
 fn nft(settings: &Settings) -> String {
     let mark = settings.mark;
+    // nftables does not match half-open sockets with `socket wildcard`: only `tproxy` takes the last packet of their
+    // handshake then.
+    let listening = if settings.keep_established {
+        ""
+    } else {
+        "socket wildcard 0 "
+    };
     let mut lines = vec![
-        // The splitter's own packets that come back, and ICMP errors about them (path MTU).
+        // Packets of split connections, and ICMP errors about them (path MTU).
         format!(
-            "meta l4proto {{ tcp, icmp, icmpv6 }} socket transparent 1 socket wildcard 0 meta mark set {mark:#x} accept"
+            "meta l4proto {{ tcp, icmp, icmpv6 }} socket transparent 1 {listening}meta mark set {mark:#x} accept"
         ),
         "meta l4proto != tcp accept".to_owned(),
         "fib daddr type != unicast accept".to_owned(),

@@ -43,7 +43,7 @@ fn both_may_end_at_once() {
     for copy in COPIES {
         let (running, mut client, mut server) = pair(&format!("copy = \"{copy}\""));
         client.write_all(&[1; 10_000]).expect("sends");
-        server.write_all(&[2; 20_000]).expect("sends");
+        server.write_all(&CHUNK[..20_000]).expect("sends");
         client.shutdown(Shutdown::Write).expect("ends");
         server.shutdown(Shutdown::Write).expect("ends");
         assert_eq!(rest(&mut client).expect("an end").len(), 20_000);

@@ -139,6 +139,7 @@ pub fn rest(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 /// Makes the end of `stream` a reset.
+#[allow(clippy::needless_pass_by_value, reason = "it ends here")]
 pub fn reset(stream: TcpStream) {
     let now = Some(Duration::ZERO);
     rustix::net::sockopt::set_socket_linger(&stream, now).expect("is set");

@@ -1,0 +1,245 @@
+//! The splitter on a router between a client and a server, with packet rules. Root is needed: without it the tests fail.
+
+mod network;
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use wavebed_os::namespace::NetworkNamespace;
+
+use crate::network::{Network, ip, on, run};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// A splitter on the router.
+struct Program {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(router: &NetworkNamespace, sets: &[&str]) -> Self {
+        let mut command = splitter();
+        for set in sets.iter().chain(&[
+            "rules=true",
+            "client-interfaces=[\"c0\"]",
+            "metrics=\"127.0.0.1:9101\"",
+        ]) {
+            command.args(["--set", set]);
+        }
+        let mut child = on(router, || {
+            command.stdout(Stdio::piped()).spawn().expect("starts")
+        });
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        // Two addresses and the metrics: then it listens.
+        for _ in 0..3 {
+            let mut line = String::new();
+            output.read_line(&mut line).expect("a line");
+            assert!(!line.is_empty(), "the splitter ended");
+        }
+        Self { child, output }
+    }
+
+    /// A field of its status, once it has given up its privileges.
+    fn status(&self, key: &str) -> String {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("runs");
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        line.expect("the key").trim().to_owned()
+    }
+
+    fn end(mut self, signal: Signal) -> bool {
+        kill_process(Pid::from_child(&self.child), signal).expect("is sent");
+        let mut rest = String::new();
+        let _ = self.output.read_to_string(&mut rest);
+        self.child.wait().expect("ends").success()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn splitter() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wavebed-edge"));
+    command.arg("splitter");
+    command
+}
+
+fn page(router: &NetworkNamespace, path: &str) -> serde_json::Value {
+    on(router, || {
+        let mut stream = TcpStream::connect("127.0.0.1:9101").expect("listens");
+        write!(stream, "GET {path} HTTP/1.1\r\n\r\n").expect("asks");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("answers");
+        serde_json::from_str(text.split_once("\r\n\r\n").expect("a head").1).expect("JSON")
+    })
+}
+
+/// A connection of the client with a new server at `address`: both ends, and the addresses that each sees of the client.
+fn pair(network: &Network, address: &str) -> (TcpStream, TcpStream, [SocketAddr; 2]) {
+    let listener = on(&network.server, || {
+        TcpListener::bind(address).expect("a port")
+    });
+    let address = listener.local_addr().expect("is bound");
+    let client = on(&network.client, || {
+        TcpStream::connect_timeout(&address, LONG).expect("connects")
+    });
+    let (server, seen) = listener.accept().expect("accepts");
+    for stream in [&client, &server] {
+        stream.set_read_timeout(Some(LONG)).expect("is set");
+    }
+    let own = client.local_addr().expect("is bound");
+    (client, server, [own, seen])
+}
+
+/// Sends a message each way and ends both streams.
+fn talk(mut client: TcpStream, mut server: TcpStream) {
+    client.write_all(b"question").expect("sends");
+    client.shutdown(Shutdown::Write).expect("ends");
+    let mut text = String::new();
+    server.read_to_string(&mut text).expect("an end");
+    assert_eq!(text, "question");
+    server.write_all(b"answer").expect("sends");
+    drop(server);
+    text.clear();
+    client.read_to_string(&mut text).expect("an end");
+    assert_eq!(text, "answer");
+}
+
+fn accepted(router: &NetworkNamespace) -> Option<f64> {
+    page(router, "/metrics.json")["accepted_total"].as_f64()
+}
+
+fn traces(router: &NetworkNamespace) -> String {
+    on(router, || {
+        run("nft", "list tables") + &ip("rule") + &ip("-6 rule")
+    })
+}
+
+#[test]
+fn the_server_sees_the_clients_address_and_port() {
+    let network = Network::new();
+    let sets = [
+        "user=\"nobody\"",
+        "down=bbr",
+        "up=reno",
+        "client-min-rto=8ms",
+    ];
+    let program = Program::start(&network.router, &sets);
+    for address in ["10.2.0.2:0", "[fd02::2]:0"] {
+        let (client, server, [own, seen]) = pair(&network, address);
+        assert_eq!(own, seen);
+        assert!(
+            matches!(own.ip(), IpAddr::V4(ip) if ip.octets() == [10, 1, 0, 2]) || own.is_ipv6()
+        );
+        let flows = page(&network.router, "/flows.json");
+        let flow = &flows["flows"][0];
+        assert_eq!(flow["client"], own.to_string());
+        assert_eq!(flow["client_leg"]["congestion_control"], "bbr", "{flow}");
+        assert_eq!(flow["server_leg"]["congestion_control"], "reno", "{flow}");
+        talk(client, server);
+    }
+    assert_eq!(accepted(&network.router), Some(2.0));
+    // Only CAP_NET_ADMIN (bit 12) is left, and nothing can be gained.
+    for key in ["CapPrm:", "CapEff:", "CapAmb:"] {
+        assert_eq!(program.status(key), "0000000000001000", "{key}");
+    }
+    assert_eq!(program.status("CapBnd:"), "0".repeat(16));
+    assert_eq!(program.status("NoNewPrivs:"), "1");
+    let nobody = program.status("Uid:");
+    assert!(!nobody.split_whitespace().any(|id| id == "0"), "{nobody}");
+    assert!(program.end(Signal::TERM));
+    let left = traces(&network.router);
+    assert!(
+        !left.contains("wavebed") && !left.contains("2850"),
+        "{left}"
+    );
+}
+
+#[test]
+fn bypassed_ports_and_the_routers_own_are_not_split() {
+    let network = Network::new();
+    let sets = ["bypass-ports=[7001]", "bypass=[\"10.2.9.0/24\"]"];
+    let _program = Program::start(&network.router, &sets);
+    let (client, server, _) = pair(&network, "10.2.0.2:7001");
+    talk(client, server);
+    let own = on(&network.router, || {
+        TcpListener::bind("10.1.0.1:7002").expect("a port")
+    });
+    let _client = on(&network.client, || {
+        TcpStream::connect("10.1.0.1:7002").expect("connects")
+    });
+    own.accept().expect("the router itself accepts");
+    assert_eq!(accepted(&network.router), Some(0.0));
+    let (client, server, _) = pair(&network, "10.2.0.2:7003");
+    talk(client, server);
+    assert_eq!(accepted(&network.router), Some(1.0));
+}
+
+#[test]
+fn after_a_kill_connections_pass_unsplit_until_the_next_start_or_removal() {
+    let network = Network::new();
+    let program = Program::start(&network.router, &[]);
+    let (mut client, mut server, _) = pair(&network, "10.2.0.2:0");
+    client.write_all(b"x").expect("sends");
+    server.read_exact(&mut [0]).expect("arrives");
+    program.end(Signal::KILL);
+    for stream in [&mut client, &mut server] {
+        let error = stream.read(&mut [0]).expect_err("an error and no end");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    assert!(traces(&network.router).contains("wavebed_splitter"));
+    let (client, server, _) = pair(&network, "10.2.0.2:0");
+    talk(client, server);
+    // The next one takes over, and removes everything.
+    let program = Program::start(&network.router, &[]);
+    let (client, server, _) = pair(&network, "10.2.0.2:0");
+    talk(client, server);
+    assert_eq!(accepted(&network.router), Some(1.0));
+    program.end(Signal::KILL);
+    let status = on(&network.router, || {
+        splitter()
+            .args(["rules", "--remove"])
+            .status()
+            .expect("runs")
+    });
+    assert!(status.success());
+    let left = traces(&network.router);
+    assert!(
+        !left.contains("wavebed") && !left.contains("2850"),
+        "{left}"
+    );
+}
+
+#[test]
+fn established_connections_stay_if_the_configuration_says_so() {
+    let network = Network::new();
+    let (client, server, _) = pair(&network, "10.2.0.2:0");
+    let program = Program::start(&network.router, &["keep-established=true"]);
+    talk(client, server);
+    let (client, server, _) = pair(&network, "10.2.0.2:0");
+    talk(client, server);
+    assert_eq!(accepted(&network.router), Some(1.0));
+    drop(program);
+}
+
+#[test]
+fn a_client_that_vanishes_resets_the_server_after_the_user_timeout() {
+    let network = Network::new();
+    let _program = Program::start(&network.router, &["client-user-timeout=\"500ms\""]);
+    let (mut client, mut server, _) = pair(&network, "10.2.0.2:0");
+    client.write_all(b"x").expect("sends");
+    server.read_exact(&mut [0]).expect("arrives");
+    // Packets to the client vanish, as in a dead radio.
+    on(&network.client, || ip("link set eth0 down"));
+    server.write_all(b"lost").expect("sends");
+    let error = server.read(&mut [0]).expect_err("no end of stream");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
