@@ -5,9 +5,12 @@ mod network;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use wavebed_os::namespace::NetworkNamespace;
 
@@ -228,6 +231,58 @@ fn established_connections_stay_if_the_configuration_says_so() {
     talk(client, server);
     assert_eq!(accepted(&network.router), Some(1.0));
     drop(program);
+}
+
+/// SYNs from addresses that never answer fill the queue of half-open connections: SYN cookies take over.
+#[test]
+fn a_flood_of_half_open_connections_costs_no_client_its_service() {
+    let network = Network::new();
+    on(&network.router, || {
+        fs::write("/proc/sys/net/core/somaxconn", "32").expect("is set");
+    });
+    let _program = Program::start(&network.router, &[]);
+    let listener = on(&network.server, || {
+        TcpListener::bind("10.2.0.2:7000").expect("a port")
+    });
+    let flood: Vec<OwnedFd> = on(&network.client, || {
+        ip("addr add 10.1.0.66/24 dev eth0");
+        run("nft", "add table ip mute");
+        run(
+            "nft",
+            "add chain ip mute in { type filter hook prerouting priority -300 ; }",
+        );
+        run("nft", "add rule ip mute in ip daddr 10.1.0.66 drop");
+        (0..300).map(|_| half_open()).collect()
+    });
+    let cookies = || {
+        on(&network.router, || {
+            run("nstat", "-asz TcpExtSyncookiesSent")
+        })
+    };
+    assert!(!cookies().contains(" 0 "), "{}", cookies());
+    for _ in 0..20 {
+        let client = on(&network.client, || {
+            TcpStream::connect_timeout(&listener.local_addr().expect("bound"), LONG)
+                .expect("connects")
+        });
+        let (server, seen) = listener.accept().expect("accepts");
+        assert_eq!(seen, client.local_addr().expect("bound"));
+        talk(client, server);
+    }
+    assert_eq!(accepted(&network.router), Some(20.0));
+    drop(flood);
+}
+
+/// A connection whose answers are dropped.
+fn half_open() -> OwnedFd {
+    let flags = SocketFlags::NONBLOCK;
+    let socket =
+        socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("a socket");
+    let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+    bind(&socket, &address("10.1.0.66:0")).expect("is the client's");
+    let error = connect(&socket, &address("10.2.0.2:7000")).expect_err("waits");
+    assert_eq!(error, Errno::INPROGRESS);
+    socket
 }
 
 #[test]

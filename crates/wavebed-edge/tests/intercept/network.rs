@@ -35,7 +35,13 @@ impl Network {
         network.cable(&network.client, "c0", 1);
         network.cable(&network.server, "s0", 2);
         on(&network.router, || {
-            for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            // The strict check of source addresses does no harm to interception.
+            let switches = [
+                "ipv4/ip_forward",
+                "ipv6/conf/all/forwarding",
+                "ipv4/conf/all/rp_filter",
+            ];
+            for name in switches {
                 std::fs::write(format!("/proc/sys/net/{name}"), "1").expect("is set");
             }
         });
