@@ -28,6 +28,10 @@ fn pattern(seed: u64) -> Vec<u8> {
 
 /// Sends `total` bytes in chunks of random sizes, and ends.
 fn send(stream: &TcpStream, total: usize, seed: u64) {
+    try_send(stream, total, seed).expect("sends");
+}
+
+fn try_send(stream: &TcpStream, total: usize, seed: u64) -> io::Result<()> {
     let pattern = pattern(seed);
     let mut state = seed + 1;
     let mut sent = 0;
@@ -35,12 +39,10 @@ fn send(stream: &TcpStream, total: usize, seed: u64) {
         let at = sent % PATTERN_BYTES;
         let size = usize::try_from(random(&mut state) % 200_000).expect("small") + 1;
         let size = size.min(total - sent).min(PATTERN_BYTES - at);
-        (&*stream)
-            .write_all(&pattern[at..at + size])
-            .expect("sends");
+        (&*stream).write_all(&pattern[at..at + size])?;
         sent += size;
     }
-    stream.shutdown(Shutdown::Write).expect("ends");
+    stream.shutdown(Shutdown::Write)
 }
 
 /// Receives to the end in chunks of random sizes, compares every byte, and returns how many came.
@@ -85,6 +87,43 @@ fn fifty_megabytes_pass_both_ways_at_once() {
         running.wait_for("completed_total", 1.0);
         assert!(running.metric("buffered_bytes") < 0.5, "{copy}");
     }
+}
+
+/// What arrives is the beginning of what was sent, and no transfer of a sender that was reset looks whole.
+#[test]
+fn transfers_whose_ends_are_killed_arrive_whole_or_fail() {
+    const TOTAL: usize = 4_000_000;
+    for copy in COPIES {
+        let (mut whole, mut failed) = (0, 0);
+        for round in 1..=30_u64 {
+            let (_running, client, server) = pair(&format!("copy = \"{copy}\""));
+            let mut state = round * 7919;
+            let after = Duration::from_micros(random(&mut state) % 6000);
+            let victim = [&client, &server][usize::try_from(round % 2).expect("small")];
+            let received = thread::scope(|scope| {
+                // A sender that is killed fails.
+                scope.spawn(|| try_send(&server, TOTAL, 44));
+                let received = scope.spawn(|| receive(&client, 44));
+                thread::sleep(after);
+                kill(victim);
+                received.join().expect("compares")
+            });
+            match received {
+                Ok(bytes) => {
+                    assert_eq!(bytes, TOTAL, "{copy}: an end of stream in round {round}");
+                    whole += 1;
+                }
+                Err(_) => failed += 1,
+            }
+        }
+        assert_eq!(whole + failed, 30);
+        assert!(failed > 0, "{copy}: the kills came too late");
+    }
+}
+
+/// Resets a connection while other threads use it: as the death of its host with bytes unread.
+fn kill(stream: &TcpStream) {
+    rustix::net::connect_unspec(stream).expect("is reset");
 }
 
 #[test]
