@@ -44,6 +44,9 @@ impl Network {
             for name in switches {
                 std::fs::write(format!("/proc/sys/net/{name}"), "1").expect("is set");
             }
+            // Routes of a laboratory choose a congestion control; the splitter's choice comes before theirs.
+            ip("route replace 10.1.0.0/24 dev c0 congctl cubic");
+            ip("route replace 10.2.0.0/24 dev s0 congctl cubic");
         });
         network
     }
