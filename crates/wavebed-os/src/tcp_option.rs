@@ -13,6 +13,8 @@ const TCP_RTO_MIN_US: libc::c_int = 45;
 const IPV6_TRANSPARENT: libc::c_int = 75;
 /// Room for `struct tcp_info` of later kernels.
 const INFO_BYTES: libc::socklen_t = 512;
+/// `SK_MEMINFO_VARS` of `linux/sock_diag.h`.
+const MEMORY_VALUES: libc::socklen_t = 9;
 const INT_BYTES: libc::socklen_t = 4;
 
 /// Lets the socket bind and accept on addresses that are not the machine's own (`IP_TRANSPARENT`, ip(7)).
@@ -91,6 +93,27 @@ pub fn set_syn_retries(socket: impl AsFd, retries: u8) -> io::Result<()> {
         libc::TCP_SYNCNT,
         i32::from(retries),
     )
+}
+
+/// Memory of received data that nobody has read, bytes: the data itself and the kernel's overhead (`SO_MEMINFO`).
+///
+/// # Errors
+/// The error of getsockopt(2).
+pub fn receive_memory(socket: impl AsFd) -> io::Result<u32> {
+    let mut values = [0_u32; MEMORY_VALUES as usize];
+    let mut length = MEMORY_VALUES * INT_BYTES;
+    // SAFETY: the kernel writes at most `length` bytes to `values` and keeps no pointer.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    })?;
+    // SK_MEMINFO_RMEM_ALLOC is the first one.
+    Ok(values[0])
 }
 
 /// The socket's `TCP_INFO`.

@@ -26,6 +26,8 @@ pub struct Direction {
     pub is_shut: bool,
     /// Bytes given to the destination.
     pub bytes: u64,
+    /// Most bytes held, if the radio sets a limit.
+    pub limit_bytes: Option<usize>,
     /// Since when held bytes wait for the destination; 0: they do not.
     blocked_since_ns: u64,
     stalled_ns: u64,
@@ -108,7 +110,8 @@ impl Direction {
     }
 
     fn fill(&mut self, from: &mut Leg, pool: &mut Pool) -> io::Result<Step> {
-        let room = pool.share().saturating_sub(self.held());
+        let share = pool.share().min(self.limit_bytes.unwrap_or(usize::MAX));
+        let room = share.saturating_sub(self.held());
         if self.is_ended || !from.is_readable || room == 0 {
             return Ok(Step::Nothing);
         }

@@ -7,7 +7,7 @@ use wavebed_os::clock;
 use super::flow::{Leg, Side};
 use super::server::{Ended, Splitter};
 use super::slab::FlowId;
-use super::socket;
+use super::{socket, window};
 
 /// Why a connection ended. Every end but the first resets what is left of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,9 @@ impl Splitter {
         }
         flow.is_connecting = false;
         flow.active_ns = now_ns;
+        if self.settings.window_queue.is_some() {
+            window::start(flow, self.settings.client_unsent.option());
+        }
         self.admission.answered(id);
         self.pump(id, now_ns);
     }

@@ -205,7 +205,8 @@ fn flow_json(flow: &Flow, now_ns: u64) -> Value {
         "down_buffered_bytes": flow.down.held(),
         "up_stalled_s": seconds(flow.up.stalled_ns(now_ns)),
         "down_stalled_s": seconds(flow.down.stalled_ns(now_ns)),
-        "window_bytes": flow.window.clamp,
+        "window_bytes": flow.window.limits.map(|limits| limits.window_bytes),
+        "buffer_limit_bytes": flow.window.limits.map(|limits| limits.buffer_bytes),
         "client_leg": leg_json(&flow.client),
         "server_leg": leg_json(&flow.server),
     })

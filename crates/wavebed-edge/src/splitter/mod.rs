@@ -46,4 +46,4 @@ pub use server::{Ended, Splitter};
 pub use settings::{Copy, Settings};
 pub use settings_file::{read, read_text};
 pub use settings_value::{Ports, Prefix};
-pub use window::{Sample, WindowLaw};
+pub use window::{Limits, Sample, WindowLaw};

@@ -38,19 +38,19 @@ pub fn room_for_connections(settings: &Settings) -> usize {
     usize::try_from(room).unwrap_or(usize::MAX)
 }
 
-/// The capability that transparent sockets, marks and congestion controls need.
+/// The capability that transparent sockets, marks, congestion controls and large receive buffers need.
 fn needed(settings: &Settings) -> Set {
     let has_choice = settings.client_congestion_control.is_some()
         || settings.server_congestion_control.is_some();
-    if settings.is_transparent() || has_choice {
+    if settings.is_transparent() || has_choice || settings.window_queue.is_some() {
         Set::NET_ADMIN
     } else {
         Set::empty()
     }
 }
 
-/// Whether the program may intercept connections.
-pub fn may_intercept() -> bool {
+/// Whether the program may intercept connections and set their windows.
+pub fn has_net_admin() -> bool {
     capabilities::permitted().is_ok_and(|set| set.contains(Set::NET_ADMIN))
 }
 

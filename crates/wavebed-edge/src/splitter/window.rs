@@ -1,10 +1,12 @@
 //! The radio-aware window: the server may send as fast as the radio delivers, and not far ahead of it.
 //!
-//! The idea is milliProxy's (Polese et al., `GLOBECOM` 2017, arXiv 1703.05985), the formula ours: the receive window of the
-//! server leg is what the radio delivers in one wired round trip and in the time that data may wait at the edge.
+//! The idea is milliProxy's (Polese et al., `GLOBECOM` 2017, arXiv 1703.05985), the formula ours. Data waits in three
+//! places at the edge: unread in the server leg's receive window, in the buffer, and unsent in the client leg. They get a
+//! half, a quarter and a quarter of the time that data may wait; the window holds a wired round trip besides.
 
 use std::os::fd::AsFd;
 
+use rustix::net::sockopt;
 use wavebed_os::tcp_option;
 
 use super::flow::Flow;
@@ -14,6 +16,15 @@ use super::server::Splitter;
 pub const PERIOD_NS: u64 = 100_000_000;
 /// Ten segments (RFC 6928): less would stop a connection that a blockage has slowed down.
 const FLOOR_BYTES: u32 = 14_600;
+/// Limits until the first measurement.
+const START: Limits = Limits {
+    window_bytes: 256 << 10,
+    buffer_bytes: 256 << 10,
+};
+/// Data in 256 bytes of receive memory, until it is measured: the kernel's own first guess, one half.
+const START_DENSITY: u32 = 128;
+/// Unread data from which its density is measured, bytes.
+const ENOUGH_BYTES: u64 = 16 << 10;
 
 /// What one measurement found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +37,16 @@ pub struct Sample {
     pub wired_rtt_us: Option<u32>,
 }
 
-/// How windows follow the radio.
+/// What may wait at the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Receive window of the server leg, bytes.
+    pub window_bytes: u32,
+    /// Bytes in the buffer, and as many unsent in the client leg.
+    pub buffer_bytes: u32,
+}
+
+/// How limits follow the radio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLaw {
     /// Time that data may wait at the edge, microseconds.
@@ -34,48 +54,75 @@ pub struct WindowLaw {
 }
 
 impl WindowLaw {
-    /// The window in bytes after `sample`, while `previous` holds; `None`: no limit. A rate that the server limited only
-    /// raises the window, since the radio may carry more.
+    /// The limits after `sample`, while `previous` hold. When the server limits the rate, no data waits at the edge: the
+    /// limits double, as in slow start, since the radio may carry more.
     #[must_use]
-    pub fn clamp(&self, previous: Option<u32>, sample: Sample) -> Option<u32> {
+    pub fn limits(&self, previous: Limits, sample: Sample) -> Limits {
         let (Some(rate_bps), Some(rtt_us)) = (sample.delivery_bps, sample.wired_rtt_us) else {
             return previous;
         };
-        let time_us = u128::from(self.queue_us) + u128::from(rtt_us);
-        let bytes = u128::from(rate_bps) * time_us / 8_000_000;
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).max(FLOOR_BYTES);
-        match previous {
-            _ if !sample.is_app_limited => Some(bytes),
-            // No limit yet, and no reason for one.
-            None => None,
-            Some(previous) => Some(previous.max(bytes)),
+        let new = Limits {
+            window_bytes: bytes_in(rate_bps, u64::from(rtt_us) + self.queue_us / 2),
+            buffer_bytes: bytes_in(rate_bps, self.queue_us / 4),
+        };
+        if !sample.is_app_limited {
+            return new;
+        }
+        let twice = |bytes: u32| bytes.saturating_mul(2);
+        Limits {
+            window_bytes: twice(previous.window_bytes).max(new.window_bytes),
+            buffer_bytes: twice(previous.buffer_bytes).max(new.buffer_bytes),
         }
     }
 }
 
-/// The window of a connection.
-#[derive(Clone, Copy, Debug, Default)]
+/// Bytes that a rate carries in some time, within bounds.
+fn bytes_in(rate_bps: u64, time_us: u64) -> u32 {
+    let bytes = u128::from(rate_bps) * u128::from(time_us) / 8_000_000;
+    u32::try_from(bytes).unwrap_or(u32::MAX).max(FLOOR_BYTES)
+}
+
+/// The limits of a connection.
+#[derive(Clone, Copy, Debug)]
 pub struct Track {
     /// Bytes of the connection at the last measurement.
     seen: u64,
-    /// The window that holds.
-    pub clamp: Option<u32>,
+    /// Data in 256 bytes of the server leg's receive memory.
+    density: u32,
+    /// Those that hold.
+    pub limits: Option<Limits>,
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Self {
+            seen: 0,
+            density: START_DENSITY,
+            limits: None,
+        }
+    }
 }
 
 impl Splitter {
-    /// Measures the connections that carried data, and sets their windows.
+    /// Measures the connections that carried data, and sets their limits.
     pub(super) fn follow_radio(&mut self, law: WindowLaw) {
+        let unsent = self.settings.client_unsent.option();
         for (_, flow) in self.flows.iter_mut() {
             if !flow.is_connecting && flow.down.bytes != flow.window.seen {
                 flow.window.seen = flow.down.bytes;
-                set_window(flow, law);
+                measure(flow, law, unsent);
             }
         }
     }
 }
 
+/// Sets the first limits. Not before the connection is established: they would limit its window scale.
+pub fn start(flow: &mut Flow, most_unsent: u32) {
+    set(flow, START, most_unsent);
+}
+
 /// A socket that refuses has ended, and its event is on the way.
-fn set_window(flow: &mut Flow, law: WindowLaw) {
+fn measure(flow: &mut Flow, law: WindowLaw, most_unsent: u32) {
     let Ok(radio) = tcp_option::info(flow.client.socket.as_fd()) else {
         return;
     };
@@ -87,9 +134,28 @@ fn set_window(flow: &mut Flow, law: WindowLaw) {
         is_app_limited: radio.delivery_app_limited.unwrap_or(false),
         wired_rtt_us: wired.min_rtt_us.or(wired.rtt_us),
     };
-    flow.window.clamp = law.clamp(flow.window.clamp, sample);
-    if let Some(bytes) = flow.window.clamp {
-        // Also when it has not changed: the kernel widens it when it grows the receive buffer.
-        let _ = tcp_option::set_window_clamp(flow.server.socket.as_fd(), bytes);
+    let unread = rustix::io::ioctl_fionread(&flow.server.socket).unwrap_or(0);
+    let memory = tcp_option::receive_memory(flow.server.socket.as_fd()).unwrap_or(0);
+    if unread >= ENOUGH_BYTES
+        && let Some(density) = (unread * 256).checked_div(memory.into())
+    {
+        flow.window.density = u32::try_from(density).unwrap_or(256).clamp(16, 256);
     }
+    let previous = flow.window.limits.unwrap_or(START);
+    set(flow, law.limits(previous, sample), most_unsent);
+}
+
+fn set(flow: &mut Flow, limits: Limits, most_unsent: u32) {
+    flow.window.limits = Some(limits);
+    flow.down.limit_bytes = Some(limits.buffer_bytes as usize);
+    let unsent = limits.buffer_bytes.min(most_unsent);
+    let _ = tcp_option::set_unsent_limit(flow.client.socket.as_fd(), unsent);
+    let server = flow.server.socket.as_fd();
+    // The clamp limits what the server may send beyond what has arrived; only the receive buffer limits what is unread.
+    let _ = tcp_option::set_window_clamp(server, limits.window_bytes);
+    // The kernel doubles it.
+    let memory = u64::from(limits.window_bytes) * 128 / u64::from(flow.window.density);
+    let memory = usize::try_from(memory.min(1 << 30)).unwrap_or(usize::MAX);
+    // Without CAP_NET_ADMIN it would be cut at net.core.rmem_max, and might limit the rate.
+    let _ = sockopt::set_socket_recv_buffer_size_force(server, memory);
 }

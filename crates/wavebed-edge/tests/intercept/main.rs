@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
@@ -16,6 +17,7 @@ use wavebed_os::namespace::NetworkNamespace;
 
 use crate::network::{Network, ip, on, run};
 
+static CHUNK: [u8; 65_536] = [7; 65_536];
 const LONG: Duration = Duration::from_secs(30);
 
 /// A splitter on the router.
@@ -231,6 +233,44 @@ fn established_connections_stay_if_the_configuration_says_so() {
     talk(client, server);
     assert_eq!(accepted(&network.router), Some(1.0));
     drop(program);
+}
+
+/// A download over a slow radio, after a second and a half: bytes that wait at the edge, and bytes that have arrived.
+fn slow_download(sets: &[&str]) -> [u64; 2] {
+    let network = Network::new();
+    on(&network.router, || {
+        run(
+            "tc",
+            "qdisc add dev c0 root tbf rate 50mbit burst 20kb limit 60kb",
+        )
+    });
+    let _program = Program::start(&network.router, sets);
+    let (mut client, server, _) = pair(&network, "10.2.0.2:0");
+    let sender = thread::spawn(move || while (&server).write_all(&CHUNK).is_ok() {});
+    let end = Instant::now() + Duration::from_millis(1500);
+    let mut buffer = vec![0; 1 << 16];
+    while Instant::now() < end {
+        let count = client.read(&mut buffer).expect("arrives");
+        assert!(count > 0);
+    }
+    let flows = page(&network.router, "/flows.json");
+    let flow = &flows["flows"][0];
+    let number = |value: &serde_json::Value| value.as_u64().expect("is reported");
+    let received = number(&flow["server_leg"]["bytes_received"]);
+    let acknowledged = number(&flow["client_leg"]["bytes_acked"]);
+    drop(client);
+    sender.join().expect("ends with the connection");
+    [received - acknowledged, acknowledged]
+}
+
+/// 50 Mbit/s carry 250 kB in 40 ms; the radio's own queue holds 60 kB.
+#[test]
+fn a_radio_aware_window_keeps_the_queue_at_the_edge_short() {
+    let [unlimited, all] = slow_download(&[]);
+    assert!(unlimited > 1_000_000, "{unlimited} bytes");
+    let [limited, arrived] = slow_download(&["window-queue=40ms"]);
+    assert!(limited < 500_000, "{limited} bytes");
+    assert!(arrived * 2 > all, "{arrived} of {all} bytes");
 }
 
 /// SYNs from addresses that never answer fill the queue of half-open connections: SYN cookies take over.
