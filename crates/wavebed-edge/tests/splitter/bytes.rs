@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
@@ -19,11 +20,17 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-fn pattern(seed: u64) -> Vec<u8> {
-    let mut state = seed;
+/// What every sender sends, each from a place of its own.
+static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut state = 1;
     (0..PATTERN_BYTES)
         .map(|_| random(&mut state).to_le_bytes()[0])
         .collect()
+});
+
+/// Where byte number `position` of a sender stands in the pattern.
+fn place(position: usize, seed: u64) -> usize {
+    (position + usize::try_from(seed).expect("small") * 7919) % PATTERN_BYTES
 }
 
 /// Sends `total` bytes in chunks of random sizes, and ends.
@@ -32,14 +39,13 @@ fn send(stream: &TcpStream, total: usize, seed: u64) {
 }
 
 fn try_send(stream: &TcpStream, total: usize, seed: u64) -> io::Result<()> {
-    let pattern = pattern(seed);
     let mut state = seed + 1;
     let mut sent = 0;
     while sent < total {
-        let at = sent % PATTERN_BYTES;
+        let at = place(sent, seed);
         let size = usize::try_from(random(&mut state) % 200_000).expect("small") + 1;
         let size = size.min(total - sent).min(PATTERN_BYTES - at);
-        (&*stream).write_all(&pattern[at..at + size])?;
+        (&*stream).write_all(&PATTERN[at..at + size])?;
         sent += size;
     }
     stream.shutdown(Shutdown::Write)
@@ -47,7 +53,6 @@ fn try_send(stream: &TcpStream, total: usize, seed: u64) -> io::Result<()> {
 
 /// Receives to the end in chunks of random sizes, compares every byte, and returns how many came.
 fn receive(stream: &TcpStream, seed: u64) -> io::Result<usize> {
-    let pattern = pattern(seed);
     let mut state = seed + 2;
     let mut buffer = vec![0; 300_000];
     let mut received = 0;
@@ -59,10 +64,10 @@ fn receive(stream: &TcpStream, seed: u64) -> io::Result<usize> {
         }
         let mut rest = &buffer[..count];
         while !rest.is_empty() {
-            let at = received % PATTERN_BYTES;
+            let at = place(received, seed);
             let size = rest.len().min(PATTERN_BYTES - at);
             assert!(
-                rest[..size] == pattern[at..at + size],
+                rest[..size] == PATTERN[at..at + size],
                 "wrong bytes near {received}"
             );
             rest = &rest[size..];
