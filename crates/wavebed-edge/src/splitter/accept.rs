@@ -52,7 +52,7 @@ impl Splitter {
     fn admit(&mut self, client: OwnedFd, address: SocketAddr, wanted: SocketAddr, now_ns: u64) {
         let is_loop = self.settings.is_transparent() && self.own_addresses.contains(&wanted);
         let is_allowed = self.admission.allows(address.ip(), self.flows.len());
-        if is_loop || !is_allowed || self.pool.is_full() {
+        if is_loop || !is_allowed {
             self.totals.refused += 1;
             return;
         }

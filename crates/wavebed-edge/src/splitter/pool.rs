@@ -7,8 +7,9 @@ use super::settings::{Copy, Settings};
 
 /// Empty buffers that are kept.
 const KEPT: usize = 32;
-/// What each direction may hold even when the memory is used up: an idle connection that wakes up is never refused.
-const LEAST_BYTES: usize = 16 << 10;
+/// What each direction may hold even when the memory is used up: connections whose client does not read cost a newcomer
+/// speed, never service.
+const LEAST_BYTES: usize = 8 << 10;
 /// A direction holds at most this part of the free memory: the dynamic thresholds of Choudhury and Hahne (IEEE/ACM
 /// Transactions on Networking 6(2), 1998), with which n busy directions hold n/(n+8) of the memory together.
 const SHARE: usize = 8;
@@ -46,11 +47,6 @@ impl Pool {
     /// Bytes held by all buffers.
     pub fn held(&self) -> usize {
         self.held
-    }
-
-    /// Whether the memory is used up.
-    pub fn is_full(&self) -> bool {
-        self.held >= self.memory
     }
 
     /// Bytes that a direction may hold.

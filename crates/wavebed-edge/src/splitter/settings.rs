@@ -116,7 +116,7 @@ impl Default for Settings {
             keepalive: None,
             copy: Copy::Splice,
             buffer: Size(1 << 20),
-            memory: Size(128 << 20),
+            memory: Size(96 << 20),
             max_connections: 12_000,
             max_connections_per_client: None,
             max_connecting: 1024,
