@@ -1,91 +1,25 @@
 //! The splitter on a router between a client and a server, with packet rules. Root is needed: without it the tests fail.
 
 mod network;
+mod program;
 
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use wavebed_os::namespace::NetworkNamespace;
 
 use crate::network::{Network, ip, on, run};
+use crate::program::{Program, page, splitter};
 
 static CHUNK: [u8; 65_536] = [7; 65_536];
 const LONG: Duration = Duration::from_secs(30);
-
-/// A splitter on the router.
-struct Program {
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-impl Program {
-    fn start(router: &NetworkNamespace, sets: &[&str]) -> Self {
-        let mut command = splitter();
-        for set in sets.iter().chain(&[
-            "rules=true",
-            "client-interfaces=[\"c0\"]",
-            "metrics=\"127.0.0.1:9101\"",
-        ]) {
-            command.args(["--set", set]);
-        }
-        let mut child = on(router, || {
-            command.stdout(Stdio::piped()).spawn().expect("starts")
-        });
-        let mut output = BufReader::new(child.stdout.take().expect("piped"));
-        // Two addresses and the metrics: then it listens.
-        for _ in 0..3 {
-            let mut line = String::new();
-            output.read_line(&mut line).expect("a line");
-            assert!(!line.is_empty(), "the splitter ended");
-        }
-        Self { child, output }
-    }
-
-    /// A field of its status, once it has given up its privileges.
-    fn status(&self, key: &str) -> String {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("runs");
-        let line = text.lines().find_map(|line| line.strip_prefix(key));
-        line.expect("the key").trim().to_owned()
-    }
-
-    fn end(mut self, signal: Signal) -> bool {
-        kill_process(Pid::from_child(&self.child), signal).expect("is sent");
-        let mut rest = String::new();
-        let _ = self.output.read_to_string(&mut rest);
-        self.child.wait().expect("ends").success()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn splitter() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wavebed-edge"));
-    command.arg("splitter");
-    command
-}
-
-fn page(router: &NetworkNamespace, path: &str) -> serde_json::Value {
-    on(router, || {
-        let mut stream = TcpStream::connect("127.0.0.1:9101").expect("listens");
-        write!(stream, "GET {path} HTTP/1.1\r\n\r\n").expect("asks");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("answers");
-        serde_json::from_str(text.split_once("\r\n\r\n").expect("a head").1).expect("JSON")
-    })
-}
 
 /// A connection of the client with a new server at `address`: both ends, and the addresses that each sees of the client.
 fn pair(network: &Network, address: &str) -> (TcpStream, TcpStream, [SocketAddr; 2]) {
@@ -221,6 +155,16 @@ fn after_a_kill_connections_pass_unsplit_until_the_next_start_or_removal() {
         !left.contains("wavebed") && !left.contains("2850"),
         "{left}"
     );
+}
+
+#[test]
+fn the_start_resets_connections_that_pass_already() {
+    let network = Network::new();
+    let (mut client, _server, _) = pair(&network, "10.2.0.2:0");
+    let _program = Program::start(&network.router, &[]);
+    client.write_all(b"x").expect("sends");
+    let error = client.read(&mut [0]).expect_err("no end of stream");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
 #[test]
