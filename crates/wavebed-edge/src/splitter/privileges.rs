@@ -49,8 +49,8 @@ fn needed(settings: &Settings) -> Set {
     }
 }
 
-/// Whether the program may intercept connections and set their windows.
-pub fn has_net_admin() -> bool {
+/// Whether the program may intercept connections.
+pub fn may_intercept() -> bool {
     capabilities::permitted().is_ok_and(|set| set.contains(Set::NET_ADMIN))
 }
 

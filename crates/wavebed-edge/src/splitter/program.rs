@@ -95,14 +95,7 @@ fn manage_rules(settings: &Settings, apply: bool, remove: bool) -> Result<(), Fa
 fn serve(settings: &Settings) -> Result<(), Failure> {
     let signals =
         Signals::receive(&STOP_SIGNALS, &[]).map_err(|error| status(1)(error.to_string()))?;
-    if settings.window_queue.is_some() && !privileges::has_net_admin() {
-        return Err(Failure {
-            status: 3,
-            line: "window-queue needs CAP_NET_ADMIN: start it as root, or remove the key"
-                .to_owned(),
-        });
-    }
-    if settings.is_transparent() && !privileges::has_net_admin() {
+    if settings.is_transparent() && !privileges::may_intercept() {
         return Err(Failure {
             status: 3,
             line: "interception needs CAP_NET_ADMIN: start it as root (it drops the rest), or name a server with --to"

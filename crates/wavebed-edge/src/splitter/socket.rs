@@ -189,6 +189,14 @@ pub fn try_options(settings: &Settings) -> Result<(), String> {
                  net.ipv4.tcp_available_congestion_control, and start with CAP_NET_ADMIN"
             )
         })?;
+        if settings.window_queue.is_some() {
+            sockopt::set_socket_recv_buffer_size_force(&socket, 1 << 20).map_err(|error| {
+                format!(
+                    "window-queue: large receive buffers are refused ({error}): start with the machine's \
+                     CAP_NET_ADMIN (that of a user namespace is not enough), or remove the key"
+                )
+            })?;
+        }
         options.prepare(&socket).map_err(|error| {
             format!("{name}-min-rto or {name}-user-timeout: this kernel refuses it ({error}): remove the key")
         })?;

@@ -89,6 +89,8 @@ pub struct Track {
     seen: u64,
     /// Data in 256 bytes of the server leg's receive memory.
     density: u32,
+    /// The latest delivery rates, bits per second; 0: not yet measured.
+    rates: [u64; 3],
     /// Those that hold.
     pub limits: Option<Limits>,
 }
@@ -98,6 +100,7 @@ impl Default for Track {
         Self {
             seen: 0,
             density: START_DENSITY,
+            rates: [0; 3],
             limits: None,
         }
     }
@@ -116,6 +119,15 @@ impl Splitter {
     }
 }
 
+/// The median of the latest rates: one of a burst, after the radio or the machine stood still, says nothing.
+fn filtered(rates: &mut [u64; 3], latest: u64) -> u64 {
+    rates.rotate_left(1);
+    rates[2] = latest;
+    let mut sorted = *rates;
+    sorted.sort_unstable();
+    if sorted[0] == 0 { latest } else { sorted[1] }
+}
+
 /// Sets the first limits. Not before the connection is established: they would limit its window scale.
 pub fn start(flow: &mut Flow, most_unsent: u32) {
     set(flow, START, most_unsent);
@@ -130,7 +142,9 @@ fn measure(flow: &mut Flow, law: WindowLaw, most_unsent: u32) {
         return;
     };
     let sample = Sample {
-        delivery_bps: radio.delivery_rate_bps,
+        delivery_bps: radio
+            .delivery_rate_bps
+            .map(|latest| filtered(&mut flow.window.rates, latest)),
         is_app_limited: radio.delivery_app_limited.unwrap_or(false),
         wired_rtt_us: wired.min_rtt_us.or(wired.rtt_us),
     };
@@ -158,4 +172,16 @@ fn set(flow: &mut Flow, limits: Limits, most_unsent: u32) {
     let memory = usize::try_from(memory.min(1 << 30)).unwrap_or(usize::MAX);
     // Without CAP_NET_ADMIN it would be cut at net.core.rmem_max, and might limit the rate.
     let _ = sockopt::set_socket_recv_buffer_size_force(server, memory);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_burst_does_not_move_the_rate() {
+        let mut rates = [0; 3];
+        let steps = [50, 51, 50, 400, 52, 50].map(|rate| filtered(&mut rates, rate));
+        assert_eq!(steps, [50, 51, 50, 51, 52, 52]);
+    }
 }

@@ -4,7 +4,7 @@ mod network;
 mod program;
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -36,6 +36,16 @@ fn pair(network: &Network, address: &str) -> (TcpStream, TcpStream, [SocketAddr;
     }
     let own = client.local_addr().expect("is bound");
     (client, server, [own, seen])
+}
+
+/// Reads what there is. A read with a limit of time may end early, without a signal that the program knows of.
+fn read(stream: &mut TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            answer => return answer,
+        }
+    }
 }
 
 /// Sends a message each way and ends both streams.
@@ -131,7 +141,7 @@ fn after_a_kill_connections_pass_unsplit_until_the_next_start_or_removal() {
     server.read_exact(&mut [0]).expect("arrives");
     program.end(Signal::KILL);
     for stream in [&mut client, &mut server] {
-        let error = stream.read(&mut [0]).expect_err("an error and no end");
+        let error = read(stream, &mut [0]).expect_err("an error and no end");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     }
     assert!(traces(&network.router).contains("wavebed_splitter"));
@@ -163,7 +173,7 @@ fn the_start_resets_connections_that_pass_already() {
     let (mut client, _server, _) = pair(&network, "10.2.0.2:0");
     let _program = Program::start(&network.router, &[]);
     client.write_all(b"x").expect("sends");
-    let error = client.read(&mut [0]).expect_err("no end of stream");
+    let error = read(&mut client, &mut [0]).expect_err("no end of stream");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
@@ -179,7 +189,7 @@ fn established_connections_stay_if_the_configuration_says_so() {
     drop(program);
 }
 
-/// A download over a slow radio, after a second and a half: bytes that wait at the edge, and bytes that have arrived.
+/// A download over a slow radio, in its second second.
 fn slow_download(sets: &[&str]) -> [u64; 2] {
     let network = Network::new();
     on(&network.router, || {
@@ -191,19 +201,33 @@ fn slow_download(sets: &[&str]) -> [u64; 2] {
     let _program = Program::start(&network.router, sets);
     let (mut client, server, _) = pair(&network, "10.2.0.2:0");
     let sender = thread::spawn(move || while (&server).write_all(&CHUNK).is_ok() {});
-    let end = Instant::now() + Duration::from_millis(1500);
     let mut buffer = vec![0; 1 << 16];
-    while Instant::now() < end {
-        let count = client.read(&mut buffer).expect("arrives");
-        assert!(count > 0);
-    }
-    let flows = page(&network.router, "/flows.json");
+    let mut receive_for = |ms| {
+        let end = Instant::now() + Duration::from_millis(ms);
+        while Instant::now() < end {
+            let count = read(&mut client, &mut buffer).expect("arrives");
+            assert!(count > 0);
+        }
+    };
+    receive_for(1000);
+    // The median of looks: a late machine lets the radio stand still, and then burst.
+    let mut looks = [[0; 2]; 5].map(|_| {
+        receive_for(100);
+        look(&network.router)
+    });
+    looks.sort_unstable();
+    drop(client);
+    sender.join().expect("ends with the connection");
+    looks[2]
+}
+
+/// Bytes that wait at the edge, and bytes that have arrived.
+fn look(router: &NetworkNamespace) -> [u64; 2] {
+    let flows = page(router, "/flows.json");
     let flow = &flows["flows"][0];
     let number = |value: &serde_json::Value| value.as_u64().expect("is reported");
     let received = number(&flow["server_leg"]["bytes_received"]);
     let acknowledged = number(&flow["client_leg"]["bytes_acked"]);
-    drop(client);
-    sender.join().expect("ends with the connection");
     [received - acknowledged, acknowledged]
 }
 
@@ -279,6 +303,6 @@ fn a_client_that_vanishes_resets_the_server_after_the_user_timeout() {
     // Packets to the client vanish, as in a dead radio.
     on(&network.client, || ip("link set eth0 down"));
     server.write_all(b"lost").expect("sends");
-    let error = server.read(&mut [0]).expect_err("no end of stream");
+    let error = read(&mut server, &mut [0]).expect_err("no end of stream");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }

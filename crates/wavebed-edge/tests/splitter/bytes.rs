@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
-use crate::running::{COPIES, Running, pair, patient, server, wait_until};
+use crate::running::{COPIES, Running, pair, patient, read, server, wait_until};
 
 static CHUNK: [u8; 65_536] = [5; 65_536];
 
@@ -58,7 +58,7 @@ fn receive(stream: &TcpStream, seed: u64) -> io::Result<usize> {
     let mut received = 0;
     loop {
         let size = usize::try_from(random(&mut state) % 300_000).expect("small") + 1;
-        let count = (&*stream).read(&mut buffer[..size])?;
+        let count = read(stream, &mut buffer[..size])?;
         if count == 0 {
             return Ok(received);
         }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::running::{assert_reset, is_refusing, patient, rest, server, wait_until};
+use crate::running::{assert_reset, is_refusing, patient, read, rest, server, wait_until};
 
 /// The program, ended with the test.
 struct Program {
@@ -103,7 +103,7 @@ fn a_killed_program_resets_both_ends() {
 fn a_program_killed_while_it_holds_bytes_resets_the_receiver() {
     let (listener, address) = server();
     let program = Program::start(address, &[]);
-    let (mut client, mut server) = program.pair(&listener);
+    let (client, mut server) = program.pair(&listener);
     let bytes = vec![3; 3_000_000];
     let sender = std::thread::spawn(move || {
         let sent = server.write_all(&bytes);
@@ -116,7 +116,7 @@ fn a_program_killed_while_it_holds_bytes_resets_the_receiver() {
     let mut received = 0;
     let mut buffer = vec![0; 65_536];
     let end = loop {
-        match client.read(&mut buffer) {
+        match read(&client, &mut buffer) {
             Ok(0) => break Ok(()),
             Ok(count) => received += count,
             Err(error) => break Err(error.kind()),

@@ -138,6 +138,16 @@ pub fn rest(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     stream.read_to_end(&mut bytes).map(|_| bytes)
 }
 
+/// Reads what there is. A read with a limit of time may end early, without a signal that the program knows of.
+pub fn read(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            answer => return answer,
+        }
+    }
+}
+
 /// Makes the end of `stream` a reset.
 #[allow(clippy::needless_pass_by_value, reason = "it ends here")]
 pub fn reset(stream: TcpStream) {
