@@ -8,6 +8,7 @@
 pub mod awake;
 pub mod bpf;
 pub mod capabilities;
+pub mod cgroup;
 pub mod clock;
 pub mod confinement;
 pub mod error;
