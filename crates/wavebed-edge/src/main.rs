@@ -1,13 +1,12 @@
 //! `wavebed-edge`: remedies for radio links at the edge of a network.
 
-mod problem;
-
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::problem::Problem;
+use wavebed_edge::problem::Problem;
+use wavebed_edge::syn;
 
 /// Remedies for radio links, on a router or in a laboratory.
 #[derive(Parser)]
@@ -18,11 +17,17 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Job {}
+enum Job {
+    /// Retry connection requests (SYN) early, so that an outage of the radio costs its own length.
+    Syn(syn::Options),
+    /// What `syn` raised, put back when `syn` ends.
+    #[command(hide = true)]
+    SynKeeper(syn::keeper::Options),
+}
 
 fn main() -> ExitCode {
     match run(Arguments::parse().job) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(problem) => {
             // A closed standard error has no reader.
             let _ = writeln!(std::io::stderr(), "wavebed-edge: {problem}");
@@ -31,6 +36,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(job: Job) -> Result<(), Problem> {
-    match job {}
+fn run(job: Job) -> Result<ExitCode, Problem> {
+    match job {
+        Job::Syn(options) => syn::run(&options),
+        Job::SynKeeper(options) => syn::keeper::run(&options),
+    }
 }

@@ -82,6 +82,10 @@ pub enum Helper {
     SetSocketOption = 49,
     /// `bpf_redirect_map(map, index, flags)`
     Redirect = 51,
+    /// `bpf_getsockopt(context, level, name, value, bytes)`
+    SocketOption = 57,
+    /// `bpf_sock_ops_cb_flags_set(context, flags)`: events of a socket that run the program.
+    SetSocketEvents = 59,
     /// `bpf_xdp_adjust_tail(context, difference)`
     AdjustTail = 65,
     /// `bpf_get_ns_current_pid_tgid(device, inode, into, 8)`: the thread and the process in a PID namespace.

@@ -1,0 +1,5 @@
+//! Remedies for radio links at the edge of a network.
+
+pub mod problem;
+pub mod syn;
+pub mod units;
