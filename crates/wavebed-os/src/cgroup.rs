@@ -25,8 +25,10 @@ impl Group {
     /// The kernel has no control groups of version 2, or they are not mounted and the process may not mount them.
     pub fn root() -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        if let Some(path) = mounted_at(&mounts) {
-            return Self::open(Path::new(path));
+        // Another mount may hide it.
+        let mounted = mounted_at(&mounts).map(Path::new);
+        if let Some(path) = mounted.filter(|path| path.join(PROCESSES).exists()) {
+            return Self::open(path);
         }
         Self::unmounted().during("open", "the control groups (version 2)")
     }

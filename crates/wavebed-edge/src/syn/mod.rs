@@ -14,7 +14,7 @@ mod schedule;
 mod sysctl;
 
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -82,11 +82,12 @@ pub fn run(options: &Options) -> Result<ExitCode, Problem> {
         }
     })?;
     let command = Command::prepare(&options.run)?;
+    let group = options.cgroup.as_deref().map(chosen).transpose()?;
     let mut plan = Plan::new(options)?;
     let early = if options.no_bpf {
         Err("--no-bpf".to_owned())
     } else {
-        attach(options, &command, &plan.program).map_err(|error| error.to_string())
+        attach(command.group().or(group.as_ref()), &plan.program).map_err(|error| error.to_string())
     };
     if let Err(reason) = &early {
         plan = plan.without_program(reason)?;
@@ -122,13 +123,23 @@ fn check(options: &Options) -> Result<(), Problem> {
     Ok(())
 }
 
-fn attach(options: &Options, command: &Command, settings: &Settings) -> wavebed_os::Result<Early> {
-    let group = match (command.group(), &options.cgroup) {
-        (Some(group), _) => return Early::attach(settings, group.as_fd()),
-        (None, Some(path)) => Group::open(path)?,
-        (None, None) => Group::root()?,
-    };
-    Early::attach(settings, group.as_fd())
+/// The control group that the user named.
+fn chosen(path: &Path) -> Result<Group, Problem> {
+    let name = path.display();
+    if !path.join("cgroup.controllers").exists() {
+        let right = "name a folder of a control group (version 2)";
+        return Err(Problem::invalid(format!(
+            "syn: --cgroup: {name} is none: {right}"
+        )));
+    }
+    Group::open(path).map_err(|error| Problem::invalid(format!("syn: --cgroup: {error}")))
+}
+
+fn attach(group: Option<&Group>, settings: &Settings) -> wavebed_os::Result<Early> {
+    match group {
+        Some(group) => Early::attach(settings, group.as_fd()),
+        None => Early::attach(settings, Group::root()?.as_fd()),
+    }
 }
 
 /// Waits until a signal of the set has come.
