@@ -1,0 +1,3 @@
+//! Remedies for radio links at the edge of a network.
+
+pub mod tunnel;

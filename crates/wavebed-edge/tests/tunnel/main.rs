@@ -1,0 +1,4 @@
+//! The tunnel in virtual time: flow queues, rate laws, formats.
+
+mod flow_queues;
+mod packets;
