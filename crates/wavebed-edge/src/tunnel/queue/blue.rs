@@ -1,6 +1,6 @@
 //! BLUE, for flows that do not respond to `CoDel`.
 //!
-//! Source: W. Feng et al., "The BLUE active queue management algorithms", IEEE/ACM ToN 10(4), 2002, with the constants of
+//! Source: W. Feng et al., "The BLUE active queue management algorithms", IEEE/ACM Transactions on Networking 10(4), 2002, with the constants of
 //! COBALT in Linux `net/sched/sch_cake.c` (GPL-2.0 or BSD-3-Clause): +1/256, -1/4096, at most once per target.
 
 /// 1/256 of the probability 1, which is 2^32.

@@ -28,7 +28,7 @@ pub struct FlowQueuesSettings {
 }
 
 impl Default for FlowQueuesSettings {
-    /// The values of fq_codel in Linux 6.18: target 5 ms, interval 100 ms, quantum 1514, 32 MiB, ECN on.
+    /// The values of `fq_codel` in Linux 6.18: target 5 ms, interval 100 ms, quantum 1514, 32 MiB, ECN on.
     fn default() -> Self {
         Self {
             codel: CodelSettings {

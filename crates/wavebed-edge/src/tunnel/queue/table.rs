@@ -39,7 +39,7 @@ impl Table {
     pub(super) fn find<E: Entry>(&mut self, key: u64, entries: &mut [E]) -> u32 {
         let tag = self.random.word(key);
         let sets = self.tags.len() as u64 / u64::from(WAYS);
-        let first = u32::try_from((tag >> 32) * sets >> 32).unwrap_or_default() * WAYS;
+        let first = u32::try_from(((tag >> 32) * sets) >> 32).unwrap_or_default() * WAYS;
         let ways = first..first + WAYS;
         if let Some(own) = ways.clone().find(|&way| self.tags[way as usize] == tag) {
             return own;
