@@ -8,7 +8,7 @@ pub(super) const REPORT_NS: u64 = 10_000_000;
 const EARLY_NS: u64 = 2_000_000;
 /// A rise of the delay since the last report that is reported at once: at a tenth of the rate, 10 ms more would put
 /// another 90 ms into the queue.
-const RISE_US: i64 = 5_000;
+const RISE_US: i64 = 4_000;
 
 /// Delays since the last report, microseconds.
 #[derive(Clone, Copy, Debug)]

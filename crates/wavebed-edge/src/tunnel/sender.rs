@@ -11,6 +11,8 @@ use super::wire::{PacketHeader, Report, unwrapped, wrapped};
 const BURST_NS: u64 = 2_000_000;
 /// Reports that may be missing before the link counts as blocked.
 const MISSING_REPORTS: u64 = 5;
+/// Time between empty packets while the link is blocked.
+const SEARCH_NS: u64 = 20_000_000;
 /// Bytes of queues are at most what the rate carries in this time: four intervals of `CoDel`, as CAKE has it.
 const LIMIT_NS: u64 = 400_000_000;
 /// But no less than this, some 160 packets.
@@ -96,38 +98,45 @@ impl Sender {
         self.queues.enqueue(bytes, now_ns);
     }
 
-    /// The next packet that may be sent at `now_ns`.
+    /// The next packet that may be sent at `now_ns`; an empty one only looks whether the link is blocked.
     pub fn poll(&mut self, now_ns: u64) -> Option<(PacketHeader, Vec<u8>)> {
         if self.next_send_ns()? > now_ns {
             return None;
         }
-        let packet = self.queues.dequeue(now_ns)?;
-        let bytes = packet.len() + self.settings.overhead_bytes;
+        // What is sent into a blocked link may be lost: packets wait, empty ones look for the end of the blockage.
+        let packet = if self.blocked {
+            Vec::new()
+        } else {
+            self.queues.dequeue(now_ns)?.bytes
+        };
+        let bytes = packet.len() as u64 + self.settings.overhead_bytes;
         if self.record.in_flight_bytes() == 0 {
             self.heard_ns = now_ns;
         }
         let sequence = self.record.send(bytes, now_ns);
-        let from_ns = self.next_ns.max(now_ns.saturating_sub(BURST_NS));
-        self.next_ns = from_ns + time_of(bytes, self.law.pace().rate_bps);
+        self.next_ns = if self.blocked {
+            now_ns + SEARCH_NS
+        } else {
+            let from_ns = self.next_ns.max(now_ns.saturating_sub(BURST_NS));
+            from_ns + time_of(bytes, self.law.pace().rate_bps)
+        };
         let header = PacketHeader {
             sequence: wrapped(sequence),
             sent_us: wrapped(now_ns / 1000),
         };
-        Some((header, packet.bytes))
+        Some((header, packet))
     }
 
     /// When [`Sender::poll`] may give a packet; `None` while nothing waits or the window is full.
     #[must_use]
     pub fn next_send_ns(&self) -> Option<u64> {
         let pace = self.law.pace();
-        if self.queues.backlog().segments == 0 {
-            return None;
+        if self.blocked {
+            return Some(self.next_ns);
         }
-        if !self.blocked && self.record.in_flight_bytes() >= pace.window_bytes {
-            return None;
-        }
-        let resume_ns = if self.blocked { 0 } else { pace.resume_ns };
-        Some(self.next_ns.max(resume_ns))
+        let may_send =
+            self.queues.backlog().segments > 0 && self.record.in_flight_bytes() < pace.window_bytes;
+        may_send.then(|| self.next_ns.max(pace.resume_ns))
     }
 
     /// Takes a report that arrives at `now_ns`. One that is out of order, or reports what was not sent, is ignored.

@@ -2,7 +2,7 @@
 //!
 //! | kind | fields |
 //! |---|---|
-//! | 1, packet | sequence number (4 bytes), time of sending (4, microseconds), one IP packet |
+//! | 1, packet | sequence number (4 bytes), time of sending (4, microseconds), one IP packet, or nothing |
 //! | 2, report | see [`Report`]: 47 bytes |
 //!
 //! Numbers and times of 4 bytes wrap; [`unwrapped`] finds the whole value near a known one.
@@ -105,7 +105,7 @@ impl Report {
 /// A received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// An IP packet.
+    /// An IP packet; empty while the sender finds the link blocked.
     Packet(PacketHeader, &'a [u8]),
     /// A report.
     Report(Report),
@@ -136,9 +136,7 @@ impl<'a> Message<'a> {
                 let sequence = fields.u32().ok_or(length)?;
                 let sent_us = fields.u32().ok_or(length)?;
                 let header = PacketHeader { sequence, sent_us };
-                (!fields.0.is_empty())
-                    .then_some(Self::Packet(header, fields.0))
-                    .ok_or(length)
+                Ok(Self::Packet(header, fields.0))
             }
             REPORT if bytes.len() == REPORT_BYTES => {
                 Report::parse(fields).map(Self::Report).ok_or(length)

@@ -10,7 +10,7 @@ pub use delivery::DeliveryLaw;
 /// Limits of a rate, bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimits {
-    /// The least rate, also that while the link is blocked.
+    /// The least rate.
     pub floor_bps: u64,
     /// The rate before the first reports.
     pub start_bps: u64,

@@ -7,7 +7,7 @@ use wavebed_edge::tunnel::law::Law;
 use wavebed_edge::tunnel::queue::FlowQueuesSettings;
 use wavebed_edge::tunnel::wire::{Message, PacketHeader, Report};
 use wavebed_edge::tunnel::{Receiver, Sender, SenderSettings, SenderState};
-use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig};
+use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig, Outage};
 use wavebed_link::delay::Delay;
 use wavebed_link::loss::Loss;
 use wavebed_link::queue::{DropTail, Limit};
@@ -29,6 +29,8 @@ pub struct Setup {
     /// Without any queue.
     pub rtt_ns: u64,
     pub loss: f64,
+    /// Whether packets are lost while it is blocked; otherwise they wait.
+    pub drops: bool,
 }
 
 enum Event {
@@ -54,13 +56,18 @@ pub struct World {
     order: u64,
     /// Arrival and time in the link's queue of each tunnel packet.
     pub queued: Vec<(u64, u64)>,
-    /// The rate after each event, when it changed.
-    pub rates: Vec<(u64, u64)>,
 }
 
 fn link(setup: Setup) -> Link {
     let bottleneck = Bottleneck::new(
-        BottleneckConfig::default(),
+        BottleneckConfig {
+            outage: if setup.drops {
+                Outage::Drop
+            } else {
+                Outage::Hold
+            },
+            ..BottleneckConfig::default()
+        },
         DropTail::new(Limit::Bytes(LINK_QUEUE_BYTES), Unit::Packet),
         Box::new(Fluid::new(Profile::constant(setup.rate_bps))),
     );
@@ -98,7 +105,6 @@ impl World {
             contents: HashMap::new(),
             order: 0,
             queued: Vec::new(),
-            rates: Vec::new(),
         };
         for index in 0..world.sources.len() {
             world.at(0, Event::Source(index));
@@ -113,6 +119,11 @@ impl World {
     /// Changes the link's rate at `at_ns`; zero blocks it.
     pub fn change_rate(&mut self, at_ns: u64, rate_bps: u64) {
         self.at(at_ns, Event::Change(Change::RateBps(rate_bps)));
+    }
+
+    /// Makes the path longer, or shorter, from `at_ns` on: its one-way delay.
+    pub fn change_delay(&mut self, at_ns: u64, delay_ns: u64) {
+        self.at(at_ns, Event::Change(Change::DelayNs(delay_ns)));
     }
 
     fn at(&mut self, at_ns: u64, event: Event) {
@@ -160,10 +171,6 @@ impl World {
         }
         while let Some((header, bytes)) = self.sender.as_mut().and_then(|s| s.poll(now_ns)) {
             self.transmit(Some(header), bytes);
-        }
-        let rate_bps = self.sender.as_ref().map_or(0, |s| s.state().rate_bps);
-        if self.rates.last().is_none_or(|(_, last)| *last != rate_bps) {
-            self.rates.push((now_ns, rate_bps));
         }
     }
 
@@ -238,7 +245,6 @@ impl World {
         }
         let overhead = if header.is_some() { OVERHEAD_BYTES } else { 0 };
         let size = u16::try_from(bytes.len() as u64 + overhead).expect("an IP packet");
-        let flow = 0;
         self.keys += 1;
         self.underway.insert(self.keys, (header, bytes));
         self.link.accept(Run {
@@ -248,7 +254,7 @@ impl World {
             count: 1,
             segment_bytes: size,
             last_bytes: size,
-            flow,
+            flow: 0,
             flip: 0,
             ecn: Ecn::NotEct,
             flags: RunFlags::default(),
@@ -274,7 +280,9 @@ impl World {
                 let queue_ns = delay_ns.saturating_sub(self.setup.rtt_ns / 2);
                 self.queued.push((self.now_ns, queue_ns));
             }
-            self.arrive(&bytes);
+            if !bytes.is_empty() {
+                self.arrive(&bytes);
+            }
         }
     }
 
