@@ -2,4 +2,5 @@
 
 pub mod problem;
 pub mod syn;
+pub mod tunnel;
 pub mod units;
