@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wavebed.reproduce.studies import Hypothesis
     from wavebed.stats.intervals import Interval
 
-__all__ = ["beside_published", "cells_beside", "without_published"]
+__all__ = ["beside_published", "cells_beside", "median_of", "without_published"]
 
 
 def beside_published(
@@ -94,9 +94,13 @@ def without_published(
             matrix = results.matrices.get(key)
             if matrix is None or (tuple(sorted(levels.items())), *key) in own:
                 continue
-            values = matrix.values[results.cells.index(cell)]
-            found.append((levels, matrix, median_interval(values[np.isfinite(values)].tolist())))
+            found.append((levels, matrix, median_of(matrix.values[results.cells.index(cell)])))
     return found
+
+
+def median_of(values: NDArray[np.float64]) -> Interval:
+    """Return the median of the values that are not missing, and its interval."""
+    return median_interval(values[np.isfinite(values)].tolist())
 
 
 def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> NDArray[np.float64]:
