@@ -28,7 +28,7 @@ __all__ = ["beside_published", "cells_beside", "median_of", "without_published"]
 def beside_published(
     results: CampaignResults, rows: Sequence[Published], factor: str = "", hypothesis: Hypothesis | None = None
 ) -> list[Beside]:
-    """Return each published figure and ours.
+    """Return each published figure and ours; a figure without a cell in the campaign has no value.
 
     Parameters
     ----------
@@ -36,17 +36,12 @@ def beside_published(
         Factor of the campaign that the figures do not have.
     hypothesis : Hypothesis, optional
         Says its level, and which of our levels stand for published ones.
-
-    Raises
-    ------
-    KeyError
-        If a figure has no cell in the campaign; a test excludes it for shipped studies.
     """
     cells = {tuple(sorted(levels.items())): cell for cell, levels in results.levels.items()}
     found = []
     for row in rows:
-        of = [cells[tuple(sorted(levels.items()))] for levels in cells_beside(row.levels, factor, hypothesis)]
-        values = _values(results, row, of)
+        of = [cells.get(tuple(sorted(levels.items())), "") for levels in cells_beside(row.levels, factor, hypothesis)]
+        values = _values(results, row, of) if all(of) else np.empty(0)
         found.append(judged(row, of[0], values[np.isfinite(values)].tolist()))
     return found
 
