@@ -1,5 +1,7 @@
 //! Remedies for radio links at the edge of a network.
 
 pub mod problem;
+pub mod splitter;
 pub mod syn;
+pub mod tunnel;
 pub mod units;

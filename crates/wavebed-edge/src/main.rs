@@ -4,9 +4,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
 use wavebed_edge::problem::Problem;
-use wavebed_edge::syn;
+use wavebed_edge::{splitter, syn};
 
 /// Remedies for radio links, on a router or in a laboratory.
 #[derive(Parser)]
@@ -18,6 +17,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Job {
+    Splitter(splitter::Arguments),
     /// Retry connection requests (SYN) early, so that an outage of the radio costs its own length.
     Syn(syn::Options),
     /// What `syn` raised, put back when `syn` ends.
@@ -38,6 +38,13 @@ fn main() -> ExitCode {
 
 fn run(job: Job) -> Result<ExitCode, Problem> {
     match job {
+        Job::Splitter(arguments) => match splitter::run(arguments) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure) => Err(Problem {
+                status: failure.status,
+                line: format!("splitter: {}", failure.line),
+            }),
+        },
         Job::Syn(options) => syn::run(&options),
         Job::SynKeeper(options) => syn::keeper::run(&options),
     }

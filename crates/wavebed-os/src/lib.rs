@@ -32,6 +32,7 @@ pub mod process;
 pub mod sched;
 mod shared;
 pub mod sock_diag;
+pub mod tcp_option;
 pub mod terminal;
 pub mod tun;
 pub mod unix;
