@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use wavebed_edge::problem::Problem;
-use wavebed_edge::{splitter, syn};
+use wavebed_edge::{check, splitter, syn};
 
 /// Remedies for radio links, on a router or in a laboratory.
 #[derive(Parser)]
@@ -17,6 +17,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Job {
+    /// Say what this machine can do, and which remedies work on it.
+    Check(check::Options),
     Splitter(splitter::Arguments),
     /// Retry connection requests (SYN) early, so that an outage of the radio costs its own length.
     Syn(syn::Options),
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
 
 fn run(job: Job) -> Result<ExitCode, Problem> {
     match job {
+        Job::Check(options) => check::run(&options),
         Job::Splitter(arguments) => match splitter::run(arguments) {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(failure) => Err(Problem {

@@ -13,21 +13,21 @@ mod report;
 mod schedule;
 mod sysctl;
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use wavebed_os::cgroup::Group;
 use wavebed_os::process::Signals;
-use wavebed_os::{poll, unix};
+use wavebed_os::{namespace, poll, unix};
 
 use crate::problem::Problem;
 use crate::units;
 use command::Command;
 use keeper::Kept;
 use plan::Plan;
-use program::{Early, Settings};
+use program::{Early, Limit, Settings};
 use report::Report;
 use schedule::KERNEL_TIMEOUT_S;
 
@@ -140,6 +140,26 @@ fn attach(group: Option<&Group>, settings: &Settings) -> wavebed_os::Result<Earl
         Some(group) => Early::attach(settings, group.as_fd()),
         None => Early::attach(settings, Group::root()?.as_fd()),
     }
+}
+
+/// Loads the program for the calling thread's network namespace and attaches it to a control group, for a moment.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn try_program(group: BorrowedFd<'_>) -> wavebed_os::Result<()> {
+    let settings = Settings {
+        network: namespace::network_cookie()?,
+        ticks: 1,
+        answers: true,
+        harmless_retries: 1,
+        more_retries: 1,
+        limit: Some(Limit {
+            ms: 1000,
+            normal_ms: 120_000,
+            retry: 1,
+        }),
+    };
+    Early::attach(&settings, group).map(drop)
 }
 
 /// Waits until a signal of the set has come.

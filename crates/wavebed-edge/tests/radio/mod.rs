@@ -27,6 +27,7 @@ const LOOK_NS: u64 = 5_000_000;
 
 /// A connection: the remainder of its outage, the time of its first SYN, and of the one that was answered, milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "numbers have their unit")]
 struct Course {
     remainder_ms: u32,
     first_ms: Option<u32>,
