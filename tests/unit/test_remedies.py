@@ -11,8 +11,9 @@ import pytest
 from test_run_trial import check, command, trial
 from tests.memory_lab import Program
 
-from wavebed.errors import UserError
+from wavebed.errors import MachineError, UserError
 from wavebed.remedy import remedy_of
+from wavebed.run.folder import check_programs
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import StoredTrial, plan_of_spec, read_plan
@@ -72,6 +73,19 @@ def test_a_remedy_and_several_are_read_with_their_defaults(tmp_path: Path) -> No
     two = spec_of(scenario(tmp_path, "edge", '[{ kind = "syn", dense = "2s" }, { kind = "splitter" }]', edge=True))
     assert [(each.host, each.kind) for each in two.remedies] == [("edge", "syn"), ("edge", "splitter")]
     assert two.remedies[0].options == {**SYN, "dense": "2s"}
+
+
+def test_a_host_without_remedies_says_off(tmp_path: Path) -> None:
+    assert spec_of(scenario(tmp_path, "client", '"off"')).remedies == ()
+
+
+def test_a_run_with_a_remedy_needs_the_program_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = read_plan(scenario(tmp_path, "client", '{ kind = "syn" }'))
+    monkeypatch.setenv("WAVEBED_EDGE", str(tmp_path / "nowhere"))
+    with pytest.raises(MachineError, match=r"WAVEBED_EDGE: .*nowhere' is not a program"):
+        check_programs(plan)
 
 
 def test_a_specification_keeps_them(tmp_path: Path) -> None:

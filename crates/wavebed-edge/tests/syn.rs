@@ -7,7 +7,7 @@ mod radio;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -115,11 +115,9 @@ fn mean(values: &[u32]) -> f64 {
     f64::from(values.iter().sum::<u32>()) / f64::from(u32::try_from(values.len()).expect("few"))
 }
 
-/// What is left of an outage of 1 s at 40 moments in it: one in each 25 ms.
+/// What is left of an outage of 1 s at even moments in it. Their number is prime: they fall on all parts of an interval.
 fn moments() -> Vec<u32> {
-    (0..40)
-        .map(|number| number * 25 + (number * 7) % 25)
-        .collect()
+    (0..97).map(|number| number * 1000 / 97).collect()
 }
 
 #[test]
@@ -130,7 +128,7 @@ fn an_outage_of_a_second_costs_little_more_than_it_lasts() {
         assert!(early.started.contains("\"bpf\""), "{}", early.started);
         let with = connect_all(radio, &moments());
         let told = early.end(SIGTERM);
-        let counters = "\"connections\":40,\"limited\":40,";
+        let counters = "\"connections\":97,\"limited\":97,";
         assert!(told.contains(counters), "{told}");
         assert_eq!(settings(), before);
         let without = connect_all(radio, &moments());
@@ -164,6 +162,34 @@ fn connect_all_late(radio: &Radio, remainders_ms: &[u32]) -> Vec<u32> {
     radio.begin(remainders_ms);
     drop(connections(radio, remainders_ms.len()));
     radio.extras_ms()
+}
+
+#[test]
+fn answers_are_repeated_early_where_that_is_asked_for() {
+    Radio::run(|radio| {
+        let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let answers = |arguments: &[&str]| {
+            let mut early = Early::start(arguments);
+            radio.request(port);
+            let limit = Instant::now() + LIMIT;
+            // The second one without the option comes after a second.
+            while radio.answers_ms().len() < 2 || radio.answers_ms().last() < Some(&600) {
+                assert!(Instant::now() < limit, "{:?}", radio.answers_ms());
+                thread::sleep(Duration::from_millis(5));
+            }
+            early.end(SIGTERM);
+            radio.answers_ms()
+        };
+        let usual = answers(&[]);
+        assert!(usual.len() == 2 && usual[1] > 900, "{usual:?}");
+        let early = answers(&["--answers"]);
+        let about = |at: u32, expected: u32| at.abs_diff(expected) <= 100;
+        assert_eq!(early.len(), 4, "{early:?}");
+        for (at, expected) in early.iter().zip([0, 100, 300, 700]) {
+            assert!(about(*at, expected), "{early:?}");
+        }
+    });
 }
 
 #[test]

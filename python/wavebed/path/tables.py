@@ -384,7 +384,7 @@ class HostTable(Struct, frozen=True, kw_only=True):
     ] = field(default_factory=dict)
     remedy: Annotated[
         tuple[Chosen, ...],
-        Key(REMEDIES, "remedies that run on this host during a trial: one table or several", absent="none"),
+        Key(REMEDIES, "remedies that run on this host during a trial: one table or several", absent="`off`"),
     ] = ()
 
 

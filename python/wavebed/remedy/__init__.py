@@ -57,6 +57,8 @@ def remedy_of(kind: str, options: Mapping[str, Json]) -> AnyRemedy:
 
 def _read(value: object) -> tuple[Chosen, ...]:
     value = table_of(value)
+    if value == "off":
+        return ()
     if not isinstance(value, list):
         return (_one(value),)
     if not 1 <= len(value) <= MOST:
@@ -73,7 +75,7 @@ def _read(value: object) -> tuple[Chosen, ...]:
 def _one(table: object) -> Chosen:
     table = table_of(table)
     if not isinstance(table, dict):
-        raise Problem(f"{described(table)} is not a table: write {_FORM}")
+        raise Problem(f"{described(table)} is not a table: write {_FORM}, or off")
     if "kind" not in table:
         raise Problem(f"is missing: write one of {', '.join(KINDS)}", "kind")
     kind = at("kind", lambda value: kind_of(choose(value, KINDS)), table["kind"])
@@ -83,6 +85,8 @@ def _one(table: object) -> Chosen:
 
 
 def _raw(chosen: tuple[Chosen, ...]) -> Json:
+    if not chosen:
+        return "off"
     return [
         {"kind": one.kind, **{key: value for key, value in one.options.items() if value is not None}} for one in chosen
     ]
@@ -91,7 +95,7 @@ def _raw(chosen: tuple[Chosen, ...]) -> Json:
 def _schema() -> Schema:
     tables: list[Json] = [_schema_of(kind) for kind in KINDS]
     one: Json = {"anyOf": tables}
-    return {"anyOf": [*tables, {"type": "array", "items": one, "minItems": 1, "maxItems": MOST}]}
+    return {"anyOf": [{"const": "off"}, *tables, {"type": "array", "items": one, "minItems": 1, "maxItems": MOST}]}
 
 
 def _schema_of(name: str) -> Json:
@@ -105,5 +109,5 @@ def _schema_of(name: str) -> Json:
     return schema | {"properties": {"kind": own, **properties}, "required": ["kind", *required]}
 
 
-REMEDIES = Reader(_read, "{kind = NAME, …}|[{…}, …]", _schema, _raw)
-"""Reads one remedy or several."""
+REMEDIES = Reader(_read, "{kind = NAME, …}|[{…}, …]|off", _schema, _raw)
+"""Reads one remedy, several or none."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from wavebed.errors import WavebedError
 from wavebed.remedy import remedy_of
 from wavebed.result.model import Check
+from wavebed.run.scenario import StoredTrial
+from wavebed.spec.trial import RemedySpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +17,17 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Lab
     from wavebed.remedy.model import RunningRemedy
-    from wavebed.spec.trial import RemedySpec
+    from wavebed.run.scenario import TreatmentPlan
 
-__all__ = ["Remedies"]
+__all__ = ["Remedies", "remedies_of"]
+
+
+def remedies_of(treatment: TreatmentPlan) -> tuple[RemedySpec, ...]:
+    """Return the remedies of a treatment, by host in the order of the path."""
+    path = treatment.path
+    if isinstance(path, StoredTrial):
+        return path.spec.remedies
+    return tuple(RemedySpec(host.name, chosen.kind, chosen.options) for host in path.hosts for chosen in host.remedies)
 
 
 @dataclass(slots=True)

@@ -14,18 +14,18 @@ from wavebed.errors import WavebedError
 from wavebed.experiment.disk import explained
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.traces import Traces
+from wavebed.run.remedies import remedies_of
 from wavebed.run.scenario import StoredTrial
 from wavebed.run.scene_picture import copy_scene, draw_scene
 from wavebed.spec.network import Network, pattern_files, with_pattern_files
 from wavebed.spec.patterns import StoredPatterns, content_name, keep, nearest_folder
-from wavebed.spec.trial import VERSION, PatternOrigin, RemedySpec, Treatment, TrialSpec, WorkloadSpec, load_spec
+from wavebed.spec.trial import VERSION, PatternOrigin, Treatment, TrialSpec, WorkloadSpec, load_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.path.model import PathModel
     from wavebed.run.order import Slot
     from wavebed.run.scenario import Plan
     from wavebed.workload.model import AnyWorkload
@@ -156,7 +156,7 @@ class Resolver:
             workloads=tuple(
                 _workload_spec(workload, self._kept_options(workload)) for workload in slot.treatment.workloads
             ),
-            remedies=_remedies(slot.treatment.path),
+            remedies=remedies_of(slot.treatment),
         )
 
     def _kept_options(self, workload: AnyWorkload) -> dict[str, Json]:
@@ -196,12 +196,6 @@ def _unpacked(stored: StoredTrial, folder: Path | None) -> Iterator[tuple[Networ
         yield network, patterns.files, patterns.descriptors
     finally:
         patterns.close()
-
-
-def _remedies(path: PathModel | StoredTrial) -> tuple[RemedySpec, ...]:
-    if isinstance(path, StoredTrial):
-        return path.spec.remedies
-    return tuple(RemedySpec(host.name, chosen.kind, chosen.options) for host in path.hosts for chosen in host.remedies)
 
 
 def _workload_spec(workload: AnyWorkload, options: dict[str, Json]) -> WorkloadSpec:

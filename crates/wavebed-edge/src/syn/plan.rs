@@ -94,8 +94,22 @@ fn kernel_schedule() -> Schedule {
     Schedule::of_kernel(read(LINEAR).unwrap_or(0), read(RETRIES).unwrap_or(6))
 }
 
-/// Retries within the first second, in which the kernel itself would send one.
+/// Retries within the first second, in which the kernel itself would send one; one more, because timers may end up to a
+/// tick early.
 fn of_first_second(interval: Duration) -> u32 {
     let second = Duration::from_secs_f64(KERNEL_TIMEOUT_S);
-    u32::try_from(second.as_micros().div_ceil(interval.as_micros().max(1))).unwrap_or(u32::MAX)
+    let whole = second.as_micros().div_ceil(interval.as_micros().max(1));
+    u32::try_from(whole + 1).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_of_the_first_second_leave_the_window() {
+        assert_eq!(of_first_second(Duration::from_millis(100)), 11);
+        assert_eq!(of_first_second(Duration::from_millis(300)), 5);
+        assert_eq!(of_first_second(Duration::from_secs(1)), 2);
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Linux 6.18, `tcp_retransmit_timer` and `tcp_write_timeout`: the timeout is the initial one for the first
 //! `tcp_syn_linear_timeouts` + 1 timers and doubles from then on; the kernel gives up at the end of the timer after
-//! `tcp_syn_linear_timeouts` + `tcp_syn_retries` retries.
+//! `tcp_syn_linear_timeouts` + `tcp_syn_retries` retries; or, with few retries, at the end of the first timer after
+//! 2^(`tcp_syn_retries` + 1) - 1 initial timeouts, which is sooner.
 
 use std::time::Duration;
 
