@@ -248,7 +248,7 @@ fn whole(from: &[u8], to: &[u8], tcp: &[u8]) -> Vec<u8> {
     let sum = checksum::checksum(&packet);
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
     packet.extend(tcp);
-    packet[IP_BYTES + 12] = tcp_bytes / 4 << 4;
+    packet[IP_BYTES + 12] = (tcp_bytes / 4) << 4;
     packet[IP_BYTES + 14..IP_BYTES + 16].copy_from_slice(&u16::MAX.to_be_bytes());
     let mut covered = packet[12..].to_vec();
     covered.extend([0, TCP, 0, tcp_bytes]);
