@@ -23,7 +23,7 @@ _DRAIN = "1s"
 
 
 class SplitterOptions(Struct, frozen=True, kw_only=True):
-    """Its keys, of which ``docs/guides/edge-splitter.md`` says more."""
+    """Its keys: a part of those of ``wavebed-edge splitter``."""
 
     down: Annotated[
         str | None,
