@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use wavebed_edge::tunnel::end as tunnel;
+
 use crate::problem::Problem;
 
 /// Remedies for radio links, on a router or in a laboratory.
@@ -18,7 +20,9 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Job {}
+enum Job {
+    Tunnel(tunnel::Arguments),
+}
 
 fn main() -> ExitCode {
     match run(Arguments::parse().job) {
@@ -32,5 +36,10 @@ fn main() -> ExitCode {
 }
 
 fn run(job: Job) -> Result<(), Problem> {
-    match job {}
+    match job {
+        Job::Tunnel(arguments) => tunnel::run(arguments).map_err(|failure| Problem {
+            status: failure.status,
+            line: format!("tunnel: {}", failure.line),
+        }),
+    }
 }

@@ -203,3 +203,21 @@ fn without_load_the_rate_stays() {
     assert_eq!(world.state().rate_bps, LIMITS.start_bps);
     assert_eq!(world.state().lost_packets, 0);
 }
+
+#[test]
+fn short_stalls_of_the_radio_cost_little_more_than_they_last() {
+    // Retransmissions of RLC hold back what came after: 5 % of the time, and with 30 ms 10 %.
+    for (stall_ms, every_ms) in [(10, 200), (30, 300)] {
+        let mut world = World::new(setup(50 * MBIT, 20), Some(ours()), vec![cbr(2, 100 * MBIT)]);
+        for turn in 1..12_000 / every_ms {
+            let at_ns = turn * every_ms * MS;
+            world.change_rate(at_ns, 0);
+            world.change_rate(at_ns + stall_ms * MS, 50 * MBIT);
+        }
+        world.run(11 * S);
+        let used = per_mille(&world.sources, OVERHEAD_BYTES, 50 * MBIT, 3 * S, 11 * S);
+        let open = 1000 - 1000 * stall_ms / every_ms;
+        println!("stalls of {stall_ms} ms each {every_ms} ms: {used} of {open}");
+        assert!(used * 100 >= open * 85, "{used} of {open}");
+    }
+}

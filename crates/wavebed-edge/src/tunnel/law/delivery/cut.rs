@@ -12,6 +12,8 @@ const LONG_NS: u64 = 10 * MS;
 const FALL_NS: u64 = 4 * MS;
 /// Of the delivered rate, after a cut.
 const CUT_PER_MILLE: u64 = 900;
+/// A queue that has drained so long before the end of its pause was none of a slower link.
+const FALSE_ALARM_NS: u64 = 10 * MS;
 /// A pause ends at the latest after this.
 const LONGEST_PAUSE_NS: u64 = 500 * MS;
 /// Cuts in a row that left the queue as it was; at the next the path counts as longer.
@@ -67,8 +69,11 @@ impl DeliveryLaw {
 
     /// The link's rate has fallen far: seen in one report, before the queue is long.
     pub(super) fn has_fallen(&self, sample: &Sample) -> Option<u64> {
-        let before_ns = self.recent.iter().rev().nth(1)?.last_ns;
-        let rises = sample.last_ns >= FALL_NS && sample.last_ns > before_ns + SHORT_NS;
+        let before = self.recent.iter().rev().nth(1)?;
+        if sample.stalled && !before.stalled {
+            return None;
+        }
+        let rises = sample.last_ns >= FALL_NS && sample.last_ns > before.last_ns + SHORT_NS;
         let delivered = rate_of(sample.bytes, sample.interval_ns);
         (rises && delivered < self.rate_bps / 2).then_some(delivered)
     }
@@ -140,6 +145,10 @@ impl DeliveryLaw {
         };
         if sample.queue_ns < self.short_ns() {
             self.before_cut = None;
+            if seen.now_ns < self.resume_ns.saturating_sub(FALSE_ALARM_NS) {
+                // The queue of a slower link would have lasted: it was a moment without service.
+                self.set_rate(before_bps);
+            }
             self.resume_ns = self.resume_ns.min(seen.now_ns);
             return;
         }
