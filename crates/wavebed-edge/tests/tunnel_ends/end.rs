@@ -37,10 +37,15 @@ impl Folder {
 
     /// Writes the configuration `name`.
     pub fn configure(&self, name: &str, kind: &str, key: &str, peer: &str) -> PathBuf {
+        self.configure_at(name, kind, "192.0.2.1:4433", key, peer)
+    }
+
+    /// The same with another address of the listening end.
+    pub fn configure_at(&self, name: &str, kind: &str, at: &str, key: &str, peer: &str) -> PathBuf {
         let last = if kind == "listen" { 1 } else { 2 };
         let key = self.0.join(key);
         let text = format!(
-            "kind = \"{kind}\"\nat = \"192.0.2.1:4433\"\nkey = \"{}\"\npeer = \"{peer}\"\n\
+            "kind = \"{kind}\"\nat = \"{at}\"\nkey = \"{}\"\npeer = \"{peer}\"\n\
              address = \"10.88.0.{last}/30\"\nstart-mbit = 50\n",
             key.display()
         );

@@ -26,7 +26,9 @@ impl Host {
             let number = own.file_name().and_then(|name| name.to_str()?.parse().ok());
             tell.send(number.expect("a thread's number"))
                 .expect("asked");
-            todo.into_iter().for_each(|job| job());
+            for job in todo {
+                job();
+            }
         });
         let thread = told.recv().expect("the thread runs");
         let host = Self { jobs, thread };

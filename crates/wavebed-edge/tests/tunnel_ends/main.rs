@@ -2,6 +2,7 @@
 
 mod end;
 mod host;
+mod strangers;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

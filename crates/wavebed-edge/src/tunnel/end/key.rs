@@ -129,7 +129,9 @@ impl PrivateKey {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |byte: &u8| [byte >> 4, byte & 15];
+    let digit = |value| char::from_digit(u32::from(value), 16);
+    bytes.iter().flat_map(digits).filter_map(digit).collect()
 }
 
 fn bytes_of(text: &str) -> Option<Vec<u8>> {

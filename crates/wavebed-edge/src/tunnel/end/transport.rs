@@ -31,6 +31,8 @@ const IDLE: Duration = Duration::from_secs(120);
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// One try to connect; a blocked radio lets none through.
 const HANDSHAKE: Duration = Duration::from_secs(3);
+/// Handshakes at a time at the listening end, which has one honest peer.
+const MOST_HANDSHAKES: usize = 256;
 const RETRY: Duration = Duration::from_millis(200);
 /// Datagrams that wait inside QUIC: the pacing before it leaves few.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -140,7 +142,9 @@ pub fn bind(settings: &Settings, key: &PrivateKey) -> Result<Bound, String> {
             let tls = tls::server(key, settings.peer).map_err(keys)?;
             let crypto = QuicServerConfig::try_from(tls).map_err(suites)?;
             let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-            config.transport_config(transport);
+            config
+                .transport_config(transport)
+                .max_incoming(MOST_HANDSHAKES);
             server = Some(config);
         }
     }

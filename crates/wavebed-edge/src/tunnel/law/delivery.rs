@@ -25,6 +25,9 @@ const MOST_JITTER_NS: u64 = 5 * MS;
 /// A shorter gap than this may be that between two packets of a slow link; retransmissions of a radio take as long or
 /// longer.
 const STALL_NS: u64 = 8 * MS;
+/// Beyond a round trip, until a report is about the time after a change only: at round trips below a report's time, cuts
+/// would follow each other for one queue.
+const EVIDENCE_NS: u64 = 10 * MS;
 /// Reports that are kept.
 const RECENT: usize = 3;
 
@@ -166,7 +169,7 @@ impl Law for DeliveryLaw {
             self.recent.clear();
             self.probe = None;
             self.resume_ns = seen.now_ns + self.excess_ns(seen, self.rate_bps).min(SLACK_NS);
-            self.hold_ns = self.resume_ns + self.rtt_ns();
+            self.hold_ns = self.resume_ns + self.rtt_ns() + EVIDENCE_NS;
             self.next_probe_ns = self.hold_ns;
             return;
         }

@@ -1,7 +1,8 @@
 //! Lower rates, and pauses that drain queues.
 
 use super::{
-    DeliveryLaw, MOST_JITTER_NS, MS, Observation, PROBE_GAP_NS, RECENT, SHORT_NS, SLACK_NS, Sample,
+    DeliveryLaw, EVIDENCE_NS, MOST_JITTER_NS, MS, Observation, PROBE_GAP_NS, RECENT, SHORT_NS,
+    SLACK_NS, Sample,
 };
 use crate::tunnel::law::Law;
 use crate::tunnel::units::{bytes_in, rate_of, scaled, time_of};
@@ -32,7 +33,7 @@ impl DeliveryLaw {
         self.carried = 0;
         self.set_rate(rate_bps);
         self.resume_ns = seen.now_ns + pause_ns;
-        self.hold_ns = self.resume_ns + self.rtt_ns();
+        self.hold_ns = self.resume_ns + self.rtt_ns() + EVIDENCE_NS;
         self.next_probe_ns = self.hold_ns;
         // Reports of before say nothing of the link as it is now.
         self.recent.drain(..self.recent.len().saturating_sub(1));
@@ -42,7 +43,7 @@ impl DeliveryLaw {
     pub(super) fn pause(&mut self, seen: &Observation) {
         let pause_ns = self.excess_ns(seen, self.rate_bps).min(SLACK_NS);
         self.resume_ns = seen.now_ns + pause_ns;
-        self.hold_ns = self.resume_ns + self.rtt_ns();
+        self.hold_ns = self.resume_ns + self.rtt_ns() + EVIDENCE_NS;
         self.next_pause_ns = self.hold_ns + PROBE_GAP_NS;
         self.drained_ns = MOST_JITTER_NS;
         self.recent.clear();
@@ -83,7 +84,8 @@ impl DeliveryLaw {
         if sample.queue_ns <= LONG_NS {
             self.cuts = 0;
         }
-        if seen.now_ns < self.hold_ns {
+        let holds = seen.now_ns < self.hold_ns;
+        if holds && self.before_cut.is_some() {
             return false;
         }
         let was_loaded = self.was_loaded(seen.now_ns);
@@ -91,6 +93,9 @@ impl DeliveryLaw {
             let rate_bps = scaled(delivered, CUT_PER_MILLE).max(self.limits.floor_bps);
             self.cut(seen, rate_bps, self.excess_ns(seen, rate_bps));
             return true;
+        }
+        if holds {
+            return false;
         }
         let long = |sample: &Sample| sample.queue_ns > LONG_NS;
         if self.recent.iter().filter(|sample| long(sample)).count() < 2 {
