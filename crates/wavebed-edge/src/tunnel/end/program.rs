@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use wavebed_os::capabilities::{self, Set};
+use wavebed_os::landlock;
 use wavebed_os::namespace::effective_user;
 use wavebed_os::process::Signals;
 
@@ -107,6 +108,8 @@ fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Failure> {
         None => capabilities::renounce(Set::empty()),
     }
     .map_err(|error| stop(&format!("cannot drop privileges: {error}")))?;
+    // A kernel without Landlock refuses nothing.
+    landlock::refuse_all().map_err(|error| stop(&format!("landlock: {error}")))?;
     let sender = Sender::new(
         SenderSettings {
             queues: FlowQueuesSettings {
