@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use wavebed_edge::tunnel::law::{DeliveryLaw, RateLimits};
 use wavebed_edge::tunnel::queue::FlowQueuesSettings;
-use wavebed_edge::tunnel::wire::Message;
+use wavebed_edge::tunnel::wire::{Message, REPORT_BYTES};
 use wavebed_edge::tunnel::{Receiver, Sender, SenderSettings};
 
 const LIMITS: RateLimits = RateLimits {
@@ -23,12 +23,12 @@ fuzz_target!(|data: &[u8]| {
     let mut sender = Sender::new(settings, Box::new(DeliveryLaw::new(LIMITS)));
     let mut receiver = Receiver::default();
     let mut now_ns = 0;
-    for message in data.chunks(47) {
+    for message in data.chunks(REPORT_BYTES) {
         now_ns += 3_000_000;
         match Message::parse(message) {
             Ok(Message::Packet(header, packet)) => {
                 assert_eq!([&header.to_bytes()[..], packet].concat(), message);
-                receiver.receive(header, message.len() as u64, false, now_ns);
+                receiver.receive(header, message.len() as u64, now_ns);
                 sender.enqueue(packet.to_vec(), now_ns);
             }
             Ok(Message::Report(report)) => {

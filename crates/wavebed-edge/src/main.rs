@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use wavebed_edge::problem::Problem;
+use wavebed_edge::tunnel::end as tunnel;
 use wavebed_edge::{check, splitter, syn};
 
 /// Remedies for radio links, on a router or in a laboratory.
@@ -25,6 +26,7 @@ enum Job {
     /// What `syn` raised, put back when `syn` ends.
     #[command(hide = true)]
     SynKeeper(syn::keeper::Options),
+    Tunnel(tunnel::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -50,5 +52,12 @@ fn run(job: Job) -> Result<ExitCode, Problem> {
         },
         Job::Syn(options) => syn::run(&options),
         Job::SynKeeper(options) => syn::keeper::run(&options),
+        Job::Tunnel(arguments) => match tunnel::run(arguments) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure) => Err(Problem {
+                status: failure.status,
+                line: format!("tunnel: {}", failure.line),
+            }),
+        },
     }
 }

@@ -15,6 +15,7 @@ pub mod error;
 pub mod ethtool;
 pub mod foreign;
 pub mod interface;
+pub mod landlock;
 pub mod machine_time;
 pub mod memory_limit;
 pub mod mount;

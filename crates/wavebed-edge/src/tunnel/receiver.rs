@@ -25,7 +25,8 @@ pub struct Receiver {
     highest: Option<(u64, u64)>,
     packets: u64,
     bytes: u64,
-    marked: u16,
+    arrived_ns: Option<u64>,
+    gap_ns: u64,
     delays: Option<Delays>,
     /// The last delay of the last report.
     reported_us: Option<i64>,
@@ -34,8 +35,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Takes a packet that arrives at `now_ns` and has `bytes` with all overhead; `marked`: with CE outside.
-    pub fn receive(&mut self, header: PacketHeader, bytes: u64, marked: bool, now_ns: u64) {
+    /// Takes a packet that arrives at `now_ns` and has `bytes` with all overhead.
+    pub fn receive(&mut self, header: PacketHeader, bytes: u64, now_ns: u64) {
         let near = self.highest.map_or(0, |(highest, _)| highest);
         let sequence = unwrapped(near, header.sequence);
         if self.highest.is_none_or(|(highest, _)| sequence > highest) {
@@ -43,7 +44,9 @@ impl Receiver {
         }
         self.packets += 1;
         self.bytes += bytes;
-        self.marked = self.marked.saturating_add(marked.into());
+        if let Some(before_ns) = self.arrived_ns.replace(now_ns) {
+            self.gap_ns = self.gap_ns.max(now_ns - before_ns);
+        }
         // The difference of clocks is unknown, but it is the same in each: 32 bits of it do.
         let delay = wrapped(now_ns / 1000)
             .wrapping_sub(header.sent_us)
@@ -93,7 +96,7 @@ impl Receiver {
             delay_min_us: low(delays.min),
             delay_mean_us: low(delays.sum / delays.count),
             delay_last_us: low(delays.last),
-            marked: std::mem::take(&mut self.marked),
+            gap_us: u32::try_from(std::mem::take(&mut self.gap_ns) / 1000).unwrap_or(u32::MAX),
         })
     }
 }

@@ -173,7 +173,8 @@ impl Sender {
         }
         let Some(last) = last else { return };
         let sent_packets = now.highest - last.highest;
-        let missing = sent_packets.saturating_sub(now.packets.saturating_sub(last.packets));
+        let arrived_packets = now.packets.saturating_sub(last.packets);
+        let missing = sent_packets.saturating_sub(arrived_packets);
         self.lost_packets += missing;
         let held_ns = u64::from(report.held_us) * 1000;
         let delay_ns = |low| unwrapped(now.delay_us, low) * 1000;
@@ -182,6 +183,7 @@ impl Sender {
             now_ns,
             interval_ns: now.at_us.saturating_sub(last.at_us).max(1) * 1000,
             delivered_bytes: now.bytes - last.bytes,
+            longest_gap_ns: u64::from(report.gap_us) * 1000,
             lost_packets: missing,
             delay_min_ns: delay_ns(report.delay_min_us),
             delay_mean_ns: delay_ns(report.delay_mean_us),
@@ -214,6 +216,14 @@ impl Sender {
 
     /// The path has changed: delays of the former one say nothing of this one.
     pub fn path_changed(&mut self) {
+        self.law.path_changed();
+    }
+
+    /// There is a new connection: the receiver knows nothing of what was sent. Waiting packets and the rate stay.
+    pub fn reconnected(&mut self) {
+        self.record = Record::default();
+        self.last = None;
+        self.blocked = false;
         self.law.path_changed();
     }
 

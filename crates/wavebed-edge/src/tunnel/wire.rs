@@ -3,7 +3,7 @@
 //! | kind | fields |
 //! |---|---|
 //! | 1, packet | sequence number (4 bytes), time of sending (4, microseconds), one IP packet, or nothing |
-//! | 2, report | see [`Report`]: 47 bytes |
+//! | 2, report | see [`Report`]: 49 bytes |
 //!
 //! Numbers and times of 4 bytes wrap; [`unwrapped`] finds the whole value near a known one.
 
@@ -15,7 +15,7 @@ const REPORT: u8 = 2;
 /// Bytes before the IP packet.
 pub const PACKET_HEADER_BYTES: usize = 9;
 /// Bytes of a report.
-pub const REPORT_BYTES: usize = 47;
+pub const REPORT_BYTES: usize = 49;
 
 /// What precedes an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub struct Report {
     pub delay_mean_us: u32,
     /// That of the last packet.
     pub delay_last_us: u32,
-    /// Packets of those reported now that came with the mark CE on the tunnel's own packets; 65535 and more as 65535.
-    pub marked: u16,
+    /// Longest time without an arrival since the last one that was reported before, microseconds.
+    pub gap_us: u32,
 }
 
 impl Report {
@@ -82,7 +82,7 @@ impl Report {
         put(&self.delay_min_us.to_be_bytes());
         put(&self.delay_mean_us.to_be_bytes());
         put(&self.delay_last_us.to_be_bytes());
-        put(&self.marked.to_be_bytes());
+        put(&self.gap_us.to_be_bytes());
         bytes
     }
 
@@ -97,7 +97,7 @@ impl Report {
             delay_min_us: fields.u32()?,
             delay_mean_us: fields.u32()?,
             delay_last_us: fields.u32()?,
-            marked: fields.u16()?,
+            gap_us: fields.u32()?,
         })
     }
 }
@@ -155,10 +155,6 @@ impl Fields<'_> {
         let (field, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*field)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_be_bytes)
     }
 
     fn u32(&mut self) -> Option<u32> {

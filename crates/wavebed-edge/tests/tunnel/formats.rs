@@ -7,7 +7,7 @@ use wavebed_edge::tunnel::wire::{
 
 fn report() -> impl Strategy<Value = Report> {
     let head = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
-    let counts = (any::<u64>(), any::<u64>(), any::<u16>());
+    let counts = (any::<u64>(), any::<u64>(), any::<u32>());
     let delays = (any::<u32>(), any::<u32>(), any::<u32>());
     (head, counts, delays).prop_map(|(head, counts, delays)| Report {
         number: head.0,
@@ -19,7 +19,7 @@ fn report() -> impl Strategy<Value = Report> {
         delay_min_us: delays.0,
         delay_mean_us: delays.1,
         delay_last_us: delays.2,
-        marked: counts.2,
+        gap_us: counts.2,
     })
 }
 

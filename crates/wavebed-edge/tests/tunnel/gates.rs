@@ -83,29 +83,35 @@ fn without_the_tunnel_udp_takes_the_link_and_ping_waits() {
     assert!(shares.ping_ns > S, "{shares:?}");
 }
 
-/// The link falls to a tenth at 5 s: how long until its queue, which then exceeds 10 ms, is back below.
-fn fall(law: Box<dyn Law>, rate_bps: u64, rtt_ms: u64) -> Option<u64> {
+/// The link falls to a tenth at `at_ns`: how long until its queue, which then exceeds 10 ms, is back below; milliseconds.
+fn fall(law: Box<dyn Law>, rate_bps: u64, rtt_ms: u64, at_ns: u64) -> Option<u64> {
     let sources = vec![cbr(2, 2 * rate_bps)];
     let mut world = World::new(setup(rate_bps, rtt_ms), Some(law), sources);
-    world.change_rate(5 * S, rate_bps / 10);
-    world.run(9 * S);
-    let mut after = world.queued.iter().filter(|(at_ns, _)| *at_ns >= 5 * S);
+    world.change_rate(at_ns, rate_bps / 10);
+    world.run(at_ns + 4 * S);
+    let mut after = world.queued.iter().filter(|(time, _)| *time >= at_ns);
     after.find(|(_, queue_ns)| *queue_ns > 10 * MS)?;
     let drained = after.find(|(_, queue_ns)| *queue_ns <= 10 * MS);
-    let took = drained.map(|(at_ns, _)| (at_ns - rtt_ms * MS / 2 - 5 * S) / MS);
-    println!("{rate_bps} bit/s falls to a tenth, {rtt_ms} ms: {took:?} ms");
-    took
+    drained.map(|(time, _)| (time - rtt_ms * MS / 2 - at_ns) / MS)
 }
 
 #[test]
 fn a_fall_to_a_tenth_is_drained_in_ten_times_the_feedback() {
     // What was sent before feedback can come takes ten times as long at a tenth of the rate: at 5 ms of round trip, with
-    // a report, less than 200 ms; with more, that much more.
-    for (rate, rtt_ms) in [(20, 5), (50, 5), (100, 5), (50, 20)] {
-        let took = fall(ours(), rate * MBIT, rtt_ms).expect("drained");
-        assert!(took <= 200 + 10 * (rtt_ms - 5), "{took} ms");
+    // a report, less than 200 ms; with more, that much more. A probe may be under way, so the median of many moments.
+    for (rate, rtt_ms) in [(20, 5), (50, 5), (100, 5), (50, 10), (50, 20)] {
+        let moments = (0..9).map(|moment| 3 * S + moment * 37 * MS);
+        let mut took: Vec<u64> = moments
+            .map(|at_ns| fall(ours(), rate * MBIT, rtt_ms, at_ns).expect("drained"))
+            .collect();
+        took.sort_unstable();
+        println!("{rate} Mbit/s falls to a tenth, {rtt_ms} ms: {took:?} ms");
+        let most = 200 + 10 * (rtt_ms - 5);
+        assert!(took[4] <= most, "{took:?} ms");
+        assert!(took[8] <= most + 150, "{took:?} ms");
     }
-    let theirs = fall(autorate(), 50 * MBIT, 20);
+    let theirs = fall(autorate(), 50 * MBIT, 20, 5 * S);
+    println!("cake-autorate: {theirs:?} ms");
     assert!(theirs.is_none_or(|took| took > 1000), "{theirs:?} ms");
 }
 
@@ -202,4 +208,40 @@ fn without_load_the_rate_stays() {
     world.run(5 * S);
     assert_eq!(world.state().rate_bps, LIMITS.start_bps);
     assert_eq!(world.state().lost_packets, 0);
+}
+
+#[test]
+fn short_stalls_of_the_radio_cost_little_more_than_they_last() {
+    // Retransmissions of RLC hold back what came after: 5 % of the time, and with 30 ms 10 %.
+    for (stall_ms, every_ms) in [(10, 200), (30, 300)] {
+        let mut world = World::new(setup(50 * MBIT, 20), Some(ours()), vec![cbr(2, 100 * MBIT)]);
+        for turn in 1..12_000 / every_ms {
+            let at_ns = turn * every_ms * MS;
+            world.change_rate(at_ns, 0);
+            world.change_rate(at_ns + stall_ms * MS, 50 * MBIT);
+        }
+        world.run(11 * S);
+        let used = per_mille(&world.sources, OVERHEAD_BYTES, 50 * MBIT, 3 * S, 11 * S);
+        let open = 1000 - 1000 * stall_ms / every_ms;
+        println!("stalls of {stall_ms} ms each {every_ms} ms: {used} of {open}");
+        assert!(used * 100 >= open * 85, "{used} of {open}");
+    }
+}
+
+#[test]
+fn tcp_alone_uses_the_link_at_short_and_long_round_trips() {
+    for (rate, rtt_ms) in [(20, 1), (20, 5), (20, 20), (50, 40)] {
+        let rate_bps = rate * MBIT;
+        let mut world = World::new(
+            setup(rate_bps, rtt_ms),
+            Some(ours()),
+            vec![tcp(2, 1), ping(2)],
+        );
+        world.run(15 * S);
+        let used = per_mille(&world.sources, OVERHEAD_BYTES, rate_bps, 5 * S, 15 * S);
+        let ping_ns = world.sources[1].delay_p95(5 * S, 15 * S) - rtt_ms * MS / 2;
+        println!("one TCP flow, {rate_bps} bit/s, {rtt_ms} ms: {used}, ping {ping_ns} ns");
+        assert!(used >= 800, "{used}");
+        assert!(ping_ns <= 15 * MS, "{ping_ns}");
+    }
 }

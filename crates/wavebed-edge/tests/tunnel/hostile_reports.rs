@@ -19,7 +19,7 @@ fn report() -> impl Strategy<Value = Report> {
     // Low numbers pass the first checks.
     let near = ([0u32..60, 0..3_000_000, 0..50, 0..5], [0u64..50, 0..60_000]);
     let words = prop_oneof![wild, near];
-    (words, any::<[u32; 3]>(), any::<bool>()).prop_map(|((head, counts), delays, wild)| Report {
+    (words, any::<[u32; 4]>(), any::<bool>()).prop_map(|((head, counts), delays, wild)| Report {
         number: head[0],
         at_us: head[1],
         highest: head[2],
@@ -29,7 +29,7 @@ fn report() -> impl Strategy<Value = Report> {
         delay_min_us: if wild { delays[0] } else { delays[0] % 50_000 },
         delay_mean_us: if wild { delays[1] } else { delays[1] % 50_000 },
         delay_last_us: if wild { delays[2] } else { delays[2] % 50_000 },
-        marked: 0,
+        gap_us: if wild { delays[3] } else { delays[3] % 50_000 },
     })
 }
 

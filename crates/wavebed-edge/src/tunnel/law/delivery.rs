@@ -22,6 +22,12 @@ const PROBE_GAP_NS: u64 = 250 * MS;
 const SLACK_NS: u64 = 50 * MS;
 /// Of a delay that stays when the queue is drained, at most this is taken for jitter.
 const MOST_JITTER_NS: u64 = 5 * MS;
+/// A shorter gap than this may be that between two packets of a slow link; retransmissions of a radio take as long or
+/// longer.
+const STALL_NS: u64 = 8 * MS;
+/// Beyond a round trip, until a report is about the time after a change only: at round trips below a report's time, cuts
+/// would follow each other for one queue.
+const EVIDENCE_NS: u64 = 10 * MS;
 /// Reports that are kept.
 const RECENT: usize = 3;
 
@@ -34,6 +40,8 @@ struct Sample {
     queue_ns: u64,
     /// The last.
     last_ns: u64,
+    /// Whether nothing came for more than half of the time, and long.
+    stalled: bool,
 }
 
 /// The rate follows delivered bytes; only a queue lowers it, never a loss.
@@ -104,13 +112,18 @@ impl DeliveryLaw {
         self.rate_bps = self.limits.clamp(rate_bps);
     }
 
-    /// The rate of the reports that `which` chooses of the recent ones; `None` if it chooses none.
+    /// The rate of the reports that `which` chooses of the recent ones; `None` if it chooses none. A moment without
+    /// service, as while a radio repeats a block, does not tell of the link's rate, unless all are such: a slow link.
     fn delivered(&self, which: impl Fn(&Sample) -> bool) -> Option<u64> {
-        let chosen = self.recent.iter().filter(|sample| which(sample));
-        let (bytes, time_ns) = chosen.fold((0, 0), |(bytes, time_ns), sample| {
-            (bytes + sample.bytes, time_ns + sample.interval_ns)
-        });
-        (time_ns > 0).then(|| rate_of(bytes, time_ns))
+        let rate = |with_stalls| {
+            let chosen = self.recent.iter().filter(|sample| which(sample));
+            let counted = chosen.filter(|sample| with_stalls || !sample.stalled);
+            let (bytes, time_ns) = counted.fold((0, 0), |(bytes, time_ns), sample| {
+                (bytes + sample.bytes, time_ns + sample.interval_ns)
+            });
+            (time_ns > 0).then(|| rate_of(bytes, time_ns))
+        };
+        rate(false).or_else(|| rate(true))
     }
 
     /// Whether there was load within the round trip that the reports are about.
@@ -133,6 +146,7 @@ impl DeliveryLaw {
             bytes: seen.delivered_bytes,
             queue_ns: seen.delay_min_ns - base_ns,
             last_ns: seen.delay_last_ns.saturating_sub(base_ns),
+            stalled: seen.longest_gap_ns > STALL_NS.max(seen.interval_ns / 2),
         };
         let loaded = seen.sent_bytes >= scaled(seen.sendable_bytes, LOAD_PER_MILLE);
         if loaded {
@@ -155,7 +169,7 @@ impl Law for DeliveryLaw {
             self.recent.clear();
             self.probe = None;
             self.resume_ns = seen.now_ns + self.excess_ns(seen, self.rate_bps).min(SLACK_NS);
-            self.hold_ns = self.resume_ns + self.rtt_ns();
+            self.hold_ns = self.resume_ns + self.rtt_ns() + EVIDENCE_NS;
             self.next_probe_ns = self.hold_ns;
             return;
         }

@@ -33,6 +33,8 @@ pub struct Observation {
     pub interval_ns: u64,
     /// Bytes received in it.
     pub delivered_bytes: u64,
+    /// The longest time without a packet.
+    pub longest_gap_ns: u64,
     /// Packets lost in it.
     pub lost_packets: u64,
     /// The least one-way delay.

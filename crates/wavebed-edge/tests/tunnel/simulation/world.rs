@@ -270,8 +270,7 @@ impl World {
         for run in delivered {
             let (header, bytes) = self.underway.remove(&run.packet).expect("sent once");
             if let Some(header) = header {
-                self.receiver
-                    .receive(header, run.bytes(), false, self.now_ns);
+                self.receiver.receive(header, run.bytes(), self.now_ns);
                 let delay_ns = u64::from(
                     u32::try_from(self.now_ns / 1000)
                         .expect("less than an hour")

@@ -1,7 +1,8 @@
 //! Lower rates, and pauses that drain queues.
 
 use super::{
-    DeliveryLaw, MOST_JITTER_NS, MS, Observation, PROBE_GAP_NS, RECENT, SHORT_NS, SLACK_NS, Sample,
+    DeliveryLaw, EVIDENCE_NS, MOST_JITTER_NS, MS, Observation, PROBE_GAP_NS, RECENT, SHORT_NS,
+    SLACK_NS, Sample,
 };
 use crate::tunnel::law::Law;
 use crate::tunnel::units::{bytes_in, rate_of, scaled, time_of};
@@ -12,6 +13,8 @@ const LONG_NS: u64 = 10 * MS;
 const FALL_NS: u64 = 4 * MS;
 /// Of the delivered rate, after a cut.
 const CUT_PER_MILLE: u64 = 900;
+/// A queue that has drained so long before the end of its pause was none of a slower link.
+const FALSE_ALARM_NS: u64 = 10 * MS;
 /// A pause ends at the latest after this.
 const LONGEST_PAUSE_NS: u64 = 500 * MS;
 /// Cuts in a row that left the queue as it was; at the next the path counts as longer.
@@ -30,7 +33,7 @@ impl DeliveryLaw {
         self.carried = 0;
         self.set_rate(rate_bps);
         self.resume_ns = seen.now_ns + pause_ns;
-        self.hold_ns = self.resume_ns + self.rtt_ns();
+        self.hold_ns = self.resume_ns + self.rtt_ns() + EVIDENCE_NS;
         self.next_probe_ns = self.hold_ns;
         // Reports of before say nothing of the link as it is now.
         self.recent.drain(..self.recent.len().saturating_sub(1));
@@ -40,7 +43,7 @@ impl DeliveryLaw {
     pub(super) fn pause(&mut self, seen: &Observation) {
         let pause_ns = self.excess_ns(seen, self.rate_bps).min(SLACK_NS);
         self.resume_ns = seen.now_ns + pause_ns;
-        self.hold_ns = self.resume_ns + self.rtt_ns();
+        self.hold_ns = self.resume_ns + self.rtt_ns() + EVIDENCE_NS;
         self.next_pause_ns = self.hold_ns + PROBE_GAP_NS;
         self.drained_ns = MOST_JITTER_NS;
         self.recent.clear();
@@ -67,8 +70,11 @@ impl DeliveryLaw {
 
     /// The link's rate has fallen far: seen in one report, before the queue is long.
     pub(super) fn has_fallen(&self, sample: &Sample) -> Option<u64> {
-        let before_ns = self.recent.iter().rev().nth(1)?.last_ns;
-        let rises = sample.last_ns >= FALL_NS && sample.last_ns > before_ns + SHORT_NS;
+        let before = self.recent.iter().rev().nth(1)?;
+        if sample.stalled && !before.stalled {
+            return None;
+        }
+        let rises = sample.last_ns >= FALL_NS && sample.last_ns > before.last_ns + SHORT_NS;
         let delivered = rate_of(sample.bytes, sample.interval_ns);
         (rises && delivered < self.rate_bps / 2).then_some(delivered)
     }
@@ -78,7 +84,8 @@ impl DeliveryLaw {
         if sample.queue_ns <= LONG_NS {
             self.cuts = 0;
         }
-        if seen.now_ns < self.hold_ns {
+        let holds = seen.now_ns < self.hold_ns;
+        if holds && self.before_cut.is_some() {
             return false;
         }
         let was_loaded = self.was_loaded(seen.now_ns);
@@ -86,6 +93,9 @@ impl DeliveryLaw {
             let rate_bps = scaled(delivered, CUT_PER_MILLE).max(self.limits.floor_bps);
             self.cut(seen, rate_bps, self.excess_ns(seen, rate_bps));
             return true;
+        }
+        if holds {
+            return false;
         }
         let long = |sample: &Sample| sample.queue_ns > LONG_NS;
         if self.recent.iter().filter(|sample| long(sample)).count() < 2 {
@@ -140,6 +150,10 @@ impl DeliveryLaw {
         };
         if sample.queue_ns < self.short_ns() {
             self.before_cut = None;
+            if seen.now_ns < self.resume_ns.saturating_sub(FALSE_ALARM_NS) {
+                // The queue of a slower link would have lasted: it was a moment without service.
+                self.set_rate(before_bps);
+            }
             self.resume_ns = self.resume_ns.min(seen.now_ns);
             return;
         }
