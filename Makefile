@@ -29,12 +29,14 @@ $(VENV)/bin/maturin:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip "maturin>=1.9,<2"
 
-# Packages are unpacked while the binary is built; maturin finds it built.
+# Packages are unpacked while the binaries are built; maturin finds its one built. It builds the binaries of one crate
+# into a wheel: wavebed-edge, which routers take without the laboratory, is copied beside it.
 $(INSTALLED): $(SOURCES)
-	MAKEFLAGS= cargo build --release --locked --quiet --package wavebed-core & \
+	MAKEFLAGS= cargo build --release --locked --quiet --package wavebed-core --package wavebed-edge & built=$$!; \
 	$(MAKE) --no-print-directory $(VENV)/bin/maturin; \
 	MAKEFLAGS= VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras all; \
-	wait
+	wait $$built
+	install $${CARGO_TARGET_DIR:-target}/release/wavebed-edge $(BIN)/wavebed-edge
 	touch $@
 
 $(TOOLS): $(INSTALLED) pyproject.toml

@@ -8,9 +8,11 @@ import math
 import random
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import msgspec
+import numpy as np
 import pytest
 
 from wavebed.campaign.read import campaign_file, read_campaign
@@ -24,12 +26,13 @@ from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, result
 from wavebed.reproduce.study_page import write_study_page
 from wavebed.reproduce.study_text import study_json, study_text
 from wavebed.reproduce.study_words import moved_text
-from wavebed.reproduce.values import cells_beside
+from wavebed.reproduce.values import beside_published, cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
+    from wavebed.campaign.results import CampaignResults
     from wavebed.run.order import Slot
 
 FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 100, 5)
@@ -157,6 +160,19 @@ def test_a_part_compares_the_figures_of_its_levels() -> None:
     assert 0 < len(modem) < len(everything)
 
 
+def test_a_ratio_of_geometric_means_is_that_of_each_block() -> None:
+    cells = [{"scene": scene, "site": site} for scene in ("lte", "far") for site in ("a", "b")]
+    values = np.array([[1.0, 2.0], [4.0, 8.0], [2.0, 1.0], [18.0, np.nan]])  # lte a, lte b, far a, far b; two blocks
+    matrix = SimpleNamespace(values=values)
+    results = SimpleNamespace(
+        cells=["0", "1", "2", "3"], levels=dict(zip("0123", cells, strict=True)), matrices={("web", "index"): matrix}
+    )
+    published = Published("8", {"scene": "far / lte", "site": "a & b"}, "web", "index", "ratio", 3, 0)
+    (beside,) = beside_published(cast("CampaignResults", results), [published])
+    assert beside.ours.estimate == pytest.approx(3)  # (2 * 18 / (1 * 4)) ** (1 / 2)
+    assert beside.ours.count == 1
+
+
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [
@@ -259,8 +275,10 @@ def test_a_part_of_which_nothing_was_published_shows_our_medians(study: Study, t
     parts = results_of(study, tmp_path / "out")
     title, _, head, *cells = study_text(parts).splitlines()
     assert title == unpublished.title
-    assert head.split("  ")[-1].strip() == "download: goodput, Mbit/s"
-    assert 240 < float(cells[0].split()[-1]) < 290
+    assert head.split("  ")[-2:] == ["download: goodput, Mbit/s", "n"]
+    *_, goodput, trials = cells[0].split()
+    assert 240 < float(goodput) < 290
+    assert trials == "1"
     page = write_study_page("kau-e5g", study, parts, tmp_path / "out", quick=True)
     assert 'Nothing was published. <a href="downloads/report.html">' in page.read_text()
     assert "Nothing was published. These are our medians." in page.with_suffix(".md").read_text()

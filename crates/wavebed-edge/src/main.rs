@@ -1,14 +1,12 @@
 //! `wavebed-edge`: remedies for radio links at the edge of a network.
 
-mod problem;
-
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use wavebed_edge::splitter;
-
-use crate::problem::Problem;
+use wavebed_edge::problem::Problem;
+use wavebed_edge::tunnel::end as tunnel;
+use wavebed_edge::{check, splitter, syn};
 
 /// Remedies for radio links, on a router or in a laboratory.
 #[derive(Parser)]
@@ -20,12 +18,20 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Job {
+    /// Say what this machine can do, and which remedies work on it.
+    Check(check::Options),
     Splitter(splitter::Arguments),
+    /// Retry connection requests (SYN) early, so that an outage of the radio costs its own length.
+    Syn(syn::Options),
+    /// What `syn` raised, put back when `syn` ends.
+    #[command(hide = true)]
+    SynKeeper(syn::keeper::Options),
+    Tunnel(tunnel::Arguments),
 }
 
 fn main() -> ExitCode {
     match run(Arguments::parse().job) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(problem) => {
             // A closed standard error has no reader.
             let _ = writeln!(std::io::stderr(), "wavebed-edge: {problem}");
@@ -34,11 +40,24 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(job: Job) -> Result<(), Problem> {
+fn run(job: Job) -> Result<ExitCode, Problem> {
     match job {
-        Job::Splitter(arguments) => splitter::run(arguments).map_err(|failure| Problem {
-            status: failure.status,
-            line: format!("splitter: {}", failure.line),
-        }),
+        Job::Check(options) => check::run(&options),
+        Job::Splitter(arguments) => match splitter::run(arguments) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure) => Err(Problem {
+                status: failure.status,
+                line: format!("splitter: {}", failure.line),
+            }),
+        },
+        Job::Syn(options) => syn::run(&options),
+        Job::SynKeeper(options) => syn::keeper::run(&options),
+        Job::Tunnel(arguments) => match tunnel::run(arguments) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure) => Err(Problem {
+                status: failure.status,
+                line: format!("tunnel: {}", failure.line),
+            }),
+        },
     }
 }

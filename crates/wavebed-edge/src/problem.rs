@@ -9,3 +9,32 @@ pub struct Problem {
     /// The error and what would be right.
     pub line: String,
 }
+
+impl Problem {
+    /// Something failed.
+    #[must_use]
+    pub fn failed(line: impl Into<String>) -> Self {
+        Self {
+            status: 1,
+            line: line.into(),
+        }
+    }
+
+    /// An argument or a file is wrong.
+    #[must_use]
+    pub fn invalid(line: impl Into<String>) -> Self {
+        Self {
+            status: 2,
+            line: line.into(),
+        }
+    }
+
+    /// The machine lacks a feature or a permission.
+    #[must_use]
+    pub fn unable(line: impl Into<String>) -> Self {
+        Self {
+            status: 3,
+            line: line.into(),
+        }
+    }
+}

@@ -8,12 +8,14 @@
 pub mod awake;
 pub mod bpf;
 pub mod capabilities;
+pub mod cgroup;
 pub mod clock;
 pub mod confinement;
 pub mod error;
 pub mod ethtool;
 pub mod foreign;
 pub mod interface;
+pub mod landlock;
 pub mod machine_time;
 pub mod memory_limit;
 pub mod mount;

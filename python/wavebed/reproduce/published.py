@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
     from wavebed.reproduce.studies import Part
 
-__all__ = ["RATIO", "Published", "published_of", "read_published"]
+__all__ = ["MEAN", "RATIO", "Published", "published_of", "read_published"]
 
 RATIO = " / "
 """Between two levels of a factor: the figure is the ratio of these two cells."""
+MEAN = " & "
+"""Between levels of a factor: the figure is the geometric mean over these cells."""
 
 _COLUMNS = ("figure", "workload", "metric", "unit", "published", "reading-error", "bound")
 

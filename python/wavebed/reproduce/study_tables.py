@@ -16,7 +16,7 @@ from wavebed.reproduce.study_words import (
     verdict_text,
     within_text,
 )
-from wavebed.reproduce.values import without_published
+from wavebed.reproduce.values import median_of, without_published
 
 if TYPE_CHECKING:
     from wavebed.campaign.report.tables import Cell
@@ -48,19 +48,17 @@ def figures_table(part: PartResults) -> Table:
 
 
 def _own_table(part: PartResults) -> Table:
-    """Return our medians: a row for each cell, a column for each metric of the part."""
+    """Return our medians and their intervals: a row for each cell, a column for each metric of the part."""
     results = part.results
-    medians = {
-        matrix.title_with_unit: matrix.medians().estimate.tolist()
-        for name in part.part.metrics
-        for (_, metric), matrix in results.matrices.items()
-        if metric == name
-    }
-    rows: list[list[Cell]] = [
-        [*results.levels[cell].values(), *(figure(values[place]) for values in medians.values())]
-        for place, cell in enumerate(results.cells)
+    measured = [
+        matrix for name in part.part.metrics for (_, metric), matrix in results.matrices.items() if metric == name
     ]
-    head = [*next(iter(results.levels.values())), *medians]
+    rows: list[list[Cell]] = []
+    for place, cell in enumerate(results.cells):
+        ours = [median_of(matrix.values[place]) for matrix in measured]
+        trials = max((each.count for each in ours), default=0)
+        rows.append([*results.levels[cell].values(), *map(ours_text, ours), trials])
+    head = [*next(iter(results.levels.values())), *(matrix.title_with_unit for matrix in measured), "n"]
     return Table(f"{part.part.name}-figures", "Nothing was published. These are our medians.", head, rows)
 
 

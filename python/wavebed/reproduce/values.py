@@ -1,4 +1,4 @@
-"""Our values beside published figures: by cell, or the ratio of two cells of one block."""
+"""Our values beside published figures: by cell, or ratios and geometric means of cells of one block."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.reproduce.judge import judged
-from wavebed.reproduce.published import RATIO
+from wavebed.reproduce.published import MEAN, RATIO
 from wavebed.stats.intervals import median_interval
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from wavebed.reproduce.studies import Hypothesis
     from wavebed.stats.intervals import Interval
 
-__all__ = ["beside_published", "cells_beside", "without_published"]
+__all__ = ["beside_published", "cells_beside", "median_of", "without_published"]
 
 
 def beside_published(
     results: CampaignResults, rows: Sequence[Published], factor: str = "", hypothesis: Hypothesis | None = None
 ) -> list[Beside]:
-    """Return each published figure and ours.
+    """Return each published figure and ours; a figure without a cell in the campaign has no value.
 
     Parameters
     ----------
@@ -36,17 +36,12 @@ def beside_published(
         Factor of the campaign that the figures do not have.
     hypothesis : Hypothesis, optional
         Says its level, and which of our levels stand for published ones.
-
-    Raises
-    ------
-    KeyError
-        If a figure has no cell in the campaign; a test excludes it for shipped studies.
     """
     cells = {tuple(sorted(levels.items())): cell for cell, levels in results.levels.items()}
     found = []
     for row in rows:
-        of = [cells[tuple(sorted(levels.items()))] for levels in cells_beside(row.levels, factor, hypothesis)]
-        values = _values(results, row, of)
+        of = [cells.get(tuple(sorted(levels.items())), "") for levels in cells_beside(row.levels, factor, hypothesis)]
+        values = _values(results, row, of) if all(of) else np.empty(0)
         found.append(judged(row, of[0], values[np.isfinite(values)].tolist()))
     return found
 
@@ -54,15 +49,20 @@ def beside_published(
 def cells_beside(
     published: Mapping[str, str], factor: str = "", hypothesis: Hypothesis | None = None
 ) -> list[dict[str, str]]:
-    """Return the levels of the cell of a published figure, or of the two whose ratio it is."""
+    """Return the levels of the cells of a published figure.
+
+    That is one cell; or those whose geometric mean it is; for a ratio, those above and then as many below the line.
+    """
     levels = dict(published)
     if hypothesis is not None:
         levels = {name: hypothesis.read.get(name, {}).get(level, level) for name, level in levels.items()}
         levels[factor] = hypothesis.level
-    for name, level in levels.items():
-        if RATIO in level:
-            return [{**levels, name: each} for each in level.split(RATIO)]
-    return [levels]
+    found = [levels]
+    for sign in (MEAN, RATIO):  # the ratio last: its halves are one behind the other
+        for name, level in levels.items():
+            if sign in level:
+                found = [{**each, name: one} for one in level.split(sign) for each in found]
+    return found
 
 
 def without_published(
@@ -89,9 +89,13 @@ def without_published(
             matrix = results.matrices.get(key)
             if matrix is None or (tuple(sorted(levels.items())), *key) in own:
                 continue
-            values = matrix.values[results.cells.index(cell)]
-            found.append((levels, matrix, median_interval(values[np.isfinite(values)].tolist())))
+            found.append((levels, matrix, median_of(matrix.values[results.cells.index(cell)])))
     return found
+
+
+def median_of(values: NDArray[np.float64]) -> Interval:
+    """Return the median of the values that are not missing, and its interval."""
+    return median_interval(values[np.isfinite(values)].tolist())
 
 
 def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> NDArray[np.float64]:
@@ -100,4 +104,14 @@ def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> N
     if matrix is None:
         return np.empty(0)
     values: list[NDArray[np.float64]] = [matrix.values[results.cells.index(cell)] for cell in cells]
-    return values[0] if len(values) == 1 else values[0] / values[1]
+    if not row.is_ratio:
+        return _geometric_mean(values)
+    half = len(values) // 2
+    return _geometric_mean(values[:half]) / _geometric_mean(values[half:])
+
+
+def _geometric_mean(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    product = np.ones_like(values[0])
+    for each in values:
+        product = product * each
+    return product ** (1 / len(values))

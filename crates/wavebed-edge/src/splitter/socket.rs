@@ -198,7 +198,10 @@ pub fn try_options(settings: &Settings) -> Result<(), String> {
             })?;
         }
         options.prepare(&socket).map_err(|error| {
-            format!("{name}-min-rto or {name}-user-timeout: this kernel refuses it ({error}): remove the key")
+            format!(
+                "{name}-min-rto or {name}-user-timeout: this kernel refuses it ({error}): the former needs Linux 6.15 \
+                 and two of its ticks, `8ms` at 250 Hz"
+            )
         })?;
     }
     Ok(())
