@@ -245,3 +245,49 @@ fn tcp_alone_uses_the_link_at_short_and_long_round_trips() {
         assert!(ping_ns <= 15 * MS, "{ping_ns}");
     }
 }
+
+/// Four TCP flows and ping over a link whose rate changes each 50 ms, between 0.6 and 1.4 of 50 Mbit/s: what of the
+/// link is used, in thousandths, and the mean of ping above the base.
+fn fluctuating(law: Option<Box<dyn Law>>, rtt_ms: u64) -> (u64, u64) {
+    let sources = (1..5).map(|port| tcp(2, port)).chain([ping(2)]).collect();
+    let overhead = if law.is_some() { OVERHEAD_BYTES } else { 0 };
+    let mut world = World::new(setup(50 * MBIT, rtt_ms), law, sources);
+    let mut carried = 0;
+    for turn in 0..300u64 {
+        // Multiplicative congruential: the same rates each time.
+        let draw = (turn + 1).wrapping_mul(6_364_136_223_846_793_005) >> 33;
+        let rate_bps = 30 * MBIT + draw % (40 * MBIT);
+        world.change_rate(turn * 50 * MS, rate_bps);
+        if turn >= 100 {
+            carried += rate_bps / 8 / 20;
+        }
+    }
+    world.run(15 * S);
+    let bytes: u64 = world
+        .sources
+        .iter()
+        .map(|source| {
+            let bytes = source.arrived_bytes(5 * S, 15 * S);
+            bytes + bytes / u64::from(source.bytes) * overhead
+        })
+        .sum();
+    let delays = world.sources[4]
+        .arrived
+        .iter()
+        .filter(|(at_ns, _)| *at_ns >= 5 * S);
+    let (sum, count) = delays.fold((0, 0), |(sum, count), (_, delay)| (sum + delay, count + 1));
+    (bytes * 1000 / carried, sum / count - rtt_ms * MS / 2)
+}
+
+#[test]
+fn a_link_whose_rate_fluctuates_is_used_and_adds_little_delay() {
+    for rtt_ms in [20, 40] {
+        let (used, ping_ns) = fluctuating(Some(ours()), rtt_ms);
+        let without = fluctuating(None, rtt_ms);
+        println!("fluctuating link, {rtt_ms} ms: {used}, {ping_ns} ns; without {without:?}");
+        assert!(used >= 780 && ping_ns <= 15 * MS, "{used}, {ping_ns} ns");
+        assert!(without.1 > 500 * MS, "{without:?}");
+    }
+    let theirs = fluctuating(Some(autorate()), 20);
+    println!("cake-autorate: {theirs:?}");
+}

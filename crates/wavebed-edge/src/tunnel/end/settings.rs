@@ -145,9 +145,8 @@ impl Settings {
 
     fn parse(text: &str) -> Result<Self, String> {
         let settings: Self = toml::from_str(text).map_err(|error| {
-            let line = error
-                .span()
-                .map_or(1, |span| text[..span.start].lines().count().max(1));
+            let start = error.span().map_or(0, |span| span.start);
+            let line = 1 + text[..start].matches('\n').count();
             let message = error.message().lines().collect::<Vec<_>>().join(", ");
             format!("line {line}: {message}")
         })?;
@@ -253,7 +252,11 @@ mod tests {
     #[test]
     fn errors_name_line_key_and_rule() {
         let error = |more| Settings::parse(&text(more)).expect_err("invalid");
-        assert!(error("mtv = 1").starts_with("line 6: unknown field `mtv`"));
+        let unknown = error("mtv = 1");
+        assert!(
+            unknown.starts_with("line 6: unknown field `mtv`"),
+            "{unknown}"
+        );
         assert_eq!(error("mtu = 100"), "mtu: 100 is not between 1280 and 9000");
         assert!(error("start-mbit = 0.2").starts_with("start-mbit: 0.2 is not between 0.5"));
         assert!(error("start-mbit = nan").starts_with("start-mbit: NaN"));

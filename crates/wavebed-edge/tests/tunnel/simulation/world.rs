@@ -22,7 +22,6 @@ pub const OVERHEAD_BYTES: u64 = 60;
 /// Bytes that the link's own queue holds: bufferbloat.
 const LINK_QUEUE_BYTES: u64 = 8 << 20;
 
-/// A link.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub rate_bps: u64,
@@ -40,7 +39,6 @@ enum Event {
     Change(Change),
 }
 
-/// Everything, and the time.
 pub struct World {
     pub now_ns: u64,
     setup: Setup,

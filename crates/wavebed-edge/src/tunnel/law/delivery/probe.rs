@@ -10,6 +10,8 @@ const FAST_PROBE_PER_MILLE: u64 = 1500;
 const CARRIED_PER_MILLE: u64 = 900;
 /// Of what a probe that the link did not carry delivered: at all of it, its queue would stay.
 const KEPT_PER_MILLE: u64 = 985;
+/// A failed probe lowers the rate by no more: for a fall there are other rules.
+const LEAST_PER_MILLE: u64 = 900;
 /// Of reports after those that the probe's first packets are in.
 const PROBE_NS: u64 = 20 * MS;
 
@@ -48,15 +50,15 @@ impl DeliveryLaw {
         if now_ns < probe.first_ns {
             return;
         }
-        let newest = self.recent.len().saturating_sub(2);
-        let (bytes, time_ns) = self
-            .recent
-            .iter()
-            .skip(newest)
-            .fold((0, 0), |(bytes, time_ns), sample| {
-                (bytes + sample.bytes, time_ns + sample.interval_ns)
-            });
-        probe.best_bps = probe.best_bps.max(rate_of(bytes, time_ns));
+        // A moment without service tells nothing of the rate.
+        let newest = self.recent.iter().rev().take(2);
+        let served = newest.filter(|sample| !sample.stalled);
+        let (bytes, time_ns) = served.fold((0, 0), |(bytes, time_ns), sample| {
+            (bytes + sample.bytes, time_ns + sample.interval_ns)
+        });
+        if time_ns > 0 {
+            probe.best_bps = probe.best_bps.max(rate_of(bytes, time_ns));
+        }
         self.probe = Some(probe);
         if now_ns >= probe.first_ns + PROBE_NS {
             self.probe = None;
@@ -82,7 +84,11 @@ impl DeliveryLaw {
         }
         self.carried = 0;
         let kept_bps = scaled(probe.best_bps, KEPT_PER_MILLE);
-        let least_bps = if is_empty { self.rate_bps } else { 0 };
+        let least_bps = if is_empty {
+            self.rate_bps
+        } else {
+            scaled(self.rate_bps, LEAST_PER_MILLE)
+        };
         self.set_rate(kept_bps.clamp(least_bps, tried_bps));
         self.next_probe_ns = now_ns + if loaded { PROBE_GAP_NS } else { 0 };
         if !is_empty {
