@@ -43,21 +43,19 @@ fn main() -> ExitCode {
 fn run(job: Job) -> Result<ExitCode, Problem> {
     match job {
         Job::Check(options) => check::run(&options),
-        Job::Splitter(arguments) => match splitter::run(arguments) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(failure) => Err(Problem {
-                status: failure.status,
-                line: format!("splitter: {}", failure.line),
-            }),
-        },
+        Job::Splitter(arguments) => succeeded(splitter::run(arguments), "splitter"),
         Job::Syn(options) => syn::run(&options),
         Job::SynKeeper(options) => syn::keeper::run(&options),
-        Job::Tunnel(arguments) => match tunnel::run(arguments) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(failure) => Err(Problem {
-                status: failure.status,
-                line: format!("tunnel: {}", failure.line),
-            }),
-        },
+        Job::Tunnel(arguments) => succeeded(tunnel::run(arguments), "tunnel"),
+    }
+}
+
+fn succeeded(answer: Result<(), Problem>, command: &str) -> Result<ExitCode, Problem> {
+    match answer {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(Problem { status, line }) => Err(Problem {
+            status,
+            line: format!("{command}: {line}"),
+        }),
     }
 }

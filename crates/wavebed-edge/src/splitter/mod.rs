@@ -40,7 +40,7 @@ pub use carry_buffer::Buffer;
 pub use carry_pipe::Pipe;
 pub use metrics::Totals;
 pub use pool::share_bytes;
-pub use program::{Arguments, Failure, run};
+pub use program::{Arguments, run};
 pub use rules::Rules;
 pub use server::{Ended, Splitter};
 pub use settings::{Copy, Settings};

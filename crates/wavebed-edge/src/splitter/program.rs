@@ -11,6 +11,7 @@ use super::rules::Rules;
 use super::server::{Ended, Splitter};
 use super::settings::Settings;
 use super::{privileges, settings_file, socket};
+use crate::problem::Problem;
 
 /// `SIGINT` and `SIGTERM` of signal(7).
 const STOP_SIGNALS: [i32; 2] = [2, 15];
@@ -44,25 +45,15 @@ enum Job {
     },
 }
 
-/// An error that ends the program.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}")]
-pub struct Failure {
-    /// The exit status: 1 failed, 2 invalid input, 3 the machine lacks a feature or a permission.
-    pub status: u8,
-    /// The error and what would be right.
-    pub line: String,
-}
-
-fn status(status: u8) -> impl FnOnce(String) -> Failure {
-    move |line| Failure { status, line }
+fn status(status: u8) -> impl FnOnce(String) -> Problem {
+    move |line| Problem { status, line }
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// Invalid input, a machine that cannot do it, or a failure.
-pub fn run(arguments: Arguments) -> Result<(), Failure> {
+pub fn run(arguments: Arguments) -> Result<(), Problem> {
     let mut sets = arguments.sets;
     if let Some(to) = arguments.to {
         sets.push(format!("to=\"{to}\""));
@@ -74,9 +65,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-fn manage_rules(settings: &Settings, apply: bool, remove: bool) -> Result<(), Failure> {
+fn manage_rules(settings: &Settings, apply: bool, remove: bool) -> Result<(), Problem> {
     if !settings.is_transparent() {
-        return Err(Failure {
+        return Err(Problem {
             status: 2,
             line: "to: direct mode has no packet rules: remove the key".to_owned(),
         });
@@ -92,11 +83,11 @@ fn manage_rules(settings: &Settings, apply: bool, remove: bool) -> Result<(), Fa
     }
 }
 
-fn serve(settings: &Settings) -> Result<(), Failure> {
+fn serve(settings: &Settings) -> Result<(), Problem> {
     let signals =
         Signals::receive(&STOP_SIGNALS, &[]).map_err(|error| status(1)(error.to_string()))?;
     if settings.is_transparent() && !privileges::may_intercept() {
-        return Err(Failure {
+        return Err(Problem {
             status: 3,
             line: "interception needs CAP_NET_ADMIN: start it as root (it drops the rest), or name a server with --to"
                 .to_owned(),

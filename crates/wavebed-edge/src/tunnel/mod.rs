@@ -3,6 +3,7 @@
 //! Sans-IO: time is an argument. Times are nanoseconds, rates bits per second, sizes bytes. Each end has a [`Sender`] for
 //! what it sends and a [`Receiver`] that reports to the other end's sender.
 
+#[cfg(feature = "ends")]
 pub mod end;
 pub mod law;
 pub mod queue;

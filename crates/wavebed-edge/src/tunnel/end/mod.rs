@@ -8,4 +8,4 @@ mod settings;
 mod tls;
 mod transport;
 
-pub use program::{Arguments, Failure, run};
+pub use program::{Arguments, run};

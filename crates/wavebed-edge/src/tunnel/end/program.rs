@@ -14,6 +14,7 @@ use super::engine::Engine;
 use super::key::PrivateKey;
 use super::settings::{Kind, LawName, Settings};
 use super::transport::{self, OVERHEAD_BYTES};
+use crate::problem::Problem;
 use crate::tunnel::law::{AutorateLaw, DeliveryLaw, Law};
 use crate::tunnel::queue::FlowQueuesSettings;
 use crate::tunnel::{Sender, SenderSettings, SenderState};
@@ -44,25 +45,15 @@ enum Job {
     },
 }
 
-/// An error that ends the program.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}")]
-pub struct Failure {
-    /// The exit status: 1 failed, 2 invalid input, 3 the machine lacks a feature or a permission.
-    pub status: u8,
-    /// The error and what would be right.
-    pub line: String,
-}
-
-fn status(status: u8) -> impl FnOnce(String) -> Failure {
-    move |line| Failure { status, line }
+fn status(status: u8) -> impl FnOnce(String) -> Problem {
+    move |line| Problem { status, line }
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// Invalid input, a machine that cannot do it, or a failure.
-pub fn run(arguments: Arguments) -> Result<(), Failure> {
+pub fn run(arguments: Arguments) -> Result<(), Problem> {
     if let Some(Job::Key { file }) = arguments.job {
         let key = if file.exists() {
             PrivateKey::read(&file)
@@ -72,7 +63,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         let line = key.map_err(status(2))?.public().to_string();
         return say(&line).map_err(status(1));
     }
-    let file = arguments.config.ok_or_else(|| Failure {
+    let file = arguments.config.ok_or_else(|| Problem {
         status: 2,
         line: "write `--config FILE`, or `key FILE` to make a key".to_owned(),
     })?;
@@ -91,12 +82,12 @@ fn law(settings: &Settings) -> Box<dyn Law> {
     }
 }
 
-fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Failure> {
+fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Problem> {
     let key =
         PrivateKey::read(&settings.key).map_err(|error| status(2)(format!("key: {error}")))?;
     let bound = transport::bind(settings, &key).map_err(status(2))?;
     let device = Device::create(settings).map_err(|error| status(3)(error.to_string()))?;
-    let stop = |error: &dyn std::fmt::Display| Failure {
+    let stop = |error: &dyn std::fmt::Display| Problem {
         status: 1,
         line: error.to_string(),
     };
