@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
+EDGE := $(VENV)/bin/wavebed-edge
 FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
 EXPERIMENTS ?=
@@ -29,17 +30,20 @@ $(VENV)/bin/maturin:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip "maturin>=1.9,<2"
 
-# Packages are unpacked while the binaries are built; maturin finds its one built. It builds the binaries of one crate
-# into a wheel: wavebed-edge, which routers take without the laboratory, is copied beside it.
+# Packages are unpacked while the binary is built; maturin finds it built.
 $(INSTALLED): $(SOURCES)
-	MAKEFLAGS= cargo build --release --locked --quiet --package wavebed-core --package wavebed-edge & built=$$!; \
+	MAKEFLAGS= cargo build --release --locked --quiet --package wavebed-core & \
 	$(MAKE) --no-print-directory $(VENV)/bin/maturin; \
 	MAKEFLAGS= VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras all; \
-	wait $$built
-	install $${CARGO_TARGET_DIR:-target}/release/wavebed-edge $(BIN)/wavebed-edge
+	wait
 	touch $@
 
-$(TOOLS): $(INSTALLED) pyproject.toml
+# The remedies: maturin puts the binaries of one crate into a wheel, and routers take this one without the laboratory.
+$(EDGE): $(INSTALLED)
+	cargo build --release --locked --quiet --package wavebed-edge
+	install $${CARGO_TARGET_DIR:-target}/release/wavebed-edge $@
+
+$(TOOLS): $(INSTALLED) $(EDGE) pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --group tools
 	touch $@
 
