@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
+EDGE := $(VENV)/bin/wavebed-edge
 FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
 EXPERIMENTS ?=
@@ -37,7 +38,12 @@ $(INSTALLED): $(SOURCES)
 	wait
 	touch $@
 
-$(TOOLS): $(INSTALLED) pyproject.toml
+# The remedies: maturin puts the binaries of one crate into a wheel, and routers take this one without the laboratory.
+$(EDGE): $(INSTALLED)
+	cargo build --release --locked --quiet --package wavebed-edge
+	install $${CARGO_TARGET_DIR:-target}/release/wavebed-edge $@
+
+$(TOOLS): $(INSTALLED) $(EDGE) pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --group tools
 	touch $@
 

@@ -1,4 +1,4 @@
-"""Find the program ``wavebed-core`` of this package."""
+"""Find the programs ``wavebed-core`` and ``wavebed-edge`` of this package."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 from wavebed.errors import MachineError
 
-__all__ = ["find_core"]
+__all__ = ["find_core", "find_edge"]
 
 NAME = "wavebed-core"
+EDGE = "wavebed-edge"
 
 
 def find_core() -> str:
@@ -24,19 +25,34 @@ def find_core() -> str:
     MachineError
         If there is no such program.
     """
-    chosen = os.environ.get("WAVEBED_CORE")
+    return _find(NAME, "WAVEBED_CORE")
+
+
+def find_edge() -> str:
+    """Return the path of ``wavebed-edge``, the remedies; the variable ``WAVEBED_EDGE`` wins when it is set.
+
+    Raises
+    ------
+    MachineError
+        If there is no such program.
+    """
+    return _find(EDGE, "WAVEBED_EDGE")
+
+
+def _find(name: str, variable: str) -> str:
+    chosen = os.environ.get(variable)
     if chosen:
         if os.access(chosen, os.X_OK) and Path(chosen).is_file():
             return chosen
-        raise MachineError(f"WAVEBED_CORE: {chosen!r} is not a program: unset it, or name the built {NAME}")
-    beside = Path(sys.executable).parent / NAME
+        raise MachineError(f"{variable}: {chosen!r} is not a program: unset it, or name the built {name}")
+    beside = Path(sys.executable).parent / name
     if os.access(beside, os.X_OK):
         return str(beside)
     for directory in _script_directories():
-        program = directory / NAME
+        program = directory / name
         if os.access(program, os.X_OK):
             return str(program)
-    raise MachineError(f"{NAME} is not installed: reinstall wavebed, or set WAVEBED_CORE to the built program")
+    raise MachineError(f"{name} is not installed: reinstall wavebed, or set {variable} to the built program")
 
 
 def _script_directories() -> list[Path]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from jsonschema import Draft202012Validator
 
+from wavebed import remedy
 from wavebed.cli import main
 from wavebed.cli.schema import NAMES, schema_text
 from wavebed.config.table import fields
@@ -43,6 +44,7 @@ TABLES = (
     *(SceneTable, CarrierTable, Array, BaseStationTable, UeTable, ObstacleTable, FallbackTable, Timers),
     *(ReferenceChain, Indoor, InCar, SiteTable, GroupTable),
     *(kind_of(kind).options_type for kind in KINDS),
+    *(remedy.kind_of(kind).options_type for kind in remedy.KINDS),
 )
 READ_LATER = {"radio", "ue-limit", "base-station", "obstacle", "trajectory", "objects"}
 """Tables that the key passes on to another reader, which knows the rest of the file."""
@@ -65,6 +67,8 @@ SAMPLES = (
     },
     {"net.ipv4.tcp_syn_retries": 3},
     {"packets-per-second": 5},
+    {"kind": "syn"},
+    [{"kind": "syn", "interval": "50ms"}, {"kind": "splitter", "down": "bbr"}],
     {"token-bucket": "1mbit", "burst": "64kb"},
     {"model": "gilbert-elliott", "p": "1%", "r": "10%"},
     {"distribution": "normal", "mean": "10ms", "spread": "1ms"},

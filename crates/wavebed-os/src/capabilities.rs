@@ -75,6 +75,20 @@ pub fn renounce(kept: Set) -> io::Result<()> {
     never_gain()
 }
 
+/// Keeps the capabilities `kept`, for the calling process and for programs that it starts (ambient), and drops all others.
+///
+/// # Errors
+/// The process lacks one of `kept`.
+pub fn keep_with_programs(kept: Set) -> io::Result<()> {
+    // Refused to a process without capabilities, which has none to drop.
+    let _ = empty_bounding_set();
+    assign(kept, kept)?;
+    for capability in kept {
+        thread::configure_capability_in_ambient_set(capability, true)?;
+    }
+    never_gain()
+}
+
 /// Makes the calling process, of one thread, user and group `id`, without other groups, and with the capabilities
 /// `kept` only, which its programs keep too (ambient). With `id` `None` the process keeps its user.
 ///

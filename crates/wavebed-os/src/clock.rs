@@ -1,5 +1,11 @@
 //! Clocks, in integer nanoseconds.
 
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_timeout};
+
 /// Reads the clock `id`.
 fn read(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
@@ -34,6 +40,25 @@ pub fn realtime_offset_ns() -> u64 {
         }
     }
     best.1
+}
+
+/// Ticks of the kernel's timers per second (`CONFIG_HZ`): one tick is the least timeout of a socket, which the kernel
+/// rounds up and gives back in microseconds. Unlike `CONFIG_HZ`, this is there on every machine; `sysconf(_SC_CLK_TCK)`
+/// is a constant of the interface, 100.
+///
+/// # Errors
+/// The error of setsockopt(2).
+pub fn ticks_per_s() -> io::Result<u32> {
+    let socket = UnixDatagram::unbound()?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_micros(1)))?;
+    let tick = socket_timeout(&socket, Timeout::Recv)?;
+    Ok(per_second(tick.unwrap_or(Duration::ZERO)))
+}
+
+/// How many of `tick`, which was rounded down to microseconds, make a second.
+fn per_second(tick: Duration) -> u32 {
+    let micros = tick.as_micros().max(1);
+    u32::try_from((1_000_000 + micros / 2) / micros).unwrap_or(u32::MAX)
 }
 
 /// How long the machine was suspended since boot, nanoseconds: `CLOCK_BOOTTIME` includes suspension, `CLOCK_MONOTONIC`
@@ -84,6 +109,18 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    #[test]
+    fn ticks_are_those_of_a_kernel() {
+        let rates = [100, 250, 300, 1000];
+        for rate in rates {
+            assert_eq!(
+                per_second(Duration::from_micros(u64::from(1_000_000 / rate))),
+                rate
+            );
+        }
+        assert!(rates.contains(&ticks_per_s().expect("a socket")));
     }
 
     #[test]

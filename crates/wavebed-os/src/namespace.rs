@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, check};
 
 /// A network namespace held by a descriptor.
 #[derive(Debug)]
@@ -43,6 +44,30 @@ impl NetworkNamespace {
     pub fn enter(&self) -> Result<()> {
         enter_network(self.as_fd())
     }
+}
+
+/// The number of the calling thread's network namespace that BPF programs see (`SO_NETNS_COOKIE`, Linux 5.14). No other
+/// namespace has the same until the machine starts anew.
+///
+/// # Errors
+/// The kernel is older.
+pub fn network_cookie() -> Result<u64> {
+    const NETNS_COOKIE: libc::c_int = 71;
+    let socket = UnixDatagram::unbound().during("make", "a socket")?;
+    let mut cookie: u64 = 0;
+    let mut bytes: libc::socklen_t = 8;
+    // SAFETY: the value and its size are valid for the call, which keeps no pointer.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut bytes,
+        )
+    };
+    check(answer).during("read the cookie of", "the network namespace")?;
+    Ok(cookie)
 }
 
 impl AsFd for NetworkNamespace {

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed._core import find_core
+from wavebed._core import find_core, find_edge
 from wavebed.errors import UserError
 from wavebed.foreign import open_foreign
 from wavebed.result.machine import machine, versions
 from wavebed.run.folder import programs
+from wavebed.run.remedies import remedies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +25,8 @@ __all__ = ["CORE", "Conditions", "changes_since", "conditions", "digests"]
 
 CORE = "wavebed-core"
 """Name of the link engine among the inputs."""
+EDGE = "wavebed-edge"
+"""Name of the remedies' program among the inputs."""
 _OF_MACHINE = {"processor", "cores", "memory"}
 
 
@@ -53,7 +56,10 @@ def conditions(campaign: Campaign, site: Site | None = None) -> Conditions:
         there = dict(site.versions)
         inputs = {str(file): _digest(file) for file in campaign.inputs} | {CORE: there.pop(CORE)}
         return Conditions(inputs, there, {})
-    return Conditions(digests(campaign.inputs), versions(programs(campaign.plan)), machine())
+    inputs = digests(campaign.inputs)
+    if any(remedies_of(treatment) for treatment in campaign.plan.treatments):
+        inputs[EDGE] = _digest(Path(find_edge()))
+    return Conditions(inputs, versions(programs(campaign.plan)), machine())
 
 
 def digests(files: Iterable[Path]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import sys
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from wavebed import remedy
 from wavebed.config.table import fields, markdown_table
 from wavebed.output import write_output
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
@@ -60,6 +61,7 @@ def reference_page() -> str:
         "path keys": markdown_table(PathTable),
         "hop keys": markdown_table(HopTable),
         "host keys": markdown_table(HostTable),
+        "kinds of remedies": "\n".join(_remedy(name) for name in remedy.KINDS),
         "run keys": markdown_table(RunTable),
         "common workload keys": markdown_table(Common),
         "kinds of workloads": "\n".join(_kind(name) for name in KINDS),
@@ -79,6 +81,11 @@ def _kind(name: str) -> str:
     kind = kind_of(name)
     text = f"### {name}\n\n{kind.summary} See [{name}](../workloads/{name}.md).\n\n"
     return text + (markdown_table(kind.options_type) if fields(kind.options_type) else "")
+
+
+def _remedy(name: str) -> str:
+    kind = remedy.kind_of(name)
+    return f"`{name}`: {kind.summary}\n\n{markdown_table(kind.options_type)}"
 
 
 if __name__ == "__main__":

@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
     laboratory = laboratory_file(resolve_network(path, traces), plan)
     for note in traces.notes:
         print(f"wavebed: note: {note}", file=sys.stderr)
+    if any(host.remedies for host in path.hosts):
+        print("wavebed: note: remedies run in trials only: start one by hand, or use wavebed run", file=sys.stderr)
     if args.print_laboratory:
         import json
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from wavebed.channel.placemap import PlaceMap
     from wavebed.config.queue import Queue
     from wavebed.radio.model import MacSettings, UeLimit
+    from wavebed.remedy.model import Chosen
     from wavebed.scene.model import Mode, Scene
     from wavebed.spec.network import Coalesce
 
@@ -153,6 +154,7 @@ class Host(Struct, frozen=True):
     name: str
     congestion_control: str | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    remedies: tuple[Chosen, ...] = ()
 
 
 class PathModel(Struct, frozen=True):

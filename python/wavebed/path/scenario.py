@@ -29,12 +29,14 @@ from wavebed.path.tables import (
     link_key,
     path_keys,
 )
+from wavebed.remedy import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path as FilePath
 
     from wavebed.path.traces import Traces
+    from wavebed.remedy.model import Chosen
 
 __all__ = ["TOP_KEYS", "read_document", "read_path", "read_path_of"]
 MAX_HOPS = 64
@@ -240,4 +242,14 @@ class _Reader:
                 raise Problem("with nat the server is this machine and has no keys: remove them", self.place(name))
             return Host(name)
         own = None if "congestion-control" in self.options else table.congestion_control
-        return Host(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl)
+        self._check_remedies(name, table.remedy)
+        return Host(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl, table.remedy)
+
+    def _check_remedies(self, host: str, remedies: tuple[Chosen, ...]) -> None:
+        for chosen in remedies:
+            possible = kind_of(chosen.kind).hosts
+            if host not in possible:
+                where = " or ".join(f"[path.{each}]" for each in possible)
+                raise Problem(
+                    f"{chosen.kind!r} is no remedy of this host: write it in {where}", self.place(host, "remedy")
+                )

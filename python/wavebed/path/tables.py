@@ -23,6 +23,8 @@ from wavebed.radio.model import UeLimit
 from wavebed.radio.presets import PRESETS
 from wavebed.radio.read import preset, ue_limit
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
+from wavebed.remedy import REMEDIES
+from wavebed.remedy.model import Chosen
 from wavebed.spec.link import MOST_OVERHEAD_BYTES, Reorder
 from wavebed.spec.network import MOST_SEED, Coalesce, CoalesceTime
 
@@ -380,6 +382,10 @@ class HostTable(Struct, frozen=True, kw_only=True):
         dict[str, str],
         Key(_SYSCTLS, "kernel settings of this host's network namespace", absent="the table below"),
     ] = field(default_factory=dict)
+    remedy: Annotated[
+        tuple[Chosen, ...],
+        Key(REMEDIES, "remedies that run on this host during a trial: one table or several", absent="`off`"),
+    ] = ()
 
 
 class EdgeTable(HostTable, frozen=True, kw_only=True):

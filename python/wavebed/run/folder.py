@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
+from wavebed._core import find_edge
 from wavebed.errors import MachineError
 from wavebed.experiment.disk import explained
 from wavebed.experiment.events import BlockEnded, Part, RunBegun, RunEnded, RunResumed
@@ -20,6 +21,7 @@ from wavebed.result.model import COUNTED, RunRecord, TrialLine
 from wavebed.result.read import read_run
 from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
+from wavebed.run.remedies import remedies_of
 from wavebed.run.write import open_run, write_head, write_run
 from wavebed.workload.tools import PACKAGES, missing
 
@@ -189,6 +191,8 @@ def check_programs(plan: Plan) -> None:
         for workload in treatment.workloads:
             if workload.extra:
                 require(workload.extra, f"workload {workload.name}")
+    if any(remedies_of(treatment) for treatment in plan.treatments):
+        find_edge()
     absent = missing(sorted(programs(plan)))
     if absent:
         packages = " ".join(PACKAGES.get(name, name) for name in absent)

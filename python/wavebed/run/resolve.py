@@ -14,6 +14,7 @@ from wavebed.errors import WavebedError
 from wavebed.experiment.disk import explained
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.traces import Traces
+from wavebed.run.remedies import remedies_of
 from wavebed.run.scenario import StoredTrial
 from wavebed.run.scene_picture import copy_scene, draw_scene
 from wavebed.spec.network import Network, pattern_files, with_pattern_files
@@ -155,6 +156,7 @@ class Resolver:
             workloads=tuple(
                 _workload_spec(workload, self._kept_options(workload)) for workload in slot.treatment.workloads
             ),
+            remedies=remedies_of(slot.treatment),
         )
 
     def _kept_options(self, workload: AnyWorkload) -> dict[str, Json]:

@@ -21,6 +21,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
+from wavebed.remedy import remedy_of
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.change import changed, key_parts, with_new_keys
 from wavebed.secret import HIDDEN
@@ -201,6 +202,8 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
         workloads = tuple(
             at(f"workloads.{each.name}", partial(_workload_of, folder=stored.folder), each) for each in spec.workloads
         )
+        for number, each in enumerate(spec.remedies, 1):
+            at(f"remedies[{number}]", partial(remedy_of, options=each.options), each.kind)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
     treatment = TreatmentPlan(spec.treatment.name, spec.treatment.changes, stored, workloads)

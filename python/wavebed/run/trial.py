@@ -22,6 +22,7 @@ from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import engine_checks, partial_check, processor_check, verdict
 from wavebed.run.play import open_all, outcomes, perform, settle
+from wavebed.run.remedies import Remedies
 from wavebed.spec.link import plain
 from wavebed.workload.model import Event, Outcome
 
@@ -82,7 +83,7 @@ def run_trial(
     partial = partial.absolute()  # programs inside have other working folders
     log, raw = partial / "log", partial / "raw"
     steps = capacity_steps(resolved.network)
-    course = _perform(slot, lambda: start(resolved, log, limits), raw, look, limits)
+    course = _perform(slot, lambda: start(resolved, log, limits), raw, look, limits, Remedies(resolved.spec.remedies))
     raw.mkdir(exist_ok=True)
     course.problem = course.problem or _take_back(raw)
     replace_file(raw / "laboratory.log", course.messages.encode())
@@ -91,6 +92,7 @@ def run_trial(
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
     tables = _write_series(partial, log, capacity, course.end_s, workloads)
     checks, transport = _judge(tables, capacity, workloads, engine_checks(course.summary, course.messages))
+    checks.extend(course.remedies.checks())
     checks.extend(of_machine())
     shutil.rmtree(log, ignore_errors=True)
     found_verdict, reasons = verdict(checks, workloads)
@@ -120,6 +122,8 @@ class _Course:
 
     Parameters
     ----------
+    remedies : Remedies
+        Those of the trial.
     end_s : float
         End of the last workload, seconds since time zero.
     problem : str
@@ -128,6 +132,7 @@ class _Course:
         Those of the laboratory.
     """
 
+    remedies: Remedies
     running: list[RunningWorkload] = field(default_factory=list)
     end_s: float = 0.0
     problem: str = ""
@@ -141,9 +146,10 @@ def _perform(
     raw: Path,
     look: Callable[[Lab, Sequence[RunningWorkload]], None],
     limits: Limits,
+    remedies: Remedies,
 ) -> _Course:
     """Make the laboratory, run the workloads, and end it."""
-    course = _Course()
+    course = _Course(remedies)
     try:
         lab = start()
     except (LaboratoryHungError, LaboratoryKilledError) as error:
@@ -157,12 +163,14 @@ def _perform(
 
     try:
         with lab:
-            course.running = open_all(slot.treatment.workloads, lab, raw, slot.seed)
+            if remedies.start(lab, raw):
+                course.running = open_all(slot.treatment.workloads, lab, raw, slot.seed)
             lab.begin()
             try:
                 perform(course.running, lab, watch)
             finally:
                 course.end_s = lab.clock.now_s()
+                remedies.stop()
     except WavebedError as error:
         course.problem = str(error)
     course.problem = lab.problem or course.problem

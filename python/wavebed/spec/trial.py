@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     Json = Any  # what msgspec takes for any JSON value
 
-__all__ = ["PatternOrigin", "Treatment", "TrialSpec", "WorkloadSpec", "decode_spec", "encode_spec"]
+__all__ = ["PatternOrigin", "RemedySpec", "Treatment", "TrialSpec", "WorkloadSpec", "decode_spec", "encode_spec"]
 __all__ += ["load_spec"]
 
 VERSION: Literal[1] = 1
@@ -73,6 +73,14 @@ class WorkloadSpec(Part, frozen=True):
     options: dict[str, Json]
 
 
+class RemedySpec(Part, frozen=True):
+    """A remedy on a host during the trial, with the keys of its kind, none left out."""
+
+    host: str
+    kind: str
+    options: dict[str, Json]
+
+
 class TrialSpec(Part, frozen=True):
     """One trial: everything that it depends on, resolved.
 
@@ -90,6 +98,8 @@ class TrialSpec(Part, frozen=True):
         Every value explicit; the files of patterns are keys of `patterns`.
     patterns : mapping
         Where each pattern comes from, by its file: ``patterns/SHA256.csv``.
+    remedies : tuple of RemedySpec
+        In the order of their starts.
     """
 
     version: Literal[1]
@@ -101,6 +111,7 @@ class TrialSpec(Part, frozen=True):
     network: Network
     patterns: dict[str, PatternOrigin]
     workloads: Annotated[tuple[WorkloadSpec, ...], Meta(min_length=1)]
+    remedies: tuple[RemedySpec, ...] = ()
 
 
 def encode_spec(spec: TrialSpec) -> bytes:

@@ -1,12 +1,13 @@
 //! Programs for the kernel, written instruction by instruction: no compiler is needed where wavebed runs.
 
-pub mod assembler;
 pub mod bucket;
 pub mod count;
 pub mod forward;
 pub mod keep;
 pub mod refused;
 pub mod send;
+
+pub use wavebed_os::bpf::assembler;
 
 /// A number of two bytes as a load from a frame gives it.
 fn in_frame(value: u16) -> i32 {

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::codel::{CodelSettings, Control};
+use super::codel::{CodelSettings, Runs};
+use super::codel_control::CodelControl;
 use super::{Fifo, Held, Limit, Queue, Room};
 use crate::counters::Reason;
 use crate::random_stream::RandomStream;
@@ -42,7 +43,7 @@ impl Default for FqCodelSettings {
 #[derive(Debug)]
 struct Flow {
     fifo: Fifo,
-    control: Control,
+    control: CodelControl,
     /// Deficit: bytes that the flow may still send in this round.
     deficit: i64,
     /// Whether it is in the list of new flows or in that of old ones.
@@ -53,7 +54,7 @@ impl Flow {
     fn new(unit: Unit) -> Self {
         Self {
             fifo: Fifo::new(unit),
-            control: Control::default(),
+            control: CodelControl::default(),
             deficit: 0,
             listed: false,
         }
@@ -203,7 +204,11 @@ impl Queue for FqCodel {
                 continue;
             }
             let run = self.change(index, |flow| {
-                let run = flow.control.dequeue(&mut flow.fifo, now_ns, &codel, out)?;
+                let mut runs = Runs {
+                    fifo: &mut flow.fifo,
+                    out,
+                };
+                let run = flow.control.dequeue(&mut runs, now_ns, &codel)?;
                 flow.deficit -= i64::try_from(run.bytes()).unwrap_or(i64::MAX);
                 Some(run)
             });

@@ -1,6 +1,7 @@
 //! Queue disciplines of a bottleneck: admission, drops, and the order of service.
 
 mod codel;
+mod codel_control;
 mod dequeue_rate;
 mod drophead;
 mod droptail;
@@ -10,6 +11,7 @@ mod infinite;
 mod limit;
 
 pub use codel::{Codel, CodelSettings};
+pub use codel_control::{CodelControl, Waiting};
 pub use drophead::DropHead;
 pub use droptail::DropTail;
 pub use dualpi2::{Delay, DualPi2, DualPi2Settings};

@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use wavebed_os::bpf::Instruction;
+use super::Instruction;
 
 /// A register. `R0` is an answer, `R1` to `R5` are arguments and are lost in calls, `R6` to `R9` are kept, and `R10` is the
 /// end of the stack.
@@ -78,12 +78,20 @@ pub enum Helper {
     Time = 5,
     /// `bpf_get_smp_processor_id()`
     Processor = 8,
+    /// `bpf_setsockopt(context, level, name, value, bytes)`
+    SetSocketOption = 49,
     /// `bpf_redirect_map(map, index, flags)`
     Redirect = 51,
+    /// `bpf_getsockopt(context, level, name, value, bytes)`
+    SocketOption = 57,
+    /// `bpf_sock_ops_cb_flags_set(context, flags)`: events of a socket that run the program.
+    SetSocketEvents = 59,
     /// `bpf_xdp_adjust_tail(context, difference)`
     AdjustTail = 65,
     /// `bpf_get_ns_current_pid_tgid(device, inode, into, 8)`: the thread and the process in a PID namespace.
     ThreadInNamespace = 120,
+    /// `bpf_get_netns_cookie(context)`: the number of a socket's network namespace.
+    NetworkCookie = 122,
     /// `bpf_xdp_get_buff_len(context)`: bytes of a frame in all its pieces.
     Length = 188,
     /// `bpf_xdp_load_bytes(context, offset, into, length)`

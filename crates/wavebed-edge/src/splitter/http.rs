@@ -1,0 +1,127 @@
+//! A small HTTP server for metrics: GET only, one request for each connection, on the splitter's own event loop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, ipproto,
+    listen, recv, send, socket_with, sockopt,
+};
+
+/// Connections at a time.
+pub const MOST_CONNECTIONS: u32 = 16;
+/// A longer request is refused.
+const MOST_REQUEST_BYTES: usize = 4096;
+/// Time that a connection may take.
+const LIFETIME_NS: u64 = 5_000_000_000;
+
+/// What a path has to show: its media type and its content.
+pub type Page = Option<(&'static str, String)>;
+
+/// Listens for requests.
+///
+/// # Errors
+/// The address is in use, or not the machine's.
+pub fn open(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, 16)?;
+    Ok(socket)
+}
+
+/// A connection with a reader of metrics.
+#[derive(Debug)]
+pub struct Reader {
+    /// Its socket.
+    pub socket: OwnedFd,
+    since_ns: u64,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    sent: usize,
+}
+
+impl Reader {
+    /// Accepts one.
+    ///
+    /// # Errors
+    /// The error of accept4(2).
+    pub fn accept(listener: &OwnedFd, now_ns: u64) -> io::Result<Self> {
+        let socket = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+        Ok(Self {
+            socket,
+            since_ns: now_ns,
+            request: Vec::new(),
+            answer: Vec::new(),
+            sent: 0,
+        })
+    }
+
+    /// Whether it takes too long.
+    pub fn is_late(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.since_ns) > LIFETIME_NS
+    }
+
+    /// Goes on after an event. True when it has ended; a connection that fails ends.
+    pub fn go_on(&mut self, page: impl FnOnce(&str) -> Page) -> bool {
+        match self.try_on(page) {
+            Ok(has_ended) => has_ended,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+
+    fn try_on(&mut self, page: impl FnOnce(&str) -> Page) -> io::Result<bool> {
+        while self.answer.is_empty() {
+            let mut bytes = [0; 1024];
+            let (count, _) = recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT)?;
+            if count == 0 {
+                return Ok(true);
+            }
+            self.request.extend_from_slice(&bytes[..count]);
+            if self.request.windows(4).any(|end| end == b"\r\n\r\n") {
+                self.answer = answer(&self.request, page);
+                break;
+            }
+            if self.request.len() > MOST_REQUEST_BYTES {
+                self.answer = response("431 Request Header Fields Too Large", "text/plain", "");
+                break;
+            }
+        }
+        while self.sent < self.answer.len() {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            self.sent += send(&self.socket, &self.answer[self.sent..], flags)?;
+        }
+        Ok(true)
+    }
+}
+
+fn answer(request: &[u8], page: impl FnOnce(&str) -> Page) -> Vec<u8> {
+    let line = request.split(|byte| *byte == b'\r').next().unwrap_or(&[]);
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split(' ');
+    match (words.next(), words.next()) {
+        (Some("GET"), Some(path)) => match page(path) {
+            Some((kind, text)) => response("200 OK", kind, &text),
+            None => response(
+                "404 Not Found",
+                "text/plain",
+                "read /metrics, /metrics.json or /flows.json\n",
+            ),
+        },
+        _ => response("405 Method Not Allowed", "text/plain", ""),
+    }
+}
+
+fn response(status: &str, kind: &str, text: &str) -> Vec<u8> {
+    let length = text.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
+    )
+    .into_bytes()
+}

@@ -1,0 +1,282 @@
+//! The loop of an end.
+
+use std::io;
+use std::time::Duration;
+
+use quinn::{Connection, ConnectionError, VarInt};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, sleep_until};
+use wavebed_os::clock::monotonic_ns;
+use wavebed_os::process::Signals;
+
+use super::device::Device;
+use super::transport::{Connections, OVERHEAD_BYTES};
+use crate::tunnel::wire::Message;
+use crate::tunnel::{Receiver, Sender, SenderState};
+
+/// Packets of the host that are read before the loop looks elsewhere.
+const READ_BATCH: usize = 32;
+/// Without a word from the other end for so long, the connecting end tries a new connection beside the old one: the
+/// other may have been restarted.
+const SILENT_NS: u64 = 3_000_000_000;
+/// Longest sleep.
+const LOOK_NS: u64 = 500_000_000;
+
+/// Signals as an asynchronous descriptor.
+pub struct SignalFd(pub Signals);
+
+impl std::os::fd::AsRawFd for SignalFd {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        use std::os::fd::AsFd;
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "`register` is an unsafe function, for types that change their descriptor; these keep it until they end"
+)]
+fn watched<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<AsyncFd<T>> {
+    AsyncFd::new(inner)
+}
+
+/// An end that runs.
+pub struct Engine {
+    device: AsyncFd<Device>,
+    signals: AsyncFd<SignalFd>,
+    connections: Connections,
+    connection: Option<Connection>,
+    sender: Sender,
+    receiver: Receiver,
+    connects: bool,
+    /// Whether another connection was asked for.
+    asked: bool,
+    heard_ns: u64,
+    /// QUIC's packets received when that was last looked at.
+    received: u64,
+    path: Option<std::net::SocketAddr>,
+    state_every_ns: Option<u64>,
+    state_ns: u64,
+}
+
+/// What happened.
+enum Event {
+    Device,
+    Datagram(Result<bytes::Bytes, ConnectionError>),
+    Connection(Connection),
+    Stop,
+    Time,
+}
+
+impl Engine {
+    /// An end that is not yet connected; `connects`: it is the one that connects.
+    ///
+    /// # Errors
+    /// The error of epoll(7).
+    pub fn new(
+        device: Device,
+        signals: Signals,
+        connections: Connections,
+        sender: Sender,
+        connects: bool,
+        state_every_ns: Option<u64>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            device: watched(device)?,
+            signals: watched(SignalFd(signals))?,
+            connections,
+            connection: None,
+            sender,
+            receiver: Receiver::default(),
+            connects,
+            asked: true,
+            heard_ns: monotonic_ns(),
+            received: 0,
+            path: None,
+            state_every_ns,
+            state_ns: 0,
+        })
+    }
+
+    /// Runs until a signal comes. `show` gets the state as often as it is wanted.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub async fn run(&mut self, mut show: impl FnMut(&SenderState, bool)) -> io::Result<()> {
+        loop {
+            match self.next().await {
+                Event::Device | Event::Time => {}
+                Event::Datagram(Ok(message)) => {
+                    self.take(&message);
+                    self.take_waiting().await;
+                }
+                Event::Datagram(Err(_)) => self.connection = None,
+                Event::Connection(connection) => self.adopt(connection),
+                Event::Stop => {
+                    self.close().await;
+                    return Ok(());
+                }
+            }
+            // Both directions get their turn in each round, and then QUIC.
+            self.read_device()?;
+            self.work();
+            tokio::task::yield_now().await;
+            let now_ns = monotonic_ns();
+            if let Some(every_ns) = self.state_every_ns
+                && now_ns >= self.state_ns + every_ns
+            {
+                self.state_ns = now_ns;
+                show(&self.sender.state(), self.connection.is_some());
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        let now_ns = monotonic_ns();
+        let connected = self.connection.is_some();
+        let due_ns = [
+            self.sender.next_send_ns().filter(|_| connected),
+            self.sender.next_check_ns().filter(|_| connected),
+            self.receiver.next_report_ns().filter(|_| connected),
+        ];
+        let due_ns = due_ns.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let wait_ns = due_ns.saturating_sub(now_ns).min(LOOK_NS);
+        let due = Instant::now() + Duration::from_nanos(wait_ns);
+        let connection = self.connection.clone();
+        let datagram = async {
+            match &connection {
+                Some(connection) => connection.read_datagram().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = self.signals.readable() => Event::Stop,
+            Some(new) = self.connections.new.recv() => Event::Connection(new),
+            () = sleep_until(due) => Event::Time,
+            message = datagram => Event::Datagram(message),
+            ready = self.device.readable() => {
+                // The loop reads until there is no more, and clears it then.
+                drop(ready);
+                Event::Device
+            }
+        }
+    }
+
+    fn read_device(&mut self) -> io::Result<()> {
+        let now_ns = monotonic_ns();
+        for _ in 0..READ_BATCH {
+            let sender = &mut self.sender;
+            let result = self.device.try_io_mut(Interest::READABLE, |device| {
+                match device.read(|packet| sender.enqueue(packet, now_ns)) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+                    Err(error) => Err(error),
+                }
+            });
+            match result {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the datagrams that have already arrived.
+    async fn take_waiting(&mut self) {
+        for _ in 0..READ_BATCH {
+            let Some(connection) = self.connection.clone() else {
+                return;
+            };
+            tokio::select! {
+                biased;
+                message = connection.read_datagram() => match message {
+                    Ok(message) => self.take(&message),
+                    Err(_) => self.connection = None,
+                },
+                () = std::future::ready(()) => return,
+            }
+        }
+    }
+
+    /// Takes a message of the other end.
+    fn take(&mut self, message: &[u8]) {
+        let now_ns = monotonic_ns();
+        self.heard_ns = now_ns;
+        match Message::parse(message) {
+            Ok(Message::Packet(header, packet)) => {
+                let bytes = packet.len() as u64 + OVERHEAD_BYTES;
+                self.receiver.receive(header, bytes, now_ns);
+                if !packet.is_empty() {
+                    self.device.get_ref().write(packet);
+                }
+            }
+            Ok(Message::Report(report)) => self.sender.report(&report, now_ns),
+            // The other end has the key, and another version.
+            Err(_) => {}
+        }
+    }
+
+    /// Sends what is due, and looks after the connection.
+    fn work(&mut self) {
+        let now_ns = monotonic_ns();
+        if let Some(connection) = &self.connection {
+            let path = connection.remote_address();
+            if self.path.replace(path).is_some_and(|before| before != path) {
+                self.sender.path_changed();
+            }
+            self.sender.check(now_ns);
+            if let Some(report) = self.receiver.report(now_ns) {
+                let _ = connection.send_datagram(report.to_bytes().to_vec().into());
+            }
+            while let Some((header, packet)) = self.sender.poll(now_ns) {
+                let message = [&header.to_bytes()[..], &packet].concat();
+                if connection.send_datagram(message.into()).is_err() {
+                    break;
+                }
+            }
+        }
+        let silent = self.is_silent(now_ns);
+        if self.connects && !self.asked && (self.connection.is_none() || silent) {
+            self.asked = true;
+            self.connections.wanted.notify_one();
+        }
+    }
+
+    /// Whether nothing came from the other end, not even answers to keep-alives, which QUIC counts.
+    fn is_silent(&mut self, now_ns: u64) -> bool {
+        if now_ns.saturating_sub(self.heard_ns) <= SILENT_NS {
+            return false;
+        }
+        let received = self
+            .connection
+            .as_ref()
+            .map_or(0, |connection| connection.stats().udp_rx.datagrams);
+        let silent = std::mem::replace(&mut self.received, received) == received;
+        self.heard_ns = now_ns;
+        silent
+    }
+
+    /// A new connection takes the place of the one before.
+    fn adopt(&mut self, connection: Connection) {
+        if let Some(before) = self.connection.replace(connection) {
+            before.close(VarInt::from_u32(0), b"replaced");
+        }
+        self.asked = false;
+        self.path = None;
+        self.heard_ns = monotonic_ns();
+        self.received = 0;
+        self.receiver = Receiver::default();
+        self.sender.reconnected();
+    }
+
+    async fn close(&mut self) {
+        self.connections
+            .endpoint
+            .close(VarInt::from_u32(0), b"stopped");
+        let wait = self.connections.endpoint.wait_idle();
+        let _ = tokio::time::timeout(Duration::from_millis(500), wait).await;
+    }
+}

@@ -1,0 +1,11 @@
+//! The ends: a TUN device on one side, QUIC datagrams on the other.
+
+mod device;
+mod engine;
+mod key;
+mod program;
+mod settings;
+mod tls;
+mod transport;
+
+pub use program::{Arguments, run};

@@ -1,0 +1,213 @@
+//! The law of this project: the rate follows what the link delivers; delay tells when it is too much.
+
+mod cut;
+mod probe;
+
+use std::collections::VecDeque;
+
+use probe::Probe;
+
+use super::minimum::Minimum;
+use super::{Law, Observation, Pace, RateLimits};
+use crate::tunnel::units::{bytes_in, rate_of, scaled};
+
+const MS: u64 = 1_000_000;
+/// A queue below this is empty: jitter of slots and grants.
+const SHORT_NS: u64 = 3 * MS;
+/// A load above this, of what may be sent, is one that more rate would serve.
+const LOAD_PER_MILLE: u64 = 750;
+/// From a probe that the link did not carry to the next: its queue of a quarter of 20 ms is then 2 % of the time.
+const PROBE_GAP_NS: u64 = 250 * MS;
+/// Bytes on the way beyond the rate times the round trip: reports of 10 ms, late ones, a queue.
+const SLACK_NS: u64 = 50 * MS;
+/// Of a delay that stays when the queue is drained, at most this is taken for jitter.
+const MOST_JITTER_NS: u64 = 5 * MS;
+/// A shorter gap than this may be that between two packets of a slow link; retransmissions of a radio take as long or
+/// longer.
+const STALL_NS: u64 = 8 * MS;
+/// Beyond a round trip, until a report is about the time after a change only: at round trips below a report's time, cuts
+/// would follow each other for one queue.
+const EVIDENCE_NS: u64 = 10 * MS;
+/// Reports that are kept.
+const RECENT: usize = 3;
+
+/// One report.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    interval_ns: u64,
+    bytes: u64,
+    /// Least delay above the base.
+    queue_ns: u64,
+    /// The last.
+    last_ns: u64,
+    /// Whether nothing came for more than half of the time, and long.
+    stalled: bool,
+}
+
+/// The rate follows delivered bytes; only a queue lowers it, never a loss.
+///
+/// - A queue above 10 ms in two of three reports: 0.9 of what was delivered, after a pause in which the queue drains; then
+///   one round trip without another cut.
+/// - A delay that rises by 4 ms while less than half the rate is delivered: the same at once, and the pause is as long as
+///   the bytes on the way take at the new rate.
+/// - Load of 75 % or more, and a queue below 3 ms: 1.25 times the rate for a round trip and two reports; what was
+///   delivered is kept.
+/// - No reports: nothing is learned, and when they come again the rate is that of before.
+#[derive(Debug)]
+pub struct DeliveryLaw {
+    limits: RateLimits,
+    rate_bps: u64,
+    base: Minimum,
+    rtt: Minimum,
+    last_rtt_ns: u64,
+    recent: VecDeque<Sample>,
+    resume_ns: u64,
+    /// No cut before.
+    hold_ns: u64,
+    /// The rate before the last cut, while the queue that caused it drains.
+    before_cut: Option<u64>,
+    probe: Option<Probe>,
+    next_probe_ns: u64,
+    carried: u32,
+    loaded_ns: Option<u64>,
+    is_blocked: bool,
+    /// Cuts that left the queue as it was, the queue at the last, and the rate before the first.
+    cuts: u32,
+    cut_queue_ns: u64,
+    uncut_bps: u64,
+    /// The least queue since the last pause: what stays of a drained queue is jitter.
+    drained_ns: u64,
+    /// No pause for a standing queue before.
+    next_pause_ns: u64,
+}
+
+impl DeliveryLaw {
+    /// A law that begins at the start rate.
+    #[must_use]
+    pub fn new(limits: RateLimits) -> Self {
+        Self {
+            limits,
+            rate_bps: limits.clamp(limits.start_bps),
+            base: Minimum::default(),
+            rtt: Minimum::default(),
+            last_rtt_ns: 0,
+            recent: VecDeque::with_capacity(RECENT),
+            resume_ns: 0,
+            hold_ns: 0,
+            before_cut: None,
+            probe: None,
+            next_probe_ns: 0,
+            carried: 0,
+            loaded_ns: None,
+            is_blocked: false,
+            cuts: 0,
+            cut_queue_ns: 0,
+            uncut_bps: 0,
+            drained_ns: 0,
+            next_pause_ns: 0,
+        }
+    }
+
+    fn set_rate(&mut self, rate_bps: u64) {
+        self.rate_bps = self.limits.clamp(rate_bps);
+    }
+
+    /// The rate of the reports that `which` chooses of the recent ones; `None` if it chooses none. A moment without
+    /// service, as while a radio repeats a block, does not tell of the link's rate, unless all are such: a slow link.
+    fn delivered(&self, which: impl Fn(&Sample) -> bool) -> Option<u64> {
+        let rate = |with_stalls| {
+            let chosen = self.recent.iter().filter(|sample| which(sample));
+            let counted = chosen.filter(|sample| with_stalls || !sample.stalled);
+            let (bytes, time_ns) = counted.fold((0, 0), |(bytes, time_ns), sample| {
+                (bytes + sample.bytes, time_ns + sample.interval_ns)
+            });
+            (time_ns > 0).then(|| rate_of(bytes, time_ns))
+        };
+        rate(false).or_else(|| rate(true))
+    }
+
+    /// Whether there was load within the round trip that the reports are about.
+    fn was_loaded(&self, now_ns: u64) -> bool {
+        let while_ns = self.last_rtt_ns + SLACK_NS;
+        self.loaded_ns
+            .is_some_and(|loaded_ns| now_ns - loaded_ns <= while_ns)
+    }
+
+    /// Learns base, round trip and load from a report; returns its sample and whether there is load now.
+    fn learn(&mut self, seen: &Observation) -> (Sample, bool) {
+        self.base.see(seen.delay_min_ns, seen.now_ns);
+        if let Some(rtt_ns) = seen.rtt_ns {
+            self.rtt.see(rtt_ns, seen.now_ns);
+            self.last_rtt_ns = rtt_ns;
+        }
+        let base_ns = self.base.get().unwrap_or(seen.delay_min_ns);
+        let sample = Sample {
+            interval_ns: seen.interval_ns,
+            bytes: seen.delivered_bytes,
+            queue_ns: seen.delay_min_ns - base_ns,
+            last_ns: seen.delay_last_ns.saturating_sub(base_ns),
+            stalled: seen.longest_gap_ns > STALL_NS.max(seen.interval_ns / 2),
+        };
+        let loaded = seen.sent_bytes >= scaled(seen.sendable_bytes, LOAD_PER_MILLE);
+        if loaded {
+            self.loaded_ns = Some(seen.now_ns);
+        }
+        self.drained_ns = self.drained_ns.min(sample.queue_ns);
+        (sample, loaded)
+    }
+
+    /// A queue below this is as good as empty.
+    fn short_ns(&self) -> u64 {
+        SHORT_NS + self.drained_ns.min(MOST_JITTER_NS)
+    }
+}
+
+impl Law for DeliveryLaw {
+    fn observe(&mut self, seen: &Observation) {
+        let (sample, loaded) = self.learn(seen);
+        if std::mem::take(&mut self.is_blocked) {
+            self.recent.clear();
+            self.probe = None;
+            self.resume_ns = seen.now_ns + self.excess_ns(seen, self.rate_bps).min(SLACK_NS);
+            self.hold_ns = self.resume_ns + self.rtt_ns() + EVIDENCE_NS;
+            self.next_probe_ns = self.hold_ns;
+            return;
+        }
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(sample);
+        if !self.slow_down(seen, &sample) {
+            self.drain(seen, &sample);
+            self.settle(seen);
+            self.speed_up(seen, &sample, loaded);
+        }
+    }
+
+    fn blocked(&mut self, _now_ns: u64) {
+        self.is_blocked = true;
+    }
+
+    fn path_changed(&mut self) {
+        *self = Self {
+            rate_bps: self.rate_bps,
+            ..Self::new(self.limits)
+        };
+    }
+
+    fn pace(&self) -> Pace {
+        let rate_bps = match &self.probe {
+            Some(probe) => self.limits.clamp(scaled(self.rate_bps, probe.per_mille)),
+            None => self.rate_bps,
+        };
+        Pace {
+            rate_bps,
+            window_bytes: bytes_in(rate_bps, self.rtt_ns() + SLACK_NS).max(8 * 1500),
+            resume_ns: self.resume_ns,
+        }
+    }
+
+    fn rtt_ns(&self) -> u64 {
+        self.rtt.get().unwrap_or(0)
+    }
+}

@@ -1,0 +1,8 @@
+//! The tunnel in virtual time: flow queues, rate laws, formats.
+
+mod flow_queues;
+mod formats;
+mod gates;
+mod hostile_reports;
+mod packets;
+mod simulation;

@@ -1,0 +1,86 @@
+//! The program as an end on a host.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::host::Host;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_wavebed-edge");
+
+static FOLDERS: AtomicU32 = AtomicU32::new(0);
+
+/// A folder that is removed at the end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wavebed-tunnel-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("a folder");
+        Self(path)
+    }
+
+    /// Makes the key `name`; its public half.
+    pub fn key(&self, name: &str) -> String {
+        let output = Command::new(PROGRAM)
+            .args(["tunnel", "key"])
+            .arg(self.0.join(name))
+            .output()
+            .expect("the program");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.trim().to_owned()
+    }
+
+    /// Writes the configuration `name`.
+    pub fn configure(&self, name: &str, kind: &str, key: &str, peer: &str) -> PathBuf {
+        self.configure_at(name, kind, "192.0.2.1:4433", key, peer)
+    }
+
+    /// The same with another address of the listening end.
+    pub fn configure_at(&self, name: &str, kind: &str, at: &str, key: &str, peer: &str) -> PathBuf {
+        let last = if kind == "listen" { 1 } else { 2 };
+        let key = self.0.join(key);
+        let text = format!(
+            "kind = \"{kind}\"\nat = \"{at}\"\nkey = \"{}\"\npeer = \"{peer}\"\n\
+             address = \"10.88.0.{last}/30\"\nstart-mbit = 50\n",
+            key.display()
+        );
+        let file = self.0.join(name);
+        fs::write(&file, text).expect("written");
+        file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running end, which is killed with this value.
+pub struct End(pub Child);
+
+impl End {
+    pub fn start(host: &Host, config: &std::path::Path) -> Self {
+        let config = config.to_owned();
+        Self(host.run(move || {
+            Command::new(PROGRAM)
+                .args(["tunnel", "--config"])
+                .arg(config)
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("the program")
+        }))
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,185 @@
+//! Maps: memory of programs that this process reads and writes.
+
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use super::call::{NAME_BYTES, bpf, lift_memory_lock, owned, short_name, size};
+use crate::error::{Context, Result};
+
+// enum bpf_cmd.
+const MAP_CREATE: libc::c_long = 0;
+const MAP_LOOKUP: libc::c_long = 1;
+const MAP_UPDATE: libc::c_long = 2;
+
+// enum bpf_map_type.
+const ARRAY: u32 = 2;
+const DEVICE_MAP: u32 = 14;
+
+/// `BPF_F_MMAPABLE`
+const MMAPABLE: u32 = 1 << 10;
+
+/// A map.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    name: &'static str,
+    value_bytes: usize,
+}
+
+impl Map {
+    /// An array of `entries` values of `value_bytes` each.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn array(name: &'static str, value_bytes: usize, entries: usize) -> Result<Self> {
+        Self::create(name, ARRAY, value_bytes, entries, 0)
+    }
+
+    /// A table of interfaces that a program may redirect to; values are interface indexes.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn interfaces(name: &'static str, entries: usize) -> Result<Self> {
+        Self::create(name, DEVICE_MAP, mem::size_of::<u32>(), entries, 0)
+    }
+
+    fn create(
+        name: &'static str,
+        kind: u32,
+        value_bytes: usize,
+        entries: usize,
+        flags: u32,
+    ) -> Result<Self> {
+        #[repr(C)]
+        struct Attributes {
+            kind: u32,
+            key_bytes: u32,
+            value_bytes: u32,
+            entries: u32,
+            flags: u32,
+            inner: u32,
+            numa: u32,
+            name: [u8; NAME_BYTES],
+        }
+        let mut attributes = Attributes {
+            kind,
+            key_bytes: 4,
+            value_bytes: size(value_bytes, name)?,
+            entries: size(entries, name)?,
+            flags,
+            inner: 0,
+            numa: 0,
+            name: short_name(name),
+        };
+        // SAFETY: the attributes are those of BPF_MAP_CREATE and hold no pointers.
+        let mut answer = unsafe { bpf(MAP_CREATE, &mut attributes) };
+        if matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::EPERM)) {
+            // Kernels before 5.11 count maps against the limit on locked memory.
+            lift_memory_lock();
+            // SAFETY: as above.
+            answer = unsafe { bpf(MAP_CREATE, &mut attributes) };
+        }
+        Ok(Self {
+            fd: owned(answer.during("make the BPF map", name)?),
+            name,
+            value_bytes,
+        })
+    }
+
+    /// Sets value `index`.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    ///
+    /// # Panics
+    /// If `value` has not the size of the map's values.
+    pub fn set(&self, index: u32, value: &[u8]) -> Result<()> {
+        assert_eq!(value.len(), self.value_bytes, "a whole value");
+        let mut attributes = Element {
+            map: self.fd.as_raw_fd(),
+            padding: 0,
+            key: (&raw const index) as u64,
+            value: value.as_ptr() as u64,
+            flags: 0,
+        };
+        // SAFETY: key and value are valid for the call and have the map's sizes.
+        unsafe { bpf(MAP_UPDATE, &mut attributes) }
+            .map(drop)
+            .during("write to the BPF map", self.name)
+    }
+
+    /// Reads value `index`.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn get(&self, index: u32) -> Result<Vec<u8>> {
+        let mut value = vec![0_u8; self.value_bytes];
+        let mut attributes = Element {
+            map: self.fd.as_raw_fd(),
+            padding: 0,
+            key: (&raw const index) as u64,
+            value: value.as_mut_ptr() as u64,
+            flags: 0,
+        };
+        // SAFETY: key and value are valid for the call and have the map's sizes.
+        unsafe { bpf(MAP_LOOKUP, &mut attributes) }.during("read from the BPF map", self.name)?;
+        Ok(value)
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// `struct` of the commands on one value of a map.
+#[repr(C)]
+struct Element {
+    map: i32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// Memory that programs and this process share: an array of one value, as words.
+#[derive(Debug)]
+pub struct SharedMemory {
+    map: Map,
+    memory: MmapRaw,
+}
+
+impl SharedMemory {
+    /// `words` zeros of 64 bits.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn new(name: &'static str, words: usize) -> Result<Self> {
+        let bytes = words * mem::size_of::<u64>();
+        let map = Map::create(name, ARRAY, bytes, 1, MMAPABLE)?;
+        let memory = MmapOptions::new().len(bytes).map_raw(&map.fd);
+        let memory = memory.during("map the BPF map", name)?;
+        Ok(Self { map, memory })
+    }
+
+    /// The words. A program may change them at any time.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping has this length, is aligned to a page and lives as long as `self`; programs write to it
+        // by whole words or by atomic operations, and this process only through the atomics.
+        unsafe {
+            let words = self.memory.len() / mem::size_of::<u64>();
+            std::slice::from_raw_parts(self.memory.as_mut_ptr().cast(), words)
+        }
+    }
+}
+
+impl AsFd for SharedMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}

@@ -1,0 +1,75 @@
+"""A transparent TCP splitter: ``wavebed-edge splitter`` on the edge host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Struct
+
+from wavebed.config import values
+from wavebed.config.table import Key
+from wavebed.remedy.edge_program import EdgeProgram
+from wavebed.remedy.model import Remedy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.lab.protocol import Host
+
+__all__ = ["Splitter", "SplitterOptions"]
+
+_DRAIN = "1s"
+"""Workloads have ended before: connections that are left wait for nothing."""
+
+
+class SplitterOptions(Struct, frozen=True, kw_only=True):
+    """Its keys: a part of those of ``wavebed-edge splitter``."""
+
+    down: Annotated[
+        str | None,
+        Key(values.text, "congestion control towards the client", write="NAME", absent="that of the host"),
+    ] = None
+    up: Annotated[
+        str | None,
+        Key(values.text, "congestion control towards the server", write="NAME", absent="that of the host"),
+    ] = None
+    copy: Annotated[
+        Literal["splice", "read-write"],
+        Key(values.word("splice", "read-write"), "how bytes are copied from one connection to the other"),
+    ] = "splice"
+    window_s: Annotated[
+        float | None,
+        Key(
+            values.seconds(0.001, 10.0),
+            "time that data may wait at the edge for the radio; the window towards the server follows the radio's rate",
+            absent="no limit beyond the buffers",
+        ),
+    ] = None
+
+
+class Splitter(Remedy[SplitterOptions]):
+    """Each TCP connection is two, one on each side of the edge."""
+
+    kind = "splitter"
+    summary = "Splits forwarded TCP connections in two, so that losses of the radio are repaired over the radio only."
+    options_type = SplitterOptions
+    hosts = ("edge",)
+
+    def start(self, host: Host, log: Path) -> EdgeProgram:
+        """Start it; it installs its packet rules before it says that it listens."""
+        return EdgeProgram(host, self.arguments(), log, lambda line: line.startswith("listening "))
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of ``wavebed-edge``."""
+        options = self.options
+        window = None if options.window_s is None else f"{round(options.window_s * 1e6)}us"
+        settings = {
+            "rules": "true",
+            "drain": _DRAIN,
+            "copy": options.copy,
+            "client-congestion-control": options.down,
+            "server-congestion-control": options.up,
+            "window-queue": window,
+        }
+        sets = [f"{key}={value}" for key, value in settings.items() if value is not None]
+        return ["splitter", *(part for each in sets for part in ("--set", each))]

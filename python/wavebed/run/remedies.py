@@ -1,0 +1,78 @@
+"""The remedies of one trial: start them before the workloads, stop them after, and say whether they worked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wavebed.errors import WavebedError
+from wavebed.remedy import remedy_of
+from wavebed.result.model import Check
+from wavebed.run.scenario import StoredTrial
+from wavebed.spec.trial import RemedySpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.lab.protocol import Lab
+    from wavebed.remedy.model import RunningRemedy
+    from wavebed.run.scenario import TreatmentPlan
+
+__all__ = ["Remedies", "remedies_of"]
+
+
+def remedies_of(treatment: TreatmentPlan) -> tuple[RemedySpec, ...]:
+    """Return the remedies of a treatment, by host in the order of the path."""
+    path = treatment.path
+    if isinstance(path, StoredTrial):
+        return path.spec.remedies
+    return tuple(RemedySpec(host.name, chosen.kind, chosen.options) for host in path.hosts for chosen in host.remedies)
+
+
+@dataclass(slots=True)
+class Remedies:
+    """The remedies of a trial.
+
+    Parameters
+    ----------
+    specs : sequence of RemedySpec
+        In the order of their starts.
+    problems : list of str
+        One line each; empty while all is well.
+    """
+
+    specs: Sequence[RemedySpec]
+    problems: list[str] = field(default_factory=list)
+    _running: list[RunningRemedy] = field(default_factory=list)
+
+    def start(self, lab: Lab, raw: Path) -> bool:
+        """Start all, in order, and return whether all work; outputs go to the folder `raw`."""
+        for spec in self.specs:
+            raw.mkdir(exist_ok=True)
+            try:
+                remedy = remedy_of(spec.kind, spec.options)
+                log = raw / f"remedy.{spec.host}.{spec.kind}.log"
+                self._running.append(remedy.start(lab.host(spec.host), log))
+            except (WavebedError, OSError) as error:
+                self.problems.append(str(error))
+                return False
+        return True
+
+    def stop(self) -> None:
+        """Stop all, the last first."""
+        while self._running:
+            try:
+                problem = self._running.pop().stop()
+            except WavebedError as error:
+                problem = str(error)
+            if problem:
+                self.problems.append(problem)
+
+    def checks(self) -> list[Check]:
+        """Return the check that all worked throughout; none in a trial without remedies."""
+        if not self.specs:
+            return []
+        names = ", ".join(f"{spec.kind} on {spec.host}" for spec in self.specs)
+        evidence = "; ".join(self.problems) or names
+        return [Check("every remedy worked", not self.problems, "invalid", evidence, "remedy")]
