@@ -41,7 +41,7 @@ FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 1
 NAMES = ", ".join(part.name for part in read_study("kau-e5g").part)
 MORE = ("cas-mmwave-beam", "cas-mmwave-loss", "kau-e5g-video")
 """Campaigns with cells of which nothing was published."""
-FEWER = ("kau-e5g-large",)
+FEWER = ("kau-e5g-large", "kau-e5g-limit-750")
 """Campaigns that run some figures with a change only."""
 PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 
