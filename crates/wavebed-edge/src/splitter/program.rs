@@ -16,7 +16,7 @@ use crate::problem::Problem;
 /// `SIGINT` and `SIGTERM` of signal(7).
 const STOP_SIGNALS: [i32; 2] = [2, 15];
 
-/// Splits TCP connections in two, so that the radio has a loop of its own.
+/// Split TCP connections in two, so that the radio has a loop of its own.
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -22,7 +22,7 @@ use crate::tunnel::{Sender, SenderSettings, SenderState};
 /// `SIGINT` and `SIGTERM` of signal(7).
 const STOP_SIGNALS: [i32; 2] = [2, 15];
 
-/// Carries packets to the other end of a radio link at the link's own rate, with fair queues before it.
+/// Carry packets to the other end of a radio link at the link's own rate, with fair queues before it.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
