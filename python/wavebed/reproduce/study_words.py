@@ -47,11 +47,15 @@ def counts_text(found: Sequence[Beside]) -> str:
         return "nothing was published"
     figures = [each for each in found if not each.published.is_ratio]
     ratios = [each for each in found if each.published.is_ratio]
-    told = [f"{len(figures)} published figures: {_verdicts(figures)}"] if figures else []
+    told = [f"{_number(figures, 'figure')}: {_verdicts(figures)}"] if figures else []
     if ratios:
         orders = _counted(each.order for each in ratios)
-        told.append(f"{len(ratios)} published ratios: {_verdicts(ratios)}; {orders}")
+        told.append(f"{_number(ratios, 'ratio')}: {_verdicts(ratios)}; {orders}")
     return ". ".join(told)
+
+
+def _number(found: Sequence[Beside], what: str) -> str:
+    return f"{len(found)} published {what}{'' if len(found) == 1 else 's'}"
 
 
 def explaining_texts(found: Sequence[Tried]) -> list[str]:
