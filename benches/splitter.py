@@ -50,10 +50,11 @@ def free_port() -> int:
 
 
 def haproxy_text(port: int, to: int, options: str) -> str:
-    """Configure HAProxy as a relay of one thread."""
+    """Configure HAProxy as a relay of one thread, with as many connections as the limit of open files allows."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] // (4 if options else 2) - 100
     return f"""global
   nbthread 1
-  maxconn 20000
+  maxconn {most}
 defaults
   mode tcp
   timeout connect 5s
