@@ -5,6 +5,7 @@ mod configuration;
 pub mod problem;
 pub mod splitter;
 pub mod syn;
+pub mod system_calls;
 pub mod tunnel;
 pub mod units;
 

@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use wavebed_os::process::Signals;
 
+use super::keeper::Keeper;
 use super::rules::Rules;
 use super::server::{Ended, Splitter};
 use super::settings::Settings;
 use super::{privileges, settings_file, socket};
 use crate::STOP_SIGNALS;
 use crate::problem::Problem;
+use crate::system_calls;
 
 /// Split TCP connections in two, so that the radio has a loop of its own.
 #[derive(Args, Debug)]
@@ -94,11 +96,13 @@ fn serve(settings: &Settings) -> Result<(), Problem> {
     }
     socket::try_options(settings).map_err(Problem::unable)?;
     let splitter = Splitter::new(settings.clone(), room).map_err(Problem::failed)?;
-    let rules = settings.rules.then(|| Rules::new(settings));
-    if let Some(rules) = &rules {
-        rules.apply().map_err(Problem::unable)?;
+    let keeper = settings.rules.then(|| Keeper::start(settings)).transpose();
+    let keeper = keeper.map_err(Problem::unable)?;
+    if keeper.is_some() {
+        Rules::new(settings).apply().map_err(Problem::unable)?;
     }
     let ended = privileges::give_up(settings)
+        .and_then(|()| refuse_other_calls())
         .map_err(Problem::unable)
         .and_then(|()| {
             announce(&splitter);
@@ -106,11 +110,19 @@ fn serve(settings: &Settings) -> Result<(), Problem> {
                 .run(&signals)
                 .map_err(|error| Problem::failed(format!("cannot wait for events: {error}")))
         });
-    if let Some(rules) = &rules {
-        rules.remove().map_err(Problem::failed)?;
+    if let Some(keeper) = keeper {
+        keeper.remove_rules().map_err(Problem::failed)?;
     }
     summarise(&ended?);
     Ok(())
+}
+
+/// A kernel without such filters refuses nothing.
+fn refuse_other_calls() -> Result<(), String> {
+    let allowed = system_calls::allow_splitter();
+    allowed
+        .map(drop)
+        .map_err(|error| format!("cannot filter system calls: {error}"))
 }
 
 /// For programs that wait until it listens.

@@ -16,6 +16,7 @@ use super::settings::{Kind, LawName, Settings};
 use super::transport::{self, OVERHEAD_BYTES};
 use crate::STOP_SIGNALS;
 use crate::problem::Problem;
+use crate::system_calls;
 use crate::tunnel::law::{AutorateLaw, DeliveryLaw, Law};
 use crate::tunnel::queue::FlowQueuesSettings;
 use crate::tunnel::{Sender, SenderSettings, SenderState};
@@ -113,6 +114,8 @@ fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Problem> {
             let connects = settings.kind == Kind::Connect;
             let every_ns = state.map(|seconds| u64::from(seconds) * 1_000_000_000);
             let mut engine = Engine::new(device, signals, connections, sender, connects, every_ns)?;
+            // A kernel without such filters refuses nothing.
+            system_calls::allow_tunnel()?;
             engine.run(show).await
         })
         .map_err(|error: std::io::Error| stop(&error))
