@@ -274,7 +274,8 @@ class Setup:
         sender, receiver = (server, client) if transfer.is_download else (client, server)
         if transfer.victim != "nobody":
             time.sleep(transfer.moment * transfer.total * self.seconds_per_byte)
-            {"sender": sender, "receiver": receiver, "splitter": self._splitter}[transfer.victim].kill()
+            victims: dict[str, End | Splitter] = {"sender": sender, "receiver": receiver, "splitter": self._splitter}
+            victims[transfer.victim].kill()
         results = {"sender": sender.result(), "receiver": receiver.result()}
         if transfer.victim == "nobody":
             self.seconds_per_byte = (time.monotonic() - start) / transfer.total
