@@ -21,7 +21,7 @@ RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputi
 	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables taskset=util-linux \
 	dnsmasq=dnsmasq-base unshare=util-linux
 NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
-TEST_PROGRAMS := $(RUN_PROGRAMS) tshark=tshark setpriv=util-linux dpkg-deb=dpkg objdump=binutils systemd-analyze=systemd
+TEST_PROGRAMS := $(RUN_PROGRAMS) tshark=tshark setpriv=util-linux dpkg-deb=dpkg readelf=binutils systemd-analyze=systemd
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/\t/' | expand -t 14
@@ -54,7 +54,7 @@ demo: $(INSTALLED)   ## run the main job on shipped input; ends in report.html
 	$(BIN)/wavebed demo
 
 package:  ## the Debian package of wavebed-edge, in target/
-	scripts/system-packages dpkg-deb=dpkg objdump=binutils
+	scripts/system-packages dpkg-deb=dpkg readelf=binutils
 	cargo build --release --locked --quiet --package wavebed-edge
 	scripts/debian-package $${CARGO_TARGET_DIR:-target}/release/wavebed-edge target
 
