@@ -210,7 +210,7 @@ def fallback_problem(counters: Mapping[str, int]) -> str:
     def of(name: str) -> int:
         return counters.get(f"MPTcpExt.{name}", 0)
 
-    # Before Linux 6.14 requests for subflows are counted when they are answered only.
+    # Older kernels count requests for subflows only if they are answered.
     joins = of("MPJoinSynTx") if "MPTcpExt.MPJoinSynTx" in counters else of("MPJoinSynAckRx")
     opened = counters.get("Tcp.ActiveOpens", 0) - joins
     plain = opened - of("MPCapableSYNTX")
