@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from test_run_trial import command
@@ -15,6 +17,10 @@ from wavebed.errors import RenamedWarning, UserError
 from wavebed.path.api import Path as WavebedPath
 from wavebed.path.laboratory import LabPlan, laboratory_file
 from wavebed.report.path import path_row
+from wavebed.report.path import second_radio_links as drawn_links
+from wavebed.report.source import LinkCourse
+from wavebed.report.thin import Points
+from wavebed.report.timeline import bottleneck
 from wavebed.reproduce.steady import steady_of
 from wavebed.result.course import bottlenecks
 from wavebed.result.second_radio import second_radio_links, second_radio_metrics
@@ -205,6 +211,21 @@ def test_the_report_draws_it_as_a_row_of_its_own(tmp_path: Path) -> None:
     assert 'aria-label="The second radio of the client"' in further
     assert further.index("edge") < further.index("second-radio") < further.index("client</b>")
     assert "20 Mbit/s" in further
+
+
+def test_the_figure_of_a_trial_shows_the_bottleneck_of_the_row_and_the_second_radio_beside_it(tmp_path: Path) -> None:
+    resolved = plain(spec_of(tmp_path, HOPS + SECOND + command("x")))
+    rates = {"internet.down": 90.0, "radio.down": 50.0, "second-radio.down": 20.0}
+    courses = {
+        link: LinkCourse(Points(np.array([0.0, 9.0]), np.full(2, rate * MBIT)), []) for link, rate in rates.items()
+    }
+    made = SimpleNamespace(record=SimpleNamespace(resolved=resolved, engine={}), courses=courses, end_s=9.0)
+    assert bottleneck([made], "down") == "radio.down"  # type: ignore[list-item]
+    assert drawn_links(resolved, "up") == ["second-radio.up"]
+    alone = plain(spec_of(tmp_path, HOPS + command("x")))
+    made.record.resolved = alone
+    assert bottleneck([made], "down") == "second-radio.down"  # type: ignore[list-item]
+    assert drawn_links(alone, "down") == []
 
 
 def test_models_of_steady_transfers_go_by_the_first_radio(tmp_path: Path) -> None:
