@@ -23,6 +23,7 @@ __all__ = ["KINDS", "REMEDIES", "kind_of", "remedy_of"]
 KINDS = {
     "syn": "wavebed.remedy.syn:Syn",
     "splitter": "wavebed.remedy.splitter:Splitter",
+    "mptcp": "wavebed.remedy.mptcp:Mptcp",
 }
 """The class of each kind of remedy; imported when it is needed."""
 
