@@ -12,7 +12,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import open_foreign
 from wavebed.result.machine import machine, versions
 from wavebed.run.folder import programs
-from wavebed.run.remedies import remedies_of
+from wavebed.run.remedies import has_remedies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ def conditions(campaign: Campaign, site: Site | None = None) -> Conditions:
         inputs = {str(file): _digest(file) for file in campaign.inputs} | {CORE: there.pop(CORE)}
         return Conditions(inputs, there, {})
     inputs = digests(campaign.inputs)
-    if any(remedies_of(treatment) for treatment in campaign.plan.treatments):
+    if has_remedies(campaign.plan):
         inputs[EDGE] = _digest(Path(find_edge()))
     return Conditions(inputs, versions(programs(campaign.plan)), machine())
 

@@ -21,7 +21,7 @@ from wavebed.result.model import COUNTED, RunRecord, TrialLine
 from wavebed.result.read import read_run
 from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
-from wavebed.run.remedies import remedies_of
+from wavebed.run.remedies import has_remedies
 from wavebed.run.write import open_run, write_head, write_run
 from wavebed.workload.tools import PACKAGES, missing
 
@@ -191,7 +191,7 @@ def check_programs(plan: Plan) -> None:
         for workload in treatment.workloads:
             if workload.extra:
                 require(workload.extra, f"workload {workload.name}")
-    if any(remedies_of(treatment) for treatment in plan.treatments):
+    if has_remedies(plan):
         find_edge()
     absent = missing(sorted(programs(plan)))
     if absent:

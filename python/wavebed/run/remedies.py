@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Lab
     from wavebed.remedy.model import RunningRemedy
-    from wavebed.run.scenario import TreatmentPlan
+    from wavebed.run.scenario import Plan, TreatmentPlan
 
-__all__ = ["Remedies", "remedies_of"]
+__all__ = ["Remedies", "has_remedies", "remedies_of"]
 
 
 def remedies_of(treatment: TreatmentPlan) -> tuple[RemedySpec, ...]:
@@ -28,6 +28,11 @@ def remedies_of(treatment: TreatmentPlan) -> tuple[RemedySpec, ...]:
     if isinstance(path, StoredTrial):
         return path.spec.remedies
     return tuple(RemedySpec(host.name, chosen.kind, chosen.options) for host in path.hosts for chosen in host.remedies)
+
+
+def has_remedies(plan: Plan) -> bool:
+    """Return whether any treatment of a plan has a remedy."""
+    return any(remedies_of(treatment) for treatment in plan.treatments)
 
 
 @dataclass(slots=True)
