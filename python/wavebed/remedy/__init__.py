@@ -23,6 +23,9 @@ __all__ = ["KINDS", "REMEDIES", "kind_of", "remedy_of"]
 KINDS = {
     "syn": "wavebed.remedy.syn:Syn",
     "splitter": "wavebed.remedy.splitter:Splitter",
+    "tunnel": "wavebed.remedy.tunnel:Tunnel",
+    "haproxy": "wavebed.remedy.haproxy:Haproxy",
+    "hysteria": "wavebed.remedy.hysteria:Hysteria",
 }
 """The class of each kind of remedy; imported when it is needed."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
-from wavebed.remedy import remedy_of
+from wavebed.remedy import kind_of, remedy_of
 from wavebed.result.model import Check
 from wavebed.run.scenario import StoredTrial
 from wavebed.spec.trial import RemedySpec
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavebed.remedy.model import RunningRemedy
     from wavebed.run.scenario import Plan, TreatmentPlan
 
-__all__ = ["Remedies", "has_remedies", "remedies_of"]
+__all__ = ["Remedies", "remedies_of", "remedy_programs"]
 
 
 def remedies_of(treatment: TreatmentPlan) -> tuple[RemedySpec, ...]:
@@ -30,9 +30,10 @@ def remedies_of(treatment: TreatmentPlan) -> tuple[RemedySpec, ...]:
     return tuple(RemedySpec(host.name, chosen.kind, chosen.options) for host in path.hosts for chosen in host.remedies)
 
 
-def has_remedies(plan: Plan) -> bool:
-    """Return whether any treatment of a plan has a remedy."""
-    return any(remedies_of(treatment) for treatment in plan.treatments)
+def remedy_programs(plan: Plan) -> set[str]:
+    """Return the programs that the remedies of a plan start; `EDGE` among them is a part of wavebed."""
+    kinds = {spec.kind for treatment in plan.treatments for spec in remedies_of(treatment)}
+    return {program for kind in kinds for program in kind_of(kind).programs}
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Remedies:
             try:
                 remedy = remedy_of(spec.kind, spec.options)
                 log = raw / f"remedy.{spec.host}.{spec.kind}.log"
-                self._running.append(remedy.start(lab.host(spec.host), log))
+                self._running.append(remedy.start(lab, spec.host, log))
             except (WavebedError, OSError) as error:
                 self.problems.append(str(error))
                 return False
