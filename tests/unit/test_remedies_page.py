@@ -137,7 +137,7 @@ def test_a_campaign_of_remedies_compares_each_with_none_and_asks_for_the_costs(n
     campaign = shipped(name)
     assert campaign.compared == ("remedy", "none")
     assert [(each.workload, each.metric) for each in campaign.primaries][-2:] == [
-        ("latency", "rtt loaded p95"),
+        ("latency", "udp rtt loaded p95"),
         ("path", "processor time"),
     ]
     assert campaign.replicate == "host", "one path has no scene"

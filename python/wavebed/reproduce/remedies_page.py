@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "remedies_page", "summary_table"]
 
-COSTS = {"rtt loaded p95": "d", "processor time": "p"}
+COSTS = {"udp rtt loaded p95": "d", "rtt loaded p95": "d", "processor time": "p"}
 """Metrics that are costs, delay of others and processor time, and their letters in the summary."""
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "≈", "equal": "=", "different": "◆", "undecided": "?"}
 _HEAD = """# Remedies compared
