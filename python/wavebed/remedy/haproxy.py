@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -76,7 +77,8 @@ class Haproxy(Remedy[HaproxyOptions]):
         edge = lab.host(host)
         config = log.with_suffix(".cfg")
         config.write_text(haproxy_configuration(splice=self.options.splice))
-        running = RunningHaproxy(RunningProgram("haproxy", edge, [find("haproxy"), "-db", "-f", str(config)], log))
+        argv = [find("haproxy"), "-db", "-f", str(config)]
+        running = RunningHaproxy(RunningProgram("haproxy", edge, argv, log, ended=-signal.SIGTERM))
         try:
             running.listen()
             for control, other in ((self.options.down, "client"), (self.options.up, "server")):

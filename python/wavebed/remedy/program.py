@@ -39,12 +39,15 @@ class RunningProgram(RunningRemedy):
         The program and its arguments.
     log : pathlib.Path
         The file of its standard output and standard error.
+    ended : int
+        Its exit status after SIGTERM, negative if the signal ends it.
     """
 
-    def __init__(self, name: str, host: Host, argv: Sequence[str], log: Path) -> None:
+    def __init__(self, name: str, host: Host, argv: Sequence[str], log: Path, *, ended: int = 0) -> None:
         self.name = name
         self.host = host
         self._log = log
+        self._expected = ended
         with log.open("wb") as file:
             self._process: Process = host.start(argv, stdout=file, stderr=file)
 
@@ -97,7 +100,7 @@ class RunningProgram(RunningRemedy):
         except subprocess.TimeoutExpired:
             self._process.kill()
             return f"{self.name} on {self.host.name} did not end within {STOP_S:g} s"
-        return self._ended() if status not in (0, -signal.SIGTERM, 128 + signal.SIGTERM) else ""
+        return self._ended() if status != self._expected else ""
 
 
 def edge_program(host: Host, arguments: Sequence[str], log: Path) -> RunningProgram:
