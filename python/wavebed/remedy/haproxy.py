@@ -50,11 +50,11 @@ class HaproxyOptions(Struct, frozen=True, kw_only=True):
 
     down: Annotated[
         str | None,
-        Key(values.text, "congestion control towards the client", write="NAME", absent="that of the host"),
+        Key(values.name, "congestion control towards the client", write="NAME", absent="that of the host"),
     ] = None
     up: Annotated[
         str | None,
-        Key(values.text, "congestion control towards the server", write="NAME", absent="that of the host"),
+        Key(values.name, "congestion control towards the server", write="NAME", absent="that of the host"),
     ] = None
     splice: Annotated[
         bool, Key(values.boolean, "`option splice-auto`: copy in the kernel where HAProxy thinks best")

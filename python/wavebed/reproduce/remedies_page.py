@@ -197,6 +197,8 @@ def _row(cells: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("usage: python -m wavebed.reproduce.remedies_page FILE FOLDER…")
     try:
         write_output(sys.argv[1], remedies_page([read_campaign_results(Path(each)) for each in sys.argv[2:]]), "FILE")
     except WavebedError as error:
