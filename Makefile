@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
+.PHONY: help setup demo package test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -21,7 +21,7 @@ RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputi
 	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables taskset=util-linux \
 	dnsmasq=dnsmasq-base unshare=util-linux
 NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
-TEST_PROGRAMS := $(RUN_PROGRAMS) haproxy=haproxy tshark=tshark setpriv=util-linux
+TEST_PROGRAMS := $(RUN_PROGRAMS) haproxy=haproxy tshark=tshark setpriv=util-linux dpkg-deb=dpkg readelf=binutils systemd-analyze=systemd mptcpize=mptcpize
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/\t/' | expand -t 14
@@ -52,6 +52,11 @@ setup: $(TOOLS)  ## build the binary, install the package and the tools of its t
 demo: $(INSTALLED)   ## run the main job on shipped input; ends in report.html
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/wavebed demo
+
+package:  ## the Debian package of wavebed-edge, in target/
+	scripts/system-packages dpkg-deb=dpkg readelf=binutils
+	cargo build --release --locked --quiet --package wavebed-edge
+	scripts/debian-package $${CARGO_TARGET_DIR:-target}/release/wavebed-edge target
 
 test: test-rust test-python  ## the tests, but the slow ones; SLOW=1: all
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 from tests.inconclusive import Inconclusive
 from tests.interrupts import heed_interrupts
 from tests.traces import Absent
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
 
 # A busy machine is slow at times: no example fails for the time it took.
 settings.register_profile("wavebed", deadline=None)
@@ -26,3 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Count apart what a late machine left open, and what absent traces left out."""
     config.pluginmanager.register(Inconclusive(), "inconclusive")
     config.pluginmanager.register(Absent(), "absent")
+
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """Undo what a command of this test does at signals: its second one, raised by later tests, would end pytest."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, handler)

@@ -350,6 +350,8 @@ class Author:
             {"from": start, "to": end, "hops": [self.segment(f"s{place}") for _ in range(1)]}
             for place, (start, end) in enumerate(pairwise(names))
         ]
+        if self.random.random() < 0.3:
+            hops.append({**hops[-1], "hops": [self.segment("second")]})
         if self.random.random() < WRONG:
             hops[-1]["hops"].append(self.segment("s0"))
         return {
@@ -391,7 +393,9 @@ def refused_there(networks: list[Json]) -> list[str | None]:
     lines = []
     for network in networks:
         hops = [{"hops": hop["hops"]} for hop in network["legs"]]
-        lines.append(json.dumps({**frame, **network, "legs": hops}))
+        row = len(network["hosts"]) - 1
+        further = {"second_leg": hops[row]} if hops[row:] else {}
+        lines.append(json.dumps({**frame, **network, "legs": hops[:row], **further}))
     done = subprocess.run([find_core(), "check"], input="\n".join(lines), capture_output=True, text=True, check=True)
     return [json.loads(line)["problem"] for line in done.stdout.splitlines()]
 

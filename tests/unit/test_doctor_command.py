@@ -222,8 +222,8 @@ def test_the_makefile_installs_what_workloads_and_the_forwarding_test_run() -> N
     assert text is not None
     pairs = dict(pair.split("=") for pair in text[1].replace("\\\n", " ").split())
     of_other_machines = {"ssh", "snmpget"}
-    rivals = {"haproxy", "sing-box"}  # those who compare remedies install them
-    left_out = of_other_machines | rivals
+    of_comparisons = {"haproxy", "mptcpize", "sing-box"}  # those who compare remedies install them
+    left_out = of_other_machines | of_comparisons
     assert pairs == {name: package for name, package in tools.PACKAGES.items() if name not in left_out}
 
 

@@ -128,7 +128,7 @@ def test_every_kind_of_remedy_is_in_the_campaigns() -> None:
     kinds = {spec.kind for treatment in plan.treatments for spec in remedies_of(treatment)}
     from wavebed.remedy import KINDS
 
-    assert kinds == set(KINDS)
+    assert kinds == set(KINDS) - {"mptcp"}, "it takes a second radio"
     assert all(kind_of(kind) for kind in kinds)
 
 

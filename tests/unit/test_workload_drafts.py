@@ -85,7 +85,8 @@ from wavebed.workload.drafts import drafted_folder
 with drafted_folder(Path(sys.argv[1])) as folder:
     (folder / "half").write_text("half")
     print("ready", flush=True)
-    time.sleep(60)
+    while True:  # A signal just before a sleep would wait for its end.
+        time.sleep(0.05)
 """
 
 

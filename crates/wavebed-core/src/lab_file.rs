@@ -58,6 +58,9 @@ pub struct LabFile {
     pub hosts: Vec<HostFile>,
     /// Leg `i` connects host `i` and host `i + 1`.
     pub legs: Vec<LegConfig>,
+    /// A second leg between the last two hosts, such as a second radio of the client.
+    #[serde(default)]
+    pub second_leg: Option<LegConfig>,
     /// Programs that run beside the command.
     pub background: Vec<ProcessFile>,
     /// The command; without it the laboratory is driven through its socket.
@@ -267,9 +270,17 @@ impl LabFile {
             ));
         }
         let mut names = BTreeSet::new();
-        for (index, leg) in self.legs.iter().enumerate() {
+        if self.nat && self.second_leg.is_some() {
+            return Err("second_leg: cannot be used with nat: set it to null".to_owned());
+        }
+        for (index, leg) in self.all_legs().enumerate() {
             if leg.hops.is_empty() {
-                return Err(format!("legs[{index}]: hops: must have at least one hop"));
+                let place = if index < self.legs.len() {
+                    format!("legs[{index}]")
+                } else {
+                    "second_leg".to_owned()
+                };
+                return Err(format!("{place}: hops: must have at least one hop"));
             }
             for hop in &leg.hops {
                 check_name("hops: name", &hop.name)?;
@@ -297,6 +308,11 @@ impl LabFile {
             return Err(format!("{key}: argv: an argument contains a zero byte"));
         }
         Ok(())
+    }
+
+    /// All legs: those of the row, then the second one to the client.
+    pub fn all_legs(&self) -> impl Iterator<Item = &LegConfig> {
+        self.legs.iter().chain(&self.second_leg)
     }
 
     /// The index of a host.
@@ -389,7 +405,7 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 24] = [
+        let cases: [Case; 26] = [
             (
                 |v| v["coalesce"]["time_ns"] = 0.into(),
                 "coalesce: time_ns: 0 is outside 1 to 10000000",
@@ -458,6 +474,14 @@ mod tests {
             (
                 |v| v["legs"][0]["hops"] = serde_json::json!([]),
                 "at least one",
+            ),
+            (
+                |v| v["second_leg"] = serde_json::json!({"hops": []}),
+                "second_leg: hops: must have at least one",
+            ),
+            (
+                |v| v["second_leg"] = v["legs"][0].clone(),
+                "\"radio\" occurs twice",
             ),
             (
                 |v| v["command"]["host"] = "edge".into(),

@@ -1,5 +1,6 @@
 //! `wavebed-core`: the program behind `wavebed`, which runs laboratories.
 
+mod addresses;
 mod check;
 mod confine;
 mod control;

@@ -1,8 +1,7 @@
 //! The hosts of a laboratory: one network namespace each, connected by TUN devices, with addresses and routes.
 //!
-//! Leg `i` uses `198.18.(base + i).0/30` (RFC 2544) and `fd77:6176:6562:(base + i)::/126`. The host nearer to the
-//! server has address 1, the other one address 2. Addresses have full prefixes (/32, /128) and every route is explicit,
-//! so that each one carries the host's congestion control.
+//! Addresses have full prefixes (/32, /128) and every route is explicit, so that each one carries the host's congestion
+//! control. The client's second leg is used by sockets that are bound to its device, as those of MPTCP's subflows are.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,6 +17,7 @@ use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::HostCounters;
 
+use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
 use crate::lab_file::{HostFile, LabFile};
 use crate::problem::Problem;
 use crate::sysctl;
@@ -27,6 +27,10 @@ const ADDED_TO_SERVER: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
 /// Prefix of the names of the machine's devices to laboratories.
 const MACHINE_DEVICES: &str = "wavebed";
+
+/// Metric of the routes through the client's second leg to hosts that it reaches through the first one; above that of
+/// routes without a metric (0 for IPv4, 1024 for IPv6).
+const SECOND_METRIC: u32 = 2048;
 
 /// Largest third octet of the first address of a laboratory with NAT.
 const LAST_BASE: u8 = 248;
@@ -57,32 +61,6 @@ pub struct Network {
     pub masquerade: Option<Masquerade>,
     /// Lines for standard error.
     pub remarks: Vec<String>,
-}
-
-/// One end of a leg.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// Nearer to the server.
-    Near,
-    /// Nearer to the client.
-    Far,
-}
-
-/// The addresses of one end of a leg.
-fn addresses(base: u8, leg: usize, end: End) -> (Ipv4Addr, Ipv6Addr) {
-    let third = base + u8::try_from(leg).expect("two legs at most");
-    let last: u8 = if end == End::Near { 1 } else { 2 };
-    let v6 = Ipv6Addr::new(0xfd77, 0x6176, 0x6562, third.into(), 0, 0, 0, last.into());
-    (Ipv4Addr::new(198, 18, third, last), v6)
-}
-
-/// The leg and end that have a host's main address.
-fn home(host: usize) -> (usize, End) {
-    if host == 0 {
-        (0, End::Near)
-    } else {
-        (host - 1, End::Far)
-    }
 }
 
 struct Builder<'a> {
@@ -130,7 +108,13 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         let devices = if is_machine {
             let (device, table) = builder.join_machine()?;
             masquerade = Some(table);
-            vec![(End::Near, device)]
+            vec![(
+                LegEnd {
+                    leg: 0,
+                    end: End::Near,
+                },
+                device,
+            )]
         } else {
             builder.furnish(index, file)?
         };
@@ -139,8 +123,8 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
             HostCounters::of_this_thread(&file.name, device_names.collect())
                 .during("read the network counters of", &file.name)?,
         );
-        for (end, device) in devices {
-            match end {
+        for (at, device) in devices {
+            match at.end {
                 End::Near => near_ends.push(device),
                 End::Far => far_ends.push(device),
             }
@@ -177,64 +161,78 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
 
 impl Builder<'_> {
     /// Creates devices, addresses and routes of a host in the calling thread's namespace.
-    fn furnish(&mut self, host: usize, file: &HostFile) -> Result<Vec<(End, Tun)>, Problem> {
+    fn furnish(&mut self, host: usize, file: &HostFile) -> Result<Vec<(LegEnd, Tun)>, Problem> {
         sysctl::defaults(self.has_v6);
         let netlink = Netlink::route()?;
         netlink
             .set_up(interface_index("lo")?)
             .map_err(|error| refused("lo", &error))?;
-        let toward_server = (host > 0).then(|| (host - 1, End::Far));
-        let toward_client = (host < self.lab.legs.len()).then_some((host, End::Near));
         let mut devices = Vec::new();
-        for (leg, end) in toward_server.into_iter().chain(toward_client) {
+        for at in self.legs().ends_of(host) {
             let device = Tun::create(&format!("wb{}", devices.len()), self.lab.mtu)?;
             device.leave_to_namespace()?;
             netlink
                 .set_up(device.index())
                 .map_err(|error| refused(device.name(), &error))?;
-            for (address, bits) in self.both(addresses(self.base, leg, end), 32, 128) {
+            for (address, bits) in self.both(addresses(self.base, at.leg, at.end), 32, 128) {
                 netlink
                     .add_address(device.index(), address, bits)
                     .map_err(|error| refused(&address.to_string(), &error))?;
             }
-            devices.push((end, device));
+            devices.push((at, device));
         }
-        for (end, device) in &devices {
-            self.add_routes(&netlink, host, file, *end, device)?;
+        for (at, device) in &devices {
+            self.add_routes(&netlink, host, file, *at, device)?;
         }
-        if devices.len() > 1 {
+        if host > 0 && host < self.legs().row {
             sysctl::forward();
         }
         sysctl::apply(&file.name, &file.sysctls)?;
         Ok(devices)
     }
 
-    /// The routes through `device`: every leg in its direction.
+    /// The routes through `device`: every leg in its direction; through a second one to the client also, with a metric,
+    /// every leg that is reached through the first one.
     fn add_routes(
         &self,
         netlink: &Netlink,
         host: usize,
         file: &HostFile,
-        end: End,
+        at: LegEnd,
         device: &Tun,
     ) -> Result<(), Problem> {
-        let legs = match end {
-            End::Far => 0..host,
-            End::Near => host..self.lab.legs.len(),
+        let legs = self.legs();
+        let is_second = at.leg == legs.row && at.end == End::Far;
+        let (source_leg, source_end) = if is_second {
+            (at.leg, at.end)
+        } else {
+            home(host)
         };
-        let (home_hop, home_end) = home(host);
-        let sources = addresses(self.base, home_hop, home_end);
-        let mut wanted = Vec::new();
-        for leg in legs {
-            wanted.extend(self.both(prefix(self.base, leg), 30, 126));
+        let sources = addresses(self.base, source_leg, source_end);
+        let prefixes = |leg| self.both(prefix(self.base, leg), 30, 126);
+        let mut wanted: Vec<_> = legs
+            .reached(host, at)
+            .into_iter()
+            .flat_map(prefixes)
+            .collect();
+        let mut when_bound: Vec<_> = legs.reached_when_bound(at).flat_map(prefixes).collect();
+        let has_added = !self.lab.nat && at.end == End::Far;
+        if has_added {
+            let list = if is_second {
+                &mut when_bound
+            } else {
+                &mut wanted
+            };
+            list.push((ADDED_TO_SERVER.0.into(), ADDED_TO_SERVER.1));
         }
-        if self.lab.nat && end == End::Far {
+        if self.lab.nat && at.end == End::Far {
             wanted.extend(self.both((Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED), 0, 0));
         }
-        if !self.lab.nat && end == End::Far {
-            wanted.push((ADDED_TO_SERVER.0.into(), ADDED_TO_SERVER.1));
-        }
-        for (destination, prefix_bits) in wanted {
+        let wanted = wanted.into_iter().map(|each| (each, None));
+        let when_bound = when_bound
+            .into_iter()
+            .map(|each| (each, Some(SECOND_METRIC)));
+        for ((destination, prefix_bits), metric) in wanted.chain(when_bound) {
             let source = if destination.is_ipv4() {
                 IpAddr::V4(sources.0)
             } else {
@@ -248,10 +246,17 @@ impl Builder<'_> {
                 congestion_control: file.congestion_control.as_deref(),
             };
             netlink
-                .add_route(&route)
+                .add_route_with_metric(&route, metric)
                 .map_err(|error| route_refused(file, &error))?;
         }
         Ok(())
+    }
+
+    fn legs(&self) -> Legs {
+        Legs {
+            row: self.lab.legs.len(),
+            has_second: self.lab.second_leg.is_some(),
+        }
     }
 
     /// Creates a device to the laboratory in the machine's namespace, and a table that masquerades the laboratory.
@@ -310,14 +315,6 @@ fn claim(netlink: &Netlink, device: &Tun) -> Result<u8, Problem> {
     ))
 }
 
-fn prefix(base: u8, leg: usize) -> (Ipv4Addr, Ipv6Addr) {
-    let (v4, v6) = addresses(base, leg, End::Near);
-    (
-        Ipv4Addr::from_bits(v4.to_bits() & !3),
-        Ipv6Addr::from_bits(v6.to_bits() & !3),
-    )
-}
-
 fn through(device: &Tun, destination: IpAddr, prefix_bits: u8) -> Route<'static> {
     Route {
         destination,
@@ -362,22 +359,84 @@ pub fn hosts_file(lab: &LabFile, base: u8, machines_own: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use serde_json::{Value, json};
+
     use super::*;
 
+    fn lab(names: &[&str]) -> LabFile {
+        let leg =
+            |name: &str| json!({"hops": [{"name": name, "kind": "wired", "down": [], "up": []}]});
+        let hosts: Vec<Value> = names
+            .iter()
+            .map(|name| json!({"name": name, "congestion_control": null, "sysctls": {}}))
+            .collect();
+        let legs: Vec<Value> = names[1..].iter().map(|name| leg(name)).collect();
+        let file = json!({
+            "version": 1, "name": "a", "seed": 1, "mtu": 1500, "nat": false, "coalesce": {"kind": "slot"},
+            "hosts": hosts, "legs": legs, "second_leg": leg("second"), "background": [], "command": null,
+            "log_dir": null, "pcap_dir": null, "summary_file": null
+        });
+        LabFile::parse(&file.to_string()).expect("a laboratory")
+    }
+
+    /// Device and source address of the route that `ip route get` finds in the namespace of this thread.
+    fn route_to(words: &str) -> (String, String) {
+        let output = Command::new("ip")
+            .args(["route", "get"])
+            .args(words.split(' '))
+            .output()
+            .expect("ip starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let after = |word: &str| {
+            let mut words = text.split_whitespace().skip_while(|each| *each != word);
+            words.nth(1).unwrap_or_default().to_owned()
+        };
+        (after("dev"), after("src"))
+    }
+
+    fn check_routes(network: &Network) {
+        let row = network.hosts.len() - 1;
+        let client = (addresses(0, row - 1, End::Far), addresses(0, row, End::Far));
+        let is = |words: &str, device: &str, source: &dyn ToString| {
+            let wanted = (device.to_owned(), source.to_string());
+            assert_eq!(route_to(words), wanted, "{words}");
+        };
+        let server = &network.hosts[0];
+        network.hosts[row].network.enter().expect("the client");
+        for destination in [server.v4, Ipv4Addr::new(198, 19, 1, 1)] {
+            is(&destination.to_string(), "wb0", &client.0.0);
+            is(&format!("{destination} oif wb1"), "wb1", &client.1.0);
+        }
+        if network.remarks.is_empty() {
+            is(&server.v6.to_string(), "wb0", &client.0.1);
+            is(&format!("{} oif wb1", server.v6), "wb1", &client.1.1);
+        }
+        server.network.enter().expect("the server");
+        is(&client.0.0.to_string(), "wb0", &server.v4);
+        let own = if row == 1 { "wb1" } else { "wb0" };
+        is(&client.1.0.to_string(), own, &server.v4);
+        let last = &network.hosts[row - 1];
+        last.network.enter().expect("the host before the client");
+        is(&client.1.0.to_string(), &format!("wb{row}"), &last.v4);
+    }
+
     #[test]
-    fn the_ends_of_a_leg_have_one_prefix() {
-        let (near, near6) = addresses(4, 1, End::Near);
-        let (far, far6) = addresses(4, 1, End::Far);
-        assert_eq!(
-            (near.to_string(), far.to_string()),
-            ("198.18.5.1".to_owned(), "198.18.5.2".to_owned())
-        );
-        let (v4, v6) = prefix(4, 1);
-        assert_eq!(v4.to_bits(), near.to_bits() & !3);
-        assert_eq!(v4.to_bits(), far.to_bits() & !3);
-        assert_eq!(
-            (v6.to_bits(), v6.to_bits()),
-            (near6.to_bits() & !3, far6.to_bits() & !3)
-        );
+    fn the_second_leg_is_for_sockets_that_are_bound_to_it() {
+        std::thread::spawn(|| {
+            if NetworkNamespace::new().is_err() {
+                assert_ne!(wavebed_os::namespace::effective_user().0, 0, "root may");
+                return;
+            }
+            for names in [vec!["server", "client"], vec!["server", "edge", "client"]] {
+                NetworkNamespace::new().expect("namespace");
+                let network = build(&lab(&names), None).expect("hosts");
+                assert_eq!(network.legs.len(), names.len());
+                check_routes(&network);
+            }
+        })
+        .join()
+        .expect("no panic");
     }
 }

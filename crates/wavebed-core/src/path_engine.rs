@@ -29,7 +29,7 @@ struct PathEngine {
 /// A stage cannot be built: one line.
 pub fn build_hops(lab: &LabFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
     let mut patterns = Patterns::default();
-    build_legs(&lab.legs, lab.seed, lab.mtu, &mut patterns)
+    build_legs(lab.all_legs(), lab.seed, lab.mtu, &mut patterns)
 }
 
 /// Builds the engine on these devices, and starts it unless it is to wait.
@@ -43,9 +43,15 @@ pub fn start(
     hosts: Vec<HostCounters>,
     sockets: Vec<(String, SockDiag)>,
 ) -> Result<Box<dyn Engine>, String> {
-    let legs = hops.into_iter().zip(devices).zip(lab.hosts.windows(2));
-    let legs = legs.map(|((hops, (near, far)), ends)| LegSetup {
-        name: format!("{}-{}", ends[0].name, ends[1].name),
+    let mut names: Vec<String> = lab
+        .hosts
+        .windows(2)
+        .map(|ends| format!("{}-{}", ends[0].name, ends[1].name))
+        .collect();
+    names.extend(names.last().map(|last| format!("{last}-second")));
+    let legs = hops.into_iter().zip(devices).zip(names);
+    let legs = legs.map(|((hops, (near, far)), name)| LegSetup {
+        name,
         hops,
         near,
         far,

@@ -79,6 +79,34 @@ fn only_packets_of_programs_cross_the_path() {
 }
 
 #[test]
+fn a_second_leg_carries_what_is_bound_to_it() {
+    on_own_machine("a_second_leg_carries_what_is_bound_to_it", || {
+        for hosts in [2, 3] {
+            let pings = "ping -c1 -W2 server && ping -c2 -W2 -i 0.2 -I wb1 {server} && ping -6 -c1 -W2 -I wb1 server";
+            let mut file = lab("two", hosts, &["sh", "-ec", pings]);
+            file["second_leg"] =
+                json!({"hops": [{"name": "second", "kind": "radio", "down": [], "up": []}]});
+            let summary = support::write(&file).with_file_name("summary.json");
+            file["summary_file"] = summary.to_str().expect("text").into();
+            text_of(&run(&file), 0);
+            let text = std::fs::read_to_string(summary).expect("summary");
+            let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            let links = value["links"].as_array().expect("links");
+            let offered = |name: &str| {
+                let link = links.iter().find(|link| link["name"] == name);
+                link.expect("a link")["offered_segments"].clone()
+            };
+            let first = format!("s{}", hosts - 1);
+            let counts =
+                [format!("{first}.up"), format!("{first}.down")].map(|name| offered(&name));
+            assert_eq!(counts, [1, 1].map(serde_json::Value::from), "{text}");
+            let counts = ["second.up", "second.down"].map(offered);
+            assert_eq!(counts, [3, 3].map(serde_json::Value::from), "{text}");
+        }
+    });
+}
+
+#[test]
 fn congestion_control_and_settings_belong_to_the_host() {
     on_own_machine("congestion_control_and_settings_belong_to_the_host", || {
         let script = "ip route get {server}; ip route show; ip -6 route show; cat /proc/sys/net/ipv4/tcp_rmem";

@@ -21,6 +21,9 @@ enum Job {
     /// Say what this machine can do, and which remedies work on it.
     Check(check::Options),
     Splitter(splitter::Arguments),
+    /// The packet rules of `splitter`, removed when it ends.
+    #[command(hide = true)]
+    SplitterKeeper(splitter::keeper::Options),
     /// Retry connection requests (SYN) early, so that an outage of the radio costs its own length.
     Syn(syn::Options),
     /// What `syn` raised, put back when `syn` ends.
@@ -44,6 +47,7 @@ fn run(job: Job) -> Result<ExitCode, Problem> {
     match job {
         Job::Check(options) => check::run(&options),
         Job::Splitter(arguments) => succeeded(splitter::run(arguments), "splitter"),
+        Job::SplitterKeeper(options) => splitter::keeper::run(&options),
         Job::Syn(options) => syn::run(&options),
         Job::SynKeeper(options) => syn::keeper::run(&options),
         Job::Tunnel(arguments) => succeeded(tunnel::run(arguments), "tunnel"),

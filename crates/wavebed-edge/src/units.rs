@@ -1,5 +1,6 @@
 //! Times and sizes as configuration files write them: `10ms`, `128kib`.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A time: `500us`, `10ms`, `2s`, `5min` or `2h`.
@@ -41,6 +42,19 @@ pub fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(unit_bytes).ok_or_else(right)
 }
 
+/// An address with the length of its prefix in bits, `10.0.0.0/8`; an address alone is a prefix of its whole length.
+#[must_use]
+pub fn address_and_bits(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.unwrap_or(most);
+    (bits <= most).then_some((address, bits))
+}
+
 fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|one: char| !one.is_ascii_digit())?;
     let (number, unit) = text.split_at(end);
@@ -68,6 +82,17 @@ mod tests {
         ] {
             assert!(time(wrong).is_err(), "{wrong}");
             assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_no_longer_than_its_address() {
+        let read = |text| address_and_bits(text).map(|(address, bits)| (address.to_string(), bits));
+        assert_eq!(read("10.0.0.0/8"), Some(("10.0.0.0".to_owned(), 8)));
+        assert_eq!(read("192.0.2.1"), Some(("192.0.2.1".to_owned(), 32)));
+        assert_eq!(read("fd00::1"), Some(("fd00::1".to_owned(), 128)));
+        for wrong in ["10.0.0.0/33", "fd00::/129", "10.0.0.0/", "10.0.0/8", ""] {
+            assert_eq!(read(wrong), None, "{wrong}");
         }
     }
 }

@@ -212,6 +212,15 @@ impl Netlink {
     /// The kernel's refusal: `EEXIST` if the prefix has a route already, `EINVAL` or `ENOENT` for a congestion
     /// control that this machine does not have.
     pub fn add_route(&self, route: &Route<'_>) -> io::Result<()> {
+        self.add_route_with_metric(route, None)
+    }
+
+    /// Adds a route to the main table, with a metric: of several routes to a prefix the one with the least is taken. By
+    /// default it is 0 for IPv4 and 1024 for IPv6.
+    ///
+    /// # Errors
+    /// As [`Self::add_route`]; `EEXIST` if the prefix has a route with this metric already.
+    pub fn add_route_with_metric(&self, route: &Route<'_>, metric: Option<u32>) -> io::Result<()> {
         let header = Rtmsg {
             rtm_family: family(route.destination),
             rtm_dst_len: route.prefix_bits,
@@ -231,6 +240,9 @@ impl Netlink {
         }
         if let Some(source) = route.source {
             attributes = attributes.push_prefsrc(source);
+        }
+        if let Some(metric) = metric {
+            attributes = attributes.push_priority(metric);
         }
         if let Some(name) = route.congestion_control {
             let metrics = attributes.nested_metrics();

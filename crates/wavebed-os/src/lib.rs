@@ -31,6 +31,7 @@ pub mod packet_socket;
 pub mod poll;
 pub mod process;
 pub mod sched;
+pub mod seccomp;
 mod shared;
 pub mod sock_diag;
 pub mod tcp_option;

@@ -89,7 +89,8 @@ impl NeighbourSocket {
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = mem::size_of_val(&control);
+        // Its type is another one in musl.
+        message.msg_controllen = mem::size_of_val(&control) as _;
         // SAFETY: the message points to buffers that outlive the call, with their lengths.
         let count = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, 0) };
         let Ok(count) = usize::try_from(count) else {

@@ -137,7 +137,9 @@ impl PacketSocket {
         // frames.
         let sent = unsafe {
             let first = messages.as_mut_ptr();
-            libc::sendmmsg(self.socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT)
+            // The type of the flags is another one in musl.
+            let flags = libc::MSG_DONTWAIT as _;
+            libc::sendmmsg(self.socket.as_raw_fd(), first, count, flags)
         };
         match check(sent) {
             Ok(sent) => Ok(usize::try_from(sent).unwrap_or(0)),

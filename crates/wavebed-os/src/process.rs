@@ -167,9 +167,16 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
     if let Some(directory) = &what.directory {
         std::env::set_current_dir(directory)?;
     }
-    // SAFETY: close_range(2) takes numbers; descriptors close when the program starts.
-    check(unsafe { libc::close_range(3, libc::c_uint::MAX, CLOSE_AT_EXEC) })?;
-    Ok(())
+    // SAFETY: close_range(2) takes numbers; descriptors close when the program starts. musl has no function for it.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            3 as libc::c_uint,
+            libc::c_uint::MAX,
+            CLOSE_AT_EXEC,
+        )
+    };
+    check(i32::try_from(answer).unwrap_or(-1)).map(drop)
 }
 
 /// Makes the calling process the leader of a process group, in the foreground of its terminal if it gets one; or of a

@@ -192,14 +192,14 @@ pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq> {
         return Err(invalid());
     }
     for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
-        *to = (*from).cast_signed();
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     Ok(request)
 }
 
 /// The name in a request, up to its zero.
 fn interface_name(request: &libc::ifreq) -> String {
-    let bytes = request.ifr_name.iter().map(|byte| byte.cast_unsigned());
+    let bytes = request.ifr_name.iter().map(|byte| byte.to_ne_bytes()[0]);
     let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

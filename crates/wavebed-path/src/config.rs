@@ -95,14 +95,14 @@ impl Patterns {
 ///
 /// # Errors
 /// The first stage that cannot be made.
-pub fn build_legs(
-    legs: &[LegConfig],
+pub fn build_legs<'a>(
+    legs: impl IntoIterator<Item = &'a LegConfig>,
     seed: u64,
     mtu: u32,
     patterns: &mut Patterns,
 ) -> Result<Vec<Vec<HopSetup>>, LinkError> {
     let mut place = 0;
-    let mut built = Vec::with_capacity(legs.len());
+    let mut built = Vec::new();
     for leg in legs {
         let mut hops = Vec::with_capacity(leg.hops.len());
         for hop in &leg.hops {

@@ -28,6 +28,7 @@ PACKAGES = {
     "ip": "iproute2",
     "iperf3": "iperf3",
     "irtt": "irtt",
+    "mptcpize": "mptcpize",
     "nft": "nftables",
     "nginx": "nginx-light",
     "npm": "npm",

@@ -100,8 +100,16 @@ def resolve_network(path: PathModel, traces: Traces) -> Network:
 def _network(path: PathModel, traces: Traces) -> Network:
     cut = len(path.hops) if path.edge_after is None else path.edge_after
     parts = [part for part in (path.hops[:cut], path.hops[cut:]) if part]
-    rtt_ns = _round_trip_ns(path)
+    rtt_ns = _round_trip_ns(path.hops)
     names = [host.name for host in path.hosts]
+    legs = [
+        Leg(start, end, tuple(_hop(hop, path, rtt_ns, traces) for hop in part))
+        for (start, end), part in zip(pairwise(names), parts, strict=True)
+    ]
+    if path.second_radio is not None:
+        before = [] if path.edge_after is None else path.hops[:cut]
+        hop = _hop(path.second_radio, path, _round_trip_ns([*before, path.second_radio]), traces)
+        legs.append(Leg(names[-2], names[-1], (hop,)))
     return Network(
         mtu=path.mtu,
         nat=path.nat,
@@ -109,23 +117,22 @@ def _network(path: PathModel, traces: Traces) -> Network:
         packet_memory_bytes=path.packet_memory_bytes,
         packet_log=path.packet_log,
         hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
-        legs=tuple(
-            Leg(start, end, tuple(_hop(hop, path, rtt_ns, traces) for hop in part))
-            for (start, end), part in zip(pairwise(names), parts, strict=True)
-        ),
+        legs=tuple(legs),
     )
 
 
 def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
     """Return the laboratory file of ``wavebed-core lab``: a network whose hosts stand in a row, and its programs."""
     known = stages.plain(network)
-    legs = cast("list[dict[str, Json]]", known.pop("legs"))
+    legs = [{"hops": leg["hops"]} for leg in cast("list[dict[str, Json]]", known.pop("legs"))]
+    further: dict[str, Json] = {} if network.second_leg is None else {"second_leg": legs.pop()}
     return {
         "version": VERSION,
         "name": plan.name,
         "seed": plan.seed,
         **known,
-        "legs": [{"hops": leg["hops"]} for leg in legs],
+        "legs": cast("Json", legs),
+        **further,
         "wait": plan.wait,
         "sample": {"flows_ns": SAMPLE_FLOWS_NS, "cpu_ns": SAMPLE_CPU_NS} if plan.sample else None,
         "background": [_process(host, argv, plan) for host, argv in plan.background],
@@ -164,9 +171,9 @@ def _absolute(path: FilePath | None) -> str | None:
     return None if path is None else str(path.absolute())
 
 
-def _round_trip_ns(path: PathModel) -> int:
+def _round_trip_ns(hops: Sequence[PathHop]) -> int:
     total = 0
-    for hop in path.hops:
+    for hop in hops:
         for link in (hop.down, hop.up):
             if isinstance(link.delay, stages.ConstantDelay):
                 total += link.delay.delay_ns

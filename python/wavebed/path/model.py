@@ -180,6 +180,8 @@ class PathModel(Struct, frozen=True):
         Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
     packet_log : bool
         Whether the times of every packet and of every radio block are recorded.
+    second_radio : Hop or None
+        A second radio of the client: a hop beside all those between the last two hosts.
     """
 
     hosts: tuple[Host, ...]
@@ -191,3 +193,4 @@ class PathModel(Struct, frozen=True):
     nat: bool
     packet_memory_bytes: int | None = None
     packet_log: bool = False
+    second_radio: Hop | None = None

@@ -20,8 +20,10 @@ from wavebed.path.tables import (
     DEFAULT_SYSCTLS,
     DIRECTED,
     HOSTS,
+    SECOND_RADIO,
     AirTable,
     EdgeTable,
+    HopsTable,
     HopTable,
     HostTable,
     LinkTable,
@@ -164,10 +166,11 @@ class _Reader:
             nat=table.nat,
             packet_memory_bytes=table.packet_memory_bytes,
             packet_log=table.packet_log,
+            second_radio=self._second_radio(table, hops),
         )
 
     def _check_keys(self) -> None:
-        known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable), "hop", *HOSTS)
+        known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable), *fields(HopsTable), *HOSTS)
         for key in self.given:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED).below(self.place())
@@ -216,6 +219,25 @@ class _Reader:
         links = Links()
         links.lay(table, lambda key: self.place(where, key), self.base)
         return hop.name, hop.kind, links
+
+    def _second_radio(self, path: PathTable, hops: tuple[Hop, ...]) -> Hop | None:
+        if SECOND_RADIO not in self.given:
+            return None
+        table, where = self.given[SECOND_RADIO], self.place(SECOND_RADIO)
+        if not isinstance(table, dict):
+            raise Problem(f"{described(table)} is not a table: write [path.{SECOND_RADIO}]", where)
+        if path.nat:
+            raise Problem("cannot be used with nat: remove one of them", where)
+        if SECOND_RADIO in [hop.name for hop in hops]:
+            raise Problem("is the name of a hop too: choose another for that one", where)
+        known = (*fields(LinkTable), *fields(AirTable))
+        for key in table:
+            if key not in known and link_key(key) is None:
+                raise unknown_key(key, known, DIRECTED).below(where)
+        links = Links()
+        links.lay(table, lambda key: self.place(SECOND_RADIO, key), self.base)
+        down, up = links.build(self.traces, path.mtu)
+        return Hop(SECOND_RADIO, "radio", down, up)
 
     def _edge_after(self, names: list[str]) -> int | None:
         if "edge" not in self.given:

@@ -40,9 +40,11 @@ __all__ = [
     "DIRECTED",
     "DIRECTIONS",
     "HOSTS",
+    "SECOND_RADIO",
     "AirTable",
     "EdgeTable",
     "HopTable",
+    "HopsTable",
     "HostTable",
     "LinkTable",
     "PathTable",
@@ -54,6 +56,8 @@ __all__ = [
 
 DIRECTIONS = ("down", "up")
 HOSTS = ("server", "edge", "client")
+SECOND_RADIO = "second-radio"
+"""The key of the client's second radio, and the name of its hop."""
 
 DEFAULT_SYSCTLS = {
     "net.ipv4.tcp_rmem": "4096 131072 536870912",
@@ -358,7 +362,7 @@ class HopTable(Struct, frozen=True, kw_only=True):
 
 
 class HopsTable(Struct, frozen=True, kw_only=True):
-    """The key of ``[path]`` that has the hops; without it the path is one hop, whose keys stand in ``[path]``."""
+    """The keys of ``[path]`` that have hops; without ``hop`` the path is one hop, whose keys stand in ``[path]``."""
 
     hop: Annotated[
         object,
@@ -369,6 +373,14 @@ class HopsTable(Struct, frozen=True, kw_only=True):
             was="segment",
         ),
     ] = ()
+    second_radio: Annotated[
+        object,
+        Key(
+            unread("[path.second-radio]", _second_radio_schema, keys=_link_keys),
+            "a second radio of the client, beside all hops between it and the host before it",
+            absent="none",
+        ),
+    ] = None
 
 
 class HostTable(Struct, frozen=True, kw_only=True):
@@ -412,7 +424,11 @@ def link_key(name: str) -> tuple[Field, tuple[str, ...]] | None:
 
 
 def _hop_keys() -> dict[str, Field]:
-    return fields(HopTable) | fields(LinkTable) | fields(AirTable) | DIRECTED
+    return fields(HopTable) | _link_keys()
+
+
+def _link_keys() -> dict[str, Field]:
+    return fields(LinkTable) | fields(AirTable) | DIRECTED
 
 
 @functools.cache
@@ -428,6 +444,10 @@ def path_schema() -> tuple[Schema, Schema]:
     hops = properties_of(fields(HopsTable).values())
     path = dict(table_schema(PathTable))
     return path | {"properties": _all(path, _on_links()) | hosts | hops}, definitions
+
+
+def _second_radio_schema() -> Schema:
+    return {"type": "object", "properties": _on_links(), "additionalProperties": False}
 
 
 def _hops_schema() -> Schema:

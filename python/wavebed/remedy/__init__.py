@@ -26,6 +26,7 @@ KINDS = {
     "tunnel": "wavebed.remedy.tunnel:Tunnel",
     "haproxy": "wavebed.remedy.haproxy:Haproxy",
     "hysteria": "wavebed.remedy.hysteria:Hysteria",
+    "mptcp": "wavebed.remedy.mptcp:Mptcp",
 }
 """The class of each kind of remedy; imported when it is needed."""
 

@@ -1,4 +1,7 @@
-"""The path, drawn as a row of hosts and hops from the specification of a trial; and the map of its scene."""
+"""The path, drawn as a row of hosts and hops from the specification of a trial; and the map of its scene.
+
+A second radio of the client is a row of its own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     Table = Mapping[str, Json]
 
-__all__ = ["path_row", "scene_map"]
+__all__ = ["path_row", "scene_map", "second_radio_links"]
 
 _MOST_PICTURE_BYTES = 16 << 20
 
@@ -32,12 +35,26 @@ def path_row(resolved: Table) -> str:
     legs = tables_in(network, "legs")
     if len(hosts) < 2 or not legs:
         return ""
+    row = len(hosts) - 1
+    rows = _row(hosts, legs[:row], patterns, "The path, from server to client")
+    return rows + (_row(hosts[-2:], legs[row:], patterns, "The second radio of the client") if legs[row:] else "")
+
+
+def second_radio_links(resolved: Table, direction: str) -> list[str]:
+    """Return the names of the links of the client's second radio in a direction; none without one."""
+    network = table_in(resolved, "network")
+    row = max(len(tables_in(network, "hosts")) - 1, 0)
+    legs = tables_in(network, "legs")[row:]
+    return [f"{hop.get('name', '')}.{direction}" for leg in legs for hop in tables_in(leg, "hops")]
+
+
+def _row(hosts: Sequence[str], legs: Sequence[Table], patterns: Table, label: str) -> str:
     parts = []
     for index, name in enumerate(hosts):
         parts.append(f'<li class="host"><b>{escape(name)}</b></li>')
         if index < len(legs):
             parts += [_hop(hop, patterns) for hop in tables_in(legs[index], "hops")]
-    return f'<ol class="path" aria-label="The path, from server to client">{"".join(parts)}</ol>'
+    return f'<ol class="path" aria-label="{label}">{"".join(parts)}</ol>'
 
 
 def _hop(hop: Table, patterns: Table) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from wavebed.report.figure import Bar, Figure, Line, Panel, Strip
 from wavebed.report.numbers import nice_step
+from wavebed.report.path import second_radio_links
 from wavebed.report.thin import Points, held, middles, summed
 
 if TYPE_CHECKING:
@@ -30,20 +31,35 @@ MOST_STATES = 4000
 
 
 def bottleneck(trials: Sequence[Trial], direction: str) -> str | None:
-    """Return the link of a direction with the least mean capacity, or the last one if none has a limit."""
+    """Return the link of a direction with the least mean capacity, or the last one if none has a limit.
+
+    The links of a second radio are beside the path, and never its bottleneck.
+    """
+    aside = _beside(trials, direction)
     rates: dict[str, float] = {}
     for trial in trials:
         for link, course in trial.courses.items():
             value = course.rate_bps.value
-            if link.endswith(f".{direction}") and len(value) and not np.isnan(value).any():
+            if _goes(link, direction, aside) and len(value) and not np.isnan(value).any():
                 rates.setdefault(link, float(np.mean(held(course.rate_bps, np.linspace(0, trial.end_s, 500)))))
     if rates:
         return min(rates, key=lambda link: rates[link])
     for trial in trials:
-        named = [str(link["name"]) for link in _links(trial) if str(link["name"]).endswith(f".{direction}")]
+        names = [str(link["name"]) for link in _links(trial)]
+        named = [name for name in names if _goes(name, direction, aside)]
         if named:
             return named[-1]
     return None
+
+
+def _goes(link: str, direction: str, aside: Sequence[str]) -> bool:
+    return link.endswith(f".{direction}") and link not in aside
+
+
+def _beside(trials: Sequence[Trial], direction: str) -> list[str]:
+    """Return the links of second radios."""
+    found = [link for trial in trials for link in second_radio_links(trial.record.resolved, direction)]
+    return list(dict.fromkeys(found))
 
 
 def _links(trial: Trial) -> list[Mapping[str, Json]]:
@@ -59,7 +75,9 @@ def window(trials: Sequence[Trial]) -> float:
 def shades_of(trials: Sequence[Trial]) -> list[Bar]:
     """Return the radio's states in the trials of a view: the downlink's if both links have them."""
     courses = trials[0].courses
-    links = sorted((link for link, course in courses.items() if course.states), key=lambda link: ".up" in link)
+    aside = [*_beside(trials[:1], "down"), *_beside(trials[:1], "up")]
+    states = (link for link, course in courses.items() if course.states and link not in aside)
+    links = sorted(states, key=lambda link: ".up" in link)
     if not links:
         return []
     last = max(trials, key=lambda trial: trial.end_s)
@@ -99,10 +117,14 @@ def timeline(results: Results, view: View) -> Figure:
         panels.append(_throughput(results, view, down, step_s, end_s))
     if up is not None and _matters(view, up, down):
         panels.append(_throughput(results, view, up, step_s, end_s))
+    aside = _beside(view.trials, "down")
+    aside += [link for link in _beside(view.trials, "up") if _matters(view, link, down)]
+    panels += [_throughput(results, view, link, step_s, end_s) for link in aside]
     if down is not None:
         panels.append(_queue(results, view, down, step_s, end_s))
     if up is not None and _matters(view, up, down):
         panels.append(_queue(results, view, up, step_s, end_s))
+    panels += [_queue(results, view, link, step_s, end_s) for link in aside]
     panels += [panel for panel in (_rtt(results, view), _cwnd(results, view)) if panel.lines]
     return Figure(f"The trials of {view.label} over time", 0.0, end_s, panels, strips, shades)
 

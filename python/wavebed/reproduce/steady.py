@@ -69,7 +69,7 @@ def steady_of(spec: TrialSpec) -> Steady | None:
 
 def _legs(legs: Sequence[Leg], bulk: WorkloadSpec) -> list[Leg]:
     """Return the legs of a chain of hosts from the server of a workload to its client; empty if there is no chain."""
-    after = {leg.start: leg for leg in legs}
+    after = {leg.start: leg for leg in reversed(legs)}  # the first of two that leave a host
     found: list[Leg] = []
     here = bulk.server
     while here != bulk.client:

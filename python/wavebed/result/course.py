@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -82,8 +82,8 @@ def load_spans(spans: Schedule) -> list[tuple[int, int]]:
     return found
 
 
-def bottlenecks(tables: Tables, spans: Schedule) -> dict[str, LinkCourse]:
-    """Return the link with the least capacity under load for each direction (``down``, ``up``).
+def bottlenecks(tables: Tables, spans: Schedule, aside: Collection[str] = ()) -> dict[str, LinkCourse]:
+    """Return the link with the least capacity under load for each direction (``down``, ``up``), but none of `aside`.
 
     A direction without a rate is left out; without load all are.
     """
@@ -92,6 +92,8 @@ def bottlenecks(tables: Tables, spans: Schedule) -> dict[str, LinkCourse]:
         return {}
     chosen: dict[str, tuple[float, LinkCourse]] = {}
     for link in dict.fromkeys(tables["capacity"].column("link").to_pylist()):
+        if link in aside:
+            continue
         course = _course(tables, link, loaded)
         possible = course.possible_bits()
         weight = np.inf if possible is None else possible

@@ -14,7 +14,7 @@ from wavebed.result.ramp import ramp_up_s, recoveries
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from wavebed.result.course import LinkCourse, Tables
     from wavebed.workload.model import Schedule
@@ -24,7 +24,7 @@ __all__ = ["transport_metrics"]
 _PERCENTILES = (50, 95)
 
 
-def transport_metrics(tables: Tables, spans: Schedule) -> list[Metric]:
+def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = ()) -> list[Metric]:
     """Return the metrics of the path and its flows under load; none without load.
 
     Parameters
@@ -33,8 +33,10 @@ def transport_metrics(tables: Tables, spans: Schedule) -> list[Metric]:
         From `wavebed.result.tables.write_tables`.
     spans : mapping of str to Span
         Of the workloads, by name.
+    aside : collection of str
+        Links that are never the bottleneck: those of a second radio.
     """
-    courses = bottlenecks(tables, spans)
+    courses = bottlenecks(tables, spans, aside)
     found: list[Metric] = []
     for direction, course in courses.items():
         found += _use(direction, course)

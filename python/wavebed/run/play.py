@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.lab.protocol import Clock, Lab
+    from wavebed.lab.protocol import Clock, Host, Lab
     from wavebed.workload.model import AnyWorkload, Schedule, Session
 
 __all__ = ["HungError", "RunningWorkload", "open_all", "outcomes", "perform", "settle"]
@@ -82,15 +82,26 @@ class RunningWorkload:
                 self.problem = self.problem or _error_text(error)
 
 
-def open_all(workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int) -> list[RunningWorkload]:
-    """Open all workloads in parallel, because browsers take seconds; a failure to open is the workload's `problem`."""
+def open_all(
+    workloads: Sequence[AnyWorkload], lab: Lab, raw: Path, seed: int, host: Callable[[str], Host] | None = None
+) -> list[RunningWorkload]:
+    """Open all workloads in parallel, because browsers take seconds; a failure to open is the workload's `problem`.
+
+    Parameters
+    ----------
+    raw : pathlib.Path
+        Each workload gets a folder in it.
+    host : callable, optional
+        Returns a host of the laboratory by its name, as the programs of workloads are to see it.
+    """
     running = []
+    host = host or lab.host
     for number, workload in enumerate(workloads):
         folder = raw / workload.name
         folder.mkdir(parents=True)
         context = TrialContext(
-            server=lab.host(workload.common.server),
-            client=lab.host(workload.common.client),
+            server=host(workload.common.server),
+            client=host(workload.common.client),
             folder=folder,
             clock=lab.clock,
             port=FIRST_PORT + PORTS_EACH * number,

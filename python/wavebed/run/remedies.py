@@ -1,9 +1,13 @@
-"""The remedies of one trial: start them before the workloads, stop them after, and say whether they worked."""
+"""The remedies of one trial: start them before the workloads, stop them after, and say whether they worked.
+
+A remedy that changes how the programs of workloads start is an `OfPrograms`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from wavebed.errors import WavebedError
 from wavebed.remedy import kind_of, remedy_of
@@ -12,14 +16,22 @@ from wavebed.run.scenario import StoredTrial
 from wavebed.spec.trial import RemedySpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from wavebed.lab.protocol import Lab
+    from wavebed.lab.protocol import Host, Lab
     from wavebed.remedy.model import RunningRemedy
     from wavebed.run.scenario import Plan, TreatmentPlan
 
-__all__ = ["Remedies", "remedies_of", "remedy_programs"]
+__all__ = ["OfPrograms", "Remedies", "remedies_of", "remedy_programs"]
+
+
+@runtime_checkable
+class OfPrograms(Protocol):
+    """A running remedy that changes how the programs of workloads start, on all hosts."""
+
+    def of_programs(self, host: Host) -> Host:
+        """Return the host as the programs of workloads are to see it."""
 
 
 def remedies_of(treatment: TreatmentPlan) -> tuple[RemedySpec, ...]:
@@ -64,6 +76,17 @@ class Remedies:
                 self.problems.append(str(error))
                 return False
         return True
+
+    def host_for_workloads(self, lab: Lab) -> Callable[[str], Host]:
+        """Return a function that gives a host by its name, as the programs of workloads are to see it."""
+        return partial(self._host, lab)
+
+    def _host(self, lab: Lab, name: str) -> Host:
+        host = lab.host(name)
+        for running in self._running:
+            if isinstance(running, OfPrograms):
+                host = running.of_programs(host)
+        return host
 
     def stop(self) -> None:
         """Stop all, the last first."""

@@ -15,6 +15,7 @@ from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.output import replace_file
 from wavebed.result.model import TrialRecord, WorkloadRecord
+from wavebed.result.second_radio import second_radio_links, second_radio_metrics
 from wavebed.result.tables import write_tables
 from wavebed.result.transport import transport_metrics
 from wavebed.run.backend import in_namespaces
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from wavebed.run.order import Slot
     from wavebed.run.play import RunningWorkload
     from wavebed.run.resolve import Resolved
+    from wavebed.spec.network import Network
     from wavebed.workload.model import Metric
 
 __all__ = ["run_trial"]
@@ -91,7 +93,8 @@ def run_trial(
     workloads = _records(course.running, found)
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
     tables = _write_series(partial, log, capacity, course.end_s, workloads)
-    checks, transport = _judge(tables, capacity, workloads, engine_checks(course.summary, course.messages))
+    network = resolved.spec.network
+    checks, transport = _judge(tables, capacity, workloads, network, engine_checks(course.summary, course.messages))
     checks.extend(course.remedies.checks())
     checks.extend(of_machine())
     shutil.rmtree(log, ignore_errors=True)
@@ -164,7 +167,9 @@ def _perform(
     try:
         with lab:
             if remedies.start(lab, raw):
-                course.running = open_all(slot.treatment.workloads, lab, raw, slot.seed)
+                course.running = open_all(
+                    slot.treatment.workloads, lab, raw, slot.seed, remedies.host_for_workloads(lab)
+                )
             lab.begin()
             try:
                 perform(course.running, lab, watch)
@@ -243,6 +248,7 @@ def _judge(
     tables: Mapping[str, pa.Table],
     capacity: Sequence[Steps],
     workloads: Sequence[WorkloadRecord],
+    network: Network,
     of_engine: Sequence[Check],
 ) -> tuple[list[Check], list[Metric]]:
     spans = {each.name: each.span for each in workloads if each.span is not None}
@@ -251,4 +257,5 @@ def _judge(
     checks.append(processor_check([float(share) for share in cpu.groupby("time_ns")["busy"].mean()]))
     links = tables["links"].to_pandas()
     checks.extend(backlog_check(links, course) for course in capacity if not course.by_radio)
-    return checks, list(transport_metrics(tables, spans))
+    metrics = transport_metrics(tables, spans, second_radio_links(network))
+    return checks, [*metrics, *second_radio_metrics(tables, network)]

@@ -91,6 +91,8 @@ class Leg(Part, frozen=True, rename={"start": "from", "end": "to"}):
 class Network(Part, frozen=True):
     """Hosts, and the legs between them: a graph whose nodes are the hosts.
 
+    The hosts stand in a row, with a leg between neighbours; one more leg may connect the last two.
+
     Parameters
     ----------
     mtu : int
@@ -122,6 +124,11 @@ class Network(Part, frozen=True):
         for leg in self.legs:
             if leg.start not in hosts or leg.end not in hosts:
                 raise RuleError(f"a leg connects two of the hosts, which are {', '.join(hosts)}")
+        second = self.second_leg
+        if second is not None and (len(self.legs) > len(hosts) or (second.start, second.end) != tuple(hosts[-2:])):
+            raise RuleError("one leg beside those of the row connects the last two hosts")
+        if second is not None and self.nat:
+            raise RuleError("with nat there is no second leg to the client")
         if self.nat and any(
             host.name == "server" and (host.congestion_control is not None or host.sysctls) for host in self.hosts
         ):
@@ -136,6 +143,12 @@ class Network(Part, frozen=True):
             raise RuleError(f"{link}: burst_bytes is at least the MTU, {self.mtu}")
         if isinstance(stage, Wifi):
             stage.check(self.mtu)
+
+    @property
+    def second_leg(self) -> Leg | None:
+        """The leg beside the row: that of the client's second radio; ``None`` without one."""
+        row = len(self.hosts) - 1
+        return self.legs[row] if len(self.legs) > row > 0 else None
 
     def links(self) -> Iterator[tuple[str, tuple[Stage, ...]]]:
         """Yield name and stages of every link: ``radio.down``, ``radio.up``."""

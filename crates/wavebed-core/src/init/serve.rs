@@ -107,7 +107,7 @@ impl Init {
         value["name"] = self.lab.name.clone().into();
         value["hosts"] = hosts.into();
         value["confined_user"] = self.rules.as_ref().and_then(Rules::other_user).into();
-        let hops = self.lab.legs.iter().flat_map(|leg| &leg.hops);
+        let hops = self.lab.all_legs().flat_map(|leg| &leg.hops);
         value["hops"] = hops
             .map(|hop| serde_json::json!({"name": hop.name, "kind": kind_name(hop.kind)}))
             .collect();

@@ -23,9 +23,10 @@ pub enum Name {
     SocketProgram,
     ControlGroups,
     Splice,
+    SystemCallFilter,
 }
 
-pub const NAMES: [Name; 12] = [
+pub const NAMES: [Name; 13] = [
     Name::Kernel,
     Name::NetworkAdministration,
     Name::Tun,
@@ -38,6 +39,7 @@ pub const NAMES: [Name; 12] = [
     Name::SocketProgram,
     Name::ControlGroups,
     Name::Splice,
+    Name::SystemCallFilter,
 ];
 
 impl Name {
@@ -56,6 +58,7 @@ impl Name {
             Self::SocketProgram => "BPF for sockets",
             Self::ControlGroups => "control groups v2",
             Self::Splice => "pipes of 1 MiB",
+            Self::SystemCallFilter => "seccomp",
         }
     }
 }
@@ -103,6 +106,7 @@ fn find(name: Name) -> Fact {
         Name::SocketProgram => network::socket_program(),
         Name::ControlGroups => kernel::control_groups(),
         Name::Splice => kernel::pipes(),
+        Name::SystemCallFilter => kernel::system_call_filter(),
     }
 }
 

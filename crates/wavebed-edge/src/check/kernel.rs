@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wavebed_os::capabilities::{self, Set};
 use wavebed_os::cgroup::Group;
-use wavebed_os::tcp_option;
+use wavebed_os::{seccomp, tcp_option};
 
 use super::facts::{Fact, Name};
 
@@ -114,6 +114,19 @@ pub fn pipes() -> Fact {
         Name::Splice,
         tried,
         &format!("sysctl -w fs.pipe-max-size={PIPE_BYTES}"),
+    )
+}
+
+pub fn system_call_filter() -> Fact {
+    let tried = if seccomp::works() {
+        Ok("the kernel takes a filter of system calls".to_owned())
+    } else {
+        Err("the kernel takes no filter of system calls".to_owned())
+    };
+    Fact::new(
+        Name::SystemCallFilter,
+        tried,
+        "a kernel with CONFIG_SECCOMP_FILTER, on x86-64, AArch64 or RISC-V of 64 bits",
     )
 }
 

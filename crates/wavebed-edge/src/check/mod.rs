@@ -31,6 +31,8 @@ struct Needs {
     better: &'static [(Name, &'static str)],
 }
 
+const UNFILTERED: &str = "all system calls stay allowed";
+
 const REMEDIES: [Needs; 3] = [
     Needs {
         name: "splitter",
@@ -45,12 +47,16 @@ const REMEDIES: [Needs; 3] = [
                 Name::Splice,
                 "buffers of its own in place of large pipes: copy = \"read-write\"",
             ),
+            (Name::SystemCallFilter, UNFILTERED),
         ],
     },
     Needs {
         name: "tunnel",
         all: &[Name::NetworkAdministration, Name::Tun],
-        better: &[(Name::Forwarding, "for programs on this machine only")],
+        better: &[
+            (Name::Forwarding, "for programs on this machine only"),
+            (Name::SystemCallFilter, UNFILTERED),
+        ],
     },
     Needs {
         name: "syn",

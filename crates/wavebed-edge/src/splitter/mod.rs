@@ -20,6 +20,7 @@ mod direction;
 mod event;
 mod flow;
 mod http;
+pub mod keeper;
 mod metrics;
 mod passwd;
 mod pool;

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use wavebed_os::process::Signals;
 
+use super::keeper::Keeper;
 use super::rules::Rules;
 use super::server::{Ended, Splitter};
 use super::settings::Settings;
 use super::{privileges, settings_file, socket};
+use crate::STOP_SIGNALS;
 use crate::problem::Problem;
-
-/// `SIGINT` and `SIGTERM` of signal(7).
-const STOP_SIGNALS: [i32; 2] = [2, 15];
+use crate::system_calls;
 
 /// Split TCP connections in two, so that the radio has a loop of its own.
 #[derive(Args, Debug)]
@@ -45,10 +45,6 @@ enum Job {
     },
 }
 
-fn status(status: u8) -> impl FnOnce(String) -> Problem {
-    move |line| Problem { status, line }
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -58,7 +54,8 @@ pub fn run(arguments: Arguments) -> Result<(), Problem> {
     if let Some(to) = arguments.to {
         sets.push(format!("to=\"{to}\""));
     }
-    let settings = settings_file::read(arguments.config.as_deref(), &sets).map_err(status(2))?;
+    let settings =
+        settings_file::read(arguments.config.as_deref(), &sets).map_err(Problem::invalid)?;
     match arguments.job {
         Some(Job::Rules { apply, remove }) => manage_rules(&settings, apply, remove),
         None => serve(&settings),
@@ -67,16 +64,15 @@ pub fn run(arguments: Arguments) -> Result<(), Problem> {
 
 fn manage_rules(settings: &Settings, apply: bool, remove: bool) -> Result<(), Problem> {
     if !settings.is_transparent() {
-        return Err(Problem {
-            status: 2,
-            line: "to: direct mode has no packet rules: remove the key".to_owned(),
-        });
+        return Err(Problem::invalid(
+            "to: direct mode has no packet rules: remove the key",
+        ));
     }
     let rules = Rules::new(settings);
     if apply {
-        rules.apply().map_err(status(3))
+        rules.apply().map_err(Problem::unable)
     } else if remove {
-        rules.remove().map_err(status(3))
+        rules.remove().map_err(Problem::unable)
     } else {
         say(&rules.text());
         Ok(())
@@ -85,13 +81,11 @@ fn manage_rules(settings: &Settings, apply: bool, remove: bool) -> Result<(), Pr
 
 fn serve(settings: &Settings) -> Result<(), Problem> {
     let signals =
-        Signals::receive(&STOP_SIGNALS, &[]).map_err(|error| status(1)(error.to_string()))?;
+        Signals::receive(&STOP_SIGNALS, &[]).map_err(|error| Problem::failed(error.to_string()))?;
     if settings.is_transparent() && !privileges::may_intercept() {
-        return Err(Problem {
-            status: 3,
-            line: "interception needs CAP_NET_ADMIN: start it as root (it drops the rest), or name a server with --to"
-                .to_owned(),
-        });
+        return Err(Problem::unable(
+            "interception needs CAP_NET_ADMIN: start it as root (it drops the rest), or name a server with --to",
+        ));
     }
     let room = privileges::room_for_connections(settings);
     let wanted = usize::try_from(settings.max_connections).unwrap_or(usize::MAX);
@@ -100,25 +94,35 @@ fn serve(settings: &Settings) -> Result<(), Problem> {
             "max-connections: the limit of open files has room for {room} and not {wanted}: raise it (LimitNOFILE= of systemd)"
         ));
     }
-    socket::try_options(settings).map_err(status(3))?;
-    let splitter = Splitter::new(settings.clone(), room).map_err(status(1))?;
-    let rules = settings.rules.then(|| Rules::new(settings));
-    if let Some(rules) = &rules {
-        rules.apply().map_err(status(3))?;
+    socket::try_options(settings).map_err(Problem::unable)?;
+    let splitter = Splitter::new(settings.clone(), room).map_err(Problem::failed)?;
+    let keeper = settings.rules.then(|| Keeper::start(settings)).transpose();
+    let keeper = keeper.map_err(Problem::unable)?;
+    if keeper.is_some() {
+        Rules::new(settings).apply().map_err(Problem::unable)?;
     }
     let ended = privileges::give_up(settings)
-        .map_err(status(3))
+        .and_then(|()| refuse_other_calls())
+        .map_err(Problem::unable)
         .and_then(|()| {
             announce(&splitter);
             splitter
                 .run(&signals)
-                .map_err(|error| status(1)(format!("cannot wait for events: {error}")))
+                .map_err(|error| Problem::failed(format!("cannot wait for events: {error}")))
         });
-    if let Some(rules) = &rules {
-        rules.remove().map_err(status(1))?;
+    if let Some(keeper) = keeper {
+        keeper.remove_rules().map_err(Problem::failed)?;
     }
     summarise(&ended?);
     Ok(())
+}
+
+/// A kernel without such filters refuses nothing.
+fn refuse_other_calls() -> Result<(), String> {
+    let allowed = system_calls::allow_splitter();
+    allowed
+        .map(drop)
+        .map_err(|error| format!("cannot filter system calls: {error}"))
 }
 
 /// For programs that wait until it listens.

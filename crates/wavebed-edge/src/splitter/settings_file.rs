@@ -2,12 +2,8 @@
 
 use std::path::Path;
 
-use wavebed_os::foreign;
-
 use super::settings::Settings;
-
-/// No configuration is larger.
-const MAX_BYTES: u64 = 1 << 20;
+use crate::configuration;
 
 /// The configuration of `file` (defaults without one), changed by `sets`, each `KEY=VALUE`.
 ///
@@ -15,8 +11,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// One line: the file and its line, or the option; the key, the error and what would be right.
 pub fn read(file: Option<&Path>, sets: &[String]) -> Result<Settings, String> {
     let text = match file {
-        Some(file) => foreign::read_text(file, MAX_BYTES)
-            .map_err(|error| format!("{}: {error}", file.display()))?,
+        Some(file) => configuration::read(file)?,
         None => String::new(),
     };
     let name = file.map_or_else(|| "--set".to_owned(), |file| file.display().to_string());
@@ -62,10 +57,8 @@ fn value_of(text: &str) -> toml::Value {
 
 fn located(name: &str, text: &str, error: &toml::de::Error) -> String {
     let message = one_line(error.message());
-    match error.span() {
-        Some(span) => {
-            let before = text.get(..span.start).unwrap_or(text);
-            let number = before.matches('\n').count() + 1;
+    match configuration::line(text, error) {
+        Some(number) => {
             let line = text.lines().nth(number - 1).unwrap_or("");
             let key = line.split('=').next().unwrap_or("").trim();
             format!("{name}:{number}: {key}: {message}")

@@ -67,21 +67,6 @@ pub struct Prefix {
     pub bits: u8,
 }
 
-impl Prefix {
-    fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address.parse().ok()?, bits.parse().ok()?),
-            None => (text.parse().ok()?, u8::MAX),
-        };
-        let most = match address {
-            IpAddr::V4(_) => 32,
-            IpAddr::V6(_) => 128,
-        };
-        let bits = if text.contains('/') { bits } else { most };
-        (bits <= most).then_some(Self { address, bits })
-    }
-}
-
 impl fmt::Display for Prefix {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{}/{}", self.address, self.bits)
@@ -91,7 +76,9 @@ impl fmt::Display for Prefix {
 impl<'de> Deserialize<'de> for Prefix {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        Self::parse(&text).ok_or_else(|| {
+        let parsed = units::address_and_bits(&text);
+        let prefix = parsed.map(|(address, bits)| Self { address, bits });
+        prefix.ok_or_else(|| {
             Error::custom(format!(
                 "`{text}` is no prefix: write `10.0.0.0/8`, `192.0.2.1` or `fd00::/8`"
             ))

@@ -102,6 +102,7 @@ fn the_server_sees_the_clients_address_and_port() {
     }
     assert_eq!(program.status("CapBnd:"), "0".repeat(16));
     assert_eq!(program.status("NoNewPrivs:"), "1");
+    assert_eq!(program.status("Seccomp:"), "2", "a filter of system calls");
     let nobody = program.status("Uid:");
     assert!(!nobody.split_whitespace().any(|id| id == "0"), "{nobody}");
     assert!(program.end(Signal::TERM));

@@ -185,6 +185,7 @@ fn an_end_has_no_rights_after_its_start() {
             assert_eq!(field(set), ["0000000000000000"], "{set}");
         }
         assert_eq!(field("NoNewPrivs:"), ["1"]);
+        assert_eq!(field("Seccomp:"), ["2"], "a filter of system calls");
     }
 }
 

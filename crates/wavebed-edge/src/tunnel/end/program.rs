@@ -14,13 +14,12 @@ use super::engine::Engine;
 use super::key::PrivateKey;
 use super::settings::{Kind, LawName, Settings};
 use super::transport::{self, OVERHEAD_BYTES};
+use crate::STOP_SIGNALS;
 use crate::problem::Problem;
+use crate::system_calls;
 use crate::tunnel::law::{AutorateLaw, DeliveryLaw, Law};
 use crate::tunnel::queue::FlowQueuesSettings;
 use crate::tunnel::{Sender, SenderSettings, SenderState};
-
-/// `SIGINT` and `SIGTERM` of signal(7).
-const STOP_SIGNALS: [i32; 2] = [2, 15];
 
 /// Carry packets to the other end of a radio link at the link's own rate, with fair queues before it.
 #[derive(Args, Debug)]
@@ -45,10 +44,6 @@ enum Job {
     },
 }
 
-fn status(status: u8) -> impl FnOnce(String) -> Problem {
-    move |line| Problem { status, line }
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -60,14 +55,13 @@ pub fn run(arguments: Arguments) -> Result<(), Problem> {
         } else {
             PrivateKey::create(&file)
         };
-        let line = key.map_err(status(2))?.public().to_string();
-        return say(&line).map_err(status(1));
+        let line = key.map_err(Problem::invalid)?.public().to_string();
+        return say(&line).map_err(Problem::failed);
     }
-    let file = arguments.config.ok_or_else(|| Problem {
-        status: 2,
-        line: "write `--config FILE`, or `key FILE` to make a key".to_owned(),
-    })?;
-    let settings = Settings::read(&file).map_err(status(2))?;
+    let file = arguments
+        .config
+        .ok_or_else(|| Problem::invalid("write `--config FILE`, or `key FILE` to make a key"))?;
+    let settings = Settings::read(&file).map_err(Problem::invalid)?;
     serve(&settings, arguments.state)
 }
 
@@ -83,14 +77,11 @@ fn law(settings: &Settings) -> Box<dyn Law> {
 }
 
 fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Problem> {
-    let key =
-        PrivateKey::read(&settings.key).map_err(|error| status(2)(format!("key: {error}")))?;
-    let bound = transport::bind(settings, &key).map_err(status(2))?;
-    let device = Device::create(settings).map_err(|error| status(3)(error.to_string()))?;
-    let stop = |error: &dyn std::fmt::Display| Problem {
-        status: 1,
-        line: error.to_string(),
-    };
+    let key = PrivateKey::read(&settings.key)
+        .map_err(|error| Problem::invalid(format!("key: {error}")))?;
+    let bound = transport::bind(settings, &key).map_err(Problem::invalid)?;
+    let device = Device::create(settings).map_err(|error| Problem::unable(error.to_string()))?;
+    let stop = |error: &dyn std::fmt::Display| Problem::failed(error.to_string());
     let signals = Signals::receive(&STOP_SIGNALS, &[]).map_err(|error| stop(&error))?;
     // All that needs rights is open.
     let user = (effective_user().0 == 0).then_some(settings.user_id);
@@ -123,6 +114,8 @@ fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Problem> {
             let connects = settings.kind == Kind::Connect;
             let every_ns = state.map(|seconds| u64::from(seconds) * 1_000_000_000);
             let mut engine = Engine::new(device, signals, connections, sender, connects, every_ns)?;
+            // A kernel without such filters refuses nothing.
+            system_calls::allow_tunnel()?;
             engine.run(show).await
         })
         .map_err(|error: std::io::Error| stop(&error))

@@ -4,14 +4,13 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use wavebed_os::foreign;
 
 use super::key::PublicKey;
+use crate::configuration;
 use crate::tunnel::law::RateLimits;
 use crate::tunnel::queue::HostAddress;
+use crate::units;
 
-/// No configuration is larger.
-const MAX_BYTES: u64 = 1 << 20;
 /// What IPv6 needs (RFC 8200, section 5).
 const LEAST_MTU: u32 = 1280;
 const MOST_MTU: u32 = 9000;
@@ -45,7 +44,7 @@ pub enum LawName {
 pub struct Settings {
     /// Which end.
     pub kind: Kind,
-    /// Where to listen, or whom to connect to.
+    /// Where to listen, or the address to connect to.
     pub at: String,
     /// File of the own key.
     pub key: PathBuf,
@@ -119,13 +118,11 @@ impl TryFrom<String> for Prefix {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let parsed = text.split_once('/').and_then(|(address, bits)| {
-            let address: IpAddr = address.parse().ok()?;
-            let bits: u8 = bits.parse().ok()?;
-            let most = if address.is_ipv4() { 32 } else { 128 };
-            (bits <= most).then_some(Self { address, bits })
-        });
-        parsed.ok_or_else(|| {
+        // An address alone is refused: the prefix of a link is hardly one address.
+        let parsed = text.contains('/').then(|| units::address_and_bits(&text));
+        let prefix = parsed.flatten();
+        let prefix = prefix.map(|(address, bits)| Self { address, bits });
+        prefix.ok_or_else(|| {
             format!("`{text}` is not an address with a prefix: write one as 10.88.0.1/30")
         })
     }
@@ -137,16 +134,13 @@ impl Settings {
     /// # Errors
     /// One line: file, line, key, rule.
     pub fn read(file: &Path) -> Result<Self, String> {
-        let name = file.display();
-        let text =
-            foreign::read_text(file, MAX_BYTES).map_err(|error| format!("{name}: {error}"))?;
-        Self::parse(&text).map_err(|error| format!("{name}: {error}"))
+        let text = configuration::read(file)?;
+        Self::parse(&text).map_err(|error| format!("{}: {error}", file.display()))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         let settings: Self = toml::from_str(text).map_err(|error| {
-            let start = error.span().map_or(0, |span| span.start);
-            let line = 1 + text[..start].matches('\n').count();
+            let line = configuration::line(text, &error).unwrap_or(1);
             let message = error.message().lines().collect::<Vec<_>>().join(", ");
             format!("line {line}: {message}")
         })?;

@@ -168,7 +168,7 @@ pub fn bind(settings: &Settings, key: &PrivateKey) -> Result<Bound, String> {
     })
 }
 
-/// Connections as they are made, and the wish for another one.
+/// Connections as they are made, and the request for another one.
 pub struct Connections {
     /// New connections to the other end, whose key was verified.
     pub new: mpsc::Receiver<Connection>,

@@ -1,0 +1,178 @@
+//! The addresses of a laboratory, and the legs that each host ends and reaches.
+//!
+//! Leg `i` uses `198.18.(base + i).0/30` (RFC 2544) and `fd77:6176:6562:(base + i)::/126`. The host nearer to the
+//! server has address 1, the other one address 2. The second leg of the client comes after all others.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// One end of a leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nearer to the server.
+    Near,
+    /// Nearer to the client.
+    Far,
+}
+
+/// The end of a leg at a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegEnd {
+    /// Index of the leg.
+    pub leg: usize,
+    /// Which end.
+    pub end: End,
+}
+
+/// The legs of a laboratory: a row, and perhaps a second one between its last two hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Legs {
+    /// Legs of the row: one fewer than there are hosts.
+    pub row: usize,
+    /// Whether there is a second leg to the client; its index is `row`.
+    pub has_second: bool,
+}
+
+impl Legs {
+    /// The number of legs.
+    pub fn count(self) -> usize {
+        self.row + usize::from(self.has_second)
+    }
+
+    /// The ends of legs at a host, in the order of its devices.
+    pub fn ends_of(self, host: usize) -> Vec<LegEnd> {
+        let row = [
+            (host > 0).then(|| (host - 1, End::Far)),
+            (host < self.row).then_some((host, End::Near)),
+        ];
+        let second = [
+            (host + 1 == self.row).then_some((self.row, End::Near)),
+            (host == self.row).then_some((self.row, End::Far)),
+        ];
+        row.into_iter()
+            .chain(second.into_iter().filter(|_| self.has_second))
+            .flatten()
+            .map(|(leg, end)| LegEnd { leg, end })
+            .collect()
+    }
+
+    /// The legs that a host reaches through one of its ends first of all.
+    pub fn reached(self, host: usize, through: LegEnd) -> Vec<usize> {
+        if through.leg == self.row {
+            return vec![self.row];
+        }
+        match through.end {
+            End::Far => (0..host).collect(),
+            End::Near if host + 1 < self.row => (host..self.count()).collect(),
+            End::Near => (host..self.row).collect(),
+        }
+    }
+
+    /// The legs that a host reaches through one of its ends only if a socket is bound to it: those of the row, through
+    /// the client's second leg.
+    pub fn reached_when_bound(self, through: LegEnd) -> std::ops::Range<usize> {
+        let is_second = through.leg == self.row && through.end == End::Far;
+        0..if is_second { self.row } else { 0 }
+    }
+}
+
+/// The addresses of one end of a leg.
+pub fn addresses(base: u8, leg: usize, end: End) -> (Ipv4Addr, Ipv6Addr) {
+    let third = base + u8::try_from(leg).expect("three legs at most");
+    let last: u8 = if end == End::Near { 1 } else { 2 };
+    let v6 = Ipv6Addr::new(0xfd77, 0x6176, 0x6562, third.into(), 0, 0, 0, last.into());
+    (Ipv4Addr::new(198, 18, third, last), v6)
+}
+
+/// The prefixes of a leg: /30 and /126.
+pub fn prefix(base: u8, leg: usize) -> (Ipv4Addr, Ipv6Addr) {
+    let (v4, v6) = addresses(base, leg, End::Near);
+    (
+        Ipv4Addr::from_bits(v4.to_bits() & !3),
+        Ipv6Addr::from_bits(v6.to_bits() & !3),
+    )
+}
+
+/// The leg and end that have a host's main address.
+pub fn home(host: usize) -> (usize, End) {
+    if host == 0 {
+        (0, End::Near)
+    } else {
+        (host - 1, End::Far)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_a_leg_have_one_prefix() {
+        let (near, near6) = addresses(4, 1, End::Near);
+        let (far, far6) = addresses(4, 1, End::Far);
+        assert_eq!(
+            (near.to_string(), far.to_string()),
+            ("198.18.5.1".to_owned(), "198.18.5.2".to_owned())
+        );
+        let (v4, v6) = prefix(4, 1);
+        assert_eq!(v4.to_bits(), near.to_bits() & !3);
+        assert_eq!(v4.to_bits(), far.to_bits() & !3);
+        assert_eq!(
+            (v6.to_bits(), v6.to_bits()),
+            (near6.to_bits() & !3, far6.to_bits() & !3)
+        );
+    }
+
+    fn near(leg: usize) -> LegEnd {
+        let end = End::Near;
+        LegEnd { leg, end }
+    }
+
+    fn far(leg: usize) -> LegEnd {
+        let end = End::Far;
+        LegEnd { leg, end }
+    }
+
+    #[test]
+    fn every_end_of_a_second_leg_is_at_the_last_two_hosts() {
+        for row in [1, 2] {
+            let legs = Legs {
+                row,
+                has_second: true,
+            };
+            for host in 0..=row {
+                let ends = legs.ends_of(host);
+                assert_eq!(ends.contains(&near(row)), host + 1 == row);
+                assert_eq!(ends.contains(&far(row)), host == row);
+            }
+        }
+    }
+
+    #[test]
+    fn every_host_reaches_every_leg_once() {
+        for (row, has_second) in [(1, false), (1, true), (2, false), (2, true)] {
+            let legs = Legs { row, has_second };
+            for host in 0..=row {
+                let mut reached: Vec<usize> = legs
+                    .ends_of(host)
+                    .into_iter()
+                    .flat_map(|through| legs.reached(host, through))
+                    .collect();
+                reached.sort_unstable();
+                let all: Vec<usize> = (0..legs.count()).collect();
+                assert_eq!(reached, all, "host {host} of {legs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn bound_to_its_second_leg_the_client_reaches_all_others() {
+        let legs = Legs {
+            row: 2,
+            has_second: true,
+        };
+        assert_eq!(legs.reached_when_bound(far(2)), 0..2);
+        for other in [near(2), far(1), far(0), near(1), near(0)] {
+            assert!(legs.reached_when_bound(other).is_empty(), "{other:?}");
+        }
+    }
+}
