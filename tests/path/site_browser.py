@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from wavebed.workload.tools import find
+from wavebed.lab.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

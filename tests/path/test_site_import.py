@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wavebed.lab.tools import find
 from wavebed.path.api import Path as EmulatedPath
 from wavebed.workload.serve import Protocol, VirtualHost, make_certificate, start_web_server
 from wavebed.workload.site import load_site
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from pathlib import Path

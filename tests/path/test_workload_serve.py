@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from wavebed.errors import WavebedError
+from wavebed.lab.tools import find
 from wavebed.path.api import Path as EmulatedPath
 from wavebed.workload.serve import PROTOCOLS, Protocol, VirtualHost, make_certificate, start_web_server
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from pathlib import Path

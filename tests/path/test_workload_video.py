@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from workload_harness import KNOWN_PATH, metrics, run_workload
 
+from wavebed.lab.tools import cache_folder, missing
 from wavebed.workload import read_workload
-from wavebed.workload.tools import cache_folder, missing
 from wavebed.workload.video import Video
 from wavebed.workload.video_player import dashjs
 

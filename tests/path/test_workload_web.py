@@ -198,7 +198,7 @@ def test_a_web_server_that_dies_is_the_reason(site: BuiltSite, tmp_path: Path) -
 def test_without_a_browser_the_message_says_how_to_get_one(
     site: BuiltSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wavebed.workload.tools._look_for", lambda name: None if name == "chromium" else f"/bin/{name}")
+    monkeypatch.setattr("wavebed.lab.tools._look_for", lambda name: None if name == "chromium" else f"/bin/{name}")
     workload = read_workload({"kind": "web", "site": "small", "tls": False, "protocol": "http/1.1"})
     with pytest.raises(MachineError, match="apt-get install chromium"):
         workload.prepare(tmp_path)

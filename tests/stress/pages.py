@@ -100,7 +100,7 @@ def look(names: list[str]) -> list[tuple[str, bool]]:
     """Open the report of each; return whether nothing ran and nothing was asked for. Runs in a sandbox."""
     from playwright.sync_api import sync_playwright
 
-    from wavebed.workload.tools import find
+    from wavebed.lab.tools import find
 
     run = make_run()
     asked: list[bytes] = []

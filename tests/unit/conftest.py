@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.workload.tools import find
+from wavebed.lab.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

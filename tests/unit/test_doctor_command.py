@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wavebed
+from wavebed import remedy
 from wavebed.cli import doctor_checks, main
 from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks
 from wavebed.extras import EXTRAS, PACKAGES
 from wavebed.forward.programs import PROGRAMS
-from wavebed.workload import KINDS, kind_of, read_workload, tools
+from wavebed.lab import tools
+from wavebed.remedy.model import EDGE
+from wavebed.workload import KINDS, kind_of, read_workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,6 +190,10 @@ def _declared() -> set[str]:
     return {program.name for kind in KINDS for program in kind_of(kind).programs}
 
 
+def _of_remedies() -> set[str]:
+    return {program for kind in remedy.KINDS for program in remedy.kind_of(kind).programs} - {EDGE}
+
+
 def test_what_workloads_run_is_declared_by_one_of_them() -> None:
     run = _first_of_commands(SOURCES / "workload")
     assert run >= {"ip", "npm", "iperf3", "chromium", "openssl"}, "the search finds them"
@@ -201,7 +208,13 @@ def test_what_the_forwarding_test_runs_is_declared() -> None:
 
 
 def test_every_program_has_a_package_and_a_user() -> None:
-    assert _declared() | set(PROGRAMS) == set(tools.PACKAGES)
+    assert _declared() | _of_remedies() | set(PROGRAMS) == set(tools.PACKAGES)
+
+
+def test_what_remedies_run_is_declared() -> None:
+    run = _first_of_commands(SOURCES / "remedy")
+    assert run >= {"ip", "haproxy", "openssl"}, "the search finds them"
+    assert run <= _of_remedies() | {"req", "syn", "tunnel"}  # of openssl, and of wavebed-edge
 
 
 def test_the_makefile_installs_what_workloads_and_the_forwarding_test_run() -> None:
@@ -209,7 +222,9 @@ def test_the_makefile_installs_what_workloads_and_the_forwarding_test_run() -> N
     assert text is not None
     pairs = dict(pair.split("=") for pair in text[1].replace("\\\n", " ").split())
     of_other_machines = {"ssh", "snmpget"}
-    assert pairs == {name: package for name, package in tools.PACKAGES.items() if name not in of_other_machines}
+    of_comparisons = {"haproxy", "mptcpize", "sing-box"}  # those who compare remedies install them
+    left_out = of_other_machines | of_comparisons
+    assert pairs == {name: package for name, package in tools.PACKAGES.items() if name not in left_out}
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.errors import MachineError
+from wavebed.lab.tools import missing
 from wavebed.workload.media import content as content_module
 from wavebed.workload.media.boxes import find, top_level
 from wavebed.workload.media.content import AUDIO_SEGMENT_S, Content, make
 from wavebed.workload.media.ladder import AUDIO_BPS, LADDERS, Representation, read_ladder
-from wavebed.workload.tools import missing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -193,8 +193,11 @@ def test_a_program_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self) -> None:
             self.name = "client"
 
+        def host(self, _: str) -> MemoryHost:
+            return self
+
         def run(self, argv, *, timeout=None, **_):  # type: ignore[no-untyped-def, override]
             raise subprocess.TimeoutExpired(argv, timeout)
 
     with pytest.raises(Exception, match="mptcp on client: ip did not end within 10 s"):
-        remedy_of("mptcp", {}).start(Slow(), None)  # type: ignore[arg-type]
+        remedy_of("mptcp", {}).start(Slow(), "client", None)  # type: ignore[arg-type]

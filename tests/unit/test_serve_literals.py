@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wavebed.lab.tools import find
 from wavebed.workload.serve import VirtualHost, make_certificate
 from wavebed.workload.serve.caddy import caddy_configuration
 from wavebed.workload.serve.nginx import nginx_configuration
 from wavebed.workload.site import load_site
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

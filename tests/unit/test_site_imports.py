@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from wavebed.errors import UserError
+from wavebed.lab.tools import find
 from wavebed.workload.serve import VirtualHost
 from wavebed.workload.serve.nginx import nginx_configuration
 from wavebed.workload.site import BuiltSite, load_site
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,12 @@ from tests.memory_lab import MemoryLab, Program
 
 from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
+from wavebed.lab.tools import find
 from wavebed.workload import read_workload
 from wavebed.workload.download_figures import metrics_of as metrics_of_download
 from wavebed.workload.names import chromium_arguments
 from wavebed.workload.serve import start_resolver
 from wavebed.workload.serve.resolver import resolver_configuration
-from wavebed.workload.tools import find
 from wavebed.workload.web_figures import Course
 from wavebed.workload.web_figures import metrics_of as metrics_of_page
 from wavebed.workload.web_trace import PageTrace

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wavebed.errors import MachineError
-from wavebed.workload import tools
+from wavebed.lab import tools
 
 
 def _program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> str:
@@ -45,3 +45,10 @@ def test_a_program_that_is_missing_has_a_package(monkeypatch: pytest.MonkeyPatch
 def test_the_folder_of_the_cache_is_absolute_whatever_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAVEBED_CACHE", "here")
     assert tools.cache_folder() == Path.cwd() / "here"
+
+
+def test_programs_without_a_debian_package_have_a_command_of_their_own() -> None:
+    assert tools.install_commands(["haproxy", "ip"]) == ["apt-get install haproxy iproute2"]
+    line = tools.not_found(["nft", "sing-box"])
+    assert line.startswith("nft, sing-box: not found: run `apt-get install nftables` and `go install ")
+    assert "@v" in line, "a version that is known to work"

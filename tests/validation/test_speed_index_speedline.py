@@ -20,10 +20,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from wavebed.lab.tools import cache_folder, find
 from wavebed.workload.browser import web_agent
 from wavebed.workload.browser.agent import ARGUMENTS
 from wavebed.workload.browser.speed_index import visual_progress
-from wavebed.workload.tools import cache_folder, find
 from wavebed.workload.web_trace import PageTrace, read_trace
 
 if TYPE_CHECKING:

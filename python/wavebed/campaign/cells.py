@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.tables import FactorTable
 
-__all__ = ["Cell", "Factor", "cells_of", "compared", "factors_of"]
+__all__ = ["Cell", "Factor", "cells_of", "compared", "factors_of", "part_of"]
 
 MOST_CELLS = 10_000
 _LONGEST_NAME = 120
@@ -195,6 +195,37 @@ def _level(value: object) -> object:
     if isinstance(value, dict | list):
         return value
     return value if isinstance(value, str) and label(value) != value else label(value)
+
+
+def part_of(
+    factors: Sequence[Factor], cells: Sequence[Cell], only: Mapping[str, Sequence[str]], of: tuple[str, str]
+) -> tuple[tuple[Factor, ...], tuple[Cell, ...]]:
+    """Return the factors and cells that a part of a campaign has; those that are left keep their names.
+
+    Parameters
+    ----------
+    only : mapping
+        Levels that are wanted, by factor; factors that it does not name: all.
+    of : tuple of str
+        The compared factor and its baseline, which stays.
+
+    Raises
+    ------
+    Problem
+        If there is no such factor or level, or no cell is left.
+    """
+    wanted = {name: set(levels) for name, levels in _exclusion(only, factors, "--only").items()} if only else {}
+    if of[0] in wanted:
+        wanted[of[0]].add(of[1])
+    left = [cell for cell in cells if all(cell.levels[name] in levels for name, levels in wanted.items())]
+    if not left:
+        raise Problem("leaves no cell of the campaign: name other levels", "--only")
+    used = {name: {cell.levels[name] for cell in left} for name in (factor.name for factor in factors)}
+    kept = [
+        Factor(each.name, {level: set_ for level, set_ in each.levels.items() if level in used[each.name]})
+        for each in factors
+    ]
+    return tuple(kept), tuple(left)
 
 
 def compared(factors: Sequence[Factor], factor: str | None, baseline: str | None) -> tuple[str, str]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from wavebed._core import find_core, find_edge
 from wavebed.errors import UserError
 from wavebed.foreign import open_foreign
+from wavebed.remedy.model import EDGE
 from wavebed.result.machine import machine, versions
 from wavebed.run.folder import programs
-from wavebed.run.remedies import remedies_of
+from wavebed.run.remedies import remedy_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,8 +26,6 @@ __all__ = ["CORE", "Conditions", "changes_since", "conditions", "digests"]
 
 CORE = "wavebed-core"
 """Name of the link engine among the inputs."""
-EDGE = "wavebed-edge"
-"""Name of the remedies' program among the inputs."""
 _OF_MACHINE = {"processor", "cores", "memory"}
 
 
@@ -57,7 +56,7 @@ def conditions(campaign: Campaign, site: Site | None = None) -> Conditions:
         inputs = {str(file): _digest(file) for file in campaign.inputs} | {CORE: there.pop(CORE)}
         return Conditions(inputs, there, {})
     inputs = digests(campaign.inputs)
-    if any(remedies_of(treatment) for treatment in campaign.plan.treatments):
+    if EDGE in remedy_programs(campaign.plan):
         inputs[EDGE] = _digest(Path(find_edge()))
     return Conditions(inputs, versions(programs(campaign.plan)), machine())
 

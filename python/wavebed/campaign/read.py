@@ -5,14 +5,14 @@ Everything is read before anything runs, so that a mistake in the last cell is f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from wavebed.campaign.cells import Cell, Factor, cells_of, check_changed, compared, factors_of
+from wavebed.campaign.cells import Cell, Factor, cells_of, check_changed, compared, factors_of, part_of
 from wavebed.campaign.tables import FileTable, PrimaryTable, StopTable
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import read_table
@@ -54,6 +54,8 @@ class Campaign:
         The trials.
     inputs : tuple of pathlib.Path
         Every file that was read.
+    only : mapping
+        Levels of the part of the file's campaign that it is, by factor; empty: all of it.
     """
 
     file: Path
@@ -64,6 +66,7 @@ class Campaign:
     compared: tuple[str, str]
     plan: Plan
     inputs: tuple[Path, ...]
+    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def levels(self) -> dict[str, Mapping[str, str]]:
@@ -86,13 +89,17 @@ class Campaign:
         return self.table.primary
 
 
-def read_campaign(file: Path, *, blocks: int | None = None) -> Campaign:
+def read_campaign(
+    file: Path, *, blocks: int | None = None, only: Mapping[str, Sequence[str]] | None = None
+) -> Campaign:
     """Read a campaign file.
 
     Parameters
     ----------
     blocks : int, optional
         Number of blocks in place of that in the file.
+    only : mapping, optional
+        The part of it that is wanted: levels by factor. The baseline of the comparison is a part of every part.
 
     Raises
     ------
@@ -111,6 +118,7 @@ def read_campaign(file: Path, *, blocks: int | None = None) -> Campaign:
             factors = factors_of(table.factor, treatments)
             cells = tuple(cells_of(factors, table.exclude, AS_DESCRIBED))
             of = compared(factors, table.compare.factor, table.compare.baseline)
+            factors, cells = part_of(factors, cells, only or {}, of)
             plan = _plan(table, file, scenario, cells)
             _check_primaries(table.primary, plan, len(cells))
             pairs = comparisons({cell.name: cell.levels for cell in cells}, *of)
@@ -118,7 +126,7 @@ def read_campaign(file: Path, *, blocks: int | None = None) -> Campaign:
         except UserError as error:
             raise UserError(f"{file}: {error}") from None
         text = read_text(file, "name a campaign file", most=MAX_TEXT_BYTES)
-    return Campaign(file, text, table, factors, cells, of, plan, tuple(sorted(noted)))
+    return Campaign(file, text, table, factors, cells, of, plan, tuple(sorted(noted)), only or {})
 
 
 def _plan(table: FileTable, file: Path, scenario: Path, cells: Sequence[Cell]) -> Plan:

@@ -143,6 +143,7 @@ def record_of(campaign: Campaign, inputs: Mapping[str, str]) -> CampaignRecord:
         keep=table.campaign.keep,
         inputs=inputs,
         replicate=campaign.replicate,
+        only=campaign.only,
     )
 
 

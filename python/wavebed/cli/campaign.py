@@ -17,6 +17,7 @@ from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
 
     from wavebed.campaign.read import Campaign
     from wavebed.run.executor.remote import Remote
@@ -48,6 +49,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--pilot", metavar="DIR", type=Path, help="results of a few blocks of the same cells: durations, sizes, spread"
     )
     plan.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    _add_only(plan)
     run_ = actions.add_parser("run", help=_RUN, description=_RUN)
     run_.add_argument(
         "file",
@@ -55,6 +57,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="a campaign file, or the name of a shipped one; with --resume the folder of a campaign",
     )
     add_folder_options(run_)
+    _add_only(run_)
     run_.add_argument("--resume", action="store_true", help="go on with the campaign in the folder DIR")
     run_.add_argument(
         "--accept-changes",
@@ -74,6 +77,26 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     status.add_argument("--json", action="store_true", help="print one JSON object, with --watch one in each line")
 
 
+def _add_only(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only",
+        metavar="FACTOR=LEVEL[,LEVEL]",
+        action="append",
+        default=[],
+        help="only the cells with these levels of a factor, and the baselines beside them; repeat it for other factors",
+    )
+
+
+def _only(given: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in given:
+        factor, _, levels = text.partition("=")
+        if not factor or not levels:
+            raise UserError(f"--only: {text!r} is not FACTOR=LEVEL: write for example path=bbr-5g-phone")
+        found.setdefault(factor, []).extend(levels.split(","))
+    return found
+
+
 def run(args: argparse.Namespace) -> int:
     """Plan, run or watch."""
     if args.action == "status":
@@ -87,7 +110,7 @@ def _plan(args: argparse.Namespace) -> int:
     from wavebed.campaign.plan import plan_campaign, plan_json, plan_text
     from wavebed.campaign.read import campaign_file, read_campaign
 
-    campaign = read_campaign(campaign_file(args.file))
+    campaign = read_campaign(campaign_file(args.file), only=_only(args.only))
     plan = plan_campaign(campaign, None if args.pilot is None else read_pilot(args.pilot))
     print(json.dumps(plan_json(plan), allow_nan=False) if args.json else printable(plan_text(plan), keep="\n"))
     return 0
@@ -104,9 +127,11 @@ def _run(args: argparse.Namespace) -> int:
         raise UserError("-o: a campaign goes on in its own folder: leave -o out")
     if args.accept_changes and not args.resume:
         raise UserError("--accept-changes: belongs to --resume: a new campaign has no earlier inputs")
+    if args.resume and args.only:
+        raise UserError("--only: a campaign goes on with the part that it began: leave --only out")
     live = Live(f"wavebed {args.command}")
     remote = None if args.executor == "local" else _remote(args.executor, live)
-    campaign = _of_folder(Path(args.file)) if args.resume else _of_file(args.file)
+    campaign = _of_folder(Path(args.file)) if args.resume else _of_file(args.file, _only(args.only))
     for note in campaign.plan.notes:
         live.note(f"note: {note}")
     live.note(plan_text(campaign.plan))
@@ -152,16 +177,16 @@ def _of_folder(folder: Path) -> Campaign:
             f"{record.file}: is gone: the campaign in {folder} was read from it: put it back; its text is in"
             f" {folder / CAMPAIGN_FILE}"
         )
-    return read_campaign(Path(record.file))
+    return read_campaign(Path(record.file), only=record.only)
 
 
-def _of_file(given: str) -> Campaign:
+def _of_file(given: str, only: Mapping[str, Sequence[str]]) -> Campaign:
     from wavebed.campaign.read import campaign_file, read_campaign
     from wavebed.result.names import RUN_FILE
 
     if (Path(given) / RUN_FILE).exists():
         raise UserError(f"{given}: is a folder: name a campaign file, or go on with its campaign with --resume")
-    return read_campaign(campaign_file(given))
+    return read_campaign(campaign_file(given), only=only)
 
 
 def _write_report(folder: Path, live: Live) -> Path | None:

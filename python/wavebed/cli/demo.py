@@ -28,4 +28,5 @@ def run(args: argparse.Namespace) -> int:
     """Run it."""
     args.action, args.file, args.executor = "run", "demo", "local"
     args.resume = args.accept_changes = False
+    args.only = []
     return campaign_command.run(args)

@@ -13,7 +13,7 @@ from wavebed.extras import EXTRAS, PACKAGES, absent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.workload.tools import Program
+    from wavebed.lab.tools import Program
 
 __all__ = ["APPARMOR_SETTING", "Check", "apparmor_check", "extra_checks", "program_checks"]
 
@@ -33,9 +33,9 @@ class Check(TypedDict):
 
 
 def program_checks() -> list[Check]:
-    """Return a check for every program that a workload or the forwarding test runs."""
-    from wavebed.workload.tools import PACKAGES as APT_PACKAGES
-    from wavebed.workload.tools import missing
+    """Return a check for every program that a workload, a remedy or the forwarding test runs."""
+    from wavebed.lab.tools import PACKAGES as APT_PACKAGES
+    from wavebed.lab.tools import install_commands, missing
 
     users = _users()
     absent_programs = missing(users)
@@ -46,7 +46,7 @@ def program_checks() -> list[Check]:
             name=name,
             status="warn" if name in absent_programs else "ok",
             found=versions[name],
-            remedy=f"apt-get install {APT_PACKAGES[name]}" if name in absent_programs else None,
+            remedy=install_commands([name])[0] if name in absent_programs else None,
             package=APT_PACKAGES[name],
             needed_by=users[name],
         )
@@ -55,7 +55,7 @@ def program_checks() -> list[Check]:
 
 
 def _version(name: str, absent_programs: list[str]) -> str:
-    from wavebed.workload.tools import version
+    from wavebed.lab.tools import version
 
     return "not installed" if name in absent_programs else version(name)
 
@@ -63,12 +63,19 @@ def _version(name: str, absent_programs: list[str]) -> str:
 def _users() -> dict[str, list[str]]:
     """Return the users of each program, by the program's name."""
     from wavebed.forward.programs import PROGRAMS
+    from wavebed.remedy import KINDS as REMEDIES
+    from wavebed.remedy import kind_of as remedy_of
+    from wavebed.remedy.model import EDGE
     from wavebed.workload import KINDS, kind_of
 
     found: dict[str, list[str]] = {}
     for kind in KINDS:
         for program in kind_of(kind).programs:
             found.setdefault(program.name, []).append(f"{kind}{_condition(program)}")
+    for remedy in REMEDIES:
+        for name in remedy_of(remedy).programs:
+            if name != EDGE:
+                found.setdefault(name, []).append(f"remedy {remedy}")
     for name, option in PROGRAMS.items():
         found.setdefault(name, []).append(f"forward ({option})")
     return dict(sorted(found.items()))

@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
         If there is no such site, or it is wrong.
     """
     require("web", "a web site", ("PIL", "fontTools", "matplotlib"))
+    from wavebed.lab.tools import cache_folder
     from wavebed.workload.site import load_site
-    from wavebed.workload.tools import cache_folder
 
     built = load_site(args.site, cache_folder())
     print(json.dumps(_plain(built), indent=2) if args.json else printable(_table(built), keep="\n"))

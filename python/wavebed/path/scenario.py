@@ -31,10 +31,10 @@ from wavebed.path.tables import (
     link_key,
     path_keys,
 )
-from wavebed.remedy import kind_of
+from wavebed.remedy import kind_of, remedy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
 
     from wavebed.path.traces import Traces
@@ -154,8 +154,10 @@ class _Reader:
         )
         hops = self._hops(table.mtu)
         edge_after = self._edge_after([hop.name for hop in hops])
+        hosts = tuple(self._host(name, table) for name in HOSTS if name != "edge" or edge_after is not None)
+        self._check_peers(hosts, nat=table.nat)
         return PathModel(
-            hosts=tuple(self._host(name, table) for name in HOSTS if name != "edge" or edge_after is not None),
+            hosts=hosts,
             hops=hops,
             edge_after=edge_after,
             coalesce=table.coalesce,
@@ -275,3 +277,23 @@ class _Reader:
                 raise Problem(
                     f"{chosen.kind!r} is no remedy of this host: write it in {where}", self.place(host, "remedy")
                 )
+
+    def _check_peers(self, hosts: Sequence[Host], *, nat: bool) -> None:
+        """Check that remedies with two ends have them, and that no two carry the same traffic."""
+        names = [host.name for host in hosts]
+        spans: list[tuple[int, int]] = []
+        for host in hosts:
+            for chosen in host.remedies:
+                peer = remedy_of(chosen.kind, chosen.options).peer
+                if peer is None:
+                    continue
+                place = self.place(host.name, f"remedy.{chosen.kind}.peer")
+                if peer not in names or peer == host.name:
+                    others = " or ".join(name for name in names if name != host.name)
+                    raise Problem(f"{peer!r} is not another host of this path: write {others}", place)
+                if nat and peer == "server":
+                    raise Problem("with nat the server is this machine and has no remedies: choose another", place)
+                start, end = sorted((names.index(host.name), names.index(peer)))
+                if any(start < other_end and other_start < end for other_start, other_end in spans):
+                    raise Problem("another remedy carries this traffic already: leave one out", place)
+                spans.append((start, end))

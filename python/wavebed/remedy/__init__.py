@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from wavebed.config.problems import Problem, at, choose, described
+from wavebed.config.plugins import class_of
+from wavebed.config.problems import Problem, at, described
 from wavebed.config.reader import Reader
 from wavebed.config.table import raw_values, read_table, table_schema
 from wavebed.config.values import table_of
@@ -23,6 +23,9 @@ __all__ = ["KINDS", "REMEDIES", "kind_of", "remedy_of"]
 KINDS = {
     "syn": "wavebed.remedy.syn:Syn",
     "splitter": "wavebed.remedy.splitter:Splitter",
+    "tunnel": "wavebed.remedy.tunnel:Tunnel",
+    "haproxy": "wavebed.remedy.haproxy:Haproxy",
+    "hysteria": "wavebed.remedy.hysteria:Hysteria",
     "mptcp": "wavebed.remedy.mptcp:Mptcp",
 }
 """The class of each kind of remedy; imported when it is needed."""
@@ -31,7 +34,7 @@ MOST = 8
 _FORM = '{ kind = "syn" }'
 
 
-def kind_of(name: str) -> type[AnyRemedy]:
+def kind_of(name: object) -> type[AnyRemedy]:
     """Return the class of a kind of remedy.
 
     Raises
@@ -39,8 +42,7 @@ def kind_of(name: str) -> type[AnyRemedy]:
     Problem
         If there is no such kind.
     """
-    module, _, attribute = KINDS[choose(name, KINDS)].partition(":")
-    return cast("type[AnyRemedy]", getattr(import_module(module), attribute))
+    return cast("type[AnyRemedy]", class_of(name, KINDS))
 
 
 def remedy_of(kind: str, options: Mapping[str, Json]) -> AnyRemedy:
@@ -79,7 +81,7 @@ def _one(table: object) -> Chosen:
         raise Problem(f"{described(table)} is not a table: write {_FORM}, or off")
     if "kind" not in table:
         raise Problem(f"is missing: write one of {', '.join(KINDS)}", "kind")
-    kind = at("kind", lambda value: kind_of(choose(value, KINDS)), table["kind"])
+    kind = at("kind", kind_of, table["kind"])
     own = {name: value for name, value in table.items() if name != "kind"}
     options = read_table(kind.options_type, own, _FORM, also=("kind",))
     return Chosen(kind.kind, raw_values(options))

@@ -1,7 +1,8 @@
 """The interface between remedies and trials.
 
 A plug-in is one module with one class derived from `Remedy`; `wavebed.remedy.KINDS` names it. In a trial a remedy is
-started on its host before the workloads are opened, and stopped after the last one has ended.
+started on its host before the workloads are opened, and stopped after the last one has ended. Until the workloads
+start, the laboratory's time stands still: hosts take settings, but no packet crosses a link.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.lab.protocol import Host
+    from wavebed.lab.protocol import Lab
 
-__all__ = ["AnyRemedy", "Chosen", "Remedy", "RunningRemedy"]
+__all__ = ["EDGE", "HOSTS", "AnyRemedy", "Chosen", "Remedy", "RunningRemedy"]
+
+HOSTS = ("server", "edge", "client")
+"""The hosts of a path, in order."""
+EDGE = "wavebed-edge"
 
 _Options = TypeVar("_Options", bound=Struct)
 
@@ -57,20 +62,31 @@ class Remedy(ABC, Generic[_Options]):
     summary: ClassVar[str]
     options_type: ClassVar[type[Struct]]
     """The type of its options: a table of a scenario (`wavebed.config.table`)."""
-    hosts: ClassVar[Sequence[str]] = ("server", "edge", "client")
+    hosts: ClassVar[Sequence[str]] = HOSTS
     """The hosts that can have it."""
+    programs: ClassVar[Sequence[str]] = (EDGE,)
+    """The programs that it runs: `EDGE`, or keys of `wavebed.lab.tools.PACKAGES`."""
 
     def __init__(self, options: _Options) -> None:
         self.options = options
 
+    @property
+    def peer(self) -> str | None:
+        """The host of its other end; ``None``: it is on one host alone."""
+        return None
+
     @abstractmethod
-    def start(self, host: Host, log: Path) -> RunningRemedy:
+    def start(self, lab: Lab, host: str, log: Path) -> RunningRemedy:
         """Start it on a host; return when it works.
 
         Parameters
         ----------
+        lab : Lab
+            The laboratory, whose time stands still.
+        host : str
+            Name of the host.
         log : pathlib.Path
-            The file of its output, which is kept.
+            The file of its output, which is kept. Further files of its own have names that begin with its name.
 
         Raises
         ------

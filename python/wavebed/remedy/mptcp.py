@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +19,7 @@ from wavebed.config.table import Key
 from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.limits import LIMITS
 from wavebed.lab.protocol import Host
+from wavebed.lab.tools import find
 from wavebed.remedy.model import Remedy, RunningRemedy
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.confine import Confined
-    from wavebed.lab.protocol import Process, Redirect
+    from wavebed.lab.protocol import Lab, Process, Redirect
 
 __all__ = ["Mptcp", "MptcpOptions", "fallback_problem", "read_counters"]
 
@@ -69,16 +69,20 @@ class Mptcp(Remedy[MptcpOptions]):
     )
     options_type = MptcpOptions
     hosts = ("client",)
+    programs = (_PROGRAM, "ip")
 
-    def start(self, host: Host, log: Path) -> RunningRemedy:
+    def start(self, lab: Lab, host: str, log: Path) -> RunningRemedy:
         """Make the second radio an endpoint of MPTCP."""
+        client = lab.host(host)
         library = _library()
-        endpoints = _endpoints(_ip(host, "-json", "address", "show"))
+        endpoints = _endpoints(_ip(client, "-json", "address", "show"))
         flags = ["subflow", "backup"] if self.options.backup else ["subflow"]
         for address, device in endpoints:
-            _ip(host, "mptcp", "endpoint", "add", address, "dev", device, *flags)
-        log.write_text(f"{_PRELOAD}={library}\n{_ip(host, 'mptcp', 'endpoint', 'show')}{_ip(host, 'mptcp', 'limits')}")
-        return _RunningMptcp(host, library, log)
+            _ip(client, "mptcp", "endpoint", "add", address, "dev", device, *flags)
+        log.write_text(
+            f"{_PRELOAD}={library}\n{_ip(client, 'mptcp', 'endpoint', 'show')}{_ip(client, 'mptcp', 'limits')}"
+        )
+        return _RunningMptcp(client, library, log)
 
 
 class _RunningMptcp(RunningRemedy):
@@ -148,10 +152,7 @@ class _MptcpHost(Host):
 @cache
 def _library() -> str:
     """Return the file of the library that makes TCP sockets MPTCP sockets."""
-    found = shutil.which(_PROGRAM)
-    if found is None:
-        raise MachineError(f"{_PROGRAM}: not found: run `apt-get install {_PROGRAM}`")
-    argv = [found, "run", "printenv", _PRELOAD]
+    argv = [find(_PROGRAM), "run", "printenv", _PRELOAD]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=LIMITS.answer_s)
     file = done.stdout.strip()
     if done.returncode != 0 or not file:

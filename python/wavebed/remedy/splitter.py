@@ -8,13 +8,14 @@ from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.table import Key
-from wavebed.remedy.edge_program import EdgeProgram
-from wavebed.remedy.model import Remedy
+from wavebed.remedy.model import EDGE, Remedy
+from wavebed.remedy.program import edge_program
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.lab.protocol import Host
+    from wavebed.lab.protocol import Lab
+    from wavebed.remedy.program import RunningProgram
 
 __all__ = ["Splitter", "SplitterOptions"]
 
@@ -54,10 +55,13 @@ class Splitter(Remedy[SplitterOptions]):
     summary = "Splits forwarded TCP connections in two, so that losses of the radio are repaired over the radio only."
     options_type = SplitterOptions
     hosts = ("edge",)
+    programs = (EDGE, "ip", "nft")
 
-    def start(self, host: Host, log: Path) -> EdgeProgram:
+    def start(self, lab: Lab, host: str, log: Path) -> RunningProgram:
         """Start it; it installs its packet rules before it says that it listens."""
-        return EdgeProgram(host, self.arguments(), log, lambda line: line.startswith("listening "))
+        program = edge_program(lab.host(host), self.arguments(), log)
+        program.wait_for_line(lambda line: line.startswith("listening "))
+        return program
 
     def arguments(self) -> list[str]:
         """Return the arguments of ``wavebed-edge``."""

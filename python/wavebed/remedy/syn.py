@@ -10,13 +10,14 @@ from msgspec import Struct
 from wavebed.config import values
 from wavebed.config.table import Key
 from wavebed.errors import MachineError
-from wavebed.remedy.edge_program import EdgeProgram
 from wavebed.remedy.model import Remedy
+from wavebed.remedy.program import edge_program
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.lab.protocol import Host
+    from wavebed.lab.protocol import Lab
+    from wavebed.remedy.program import RunningProgram
 
 __all__ = ["Syn", "SynOptions"]
 
@@ -46,13 +47,13 @@ class Syn(Remedy[SynOptions]):
     summary = "Repeats connection requests (SYN) of this host early, so that an outage costs its own length."
     options_type = SynOptions
 
-    def start(self, host: Host, log: Path) -> EdgeProgram:
+    def start(self, lab: Lab, host: str, log: Path) -> RunningProgram:
         """Start it; with ``bpf`` only if the kernel takes the program."""
-        program = EdgeProgram(host, self.arguments(), log, _is_started)
-        event = json.loads(next(line for line in program.lines() if _is_started(line)))
+        program = edge_program(lab.host(host), self.arguments(), log)
+        event = json.loads(program.wait_for_line(_is_started))
         if event["method"] != self.options.method:
             program.stop()
-            raise MachineError(f"syn on {host.name}: the kernel refuses the program: {event['refused']}")
+            raise MachineError(f"syn on {host}: the kernel refuses the program: {event['refused']}")
         return program
 
     def arguments(self) -> list[str]:

@@ -111,7 +111,5 @@ def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> N
 
 
 def _geometric_mean(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    product = np.ones_like(values[0])
-    for each in values:
-        product = product * each
+    product: NDArray[np.float64] = np.prod(values, axis=0)
     return product ** (1 / len(values))

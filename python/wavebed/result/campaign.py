@@ -67,6 +67,8 @@ class CampaignRecord:
         Groups of blocks by inputs; more than one after accepted changes.
     stopped : str
         The reason of the stop rule, if it ended the campaign.
+    only : mapping
+        Levels, by factor, of the part of its file's campaign that it is; empty: all of it.
     """
 
     file: _Text
@@ -84,6 +86,7 @@ class CampaignRecord:
     replicate: _Text = "host"
     groups: list[Group] = field(default_factory=lambda: [Group()])
     stopped: _Text = ""
+    only: Mapping[_Text, Sequence[_Text]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

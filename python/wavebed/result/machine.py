@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed import __version__
-from wavebed.workload.tools import missing, version
+from wavebed.lab.tools import missing, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,6 +9,7 @@ import numpy as np
 from wavebed.result.course import bottlenecks
 from wavebed.result.delay import omniscient_delay_ms, queueing_delay_ms, signal_delay_ms
 from wavebed.result.flows import bulk_bytes, jain, retransmission_fraction
+from wavebed.result.processors import processor_metrics
 from wavebed.result.ramp import ramp_up_s, recoveries
 from wavebed.workload.model import Metric
 
@@ -43,6 +44,8 @@ def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = 
         found += _recovery(direction, course)
     if any(span.is_load for span in spans.values()):
         found += _of_flows(tables)
+    delivered_bytes = sum(float(course.delivered_bits[course.load].sum()) for course in courses.values()) / 8
+    found += processor_metrics(tables, spans, delivered_bytes)
     return found
 
 

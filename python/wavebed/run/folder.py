@@ -14,6 +14,8 @@ from wavebed.experiment.ledger import Ledger, Stored, read_ledger, reconciled, s
 from wavebed.experiment.store import KEPT
 from wavebed.experiment.trials import Trials
 from wavebed.extras import require
+from wavebed.lab.tools import missing, not_found
+from wavebed.remedy.model import EDGE
 from wavebed.result.campaign import Group
 from wavebed.result.machine import machine, versions
 from wavebed.result.metrics import blocks_with_metrics, factors_of, keep_metrics, merge_metrics
@@ -21,9 +23,8 @@ from wavebed.result.model import COUNTED, RunRecord, TrialLine
 from wavebed.result.read import read_run
 from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
-from wavebed.run.remedies import remedies_of
+from wavebed.run.remedies import remedy_programs
 from wavebed.run.write import open_run, write_head, write_run
-from wavebed.workload.tools import PACKAGES, missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,10 +174,11 @@ def _keep_lost_metrics(folder: Path, ledger: Ledger) -> None:
 
 
 def programs(plan: Plan) -> set[str]:
-    """Return the programs that the workloads of a plan start."""
-    return {
+    """Return the programs that the workloads and remedies of a plan start, but wavebed's own."""
+    of_workloads = {
         program for each in plan.treatments for workload in each.workloads for program in workload.needed_programs()
     }
+    return (of_workloads | remedy_programs(plan)) - {EDGE}
 
 
 def check_programs(plan: Plan) -> None:
@@ -191,12 +193,11 @@ def check_programs(plan: Plan) -> None:
         for workload in treatment.workloads:
             if workload.extra:
                 require(workload.extra, f"workload {workload.name}")
-    if any(remedies_of(treatment) for treatment in plan.treatments):
+    if EDGE in remedy_programs(plan):
         find_edge()
     absent = missing(sorted(programs(plan)))
     if absent:
-        packages = " ".join(PACKAGES.get(name, name) for name in absent)
-        raise MachineError(f"{', '.join(absent)}: not found: run `apt-get install {packages}`")
+        raise MachineError(not_found(absent))
 
 
 def _record(plan: Plan, command_line: Sequence[str], design: Design) -> RunRecord:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from wavebed.errors import WavebedError
-from wavebed.remedy import remedy_of
+from wavebed.remedy import kind_of, remedy_of
 from wavebed.result.model import Check
 from wavebed.run.scenario import StoredTrial
 from wavebed.spec.trial import RemedySpec
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Host, Lab
     from wavebed.remedy.model import RunningRemedy
-    from wavebed.run.scenario import TreatmentPlan
+    from wavebed.run.scenario import Plan, TreatmentPlan
 
-__all__ = ["OfPrograms", "Remedies", "remedies_of"]
+__all__ = ["OfPrograms", "Remedies", "remedies_of", "remedy_programs"]
 
 
 @runtime_checkable
@@ -40,6 +40,12 @@ def remedies_of(treatment: TreatmentPlan) -> tuple[RemedySpec, ...]:
     if isinstance(path, StoredTrial):
         return path.spec.remedies
     return tuple(RemedySpec(host.name, chosen.kind, chosen.options) for host in path.hosts for chosen in host.remedies)
+
+
+def remedy_programs(plan: Plan) -> set[str]:
+    """Return the programs that the remedies of a plan start; `EDGE` among them is a part of wavebed."""
+    kinds = {spec.kind for treatment in plan.treatments for spec in remedies_of(treatment)}
+    return {program for kind in kinds for program in kind_of(kind).programs}
 
 
 @dataclass(slots=True)
@@ -65,7 +71,7 @@ class Remedies:
             try:
                 remedy = remedy_of(spec.kind, spec.options)
                 log = raw / f"remedy.{spec.host}.{spec.kind}.log"
-                self._running.append(remedy.start(lab.host(spec.host), log))
+                self._running.append(remedy.start(lab, spec.host, log))
             except (WavebedError, OSError) as error:
                 self.problems.append(str(error))
                 return False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from wavebed.config.problems import Problem, at, choose
+from wavebed.config.plugins import class_of
+from wavebed.config.problems import Problem, at
 from wavebed.config.table import fields, read_table
 from wavebed.workload.keys import Common, read_common
 
@@ -29,7 +29,7 @@ KINDS = {
 """The class of each kind of workload; imported when it is needed."""
 
 
-def kind_of(name: str) -> type[AnyWorkload]:
+def kind_of(name: object) -> type[AnyWorkload]:
     """Return the class of a kind of workload.
 
     Raises
@@ -37,8 +37,7 @@ def kind_of(name: str) -> type[AnyWorkload]:
     Problem
         If there is no such kind.
     """
-    module, _, attribute = KINDS[choose(name, KINDS)].partition(":")
-    return cast("type[AnyWorkload]", getattr(import_module(module), attribute))
+    return cast("type[AnyWorkload]", class_of(name, KINDS))
 
 
 def read_workload(table: Mapping[str, object]) -> AnyWorkload:
@@ -51,7 +50,7 @@ def read_workload(table: Mapping[str, object]) -> AnyWorkload:
     """
     if "kind" not in table:
         raise Problem(f"is missing: write one of {', '.join(KINDS)}", "kind")
-    kind = at("kind", lambda value: kind_of(choose(value, KINDS)), table["kind"])
+    kind = at("kind", kind_of, table["kind"])
     common = read_common(table)
     own = {name: value for name, value in table.items() if name not in fields(Common)}
     return kind(common, read_table(kind.options_type, own, "[[workload]]", also=fields(Common)))

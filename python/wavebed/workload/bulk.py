@@ -15,12 +15,12 @@ from wavebed.config.problems import Problem
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.lab.confine import Confined
+from wavebed.lab.tools import Program, find
 from wavebed.workload.iperf3 import End, Stream, read_end, shortfall
 from wavebed.workload.keys import Common
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
-from wavebed.workload.tools import Program, find
 from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from wavebed.config.reader import Reader
 from wavebed.config.table import Key
 from wavebed.config.values import number, rate_bps, seconds
 from wavebed.errors import WavebedError
+from wavebed.lab.tools import Program, find
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.call_report import EVERY_MS, call_outcome
 from wavebed.workload.call_video import camera_film
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import open_to_all
-from wavebed.workload.tools import Program, find
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:

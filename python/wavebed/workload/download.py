@@ -15,6 +15,7 @@ from wavebed.config.problems import Problem, at, described
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.lab.confine import Confined, program_files
+from wavebed.lab.tools import Program, find
 from wavebed.workload.arrivals import Arrivals
 from wavebed.workload.download_figures import details_of, metrics_of, part_figures, read_figures
 from wavebed.workload.drafts import drafted
@@ -32,7 +33,6 @@ from wavebed.workload.serve import (
     start_resolver,
     start_web_server,
 )
-from wavebed.workload.tools import Program, find
 from wavebed.workload.waiting import end_within, last_line, wait_for_end
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Literal, cast
 
 from wavebed.errors import WavebedError
+from wavebed.lab.tools import find
 from wavebed.workload.latency_windows import Probe
-from wavebed.workload.tools import find
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:

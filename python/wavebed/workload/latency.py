@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from wavebed.config.table import Key
 from wavebed.config.values import boolean, seconds, word
+from wavebed.lab.tools import Program
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.latency_process import Prober, Probing, ProbingOptions, ProbingWorkload, Watch, start_server
 from wavebed.workload.latency_windows import (
@@ -21,7 +22,6 @@ from wavebed.workload.model import Metric, Outcome, Series, Session
 from wavebed.workload.ping import ping_command, read_ping, summary_line
 from wavebed.workload.rpm import RpmProber, rpm_metrics, rpm_series
 from wavebed.workload.serve import make_certificate
-from wavebed.workload.tools import Program
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.protocol import Clock, Host
+    from wavebed.lab.tools import Program
     from wavebed.workload.keys import Common
-    from wavebed.workload.tools import Program
 
 __all__ = [
     "AnyWorkload",

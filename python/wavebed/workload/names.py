@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavebed.config import values
 from wavebed.config.table import Key
-from wavebed.workload.tools import Program
+from wavebed.lab.tools import Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

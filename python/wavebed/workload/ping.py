@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.lab.tools import find
 from wavebed.workload.latency_windows import Probe
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from wavebed.lab.protocol import Clock

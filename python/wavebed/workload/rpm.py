@@ -17,11 +17,11 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
+from wavebed.lab.tools import find
 from wavebed.workload.latency_windows import WINDOWS, window_of
 from wavebed.workload.model import Metric, Series
 from wavebed.workload.raw import create
 from wavebed.workload.serve import VirtualHost, start_web_server
-from wavebed.workload.tools import find
 from wavebed.workload.waiting import end_within, output_of, wait_for_end
 
 if TYPE_CHECKING:

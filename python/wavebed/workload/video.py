@@ -14,13 +14,13 @@ from wavebed.config.problems import Problem
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.errors import WavebedError
+from wavebed.lab.tools import Program, cache_folder, find
 from wavebed.workload.browser.remote import Agent
 from wavebed.workload.media.content import MANIFEST, Content, make
 from wavebed.workload.media.ladder import FRAMES_PER_S, LADDERS, Ladder, read_ladder
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.serve import Certificate, VirtualHost, make_certificate, start_web_server
-from wavebed.workload.tools import Program, cache_folder, find
 from wavebed.workload.video_page import page
 from wavebed.workload.video_playback import read
 from wavebed.workload.video_player import ABR_RULES, dashjs, has_dashjs, player_settings

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from wavebed.config.table import Key
 from wavebed.config.values import seconds, word
 from wavebed.errors import WavebedError
+from wavebed.lab.tools import Program
 from wavebed.workload.emodel import CODECS, LOSS_MOST, VERSION, Codec, Rating, burst_ratio
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.latency_process import Prober, ProbingOptions, ProbingWorkload, Watch, start_server
 from wavebed.workload.latency_windows import answered_or_lost, loads_of, window_of
 from wavebed.workload.model import Metric, Outcome, Series, Session
 from wavebed.workload.percentiles import percentile
-from wavebed.workload.tools import Program
 from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jitter_ms, rated
 
 if TYPE_CHECKING:

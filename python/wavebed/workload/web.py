@@ -11,6 +11,7 @@ from wavebed.config import values
 from wavebed.config.problems import Problem
 from wavebed.config.table import Key
 from wavebed.errors import UserError, WavebedError
+from wavebed.lab.tools import Program, find
 from wavebed.workload.browser.device import device_options
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.model import Outcome, Session, Workload
@@ -24,7 +25,6 @@ from wavebed.workload.serve import (
     start_resolver,
     start_web_server,
 )
-from wavebed.workload.tools import Program, find
 from wavebed.workload.web_figures import details_of, doubts_of, events_of, metrics_of, progress_series, read_course
 from wavebed.workload.web_trace import read_trace
 

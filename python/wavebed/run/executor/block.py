@@ -16,6 +16,7 @@ from wavebed.errors import MachineError, WavebedError
 from wavebed.experiment.machine_lock import measuring
 from wavebed.experiment.store import new_partial
 from wavebed.extras import TABLES, absent
+from wavebed.lab.tools import cache_folder, missing
 from wavebed.result.machine import machine, versions
 from wavebed.result.names import TRIALS_FOLDER
 from wavebed.run.design import next_trial
@@ -27,7 +28,6 @@ from wavebed.run.write import write_trial
 from wavebed.spec.network import with_pattern_files
 from wavebed.spec.patterns import StoredPatterns
 from wavebed.spec.trial import TrialSpec
-from wavebed.workload.tools import cache_folder, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

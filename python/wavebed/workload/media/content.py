@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
+from wavebed.lab.tools import find as find_program
 from wavebed.workload.media.boxes import Segment, find, fragments, initialization
 from wavebed.workload.media.ladder import AUDIO_BPS, FRAMES_PER_S
 from wavebed.workload.media.mpd import manifest
-from wavebed.workload.tools import find as find_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

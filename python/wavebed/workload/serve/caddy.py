@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from wavebed.lab.confine import Confined
+from wavebed.lab.tools import find
 from wavebed.workload.raw import create
 from wavebed.workload.serve.literal import caddy_literal
 from wavebed.workload.serve.model import RunningServer, VirtualHost
 from wavebed.workload.serve.routes import caddy_handlers
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

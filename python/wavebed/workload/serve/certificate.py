@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
+from wavebed.lab.tools import find
 from wavebed.workload.drafts import drafted
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

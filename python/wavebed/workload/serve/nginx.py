@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.lab.confine import Confined
+from wavebed.lab.tools import find
 from wavebed.workload.raw import create
 from wavebed.workload.serve.literal import NGINX_DOLLAR, nginx_literal, nginx_word
 from wavebed.workload.serve.model import RunningServer, VirtualHost
 from wavebed.workload.serve.routes import NGINX_MAP_SIZES, nginx_locations, nginx_map
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined, confined_user
 from wavebed.lab.limits import LIMITS
+from wavebed.lab.tools import find
 from wavebed.workload.raw import create
 from wavebed.workload.serve.model import RunningServer
-from wavebed.workload.tools import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The programs of workloads: path, package, version; and the cache folder."""
+"""The programs of workloads and remedies: path, package, version; and the cache folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from wavebed.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["PACKAGES", "Program", "cache_folder", "find", "missing", "version"]
+__all__ = ["PACKAGES", "Program", "cache_folder", "find", "install_commands", "missing", "not_found"]
+__all__ += ["version"]
 
 PACKAGES = {
     "caddy": "caddy",
@@ -23,31 +24,40 @@ PACKAGES = {
     "curl": "curl",
     "dnsmasq": "dnsmasq-base",
     "ffmpeg": "ffmpeg",
+    "haproxy": "haproxy",
     "ip": "iproute2",
     "iperf3": "iperf3",
     "irtt": "irtt",
+    "mptcpize": "mptcpize",
     "nft": "nftables",
     "nginx": "nginx-light",
     "npm": "npm",
     "openssl": "openssl",
     "ping": "iputils-ping",
+    "sing-box": "github.com/sagernet/sing-box",
     "snmpget": "snmp",
     "ssh": "openssh-client",
     "taskset": "util-linux",
     "unshare": "util-linux",
 }
-"""The Debian package of each program."""
+"""The Debian package of each program, or its module in `_COMMANDS`."""
+_COMMANDS = {
+    "sing-box": "go install -tags with_quic github.com/sagernet/sing-box/cmd/sing-box@v1.14.1",
+}
+"""The command that installs a program of which Debian has no package."""
 
 _VERSION_OPTION = {
     "caddy": "version",
     "curl": "--version",
     "ffmpeg": "-version",
+    "haproxy": "-v",
     "ip": "-V",
     "iperf3": "--version",
     "irtt": "version",
     "nginx": "-v",
     "openssl": "version",
     "ping": "-V",
+    "sing-box": "version",
     "snmpget": "-V",
     "ssh": "-V",
 }
@@ -102,8 +112,21 @@ def find(name: str) -> str:
     """
     path = _look_for(name)
     if path is None:
-        raise MachineError(f"{name}: not found: run `apt-get install {PACKAGES.get(name, name)}`")
+        raise MachineError(not_found([name]))
     return path
+
+
+def not_found(names: Sequence[str]) -> str:
+    """Return the line that says that programs are missing, and what installs them."""
+    commands = " and ".join(f"`{command}`" for command in install_commands(names))
+    return f"{', '.join(names)}: not found: run {commands}"
+
+
+def install_commands(names: Sequence[str]) -> list[str]:
+    """Return the commands that install programs."""
+    packages = dict.fromkeys(PACKAGES.get(name, name) for name in names if name not in _COMMANDS)
+    apt = [f"apt-get install {' '.join(packages)}"] if packages else []
+    return apt + [_COMMANDS[name] for name in names if name in _COMMANDS]
 
 
 @cache

@@ -1,0 +1,138 @@
+"""A tunnel between two hosts of the path: ``wavebed-edge tunnel`` at both ends."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Struct
+
+from wavebed._core import find_edge
+from wavebed.config import values
+from wavebed.config.table import Key
+from wavebed.errors import UserError
+from wavebed.remedy.detour import Detour, End, ends_of, number_to
+from wavebed.remedy.model import EDGE, HOSTS, Remedy
+from wavebed.remedy.program import edge_program, said_on
+from wavebed.remedy.two_ended import TwoEnded, file_of, wait_for_device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from wavebed.config.data import Json
+    from wavebed.lab.protocol import Clock, Lab
+    from wavebed.remedy.program import RunningProgram
+
+__all__ = ["Tunnel", "TunnelOptions"]
+
+OVERHEAD_BYTES = 75
+"""Bytes of a packet of the tunnel beyond those that it carries, over IPv4 (docs/guides/edge-tunnel.md)."""
+LEAST_MTU = 1280
+JUDGED_S = 10.0
+"""A connection takes a few round trips, after an outage 3 s; a trial that ends earlier is not judged by it."""
+
+
+class TunnelOptions(Struct, frozen=True, kw_only=True):
+    """Its keys: a part of those of ``wavebed-edge tunnel``."""
+
+    peer: Annotated[
+        Literal["server", "edge", "client"], Key(values.word(*HOSTS), "the host at the other end", write="HOST")
+    ]
+    law: Annotated[
+        Literal["delivery", "autorate"],
+        Key(values.word("delivery", "autorate"), "law of the rate: wavebed's own, or that of cake-autorate"),
+    ] = "delivery"
+    start_rate_bps: Annotated[int, Key(values.rate_bps, "rate of each direction before the first reports")] = 20_000_000
+    least_rate_bps: Annotated[int, Key(values.rate_bps, "least rate")] = 500_000
+    most_rate_bps: Annotated[int, Key(values.rate_bps, "greatest rate")] = 2_000_000_000
+
+
+class Tunnel(Remedy[TunnelOptions]):
+    """Fair queues with CoDel at both ends, before the radio."""
+
+    kind = "tunnel"
+    summary = (
+        "Carries all packets between this host and another one at the radio's own rate, with fair queues before it in"
+        " both directions."
+    )
+    options_type = TunnelOptions
+    programs = (EDGE, "ip")
+
+    @property
+    def peer(self) -> str:
+        """The host of its other end."""
+        return self.options.peer
+
+    def start(self, lab: Lab, host: str, log: Path) -> TwoEnded:
+        """Start both ends, and route the traffic between the hosts into them."""
+        near, far = ends_of(lab, host, self.options.peer)
+        mtu = min(near.mtu, far.mtu) - OVERHEAD_BYTES
+        if mtu < LEAST_MTU:
+            least = LEAST_MTU + OVERHEAD_BYTES
+            raise UserError(f"tunnel: the path carries too small packets: write path.mtu = {least} or more")
+        port = number_to(far.host.name)
+        shared: dict[str, Json] = {"at": f"{near.address}:{port}", "mtu": mtu, **self._of_options()}
+        running = TwoEnded(lambda programs: _verdict(programs, lab.clock))
+        with running.guarded() as undo:
+            with _keys(near, far, log) as keys:
+                for end in (near, far):
+                    running.programs.append(_program(end, shared | keys[end.host.name], log))
+                for program, other in zip(running.programs, (far, near), strict=True):
+                    wait_for_device(program, _device(other))
+            own = (f"from {near.address} ipproto udp sport {port}", f"to {near.address} ipproto udp dport {port}")
+            for end, other, packets in ((near, far, own[0]), (far, near, own[1])):
+                running.divert(Detour(end, other.host.name, packets), _device(other))
+            undo.pop_all()
+        return running
+
+    def _of_options(self) -> dict[str, Json]:
+        options = self.options
+        rates = {"start": options.start_rate_bps, "floor": options.least_rate_bps, "most": options.most_rate_bps}
+        return {"law": options.law, **{f"{name}-mbit": bps / 1e6 for name, bps in rates.items()}}
+
+
+def _device(other: End) -> str:
+    return f"wb-{other.host.name}"
+
+
+@contextmanager
+def _keys(near: End, far: End, log: Path) -> Iterator[dict[str, dict[str, Json]]]:
+    """Make a key for each end; yield what differs between both configurations. The files are gone afterwards."""
+    files = {end.host.name: file_of(log, end.host.name, ".key") for end in (near, far)}
+    try:
+        public = {
+            end.host.name: said_on(end.host, [find_edge(), "tunnel", "key", str(files[end.host.name])]).strip()
+            for end in (near, far)
+        }
+        yield {
+            end.host.name: {
+                "kind": kind,
+                "key": str(files[end.host.name]),
+                "peer": public[other.host.name],
+                "device": _device(other),
+                "address": address,
+            }
+            for end, other, kind, address in (
+                (near, far, "listen", "169.254.77.1/32"),
+                (far, near, "connect", "169.254.77.2/32"),
+            )
+        }
+    finally:
+        for file in files.values():
+            file.unlink(missing_ok=True)
+
+
+def _program(end: End, settings: dict[str, Json], log: Path) -> RunningProgram:
+    config = file_of(log, end.host.name, ".toml")
+    config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
+    arguments = ["tunnel", "--config", str(config), "--state", "1"]
+    return edge_program(end.host, arguments, file_of(log, end.host.name, ".log"))
+
+
+def _verdict(programs: Sequence[RunningProgram], clock: Clock) -> str:
+    if clock.now_s() < JUDGED_S:
+        return ""
+    lost = [each.host.name for each in programs if not any('"connected":true' in line for line in each.lines())]
+    return f"tunnel: {' and '.join(lost)} never had a connection" if lost else ""
