@@ -5,4 +5,5 @@ mod formats;
 mod gates;
 mod hostile_reports;
 mod packets;
+mod phone;
 mod simulation;
