@@ -1,7 +1,5 @@
 //! The radio of bbr-5g's phone: slots, HARQ, in-order delivery, 20 MiB of buffer; seed 2 of the scene, 5 s of its patterns.
 
-#![expect(clippy::print_stdout, reason = "the figures of the documentation")]
-
 use std::path::Path;
 
 use wavebed_edge::tunnel::law::{DeliveryLaw, RateLimits};

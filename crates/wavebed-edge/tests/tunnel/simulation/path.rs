@@ -74,7 +74,8 @@ impl Path {
             fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let trial: Trial = serde_json::from_str(&text).expect("a trial");
         let folder = file.parent().expect("a folder");
-        let (mut down, mut up): (Vec<Box<dyn Stage>>, Vec<Box<dyn Stage>>) = Default::default();
+        let mut down: Vec<Box<dyn Stage>> = Vec::new();
+        let mut up: Vec<Box<dyn Stage>> = Vec::new();
         for (place, hop) in (0u64..).zip(&trial.network.legs[0].hops) {
             let mut shared = Shared::default();
             let mut of = |stages: &[StageConfig], first: u64| -> Vec<Box<dyn Stage>> {
@@ -100,10 +101,9 @@ impl Path {
     }
 }
 
-/// Reads a pattern, packed or not.
 fn read_pattern(file: &File) -> Result<Arc<Pattern>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let pattern = Pattern::parse(&text).map_err(|error| error.message.to_string())?;
+    let pattern = Pattern::parse(&text).map_err(|error| error.message)?;
     Ok(Arc::new(pattern))
 }
 

@@ -51,11 +51,11 @@ pub struct World {
 }
 
 impl World {
-    /// `law`: without one there is no tunnel.
     pub fn new(setup: Setup, law: Option<Box<dyn Law>>, sources: Vec<Source>) -> Self {
         Self::over(Path::constant(setup), law, sources)
     }
 
+    /// `law`: without one there is no tunnel.
     pub fn over(path: Path, law: Option<Box<dyn Law>>, sources: Vec<Source>) -> Self {
         let settings = SenderSettings {
             queues: FlowQueuesSettings::default(),
@@ -214,7 +214,6 @@ impl World {
         self.link.accept(run(self.now_ns, self.keys, size));
     }
 
-    /// Sends an answer.
     fn answer(&mut self, answer: Answer) {
         self.keys += 1;
         self.answers.insert(self.keys, answer);
@@ -282,7 +281,8 @@ impl World {
         let made_ns = self.made[index].remove(&number).expect("made once");
         let source = &mut self.sources[index];
         source.arrived.push((self.now_ns, self.now_ns - made_ns));
-        matches!(source.kind, Kind::Tcp(_)).then(|| (index, (number, ecn(bytes) == 3)))
+        let wants = matches!(source.kind, Kind::Tcp(_));
+        wants.then(|| (index, (number, ecn(bytes) == 3)))
     }
 }
 

@@ -100,7 +100,7 @@ impl DeliveryLaw {
         let was_loaded = self.was_loaded(seen.now_ns);
         if was_loaded && let Some(delivered) = self.has_fallen(sample) {
             let rate_bps = scaled(delivered, CUT_PER_MILLE).max(self.limits.floor_bps);
-            self.alarm_ns = sample.last_ns;
+            self.alarm_ns = sample.last_ns.min(sample.gap_ns);
             self.cut(seen, rate_bps, self.excess_ns(seen, rate_bps));
             return true;
         }
@@ -125,6 +125,7 @@ impl DeliveryLaw {
         }
         let rate_bps = rate_bps.max(self.limits.floor_bps);
         let pause_ns = self.excess_ns(seen, rate_bps).min(sample.last_ns);
+        self.alarm_ns = 0;
         self.cut(seen, rate_bps, pause_ns);
         true
     }
