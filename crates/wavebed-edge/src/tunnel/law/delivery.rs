@@ -101,8 +101,8 @@ pub struct DeliveryLaw {
 }
 
 impl DeliveryLaw {
-    /// The queue that stands in the link where its rate varies. On bbr-5g's radio, 0 leaves 2 % of the link unused, this 1 %
-    /// for 2 ms more of delay; 10 ms gain little.
+    /// The queue that may stand in the link where its rate varies. On bbr-5g's radio, 0 leaves 2 to 5 % of the link unused,
+    /// this 1 to 2 % for 0 to 3 ms more of delay; 10 ms gain little.
     pub const TARGET_QUEUE_NS: u64 = 5 * MS;
 
     /// The same with another target of the queue.

@@ -207,7 +207,7 @@ impl World {
                 Ok(Message::Packet(header, &bytes))
             );
         }
-        let overhead = if header.is_some() { OVERHEAD_BYTES } else { 0 };
+        let overhead = header.map_or(0, |_| OVERHEAD_BYTES);
         let size = u16::try_from(bytes.len() as u64 + overhead).expect("an IP packet");
         self.keys += 1;
         self.underway.insert(self.keys, (header, bytes));
@@ -253,11 +253,8 @@ impl World {
             let (header, bytes) = self.underway.remove(&run.packet).expect("sent once");
             if let Some(header) = header {
                 self.receiver.receive(header, run.bytes(), self.now_ns);
-                let delay_ns = u64::from(
-                    u32::try_from(self.now_ns / 1000)
-                        .expect("less than an hour")
-                        .wrapping_sub(header.sent_us),
-                ) * 1000;
+                let now_us = u32::try_from(self.now_ns / 1000).expect("less than an hour");
+                let delay_ns = u64::from(now_us.wrapping_sub(header.sent_us)) * 1000;
                 let queue_ns = delay_ns.saturating_sub(self.delay_ns);
                 self.queued.push((self.now_ns, queue_ns));
             }
@@ -281,8 +278,7 @@ impl World {
         let made_ns = self.made[index].remove(&number).expect("made once");
         let source = &mut self.sources[index];
         source.arrived.push((self.now_ns, self.now_ns - made_ns));
-        let wants = matches!(source.kind, Kind::Tcp(_));
-        wants.then(|| (index, (number, ecn(bytes) == 3)))
+        matches!(source.kind, Kind::Tcp(_)).then(|| (index, (number, ecn(bytes) == 3)))
     }
 }
 
