@@ -1,5 +1,6 @@
 //! The tunnel in virtual time: flow queues, rate laws, formats.
 
+mod blockages;
 mod flow_queues;
 mod formats;
 mod gates;
