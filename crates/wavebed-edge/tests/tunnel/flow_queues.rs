@@ -224,3 +224,14 @@ proptest! {
         prop_assert_eq!(queues.dequeue(1).map(|packet| packet.bytes), Some(bytes));
     }
 }
+
+#[test]
+fn dscp_and_ecn_stay_as_they_are_where_no_queue_stands() {
+    let mut queues = FlowQueues::new(FlowQueuesSettings::default(), 1);
+    for class in [0x00, 0x01, 0x02, 0x03, 0xb8, 0xb9, 0xba, 0xbb, 0x28, 0x89] {
+        let sent = packet(udp(1, 1), class, 200, 1);
+        queues.enqueue(sent.clone(), 0);
+        let served = queues.dequeue(0).expect("it waits");
+        assert_eq!(served.bytes, sent, "{class:#04x}");
+    }
+}

@@ -71,7 +71,10 @@ fn say(line: &str) -> Result<(), String> {
 
 fn law(settings: &Settings) -> Box<dyn Law> {
     match settings.law {
-        LawName::Delivery => Box::new(DeliveryLaw::new(settings.limits())),
+        LawName::Delivery => {
+            let law = DeliveryLaw::new(settings.limits());
+            Box::new(law.with_target_queue(settings.target_queue_ns()))
+        }
         LawName::Autorate => Box::new(AutorateLaw::new(settings.limits())),
     }
 }

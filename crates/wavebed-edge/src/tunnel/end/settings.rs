@@ -16,6 +16,7 @@ const LEAST_MTU: u32 = 1280;
 const MOST_MTU: u32 = 9000;
 const MBIT: f64 = 1e6;
 const MOST_MBIT: f64 = 100_000.0;
+const MOST_TARGET_QUEUE_MS: f64 = 100.0;
 
 /// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -73,6 +74,9 @@ pub struct Settings {
     /// The greatest rate, Mbit/s.
     #[serde(default = "default_most")]
     pub most_mbit: f64,
+    /// The queue that may stand in a link whose rate varies, milliseconds; of the law `delivery`.
+    #[serde(default = "default_target_queue")]
+    pub target_queue_ms: f64,
     /// The address by which hosts share the link; without it the destination at the listening end, the source at the other.
     pub hosts: Option<HostAddress>,
     /// User and group to become after the start; only root becomes another.
@@ -98,6 +102,10 @@ const fn default_floor() -> f64 {
 
 const fn default_most() -> f64 {
     2000.0
+}
+
+const fn default_target_queue() -> f64 {
+    5.0
 }
 
 const fn default_user() -> u32 {
@@ -172,7 +180,24 @@ impl Settings {
                 ));
             }
         }
+        if !(0.0..=MOST_TARGET_QUEUE_MS).contains(&self.target_queue_ms) {
+            return Err(format!(
+                "target-queue-ms: {} is not between 0 and {MOST_TARGET_QUEUE_MS} (ms)",
+                self.target_queue_ms
+            ));
+        }
         Ok(())
+    }
+
+    /// The queue that may stand in the link, nanoseconds.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked: 0 to 100 ms"
+    )]
+    pub fn target_queue_ns(&self) -> u64 {
+        (self.target_queue_ms * 1e6) as u64
     }
 
     /// The limits of the rate.
@@ -222,6 +247,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tunnel::law::DeliveryLaw;
 
     fn text(more: &str) -> String {
         let peer = "ab".repeat(32);
@@ -237,6 +263,7 @@ mod tests {
         assert_eq!((settings.mtu, settings.device.as_str()), (1360, "wbt0"));
         assert_eq!(settings.host_address(), HostAddress::Source);
         assert_eq!(settings.limits().start_bps, 20_000_000);
+        assert_eq!(settings.target_queue_ns(), DeliveryLaw::TARGET_QUEUE_NS);
         assert_eq!(
             settings.socket_address(),
             Ok("192.0.2.1:4433".parse().expect("an address"))
@@ -254,6 +281,10 @@ mod tests {
         assert_eq!(error("mtu = 100"), "mtu: 100 is not between 1280 and 9000");
         assert!(error("start-mbit = 0.2").starts_with("start-mbit: 0.2 is not between 0.5"));
         assert!(error("start-mbit = nan").starts_with("start-mbit: NaN"));
+        assert_eq!(
+            error("target-queue-ms = -1.0"),
+            "target-queue-ms: -1 is not between 0 and 100 (ms)"
+        );
         assert!(error("routes = [\"10.0.0.0/33\"]").contains("write one as 10.88.0.1/30"));
         assert!(error("law = \"cubic\"").contains("expected `delivery` or `autorate`"));
     }

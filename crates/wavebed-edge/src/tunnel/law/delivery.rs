@@ -1,10 +1,12 @@
 //! The law of this project: the rate follows what the link delivers; delay tells when it is too much.
 
 mod cut;
+mod noise;
 mod probe;
 
 use std::collections::VecDeque;
 
+use noise::Noise;
 use probe::Probe;
 
 use super::minimum::Minimum;
@@ -28,6 +30,8 @@ const STALL_NS: u64 = 8 * MS;
 /// Beyond a round trip, until a report is about the time after a change only: at round trips below a report's time, cuts
 /// would follow each other for one queue.
 const EVIDENCE_NS: u64 = 10 * MS;
+/// Reports over which load is averaged: acknowledgements of a radio come in bursts.
+const LOADS: usize = 5;
 /// Reports that are kept.
 const RECENT: usize = 3;
 
@@ -40,22 +44,28 @@ struct Sample {
     queue_ns: u64,
     /// The last.
     last_ns: u64,
+    /// Longest time without a packet.
+    gap_ns: u64,
     /// Whether nothing came for more than half of the time, and long.
     stalled: bool,
 }
 
 /// The rate follows delivered bytes; only a queue lowers it, never a loss.
 ///
+/// - Until the link's limit is met: twice the rate each round trip and 10 ms.
 /// - A queue above 10 ms in two of three reports: 0.9 of what was delivered, after a pause in which the queue drains; then
 ///   one round trip without another cut.
 /// - A delay that rises by 4 ms while less than half the rate is delivered: the same at once, and the pause is as long as
 ///   the bytes on the way take at the new rate.
 /// - Load of 75 % or more, and a queue below 3 ms: 1.25 times the rate for a round trip and two reports; what was
 ///   delivered is kept.
+/// - Where delays jump without a queue, or the rate varies by more than 10 %, these thresholds rise by that jitter, and a
+///   queue of 5 ms may stand: a link whose rate rises meanwhile finds work.
 /// - No reports: nothing is learned, and when they come again the rate is that of before.
 #[derive(Debug)]
 pub struct DeliveryLaw {
     limits: RateLimits,
+    target_ns: u64,
     rate_bps: u64,
     base: Minimum,
     rtt: Minimum,
@@ -79,14 +89,35 @@ pub struct DeliveryLaw {
     drained_ns: u64,
     /// No pause for a standing queue before.
     next_pause_ns: u64,
+    noise: Noise,
+    /// No limit of the link has been met yet.
+    starting: bool,
+    /// The same before the last cut.
+    was_starting: bool,
+    /// Bytes sent, and those that the rate allowed, of the last reports.
+    loads: VecDeque<(u64, u64)>,
+    /// The delay that the last cut was made for.
+    alarm_ns: u64,
 }
 
 impl DeliveryLaw {
+    /// The queue that may stand in the link where its rate varies. On bbr-5g's radio, 0 leaves 2 to 5 % of the link unused,
+    /// this 1 to 2 % for 0 to 3 ms more of delay; 10 ms gain little.
+    pub const TARGET_QUEUE_NS: u64 = 5 * MS;
+
+    /// The same with another target of the queue.
+    #[must_use]
+    pub fn with_target_queue(mut self, target_ns: u64) -> Self {
+        self.target_ns = target_ns;
+        self
+    }
+
     /// A law that begins at the start rate.
     #[must_use]
     pub fn new(limits: RateLimits) -> Self {
         Self {
             limits,
+            target_ns: Self::TARGET_QUEUE_NS,
             rate_bps: limits.clamp(limits.start_bps),
             base: Minimum::default(),
             rtt: Minimum::default(),
@@ -105,6 +136,11 @@ impl DeliveryLaw {
             uncut_bps: 0,
             drained_ns: 0,
             next_pause_ns: 0,
+            noise: Noise::default(),
+            starting: true,
+            was_starting: true,
+            loads: VecDeque::with_capacity(LOADS),
+            alarm_ns: 0,
         }
     }
 
@@ -146,9 +182,18 @@ impl DeliveryLaw {
             bytes: seen.delivered_bytes,
             queue_ns: seen.delay_min_ns - base_ns,
             last_ns: seen.delay_last_ns.saturating_sub(base_ns),
+            gap_ns: seen.longest_gap_ns,
             stalled: seen.longest_gap_ns > STALL_NS.max(seen.interval_ns / 2),
         };
-        let loaded = seen.sent_bytes >= scaled(seen.sendable_bytes, LOAD_PER_MILLE);
+        if self.loads.len() == LOADS {
+            self.loads.pop_front();
+        }
+        self.loads.push_back((seen.sent_bytes, seen.sendable_bytes));
+        let sums =
+            (self.loads.iter()).fold((0, 0), |sums, each| (sums.0 + each.0, sums.1 + each.1));
+        let is_load = |sent, sendable| sent >= scaled(sendable, LOAD_PER_MILLE);
+        let loaded = is_load(seen.sent_bytes, seen.sendable_bytes)
+            || (self.noise.is_loud() && is_load(sums.0, sums.1));
         if loaded {
             self.loaded_ns = Some(seen.now_ns);
         }
@@ -156,9 +201,18 @@ impl DeliveryLaw {
         (sample, loaded)
     }
 
+    /// The queue that stands where the link's rate varies; elsewhere none needs to.
+    fn target_ns(&self) -> u64 {
+        if self.noise.is_loud() {
+            self.target_ns
+        } else {
+            0
+        }
+    }
+
     /// A queue below this is as good as empty.
     fn short_ns(&self) -> u64 {
-        SHORT_NS + self.drained_ns.min(MOST_JITTER_NS)
+        SHORT_NS + self.drained_ns.min(MOST_JITTER_NS) + self.target_ns()
     }
 }
 
@@ -176,6 +230,11 @@ impl Law for DeliveryLaw {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
+        if let Some(before) = self.recent.back()
+            && seen.now_ns >= self.hold_ns + sample.interval_ns
+        {
+            self.noise.see(before, &sample);
+        }
         self.recent.push_back(sample);
         if !self.slow_down(seen, &sample) {
             self.drain(seen, &sample);
@@ -191,6 +250,8 @@ impl Law for DeliveryLaw {
     fn path_changed(&mut self) {
         *self = Self {
             rate_bps: self.rate_bps,
+            target_ns: self.target_ns,
+            starting: false,
             ..Self::new(self.limits)
         };
     }

@@ -47,15 +47,24 @@ impl Source {
 
     /// The delay, nanoseconds, below which 95 % of the packets arrived within this time are.
     pub fn delay_p95(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let within = |(at_ns, _): &&(u64, u64)| (from_ns..to_ns).contains(at_ns);
-        let mut delays: Vec<u64> = self
-            .arrived
-            .iter()
-            .filter(within)
-            .map(|each| each.1)
-            .collect();
-        delays.sort_unstable();
+        let delays = self.delays(from_ns, to_ns);
         delays[delays.len() * 95 / 100]
+    }
+
+    /// The delays of the packets arrived within this time, nanoseconds, the least first.
+    pub fn delays(&self, from_ns: u64, to_ns: u64) -> Vec<u64> {
+        let within = |(at_ns, _): &&(u64, u64)| (from_ns..to_ns).contains(at_ns);
+        let arrived = self.arrived.iter().filter(within);
+        let mut delays: Vec<u64> = arrived.map(|each| each.1).collect();
+        delays.sort_unstable();
+        delays
+    }
+
+    /// The same, with a packet each `every_ns`.
+    pub fn each(mut self, every_ns: u64) -> Self {
+        let due_ns = 7 * MS;
+        self.kind = Kind::Steady { every_ns, due_ns };
+        self
     }
 }
 

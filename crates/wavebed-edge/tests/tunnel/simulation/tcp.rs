@@ -90,9 +90,12 @@ impl Tcp {
         self.before_timeout = None;
         let rtt_ns = now_ns - sent_ns;
         self.rtt_ns = (7 * self.rtt_ns + rtt_ns) / 8;
-        let kept = self.in_flight.split_off(&number.saturating_sub(2));
-        let lost = std::mem::replace(&mut self.in_flight, kept);
-        let newest_lost = lost.keys().next_back().copied();
+        let mut newest_lost = None;
+        while let Some(oldest) = self.in_flight.first_entry()
+            && *oldest.key() < number.saturating_sub(2)
+        {
+            newest_lost = Some(oldest.remove_entry().0);
+        }
         let congested = newest_lost.or(marked.then_some(number));
         if congested.is_some_and(|number| number >= self.recovered) {
             self.reduce();

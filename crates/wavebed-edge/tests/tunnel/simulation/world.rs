@@ -7,44 +7,38 @@ use wavebed_edge::tunnel::law::Law;
 use wavebed_edge::tunnel::queue::FlowQueuesSettings;
 use wavebed_edge::tunnel::wire::{Message, PacketHeader, Report};
 use wavebed_edge::tunnel::{Receiver, Sender, SenderSettings, SenderState};
-use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig, Outage};
-use wavebed_link::delay::Delay;
-use wavebed_link::loss::Loss;
-use wavebed_link::queue::{DropTail, Limit};
-use wavebed_link::rate::{Fluid, Profile};
-use wavebed_link::{Change, Ecn, Link, RandomStream, Run, RunFlags, Stage, Unit};
+use wavebed_link::{Change, Ecn, Link, Run, RunFlags};
 
+use super::path::{Path, Setup};
 use super::source::{Kind, Source};
 use crate::packets::{ecn, number, packet};
 
 /// Bytes of a packet on the link beyond its IP bytes: those of QUIC datagrams.
 pub const OVERHEAD_BYTES: u64 = 60;
-/// Bytes that the link's own queue holds: bufferbloat.
-const LINK_QUEUE_BYTES: u64 = 8 << 20;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Setup {
-    pub rate_bps: u64,
-    /// Without any queue.
-    pub rtt_ns: u64,
-    pub loss: f64,
-    /// Whether packets are lost while it is blocked; otherwise they wait.
-    pub drops: bool,
-}
+/// Bytes of an acknowledgement or a report on its way back.
+const BACK_BYTES: u16 = 112;
 
 enum Event {
     Source(usize),
-    Ack(usize, u64, bool),
-    Report(Report),
     Change(Change),
+}
+
+/// What goes back.
+enum Answer {
+    /// Packets of a source that arrived at one time, and whether they had a mark.
+    Acks(usize, Vec<(u64, bool)>),
+    Report(Report),
 }
 
 pub struct World {
     pub now_ns: u64,
-    setup: Setup,
+    /// One way, without any queue.
+    delay_ns: u64,
     sender: Option<Sender>,
     receiver: Receiver,
     link: Link,
+    back: Link,
+    answers: HashMap<u32, Answer>,
     underway: HashMap<u32, (Option<PacketHeader>, Vec<u8>)>,
     keys: u32,
     pub sources: Vec<Source>,
@@ -56,34 +50,13 @@ pub struct World {
     pub queued: Vec<(u64, u64)>,
 }
 
-fn link(setup: Setup) -> Link {
-    let bottleneck = Bottleneck::new(
-        BottleneckConfig {
-            outage: if setup.drops {
-                Outage::Drop
-            } else {
-                Outage::Hold
-            },
-            ..BottleneckConfig::default()
-        },
-        DropTail::new(Limit::Bytes(LINK_QUEUE_BYTES), Unit::Packet),
-        Box::new(Fluid::new(Profile::constant(setup.rate_bps))),
-    );
-    let stages: Vec<Box<dyn Stage>> = vec![
-        Box::new(bottleneck),
-        Box::new(Loss::independent(
-            setup.loss,
-            Unit::Packet,
-            RandomStream::new(1, 1),
-        )),
-        Box::new(Delay::constant(setup.rtt_ns / 2, false)),
-    ];
-    Link::new(stages, false)
-}
-
 impl World {
-    /// `law`: without one there is no tunnel.
     pub fn new(setup: Setup, law: Option<Box<dyn Law>>, sources: Vec<Source>) -> Self {
+        Self::over(Path::constant(setup), law, sources)
+    }
+
+    /// `law`: without one there is no tunnel.
+    pub fn over(path: Path, law: Option<Box<dyn Law>>, sources: Vec<Source>) -> Self {
         let settings = SenderSettings {
             queues: FlowQueuesSettings::default(),
             overhead_bytes: OVERHEAD_BYTES,
@@ -91,10 +64,12 @@ impl World {
         };
         let mut world = Self {
             now_ns: 0,
-            setup,
+            delay_ns: path.delay_ns,
             sender: law.map(|law| Sender::new(settings, law)),
             receiver: Receiver::default(),
-            link: link(setup),
+            link: path.link,
+            back: path.back,
+            answers: HashMap::new(),
             underway: HashMap::new(),
             keys: 0,
             made: sources.iter().map(|_| BTreeMap::new()).collect(),
@@ -137,6 +112,7 @@ impl World {
             let next = [
                 self.events.peek().map(|Reverse((at_ns, _))| *at_ns),
                 self.link.next_event_ns(),
+                self.back.next_event_ns(),
                 sender.and_then(Sender::next_send_ns),
                 sender.and_then(Sender::next_check_ns),
                 sender.and_then(|_| self.receiver.next_report_ns()),
@@ -154,6 +130,7 @@ impl World {
     fn step(&mut self) {
         let now_ns = self.now_ns;
         self.deliver();
+        self.deliver_back();
         while let Some(Reverse((at_ns, order))) = self.events.peek().copied()
             && at_ns <= now_ns
         {
@@ -164,7 +141,7 @@ impl World {
         if let Some(sender) = &mut self.sender {
             sender.check(now_ns);
             if let Some(report) = self.receiver.report(now_ns) {
-                self.at(now_ns + self.setup.rtt_ns / 2, Event::Report(report));
+                self.answer(Answer::Report(report));
             }
         }
         while let Some((header, bytes)) = self.sender.as_mut().and_then(|s| s.poll(now_ns)) {
@@ -176,17 +153,6 @@ impl World {
         let now_ns = self.now_ns;
         match event {
             Event::Source(index) => self.source(index),
-            Event::Ack(index, number, marked) => {
-                if let Kind::Tcp(tcp) = &mut self.sources[index].kind {
-                    tcp.acknowledge(number, marked, now_ns);
-                }
-                self.source(index);
-            }
-            Event::Report(report) => {
-                if let Some(sender) = &mut self.sender {
-                    sender.report(&report, now_ns);
-                }
-            }
             Event::Change(change) => {
                 self.link.apply(now_ns, &change);
             }
@@ -241,22 +207,39 @@ impl World {
                 Ok(Message::Packet(header, &bytes))
             );
         }
-        let overhead = if header.is_some() { OVERHEAD_BYTES } else { 0 };
+        let overhead = header.map_or(0, |_| OVERHEAD_BYTES);
         let size = u16::try_from(bytes.len() as u64 + overhead).expect("an IP packet");
         self.keys += 1;
         self.underway.insert(self.keys, (header, bytes));
-        self.link.accept(Run {
-            at_ns: self.now_ns,
-            packet: self.keys,
-            first: 0,
-            count: 1,
-            segment_bytes: size,
-            last_bytes: size,
-            flow: 0,
-            flip: 0,
-            ecn: Ecn::NotEct,
-            flags: RunFlags::default(),
-        });
+        self.link.accept(run(self.now_ns, self.keys, size));
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        self.keys += 1;
+        self.answers.insert(self.keys, answer);
+        self.back.accept(run(self.now_ns, self.keys, BACK_BYTES));
+    }
+
+    fn deliver_back(&mut self) {
+        let mut delivered = Vec::new();
+        self.back.poll(self.now_ns, &mut delivered);
+        for run in delivered {
+            match self.answers.remove(&run.packet).expect("sent once") {
+                Answer::Acks(index, packets) => {
+                    if let Kind::Tcp(tcp) = &mut self.sources[index].kind {
+                        for (number, marked) in packets {
+                            tcp.acknowledge(number, marked, self.now_ns);
+                        }
+                    }
+                    self.source(index);
+                }
+                Answer::Report(report) => {
+                    if let Some(sender) = &mut self.sender {
+                        sender.report(&report, self.now_ns);
+                    }
+                }
+            }
+        }
     }
 
     fn deliver(&mut self) {
@@ -265,25 +248,29 @@ impl World {
         for run in self.link.take_lost() {
             self.underway.remove(&run.packet);
         }
+        let mut acks: BTreeMap<usize, Vec<(u64, bool)>> = BTreeMap::new();
         for run in delivered {
             let (header, bytes) = self.underway.remove(&run.packet).expect("sent once");
             if let Some(header) = header {
                 self.receiver.receive(header, run.bytes(), self.now_ns);
-                let delay_ns = u64::from(
-                    u32::try_from(self.now_ns / 1000)
-                        .expect("less than an hour")
-                        .wrapping_sub(header.sent_us),
-                ) * 1000;
-                let queue_ns = delay_ns.saturating_sub(self.setup.rtt_ns / 2);
+                let now_us = u32::try_from(self.now_ns / 1000).expect("less than an hour");
+                let delay_ns = u64::from(now_us.wrapping_sub(header.sent_us)) * 1000;
+                let queue_ns = delay_ns.saturating_sub(self.delay_ns);
                 self.queued.push((self.now_ns, queue_ns));
             }
-            if !bytes.is_empty() {
-                self.arrive(&bytes);
+            if !bytes.is_empty()
+                && let Some((index, ack)) = self.arrive(&bytes)
+            {
+                acks.entry(index).or_default().push(ack);
             }
+        }
+        for (index, acks) in acks {
+            self.answer(Answer::Acks(index, acks));
         }
     }
 
-    fn arrive(&mut self, bytes: &[u8]) {
+    /// A packet is there. Returns its acknowledgement, if its source wants one.
+    fn arrive(&mut self, bytes: &[u8]) -> Option<(usize, (u64, bool))> {
         let flow = crate::packets::flow_of(bytes);
         let index = self.sources.iter().position(|source| source.flow == flow);
         let index = index.expect("a source made it");
@@ -291,9 +278,21 @@ impl World {
         let made_ns = self.made[index].remove(&number).expect("made once");
         let source = &mut self.sources[index];
         source.arrived.push((self.now_ns, self.now_ns - made_ns));
-        if matches!(source.kind, Kind::Tcp(_)) {
-            let back_ns = self.now_ns + self.setup.rtt_ns / 2;
-            self.at(back_ns, Event::Ack(index, number, ecn(bytes) == 3));
-        }
+        matches!(source.kind, Kind::Tcp(_)).then(|| (index, (number, ecn(bytes) == 3)))
+    }
+}
+
+const fn run(at_ns: u64, packet: u32, bytes: u16) -> Run {
+    Run {
+        at_ns,
+        packet,
+        first: 0,
+        count: 1,
+        segment_bytes: bytes,
+        last_bytes: bytes,
+        flow: 0,
+        flip: 0,
+        ecn: Ecn::NotEct,
+        flags: RunFlags(0),
     }
 }

@@ -28,6 +28,7 @@ impl DeliveryLaw {
     }
 
     pub(super) fn cut(&mut self, seen: &Observation, rate_bps: u64, pause_ns: u64) {
+        self.was_starting = std::mem::take(&mut self.starting);
         self.before_cut = Some(self.rate_bps.max(self.before_cut.unwrap_or(0)));
         self.probe = None;
         self.carried = 0;
@@ -41,11 +42,17 @@ impl DeliveryLaw {
 
     /// Sends nothing until a queue that stands has drained.
     pub(super) fn pause(&mut self, seen: &Observation) {
-        let pause_ns = self.excess_ns(seen, self.rate_bps).min(SLACK_NS);
+        let mut pause_ns = self.excess_ns(seen, self.rate_bps).min(SLACK_NS);
+        if self.noise.is_loud() {
+            let newest = self.recent.iter().rev().take(2);
+            let queue_ns = newest.map(|sample| sample.queue_ns).min().unwrap_or(0);
+            pause_ns = pause_ns.min(queue_ns.saturating_sub(self.target_ns()));
+        }
         self.resume_ns = seen.now_ns + pause_ns;
         self.hold_ns = self.resume_ns + self.rtt_ns() + EVIDENCE_NS;
         self.next_pause_ns = self.hold_ns + PROBE_GAP_NS;
         self.drained_ns = MOST_JITTER_NS;
+        self.starting = false;
         self.recent.clear();
     }
 
@@ -74,14 +81,16 @@ impl DeliveryLaw {
         if sample.stalled && !before.stalled {
             return None;
         }
-        let rises = sample.last_ns >= FALL_NS && sample.last_ns > before.last_ns + SHORT_NS;
+        let jitter_ns = self.noise.jitter_ns();
+        let rises = sample.last_ns >= FALL_NS + jitter_ns
+            && sample.last_ns > before.last_ns + SHORT_NS + jitter_ns;
         let delivered = rate_of(sample.bytes, sample.interval_ns);
         (rises && delivered < self.rate_bps / 2).then_some(delivered)
     }
 
     /// Cuts the rate if the queue says so. Returns whether it did.
     pub(super) fn slow_down(&mut self, seen: &Observation, sample: &Sample) -> bool {
-        if sample.queue_ns <= LONG_NS {
+        if sample.queue_ns <= LONG_NS + self.target_ns() + self.noise.jitter_ns() / 2 {
             self.cuts = 0;
         }
         let holds = seen.now_ns < self.hold_ns;
@@ -91,13 +100,15 @@ impl DeliveryLaw {
         let was_loaded = self.was_loaded(seen.now_ns);
         if was_loaded && let Some(delivered) = self.has_fallen(sample) {
             let rate_bps = scaled(delivered, CUT_PER_MILLE).max(self.limits.floor_bps);
+            self.alarm_ns = sample.last_ns.min(sample.gap_ns);
             self.cut(seen, rate_bps, self.excess_ns(seen, rate_bps));
             return true;
         }
         if holds {
             return false;
         }
-        let long = |sample: &Sample| sample.queue_ns > LONG_NS;
+        let long_ns = LONG_NS + self.target_ns() + self.noise.jitter_ns() / 2;
+        let long = |sample: &Sample| sample.queue_ns > long_ns;
         if self.recent.iter().filter(|sample| long(sample)).count() < 2 {
             return false;
         }
@@ -114,6 +125,7 @@ impl DeliveryLaw {
         }
         let rate_bps = rate_bps.max(self.limits.floor_bps);
         let pause_ns = self.excess_ns(seen, rate_bps).min(sample.last_ns);
+        self.alarm_ns = 0;
         self.cut(seen, rate_bps, pause_ns);
         true
     }
@@ -150,9 +162,18 @@ impl DeliveryLaw {
         };
         if sample.queue_ns < self.short_ns() {
             self.before_cut = None;
-            if seen.now_ns < self.resume_ns.saturating_sub(FALSE_ALARM_NS) {
+            let margin_ns = if self.noise.is_loud() {
+                0
+            } else {
+                FALSE_ALARM_NS
+            };
+            if seen.now_ns < self.resume_ns.saturating_sub(margin_ns) {
                 // The queue of a slower link would have lasted: it was a moment without service.
                 self.set_rate(before_bps);
+                self.noise.alarm(self.alarm_ns);
+                self.starting = self.was_starting;
+                self.hold_ns = seen.now_ns;
+                self.next_probe_ns = seen.now_ns;
             }
             self.resume_ns = self.resume_ns.min(seen.now_ns);
             return;
