@@ -187,6 +187,7 @@ def test_a_tunnel_has_an_end_on_each_host_and_all_routes_lead_into_it(tmp_path: 
     assert (near["peer"], far["peer"]) == ("public-client", "public-server")
     assert near["mtu"] == far["mtu"] == 1425
     assert (near["law"], near["start-mbit"], near["floor-mbit"], near["most-mbit"]) == ("delivery", 20, 0.5, 2000)
+    assert near["target-queue-ms"] == 5
     assert machine.lines("server") == [
         "route add 198.18.0.0/30 scope link src 198.18.0.1 congctl cubic dev wb-client table 2862",
         "route add 198.18.1.0/30 scope link src 198.18.0.1 dev wb-client table 2862",
@@ -210,12 +211,18 @@ def test_the_keys_of_a_tunnel_are_files_only_until_it_has_read_them(tmp_path: Pa
 
 
 def test_the_options_of_a_tunnel_reach_both_ends(tmp_path: Path) -> None:
-    options = {"law": "autorate", "start-rate": "5mbit", "least-rate": "1mbit", "most-rate": "90mbit"}
+    options = {
+        "law": "autorate",
+        "start-rate": "5mbit",
+        "least-rate": "1mbit",
+        "most-rate": "90mbit",
+        "target-queue": "2ms",
+    }
     started(Machine(), tmp_path, "edge", "tunnel", peer="client", **options)
     for end in ("edge", "client"):
         settings = tomllib.loads((tmp_path / f"remedy.edge.tunnel.{end}.toml").read_text())
         rates = (settings["start-mbit"], settings["floor-mbit"], settings["most-mbit"])
-        assert (settings["law"], rates) == ("autorate", (5, 1, 90))
+        assert (settings["law"], rates, settings["target-queue-ms"]) == ("autorate", (5, 1, 90), 2)
 
 
 def test_the_end_of_a_tunnel_takes_the_rules_back_before_the_programs_end(tmp_path: Path) -> None:

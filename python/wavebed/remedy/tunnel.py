@@ -47,6 +47,9 @@ class TunnelOptions(Struct, frozen=True, kw_only=True):
     start_rate_bps: Annotated[int, Key(values.rate_bps, "rate of each direction before the first reports")] = 20_000_000
     least_rate_bps: Annotated[int, Key(values.rate_bps, "least rate")] = 500_000
     most_rate_bps: Annotated[int, Key(values.rate_bps, "greatest rate")] = 2_000_000_000
+    target_queue_s: Annotated[
+        float, Key(values.seconds(0.0, 0.1), "delay of the queue that may stand in a link whose rate varies")
+    ] = 0.005
 
 
 class Tunnel(Remedy[TunnelOptions]):
@@ -90,7 +93,11 @@ class Tunnel(Remedy[TunnelOptions]):
     def _of_options(self) -> dict[str, Json]:
         options = self.options
         rates = {"start": options.start_rate_bps, "floor": options.least_rate_bps, "most": options.most_rate_bps}
-        return {"law": options.law, **{f"{name}-mbit": bps / 1e6 for name, bps in rates.items()}}
+        return {
+            "law": options.law,
+            **{f"{name}-mbit": bps / 1e6 for name, bps in rates.items()},
+            "target-queue-ms": options.target_queue_s * 1e3,
+        }
 
 
 def _device(other: End) -> str:
