@@ -80,7 +80,7 @@ class Counts:
 
 
 def make_network() -> None:
-    """Make the hosts: client 10.1.0.2, router, server 10.2.0.2. The way to and from the client is the radio."""
+    """Make the hosts: client 10.1.0.2, router, server 10.2.0.2. The radio is between client and router."""
     for name in (CLIENT, ROUTER, SERVER):
         call("ip netns add " + name)
         call(f"ip -n {name} link set lo up")

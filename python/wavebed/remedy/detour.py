@@ -52,7 +52,7 @@ def ends_of(lab: Lab, host: str, peer: str) -> tuple[End, End]:
         If a host does not tell its addresses.
     """
     near, far = (lab.host(name) for name in sorted((host, peer), key=HOSTS.index))
-    # Any address of the far host will do to find the way there; the way tells the near one's own.
+    # Any address of the far host will do to find the route there, which tells the near one's own.
     first = _end(near, _some_address(far))
     return first, _end(far, first.address)
 
@@ -66,9 +66,9 @@ def _some_address(host: Host) -> str:
 
 
 def _end(host: Host, to: str) -> End:
-    (way,) = json.loads(said_on(host, [find("ip"), "-json", "route", "get", to]))
-    (link,) = json.loads(said_on(host, [find("ip"), "-json", "link", "show", "dev", way["dev"]]))
-    return End(host, way["dev"], way["prefsrc"], link["mtu"])
+    (route,) = json.loads(said_on(host, [find("ip"), "-json", "route", "get", to]))
+    (link,) = json.loads(said_on(host, [find("ip"), "-json", "link", "show", "dev", route["dev"]]))
+    return End(host, route["dev"], route["prefsrc"], link["mtu"])
 
 
 class Detour:
@@ -86,7 +86,7 @@ class Detour:
     own : str
         Which packets are the tunnel's own, as a selector of ``ip rule``: ``to 198.18.0.1 ipproto udp dport 2861``.
     carried : sequence of str
-        Selectors of the packets that are led away; by default all.
+        Selectors of the packets that are routed into the other device; by default all.
     """
 
     def __init__(self, end: End, other: str, own: str, carried: Sequence[str] = ("from all",)) -> None:

@@ -65,9 +65,7 @@ class Haproxy(Remedy[HaproxyOptions]):
     """Each TCP connection is two, by HAProxy in transparent mode."""
 
     kind = "haproxy"
-    summary = (
-        "Splits forwarded TCP connections in two as `splitter` does, by a transparent HAProxy: a rival to compare."
-    )
+    summary = "Splits forwarded TCP connections in two as `splitter` does, by a transparent HAProxy: for comparison."
     options_type = HaproxyOptions
     hosts = ("edge",)
     programs = ("haproxy", "ip", "nft")
