@@ -53,8 +53,14 @@ class Machine:
     keys: dict[str, bool] = field(default_factory=dict)
     """Whether the file of a key was there when its program read it."""
     refused: str = ""
+    refused_on: str = ""
+    """The host that refuses; by default all."""
     connects: bool = True
     """Whether the tunnel's ends get a connection."""
+    passwords: list[str] = field(default_factory=list)
+    """Those of Hysteria, as its programs read them."""
+    made: MemoryLab | None = None
+    """The laboratory."""
 
     def ip(self, process: MemoryProcess) -> int:
         """Answer as ip does."""
@@ -93,7 +99,9 @@ class Machine:
         """Answer as sing-box does."""
         from pathlib import Path
 
-        (inbound,) = json.loads(Path(process.args[-1]).read_text())["inbounds"]
+        read = json.loads(Path(process.args[-1]).read_text())
+        (inbound,) = read["inbounds"]
+        self.passwords.append((inbound.get("users") or read["outbounds"])[0]["password"])
         if "tls" in inbound:
             self.keys[inbound["tls"]["key_path"]] = Path(inbound["tls"]["key_path"]).exists()
         process.write("INFO[0000] sing-box started (0.01s)\n")
@@ -101,7 +109,7 @@ class Machine:
 
     def _serve(self, process: MemoryProcess, device: str, late_s: float) -> int:
         process.host.clock.sleep(late_s)
-        if self.refused:
+        if self.refused and self.refused_on in ("", process.host.name):
             process.write(f"wavebed-edge: {self.refused}\n")
             return 3
         self.devices.setdefault(process.host.name, set()).add(device)
@@ -121,7 +129,8 @@ class Machine:
             "sing-box": self.sing_box,
             "haproxy": Program(None, ports=[PORT]),
         }
-        return Noting(programs, self)
+        self.made = Noting(programs, self)
+        return self.made
 
     def lines(self, host: str) -> list[str]:
         """Return what a host was told."""
@@ -255,6 +264,21 @@ def test_a_tunnel_that_does_not_start_leaves_neither_programs_nor_keys(tmp_path:
         started(machine, tmp_path, "server", "tunnel", peer="client")
     assert machine.told == []
     assert not list(tmp_path.glob("*.key"))
+    assert machine.made is not None
+    ends = programs_of(machine.made, "wavebed-edge")
+    assert [process.host.name for process in ends] == ["server", "client"]
+    assert all(process.poll() is not None for process in ends)
+
+
+@pytest.mark.parametrize(("kind", "program"), [("tunnel", "wavebed-edge"), ("hysteria", "sing-box")])
+def test_an_end_that_fails_does_not_leave_the_other_one_running(tmp_path: Path, kind: str, program: str) -> None:
+    machine = Machine(refused="no TUN device", refused_on="client")
+    with pytest.raises(WavebedError, match="on client: no TUN device"):
+        started(machine, tmp_path, "server", kind, peer="client")
+    assert machine.told == []
+    assert machine.made is not None
+    ends = programs_of(machine.made, program)
+    assert [(process.host.name, process.poll()) for process in ends] == [("server", 0), ("client", 3)]
 
 
 def test_a_path_whose_packets_are_too_small_for_a_tunnel_is_named(tmp_path: Path) -> None:
@@ -269,7 +293,9 @@ def test_hysteria_leads_tcp_and_udp_of_the_far_host_into_its_device(tmp_path: Pa
     (served,) = json.loads((tmp_path / "remedy.client.hysteria.edge.json").read_text())["inbounds"]
     used = json.loads((tmp_path / "remedy.client.hysteria.client.json").read_text())
     assert (served["listen"], served["listen_port"]) == ("198.18.0.2", 2861)
-    assert served["users"] == [{"password": used["outbounds"][0]["password"]}]
+    assert machine.passwords[0] == machine.passwords[1]
+    assert len(machine.passwords[0]) == 32
+    assert not any(machine.passwords[0] in file.read_text() for file in tmp_path.glob("remedy.*"))
     assert "up_mbps" not in used["outbounds"][0], "BBR without rates"
     assert served["ignore_client_bandwidth"] is True
     assert used["inbounds"][0]["mtu"] == 1500
@@ -354,6 +380,10 @@ WORKLOAD = '[[workload]]\nkind = "command"\nrun = ["true"]\n'
         (
             '[path.client]\nremedy = { kind = "tunnel", peer = "server", most-rate = "fast" }\n',
             r"path.client.remedy.most-rate: ",
+        ),
+        (
+            '[path.client]\nremedy = { kind = "hysteria", peer = "server", down = "400kbit" }\n',
+            "path.client.remedy.down: '400kbit' is not in whole Mbit/s, as Hysteria takes rates: write 1mbit or more",
         ),
         (
             '[path.client]\nremedy = { kind = "haproxy" }\n',

@@ -1,4 +1,4 @@
-"""Hysteria 2, a proxy over QUIC, between two hosts of the path: a rival to compare; sing-box runs it at both ends."""
+"""Hysteria 2, a proxy over QUIC, between two hosts of the path, for comparison; sing-box runs it at both ends."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Struct
 
 from wavebed.config import values
+from wavebed.config.problems import Problem
+from wavebed.config.reader import Reader
 from wavebed.config.table import Key
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import find
@@ -34,6 +36,17 @@ _ADDRESSES: list[Json] = ["172.19.78.1/30", "fd77:6176:6562:ff00::1/126"]
 _CARRIED = ("ipproto tcp", "ipproto udp")
 """It would answer pings itself."""
 _NAME = "wavebed.invalid"
+_NOT_KEPT = "(not kept)"
+
+
+def _read_rate(value: object) -> int:
+    rate_bps = values.rate_bps(value)
+    if rate_bps % 1_000_000 or not rate_bps:
+        raise Problem(f"{value!r} is not in whole Mbit/s, as Hysteria takes rates: write 1mbit or more")
+    return rate_bps
+
+
+_rate = Reader(_read_rate, "RATE", values.RATE_SCHEMA, values.rate_bps.raw)
 
 
 class HysteriaOptions(Struct, frozen=True, kw_only=True):
@@ -45,7 +58,7 @@ class HysteriaOptions(Struct, frozen=True, kw_only=True):
     down_bps: Annotated[
         int | None,
         Key(
-            values.rate_bps,
+            _rate,
             "rate towards the client, which its congestion control Brutal keeps whatever is lost",
             name="down",
             absent="none: BBR, in both directions",
@@ -53,7 +66,7 @@ class HysteriaOptions(Struct, frozen=True, kw_only=True):
     ] = None
     up_bps: Annotated[
         int | None,
-        Key(values.rate_bps, "rate towards the server", name="up", absent="none: BBR, in both directions"),
+        Key(_rate, "rate towards the server", name="up", absent="none: BBR, in both directions"),
     ] = None
 
 
@@ -62,8 +75,8 @@ class Hysteria(Remedy[HysteriaOptions]):
 
     kind = "hysteria"
     summary = (
-        "Carries TCP and UDP that begin at the end nearer to the client through QUIC, by Hysteria 2: a rival to"
-        " compare. Servers see the address of the other end; ping is not carried."
+        "Carries TCP and UDP that begin at the end nearer to the client through QUIC, by Hysteria 2: for"
+        " comparison. Servers see the address of the other end; ping is not carried."
     )
     options_type = HysteriaOptions
     programs = ("sing-box", "openssl", "ip")
@@ -81,11 +94,15 @@ class Hysteria(Remedy[HysteriaOptions]):
         with running.guarded() as undo:
             with _certificate(log) as (certificate, key):
                 to = (self.options, near.address, port, password)
-                served, used = server_configuration(*to, certificate, key), client_configuration(*to, far.mtu)
-                for end, configuration in ((near, served), (far, used)):
-                    running.programs.append(_program(end, configuration, log))
-                for program in running.programs:
-                    program.wait_for_line(lambda line: "sing-box started" in line)
+                configurations = {
+                    file_of(log, near.host.name, ".json"): server_configuration(*to, certificate, key),
+                    file_of(log, far.host.name, ".json"): client_configuration(*to, far.mtu),
+                }
+                with _files(configurations, password) as files:
+                    for end, file in zip((near, far), files, strict=True):
+                        running.programs.append(_program(end, file, log))
+                    for program in running.programs:
+                        program.wait_for_line(lambda line: "sing-box started" in line)
             wait_for_device(running.programs[1], _DEVICE)
             own = f"to {near.address} ipproto udp dport {port}"
             running.divert(Detour(far, near.host.name, own, _CARRIED), _DEVICE)
@@ -132,7 +149,7 @@ def client_configuration(options: HysteriaOptions, address: str, port: int, pass
 
 
 def _rates(given: dict[str, int | None]) -> dict[str, Json]:
-    return {name: round(bps / 1e6) for name, bps in given.items() if bps is not None}
+    return {name: bps // 1_000_000 for name, bps in given.items() if bps is not None}
 
 
 @contextmanager
@@ -151,8 +168,20 @@ def _certificate(log: Path) -> Iterator[tuple[Path, Path]]:
         key.unlink(missing_ok=True)
 
 
-def _program(end: End, configuration: Json, log: Path) -> RunningProgram:
-    config = file_of(log, end.host.name, ".json")
-    config.write_text(json.dumps(configuration, indent=1))
+@contextmanager
+def _files(configurations: dict[Path, Json], password: str) -> Iterator[list[Path]]:
+    """Write configurations; the password is not in what is kept."""
+    texts = {file: json.dumps(configuration, indent=1) for file, configuration in configurations.items()}
+    try:
+        for file, text in texts.items():
+            file.touch(mode=0o600)
+            file.write_text(text)
+        yield list(texts)
+    finally:
+        for file, text in texts.items():
+            file.write_text(text.replace(password, _NOT_KEPT))
+
+
+def _program(end: End, config: Path, log: Path) -> RunningProgram:
     argv = [find("sing-box"), "run", "--disable-color", "--config", str(config)]
     return RunningProgram("hysteria", end.host, argv, file_of(log, end.host.name, ".log"))
