@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ADDRESSES = """[
  {"ifname": "lo", "addr_info": [{"family": "inet", "local": "127.0.0.1", "scope": "host"}]},
+ {"ifname": "sit0", "addr_info": []},
  {"ifname": "wb0", "addr_info": [{"family": "inet", "local": "198.18.1.2", "scope": "global"}]},
  {"ifname": "wb1", "addr_info": [{"family": "inet", "local": "198.18.2.2", "scope": "global"},
   {"family": "inet6", "local": "fd77:6176:6562:2::2", "scope": "global"},

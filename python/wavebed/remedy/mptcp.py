@@ -33,7 +33,6 @@ __all__ = ["Mptcp", "MptcpOptions", "fallback_problem", "read_counters"]
 
 _PROGRAM = "mptcpize"
 _PRELOAD = "LD_PRELOAD"
-_LOOPBACK = "lo"
 _COUNTERS = ("/proc/net/snmp", "/proc/net/netstat")
 _FALLBACKS = (
     "MPCapableFallbackACK",
@@ -161,14 +160,17 @@ def _library() -> str:
 
 
 def _endpoints(addresses: str) -> list[tuple[str, str]]:
-    """Return the addresses of all devices but the loopback and the first one, each with its device."""
-    devices = [each for each in json.loads(addresses) if each["ifname"] != _LOOPBACK]
-    return [
+    """Return the global addresses of all devices but the first one that has any, each with its device.
+
+    Kernels with tunnels built in have devices without addresses in each namespace: ``sit0``, ``tunl0``.
+    """
+    found = [
         (address["local"], device["ifname"])
-        for device in devices[1:]
+        for device in json.loads(addresses)
         for address in device["addr_info"]
         if address["scope"] == "global"
     ]
+    return [(address, device) for address, device in found if device != found[0][1]]
 
 
 def _ip(host: Host, *arguments: str) -> str:
