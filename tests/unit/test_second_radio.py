@@ -25,6 +25,7 @@ from wavebed.reproduce.steady import steady_of
 from wavebed.result.course import bottlenecks
 from wavebed.result.second_radio import second_radio_links, second_radio_metrics
 from wavebed.result.tables import SCHEMAS, capacity_table
+from wavebed.result.transport import transport_metrics
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import read_plan
@@ -170,6 +171,16 @@ def test_the_bottleneck_is_a_link_of_the_row(tmp_path: Path) -> None:
     found = tables({"radio.down": 25_000, "second-radio.down": 8_000})
     assert bottlenecks(found, LOAD)["down"].link == "second-radio.down"
     assert bottlenecks(found, LOAD, second_radio_links(network))["down"].link == "radio.down"
+
+
+def test_processor_time_per_gb_counts_what_both_radios_delivered(tmp_path: Path) -> None:
+    network = spec_of(tmp_path, HOPS + SECOND + command("x")).network
+    found = tables({"radio.down": 24_000, "second-radio.down": 8_000, "second-radio.up": 800})
+    busy = [{"time_ns": number * 10**8, "core": 0, "busy": 0.5, "softirq": 0.0} for number in range(1, 101)]
+    found["cpu"] = pa.Table.from_pylist(busy, schema=SCHEMAS["cpu"])
+    metrics = {each.name: each.value for each in transport_metrics(found, LOAD, second_radio_links(network))}
+    assert metrics["processor time"] == pytest.approx(5)
+    assert metrics["processor time per GB"] == pytest.approx(5 / 0.041)
 
 
 def test_its_share_is_of_the_bytes_that_reach_the_next_host(tmp_path: Path) -> None:

@@ -103,6 +103,17 @@ def bottlenecks(tables: Tables, spans: Schedule, aside: Collection[str] = ()) ->
     return {direction: course for direction, (_, course) in sorted(chosen.items())}
 
 
+def delivered_bytes(tables: Tables, spans: Schedule, links: Collection[str]) -> int:
+    """Return the IP bytes that links delivered under load, together."""
+    rows = tables["links"]
+    time_ms = rows["time_ms"].to_numpy()
+    counts = np.isin(rows["link"].to_numpy(zero_copy_only=False), list(links))
+    loaded = np.zeros(len(time_ms), bool)
+    for start, end in load_spans(spans):
+        loaded |= (time_ms >= start) & (time_ms < end)
+    return int(rows["delivered_bytes"].to_numpy()[counts & loaded].sum())
+
+
 def _course(tables: Tables, link: str, loaded: list[tuple[int, int]]) -> LinkCourse:
     length = loaded[-1][1]
     load = np.zeros(length, bool)

@@ -30,7 +30,7 @@ def processor_metrics(tables: Tables, spans: Schedule, delivered_bytes: float) -
     spans : mapping of str to Span
         Of the workloads, by name; nothing without load.
     delivered_bytes : float
-        IP bytes that left the bottleneck of each direction under load.
+        IP bytes that left the bottleneck of each direction, and a second radio, under load.
     """
     loaded = load_spans(spans)
     cpu = tables.get("cpu")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.result.course import bottlenecks
+from wavebed.result.course import bottlenecks, delivered_bytes
 from wavebed.result.delay import omniscient_delay_ms, queueing_delay_ms, signal_delay_ms
 from wavebed.result.flows import bulk_bytes, jain, retransmission_fraction
 from wavebed.result.processors import processor_metrics
@@ -34,7 +34,7 @@ def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = 
     spans : mapping of str to Span
         Of the workloads, by name.
     aside : collection of str
-        Links that are never the bottleneck: those of a second radio.
+        Links of a second radio: never the bottleneck, but what they deliver counts.
     """
     courses = bottlenecks(tables, spans, aside)
     found: list[Metric] = []
@@ -44,8 +44,8 @@ def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = 
         found += _recovery(direction, course)
     if any(span.is_load for span in spans.values()):
         found += _of_flows(tables)
-    delivered_bytes = sum(float(course.delivered_bits[course.load].sum()) for course in courses.values()) / 8
-    found += processor_metrics(tables, spans, delivered_bytes)
+    carrying = [*(course.link for course in courses.values()), *aside]
+    found += processor_metrics(tables, spans, delivered_bytes(tables, spans, carrying))
     return found
 
 
