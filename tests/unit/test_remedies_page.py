@@ -63,6 +63,12 @@ def test_the_summary_names_the_remedy_that_helps_most_and_its_costs(tmp_path: Pa
     assert float(bus.split("−")[1].split(" ")[0]) == pytest.approx(45, abs=3)
 
 
+def test_where_a_remedy_has_no_ratio_all_are_ranked_by_their_differences(tmp_path: Path) -> None:
+    told = summary_table([results(tmp_path / "a", {"split": 1e-9, "tunnel": 0.0, "bus": 3.0})])
+    for row in rows(told, "| download,"):
+        assert all(cell.startswith("**tunnel** −") for cell in row[1:]), row
+
+
 def test_no_remedy_is_named_where_none_helps(tmp_path: Path) -> None:
     told = summary_table([results(tmp_path / "a", {"split": 1.5, "tunnel": 2.0})])
     assert [row[1:] for row in rows(told, "| download,")] == [["none", "none"]] * 2

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Column", "remedies_page", "summary_table"]
 
 COSTS = {"udp rtt loaded p95": "d", "rtt loaded p95": "d", "processor time": "p"}
-"""Metrics that are costs, delay of others and processor time, and their letters in the summary."""
+"""Metrics that are costs, delay of other traffic and processor time, and their letters in the summary."""
 MARKS = {"better": "▲", "worse": "▼", "equivalent": "≈", "equal": "=", "different": "◆", "undecided": "?"}
 _HEAD = """# Remedies compared
 
@@ -43,7 +43,7 @@ paired trials, or their difference where zeros have no ratio, its interval, and 
 """
 
 _SUMMARY = """For each application, by its first metric: the remedy that is better by most, its ratio or difference, and
-its cost in delay of others (d) and processor time (p). No remedy is named where none is better.
+its cost in delay of other traffic (d) and processor time (p). No remedy is named where none is better.
 """
 
 
@@ -90,7 +90,8 @@ def _best(results: CampaignResults, column: Column) -> str:
     helping = {remedy: answer for remedy, answer in column.answers.items() if answer.finding.verdict == "better"}
     if not helping:
         return "none" if any(answer.finding.estimate is not None for answer in column.answers.values()) else "–"
-    remedy = max(helping, key=lambda name: _gain(helping[name]))
+    has_ratios = all(answer.finding.scale == "ratio" for answer in helping.values())
+    remedy = max(helping, key=lambda name: _gain(helping[name], has_ratio=has_ratios))
     costs = []
     for key in _metrics(results):
         if key[1] in COSTS:
@@ -99,11 +100,17 @@ def _best(results: CampaignResults, column: Column) -> str:
     return "; ".join([f"**{remedy}** {_effect(helping[remedy])}", *costs])
 
 
-def _gain(answer: Answer) -> float:
-    estimate = answer.finding.estimate
-    assert estimate is not None, "a verdict rests on it"
-    size = math.log(estimate) if answer.finding.scale == "ratio" else estimate
-    return -size if answer.question.values.better == "lower" else size
+def _gain(answer: Answer, *, has_ratio: bool) -> float:
+    """Return how much better it is: the logarithm of the ratio, or the median difference where not all have ratios."""
+    values, pair = answer.question.values, answer.question.pair
+    if has_ratio:
+        estimate = answer.finding.estimate
+        assert estimate is not None, "a verdict rests on it"
+        size = math.log(estimate)
+    else:
+        before, after = values.by_cell[pair.baseline], values.by_cell[pair.cell]
+        size = float(np.median([after[block] - before[block] for block in before.keys() & after.keys()]))
+    return -size if values.better == "lower" else size
 
 
 def _metrics(results: CampaignResults) -> list[tuple[str, str]]:
