@@ -33,8 +33,9 @@ const EACH: &[libc::c_long] = &[
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
-    // A panic or abort(3) ends the program.
+    // A panic or abort(3) ends the program, by the second one in musl.
     libc::SYS_tgkill,
+    libc::SYS_tkill,
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_epoll_ctl,
