@@ -140,7 +140,7 @@ def once(system: str, seconds: int, seed: int) -> dict[str, float]:
         captures = Path(folder, "captures")
         with EmulatedPath.load(scenario, seed=seed).up(pcap=captures) as lab:
             rtt_s = round_trip_s(lab.edge)
-            splitter = split and Splitter(SplitterOptions(down=split)).start(lab.edge, Path(folder, "log"))
+            splitter = split and Splitter(SplitterOptions(down=split)).start(lab, "edge", Path(folder, "log"))
             listener = lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
             transfer = ["iperf3", "-4", "-c", "server", "-R", "-J", "-t", str(seconds)]
             done = lab.client.run(transfer, capture_output=True, check=True)
