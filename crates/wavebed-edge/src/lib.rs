@@ -3,6 +3,7 @@
 pub mod check;
 mod configuration;
 pub mod problem;
+mod second_process;
 pub mod splitter;
 pub mod syn;
 pub mod system_calls;

@@ -1,4 +1,4 @@
-//! Filters of system calls (seccomp(2)): a program that has opened all it needs gives up the calls that it makes no more.
+//! Filters of system calls (seccomp(2)): a program that has opened all it needs gives up the calls that it no longer makes.
 
 use std::io;
 

@@ -1,18 +1,16 @@
-//! A second process that removes the packet rules at the orderly end of the splitter, which may start no program any more.
+//! A second process that removes the packet rules at the orderly end of the splitter: the filter of system calls forbids
+//! the splitter itself to start nft and ip.
 
-use std::io::{self, PipeWriter, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{self, Read as _};
 use std::process::ExitCode;
 
-use wavebed_os::process::{self, ChildState, Spawn};
+use wavebed_os::process::ChildState;
 
 use super::rules::Rules;
 use super::settings::Settings;
 use super::{passwd, privileges, settings_file};
 use crate::problem::Problem;
-
-/// SIGHUP, SIGINT, SIGTERM: they are for the splitter, whose end ends this process.
-const IGNORED: [i32; 3] = [1, 2, 15];
+use crate::second_process::{self, SecondProcess};
 
 /// Arguments of the second process.
 #[derive(Debug, clap::Args)]
@@ -27,11 +25,10 @@ pub struct Options {
 /// # Errors
 /// The rules cannot be removed.
 pub fn run(options: &Options) -> Result<ExitCode, Problem> {
-    process::ignore(&IGNORED);
+    second_process::ignore_signals();
     let settings = settings_file::read(None, &options.sets).map_err(Problem::invalid)?;
     privileges::give_up(&settings).map_err(Problem::unable)?;
-    // Readiness, for the first process.
-    let _ = io::stdout().write_all(b"\n");
+    second_process::say_ready();
     if io::stdin().read_exact(&mut [0]).is_ok() {
         Rules::new(&settings).remove().map_err(Problem::failed)?;
     }
@@ -40,10 +37,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Problem> {
 
 /// The second process.
 #[derive(Debug)]
-pub struct Keeper {
-    pipe: Option<PipeWriter>,
-    process: i32,
-}
+pub struct Keeper(SecondProcess);
 
 impl Keeper {
     /// Starts it. The calling process must have one thread.
@@ -51,34 +45,12 @@ impl Keeper {
     /// # Errors
     /// One line.
     pub fn start(settings: &Settings) -> Result<Self, String> {
-        let failed = |error: io::Error| format!("cannot start a process: {error}");
-        let mut argv = vec!["/proc/self/exe".to_owned(), "splitter-keeper".to_owned()];
-        argv.extend(sets(settings)?);
-        let path: Vec<(String, String)> = std::env::var("PATH")
-            .map(|path| ("PATH".to_owned(), path))
-            .into_iter()
-            .collect();
-        let (input, pipe) = io::pipe().map_err(failed)?;
-        let (mut ready, output) = io::pipe().map_err(failed)?;
-        let process = process::spawn(&Spawn {
-            argv: &argv,
-            environment: &path,
-            directory: None,
-            network: None,
-            hostname: "",
-            stdio: [Some(input.as_fd()), Some(output.as_fd()), None],
-            terminal: None,
-            confinement: None,
-        })
-        .map_err(|error| failed(error.source))?;
-        drop((input, output));
-        let keeper = Self {
-            pipe: Some(pipe),
-            process,
-        };
-        // From then on no signal ends it before its time.
-        ready.read_exact(&mut [0]).map_err(failed)?;
-        Ok(keeper)
+        // nft and ip are looked for in it.
+        let path = std::env::var("PATH").map(|path| ("PATH".to_owned(), path));
+        let path: Vec<(String, String)> = path.into_iter().collect();
+        SecondProcess::start("splitter-keeper", sets(settings)?, &path)
+            .map(Self)
+            .map_err(|error| format!("cannot start a process: {error}"))
     }
 
     /// Removes the packet rules.
@@ -86,21 +58,9 @@ impl Keeper {
     /// # Errors
     /// They are not all removed; the second process has said why.
     pub fn remove_rules(mut self) -> Result<(), String> {
-        let not_removed = "the packet rules were not removed: run `splitter rules --remove`";
-        if let Some(mut pipe) = self.pipe.take() {
-            pipe.write_all(b"\n").map_err(|_| not_removed.to_owned())?;
-        }
-        match process::wait_for(self.process) {
+        match self.0.tell().and_then(|()| self.0.end()) {
             Ok(ChildState::Exited(0)) => Ok(()),
-            _ => Err(not_removed.to_owned()),
-        }
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        if self.pipe.take().is_some() {
-            let _ = process::wait_for(self.process);
+            _ => Err("the packet rules were not removed: run `splitter rules --remove`".to_owned()),
         }
     }
 }

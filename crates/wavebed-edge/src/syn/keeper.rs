@@ -1,16 +1,13 @@
 //! A second process that puts the settings back when the first one has ended, also by SIGKILL.
 
-use std::io::{self, PipeWriter, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{self, Read as _};
 use std::process::ExitCode;
 
-use wavebed_os::process::{self, ChildState, Spawn};
+use wavebed_os::process::ChildState;
 
 use super::sysctl::Change;
 use crate::problem::Problem;
-
-/// SIGHUP, SIGINT, SIGTERM: they end the first process, and its end ends this one.
-const IGNORED: [i32; 3] = [1, 2, 15];
+use crate::second_process::{self, SecondProcess};
 
 /// Arguments of the second process.
 #[derive(Debug, clap::Args)]
@@ -24,13 +21,12 @@ pub struct Options {
 /// # Errors
 /// A setting cannot be put back.
 pub fn run(options: &Options) -> Result<ExitCode, Problem> {
-    process::ignore(&IGNORED);
+    second_process::ignore_signals();
     let changes = options.changes.iter().map(|text| read(text));
     let changes: Vec<Change> = changes
         .collect::<Option<_>>()
         .ok_or_else(|| Problem::invalid("syn-keeper: is started by `wavebed-edge syn`"))?;
-    // Readiness, for the first process.
-    let _ = io::stdout().write_all(b"\n");
+    second_process::say_ready();
     let _ = io::stdin().read_to_end(&mut Vec::new());
     for change in &changes {
         change
@@ -52,11 +48,7 @@ fn read(text: &str) -> Option<Change> {
 
 /// Settings that are changed until this is dropped or its process ends.
 #[derive(Debug)]
-pub struct Kept {
-    /// Open as long as the settings are to stay.
-    pipe: Option<PipeWriter>,
-    process: i32,
-}
+pub struct Kept(SecondProcess);
 
 impl Kept {
     /// Changes the settings. The calling process must have one thread.
@@ -78,35 +70,10 @@ impl Kept {
     }
 
     fn start(changes: &[Change]) -> io::Result<Self> {
-        let (input, pipe) = io::pipe()?;
-        let (mut ready, output) = io::pipe()?;
         let words = changes
             .iter()
             .map(|one| format!("{}={}={}", one.name, one.before, one.during));
-        let argv: Vec<String> = ["/proc/self/exe", "syn-keeper"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(words)
-            .collect();
-        let process = process::spawn(&Spawn {
-            argv: &argv,
-            environment: &[],
-            directory: None,
-            network: None,
-            hostname: "",
-            stdio: [Some(input.as_fd()), Some(output.as_fd()), None],
-            terminal: None,
-            confinement: None,
-        })
-        .map_err(|error| error.source)?;
-        drop((input, output));
-        let kept = Self {
-            pipe: Some(pipe),
-            process,
-        };
-        // From then on no signal ends it before its time.
-        ready.read_exact(&mut [0])?;
-        Ok(kept)
+        SecondProcess::start("syn-keeper", words, &[]).map(Self)
     }
 
     /// Puts the settings back.
@@ -114,22 +81,9 @@ impl Kept {
     /// # Errors
     /// They are not all back; the second process has said why.
     pub fn restore(mut self) -> Result<(), Problem> {
-        match self.end() {
+        match self.0.end() {
             Ok(ChildState::Exited(0)) => Ok(()),
             _ => Err(Problem::failed("syn: the settings were not put back")),
-        }
-    }
-
-    fn end(&mut self) -> io::Result<ChildState> {
-        drop(self.pipe.take());
-        process::wait_for(self.process)
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if self.pipe.is_some() {
-            let _ = self.end();
         }
     }
 }
