@@ -131,4 +131,4 @@ def test_openwrt_starts_what_is_configured(tmp_path: Path) -> None:
     assert [line for line in lines if "open_instance" in line] == [
         f"procd_open_instance {name}" for name in ("splitter", "tunnel-site", "syn")
     ]
-    assert lines[-1] == f"splitter --config {configuration}/splitter.toml rules --remove"
+    assert lines[-1] == f"splitter --config {configuration}/splitter.toml rules --remove-own"

@@ -42,6 +42,9 @@ enum Job {
         /// Remove them, also those that a killed splitter left
         #[arg(long)]
         remove: bool,
+        /// Remove them if the splitter itself installs them (`rules = true`): for a service to run at its end
+        #[arg(long, conflicts_with_all = ["apply", "remove"])]
+        remove_own: bool,
     },
 }
 
@@ -57,7 +60,14 @@ pub fn run(arguments: Arguments) -> Result<(), Problem> {
     let settings =
         settings_file::read(arguments.config.as_deref(), &sets).map_err(Problem::invalid)?;
     match arguments.job {
-        Some(Job::Rules { apply, remove }) => manage_rules(&settings, apply, remove),
+        Some(Job::Rules {
+            remove_own: true, ..
+        }) if !settings.rules => Ok(()),
+        Some(Job::Rules {
+            apply,
+            remove,
+            remove_own,
+        }) => manage_rules(&settings, apply, remove || remove_own),
         None => serve(&settings),
     }
 }

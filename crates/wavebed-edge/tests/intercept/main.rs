@@ -154,13 +154,13 @@ fn after_a_kill_connections_pass_unsplit_until_the_next_start_or_removal() {
     talk(client, server);
     assert_eq!(accepted(&network.router), Some(1.0));
     program.end(Signal::KILL);
-    let status = on(&network.router, || {
-        splitter()
-            .args(["rules", "--remove"])
-            .status()
-            .expect("runs")
-    });
-    assert!(status.success());
+    let remove = |arguments: &[&str]| {
+        let status = on(&network.router, || splitter().args(arguments).status());
+        assert!(status.expect("runs").success());
+    };
+    remove(&["rules", "--remove-own", "--set", "rules=false"]);
+    assert!(traces(&network.router).contains("wavebed_splitter"));
+    remove(&["rules", "--remove-own", "--set", "rules=true"]);
     let left = traces(&network.router);
     assert!(
         !left.contains("wavebed") && !left.contains("2850"),
