@@ -28,6 +28,7 @@ from wavebed.reproduce.study_text import study_json, study_text
 from wavebed.reproduce.study_words import moved_text
 from wavebed.reproduce.values import beside_published, cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
+from wavebed.run.expected import expected_s
 from wavebed.run.progress import Live
 from wavebed.workload.model import Metric, Outcome, Span
 
@@ -235,7 +236,7 @@ def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
 
 
 def reproduced(folder: Path, *, quick: bool) -> None:
-    begun = Begun("kau-e5g", quick)
+    begun = Begun("kau-e5g", quick, every_part=not quick)
     begin(folder, begun)
     run_study(campaigns_of(begun), folder, [], Live("wavebed reproduce", io.StringIO()), accept=False)
 
@@ -254,8 +255,9 @@ def test_a_quick_study_decides_nothing(study: Study, tmp_path: Path) -> None:
 def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     reproduced(folder, quick=False)
-    assert begun_in(folder, "kau-e5g") == Begun("kau-e5g", False)
-    run_study(campaigns_of(Begun("kau-e5g", False)), folder, [], Live("wavebed", io.StringIO()), accept=False)
+    assert begun_in(folder, "kau-e5g") == Begun("kau-e5g", False, every_part=True)
+    again = campaigns_of(Begun("kau-e5g", False, every_part=True))
+    run_study(again, folder, [], Live("wavebed", io.StringIO()), accept=False)
     (part,) = results_of(study, folder)
     first = [each for each in part.beside if each.published.levels == {"scene": "scene-1", "start": "0s"}]
     assert [each.verdict for each in first] == ["reproduced"] * 4
@@ -291,6 +293,24 @@ def test_parts_and_blocks_can_be_chosen() -> None:
     assert [part.name for part, _ in campaigns_of(Begun("kau-e5g", True))] == ["downloads", "web"]
 
 
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_run_without_names_of_parts_is_planned_for_three_hours_at_most(name: str) -> None:
+    plans = [campaign.plan for _, campaign in campaigns_of(Begun(name, False))]
+    planned_s = sum(plan.trials * expected_s(treatment) for plan in plans for treatment in plan.treatments)
+    assert planned_s <= 3 * 3600
+
+
+def test_every_part_has_the_blocks_of_its_campaign() -> None:
+    every = campaigns_of(Begun("kau-e5g", False, every_part=True))
+    assert [part for part, _ in every] == list(read_study("kau-e5g").part)
+    for part, campaign in every:
+        assert campaign.plan.trials == read_campaign(campaign_file(part.campaign)).plan.trials
+    usual = {part.name: campaign.plan.trials for part, campaign in campaigns_of(Begun("kau-e5g", False))}
+    assert (usual["web"], "early" in usual) == (12, False)
+    ((_, named),) = campaigns_of(Begun("kau-e5g", False, ("early",)))
+    assert named.plan.trials == 6
+
+
 def test_a_resume_adds_blocks(study: Study, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     reproduced(folder, quick=True)
@@ -319,6 +339,7 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
         (["--resume"], "--resume: name the folder to go on in with -o DIR"),
         (["--resume", "-o", "none"], "none: has no study.json: name a folder that wavebed reproduce kau-e5g began"),
         (["--resume", "--quick", "-o", "long"], "--quick: long was begun without it: leave it out"),
+        (["--all", "--quick"], "--all: is every part, with all its blocks: leave --quick and --part out"),
         (["--blocks", "0"], "--blocks: 0 is out of range: write a whole number from 1 to 10000"),
         (
             ["--part", "dash"],

@@ -54,6 +54,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="run this part of a study alone, such as downloads; may be given again; with --resume also a new one",
     )
     parser.add_argument(
+        "--all",
+        action="store_true",
+        help="every part of a study, with all blocks of its campaign: kau-e5g takes most of a day",
+    )
+    parser.add_argument(
         "--blocks", metavar="N", help="blocks of each campaign, in place of those in its file; with --resume also more"
     )
     parser.add_argument("--seed", metavar="N", help="small-packets: of the order in each round (default: 1)")
@@ -78,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
         from wavebed.cli.reproduce_study import run_study_command
 
         return run_study_command(args)
-    if args.part is not None or args.blocks is not None:
-        raise UserError("--part, --blocks: small-packets has neither: leave them out")
+    if args.part is not None or args.blocks is not None or args.all:
+        raise UserError("--part, --blocks, --all: small-packets has none of them: leave them out")
     require("forward", "the forwarding test")
     folder = args.output if args.output is not None else new_folder(study)
     quick, seed = _asked(args, folder)

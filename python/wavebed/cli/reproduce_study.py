@@ -72,12 +72,19 @@ def _begun(args: argparse.Namespace, folder: Path) -> Begun:
         raise UserError("--accept-changes: goes with --resume")
     if args.resume and args.output is None:
         raise UserError("--resume: name the folder to go on in with -o DIR")
+    if args.all and (args.quick or args.part):
+        raise UserError("--all: is every part, with all its blocks: leave --quick and --part out")
     blocks = None if args.blocks is None else at("--blocks", number(1, MAX_TRIALS), args.blocks)
     if not args.resume:
-        return Begun(args.study, args.quick, tuple(args.part or ()), blocks)
+        return Begun(args.study, args.quick, tuple(args.part or ()), blocks, args.all)
     begun = begun_in(folder, args.study)
     if args.quick and not begun.quick:
         raise UserError(f"--quick: {folder} was begun without it: leave it out")
+    if args.all and begun.quick:
+        raise UserError(f"--all: {folder} was begun with --quick: run into a new folder")
     return msgspec.structs.replace(
-        begun, parts=tuple(args.part) if args.part else begun.parts, blocks=begun.blocks if blocks is None else blocks
+        begun,
+        parts=() if args.all else tuple(args.part or begun.parts),
+        blocks=begun.blocks if blocks is None else blocks,
+        every_part=args.all or (begun.every_part and not args.part),
     )

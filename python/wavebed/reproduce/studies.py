@@ -38,6 +38,8 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
         Levels, by factor, of the figures that are compared; factors that it does not name: all.
     quick_blocks : int
         Blocks of a quick run; 0: a quick run leaves this part out.
+    usual_blocks : int or None
+        Blocks of a run that names no parts; 0: such a run leaves this part out; ``None``: those of the campaign.
     hypotheses : str
         Factor whose levels are changes that may explain a difference; empty if there is none. Figures have no such
         factor.
@@ -55,6 +57,7 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
     metrics: Sequence[str] = ()
     only: Mapping[str, Sequence[str]] = {}
     quick_blocks: int = 1
+    usual_blocks: int | None = None
     hypotheses: str = ""
     fitted: Mapping[str, Sequence[str]] = {}
     models: bool = False

@@ -46,15 +46,18 @@ class Begun(msgspec.Struct, frozen=True):
     quick : bool
         Whether each campaign has the blocks of a quick run only.
     parts : tuple of str
-        Names of the parts that run; empty: all, in a quick run those that have a quick form.
+        Names of the parts that run; empty: those of a quick or of a usual run.
     blocks : int, optional
         Blocks of each campaign, in place of those in its file.
+    every_part : bool
+        Whether all parts run, with the blocks of their campaigns.
     """
 
     study: str
     quick: bool
     parts: tuple[str, ...] = ()
     blocks: int | None = None
+    every_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,14 +130,20 @@ def campaigns_of(begun: Begun) -> list[tuple[Part, Campaign]]:
         if name not in parts:
             raise UserError(f"--part: {name!r} is no part of {begun.study}: write one of {', '.join(parts)}")
     named = [part for part in parts.values() if not begun.parts or part.name in begun.parts]
-    if begun.quick and not begun.parts:
-        named = [part for part in named if part.quick_blocks]
+    if not begun.parts:
+        named = [part for part in named if _blocks(begun, part) != 0]
     return [(part, read_campaign(campaign_file(part.campaign), blocks=_blocks(begun, part))) for part in named]
 
 
 def _blocks(begun: Begun, part: Part) -> int | None:
-    """Return the number of blocks, if it is not that of the campaign's file."""
-    return begun.blocks or (part.quick_blocks if begun.quick else None) or None
+    """Return the number of blocks; 0: the part does not run; ``None``: that of its campaign's file."""
+    if begun.quick:
+        usual: int | None = part.quick_blocks
+    else:
+        usual = None if begun.parts or begun.every_part else part.usual_blocks
+    if begun.parts:
+        usual = usual or None
+    return usual if usual == 0 or begun.blocks is None else begun.blocks
 
 
 def run_study(
