@@ -30,7 +30,7 @@ __all__ = [
     "read_json",
     "read_text",
 ]
-__all__ += ["read_toml"]
+__all__ += ["is_file", "is_there", "read_toml"]
 
 MAX_BYTES = 1 << 30
 MAX_TEXT_BYTES = 1_000_000
@@ -57,6 +57,16 @@ def noted_files() -> Iterator[set[Path]]:
         yield noted
     finally:
         _NOTED.reset(token)
+
+
+def is_file(name: str | os.PathLike[str]) -> bool:
+    """Return whether a name that a user wrote is that of a regular file; one that no file can have is not."""
+    return os.path.isfile(name)  # noqa: PTH113 - Path.is_file raises where the name is too long
+
+
+def is_there(name: str | os.PathLike[str]) -> bool:
+    """Return whether a name that a user wrote is that of anything; one that no file can have is not."""
+    return os.path.exists(name)  # noqa: PTH110 - Path.exists raises where the name is too long
 
 
 def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True) -> io.FileIO:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from wavebed import foreign
+from wavebed.campaign.read import read_campaign
+from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes, read_json, read_text, read_toml
 from wavebed.path.scenario import read_document
@@ -117,3 +119,16 @@ def test_json_that_is_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
     file.write_bytes(b"[" * 50_000)
     with pytest.raises(UserError, match="is not JSON"):
         read_json(file, "name another")
+
+
+@pytest.mark.parametrize("command", ["run", "campaign run", "channel", "rerun", "report", "compare"])
+def test_a_name_that_no_file_can_have_ends_in_one_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "9" * 300]) == UserError.exit_status
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_campaign_whose_scenario_has_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.toml"
+    file.write_text(f'scenario = "{"9" * 300}"\n[[factor]]\nname = "x"\nkey = "path.rate"\nvalues = ["1mbit"]\n')
+    with pytest.raises(UserError, match=r"neither a file nor a shipped scenario"):
+        read_campaign(file)

@@ -17,7 +17,7 @@ from wavebed.campaign.tables import FileTable, PrimaryTable, StopTable
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import read_table
 from wavebed.errors import UserError
-from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
+from wavebed.foreign import MAX_TEXT_BYTES, is_file, noted_files, read_text, read_toml
 from wavebed.path.model import ScenePattern
 from wavebed.path.scenario import read_document
 from wavebed.result.campaign import Comparison, comparisons
@@ -169,10 +169,10 @@ def scenario_file(given: str, campaign: Path) -> Path:
 
 
 def _named(file: Path, given: str, kind: str, what: str) -> Path:
-    if file.is_file() or file.suffix or len(Path(given).parts) > 1:
+    if is_file(file) or file.suffix or len(Path(given).parts) > 1:
         return file
     folder = Path(str(resources.files("wavebed"))) / "scenarios" / kind
-    if not (folder / f"{given}.toml").exists():
+    if not is_file(folder / f"{given}.toml"):
         names = ", ".join(sorted(path.stem for path in folder.glob("*.toml")))
         raise Problem(f"{given}: is neither a file nor a shipped {what}: name a file, or one of {names}")
     return folder / f"{given}.toml"

@@ -10,6 +10,7 @@ Exit statuses: 0 success, 1 the experiment failed, 2 the arguments or a file are
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import warnings
@@ -178,6 +179,11 @@ def _dispatch_and_print(arguments: Sequence[str]) -> int:
         command = f" {arguments[0]}" if isinstance(error, MissingPackageError) else ""
         print(f"wavebed{command}: {printable(str(error))}", file=sys.stderr)
         return error.exit_status
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        print(f"wavebed: {printable(str(error.filename))}: file name too long: write a shorter one", file=sys.stderr)
+        return UserError.exit_status
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     finally:

@@ -13,6 +13,7 @@ from wavebed.cli.run import add_folder_options
 from wavebed.cli.signals import end_on_signals
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
+from wavebed.foreign import is_there
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _of_file(given: str, only: Mapping[str, Sequence[str]]) -> Campaign:
     from wavebed.campaign.read import campaign_file, read_campaign
     from wavebed.result.names import RUN_FILE
 
-    if (Path(given) / RUN_FILE).exists():
+    if is_there(Path(given) / RUN_FILE):
         raise UserError(f"{given}: is a folder: name a campaign file, or go on with its campaign with --resume")
     return read_campaign(campaign_file(given), only=only)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wavebed.cli.run import add_folder_options, perform
 from wavebed.cli.signals import end_on_signals
 from wavebed.errors import UserError
+from wavebed.foreign import is_file, is_there
 
 if TYPE_CHECKING:
     import argparse
@@ -42,8 +43,8 @@ def _spec_file(given: Path) -> Path:
 
     candidates = (given, given.parent / TRIALS_FOLDER / given.name)
     for folder in candidates:
-        if (folder / SPEC_FILE).is_file():
+        if is_file(folder / SPEC_FILE):
             return folder / SPEC_FILE
-    if not any(folder.is_dir() for folder in candidates):
+    if not any(is_there(folder) for folder in candidates):
         raise UserError(f"{given}: there is no such trial: name the folder of one, such as DIR/0001-as-described")
     raise UserError(f"{given}: has no {SPEC_FILE}: it was written before trials could be repeated from their folder")

@@ -13,6 +13,7 @@ from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
+from wavebed.foreign import is_there
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -148,12 +149,12 @@ def _write_report(folder: Path, live: Live) -> Path | None:
 
 def _scenario(given: str) -> Path:
     file = Path(given)
-    if (file.exists() and not file.is_dir()) or file.suffix or len(file.parts) > 1:
+    if (is_there(file) and not file.is_dir()) or file.suffix or len(file.parts) > 1:
         return file
     from importlib import resources
 
     shipped = Path(str(resources.files("wavebed"))) / "scenarios"
-    if (shipped / f"{given}.toml").exists():
+    if is_there(shipped / f"{given}.toml"):
         return shipped / f"{given}.toml"
     names = ", ".join(sorted(path.stem for path in shipped.glob("*.toml")))
     raise UserError(f"{given}: is neither a file nor a shipped scenario: name a file, or one of {names}")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import read_present
+from wavebed.foreign import is_there
 from wavebed.path.model import PatternFile, ScenePattern
 from wavebed.path.tables import AirTable, RadioChoice
 from wavebed.radio.model import RadioSettings, WifiSettings
@@ -164,7 +165,7 @@ def _note_block_errors(links: Mapping[str, Link], traces: Traces) -> None:
 
 def _scene(name: str, place: str, base: FilePath | None) -> SceneChoice:
     file = None if base is None else base / name
-    found = file if file is not None and file.exists() else name
+    found = file if file is not None and is_there(file) else name
     from wavebed.channel.placemap import is_map, load_map
 
     if is_map(found):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import msgspec
 
 from wavebed.errors import UserError
-from wavebed.foreign import read_json
+from wavebed.foreign import is_file, is_there, read_json
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import SCHEMA, Check, RunRecord, Text, TrialLine, TrialRecord, Verdict, WorkloadRecord
 from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, RUN_FILE, SPEC_FILE, STORED, TRIAL_FILE
@@ -37,8 +37,8 @@ def kind_of(folder: Path) -> Kind:
         If it has no results, or its ``run.json`` cannot be read.
     """
     file = folder / RUN_FILE
-    if not file.is_file():
-        if (folder / DEVICES_FOLDER).is_dir():
+    if not is_file(file):
+        if is_there(folder) and (folder / DEVICES_FOLDER).is_dir():
             return "reproduction"
         raise UserError(f"{folder}: has no run.json: name a folder that wavebed run or wavebed forward wrote")
     data = read_json(file, INCOMPLETE)
@@ -59,7 +59,7 @@ def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
         If the folder has no run, or one of another schema.
     """
     file = folder / RUN_FILE
-    if not file.is_file():
+    if not is_file(file):
         raise UserError(f"{folder}: has no run.json: name a folder that wavebed run wrote")
     content = read_json(file, INCOMPLETE)
     if isinstance(content, dict) and content.get("kind") == FORWARD:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
+from wavebed.foreign import is_file, is_there
 from wavebed.scene.read import read_scene
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def find(scene: str | Path) -> Path:
         raise UserError(f"{str(scene)!r}: is not a file: write its name")
     file = Path(scene)
     name = _SHIPPED.fullmatch(str(scene))
-    if (file.is_dir() or not file.exists()) and name is not None:
+    if (not is_there(file) or file.is_dir()) and name is not None:
         inner = _folder() / f"{name[1]}.toml"
-        if inner.is_file():
+        if is_file(inner):
             return inner
         if not file.suffix:
             raise UserError(f"{file}: no such file or scene: write a file, or one of {', '.join(shipped())}")

@@ -13,6 +13,7 @@ import msgspec
 
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
+from wavebed.foreign import is_file, is_there
 from wavebed.workload.drafts import drafted_folder
 from wavebed.workload.site.bounded import bounded
 from wavebed.workload.site.model import BuiltSite, Site
@@ -78,7 +79,7 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
 
 def is_page(file: Path) -> bool:
     """Return whether a site's file is a saved page: a document, or a folder with one."""
-    return file.is_dir() or file.suffix.lower() in {".html", ".htm"}
+    return (is_there(file) and file.is_dir()) or file.suffix.lower() in {".html", ".htm"}
 
 
 def is_shipped(name_or_file: str) -> bool:
@@ -98,9 +99,9 @@ def find_site(name_or_file: str) -> Path:
         raise UserError(f"{name_or_file!r}: is not a file: write its name")
     file = Path(name_or_file)
     name = _SHIPPED.fullmatch(name_or_file)
-    if not file.exists() and name is not None:
+    if not is_there(file) and name is not None:
         inner = _shipped_folder() / f"{name[1]}.toml"
-        if inner.is_file():
+        if is_file(inner):
             return inner
         if not file.suffix:
             raise UserError(f"{file}: no such file or site: write a file, or one of {', '.join(shipped_sites())}")
