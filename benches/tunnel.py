@@ -1,7 +1,8 @@
-"""Throughput and processor time of the tunnel, beside the same two hosts without it.
+"""Throughput and processor time of the tunnel, beside the same two hosts without it and with Hysteria 2.
 
 Two hosts in network namespaces with a cable; one TCP flow of iperf3 for each system in turn, in random order. Root is
-needed. The figures are those of both ends, iperf3 and the kernel on one machine.
+needed, and for Hysteria 2 `sing-box` and `openssl`: without them it is left out. The figures are those of both ends,
+iperf3 and the kernel on one machine.
 
 Usage: python benches/tunnel.py [--rounds N] [--seconds S] [--save FILE]
 """
@@ -13,6 +14,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +26,8 @@ from typing import TYPE_CHECKING
 
 from run import machine
 
+from wavebed.remedy.hysteria import HysteriaOptions, client_configuration, server_configuration
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -34,6 +38,9 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 HOSTS = ("wb-bench-left", "wb-bench-right")
 OUTSIDE = ("192.0.2.1", "192.0.2.2")
 INSIDE = ("10.88.0.1", "10.88.0.2")
+BEHIND = "10.99.0.1"
+"""A second address of the right host, which the left one reaches through Hysteria."""
+HYSTERIA_PORT = 4434
 PATIENCE_S = 10.0
 
 
@@ -90,16 +97,50 @@ def ends(folder: Path) -> Iterator[list[int]]:
             )
             command = on(HOSTS[place], str(PROGRAM), "tunnel", "--config", str(config))
             running.append(subprocess.Popen(command))
-        ping = on(HOSTS[1], "ping", "-c", "1", "-W", "1", INSIDE[0])
-        until = time.monotonic() + PATIENCE_S
-        while subprocess.run(ping, capture_output=True, check=False).returncode:
-            if time.monotonic() > until:
-                sys.exit("no ping passes the tunnel")
+        wait_until("a ping passes the tunnel", on(HOSTS[1], "ping", "-c", "1", "-W", "1", INSIDE[0]))
         yield [process.pid for process in running]
     finally:
-        for process in running:
-            process.terminate()
-            process.wait()
+        end(running)
+
+
+@contextlib.contextmanager
+def hysteria_ends(folder: Path) -> Iterator[list[int]]:
+    """Start Hysteria 2 on each host; give their process numbers once its device is there."""
+    left, right = HOSTS
+    certificate, key = folder / "pem", folder / "key"
+    must("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=wavebed.invalid", "-out", str(certificate), "-keyout", str(key))  # fmt: skip
+    given = (HysteriaOptions(peer="client"), OUTSIDE[1], HYSTERIA_PORT, "bench")
+    configurations = {right: server_configuration(*given, certificate, key), left: client_configuration(*given, 1500)}
+    must("ip", "-n", right, "link", "set", "lo", "up")
+    must("ip", "-n", right, "address", "add", f"{BEHIND}/32", "dev", "lo")
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for host, configuration in configurations.items():
+            file = folder / f"{host}.json"
+            file.write_text(json.dumps(configuration))
+            command = on(host, "sing-box", "run", "--config", str(file))
+            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        wait_until("Hysteria has a device", ["ip", "-n", left, "route", "add", BEHIND, "dev", "hysteria"])
+        yield [process.pid for process in running]
+    finally:
+        end(running)
+
+
+def wait_until(what: str, command: list[str]) -> None:
+    """Run a command until it succeeds."""
+    until = time.monotonic() + PATIENCE_S
+    while subprocess.run(command, capture_output=True, check=False).returncode:
+        if time.monotonic() > until:
+            sys.exit(f"not in {PATIENCE_S:g} s: {what}")
+        time.sleep(0.1)
+
+
+def end(running: list[subprocess.Popen[bytes]]) -> None:
+    """End processes."""
+    for process in running:
+        process.terminate()
+        process.wait()
 
 
 def processor_s(pid: int) -> float:
@@ -136,8 +177,9 @@ def one(system: str, seconds: int) -> Figures:
     with hosts():
         if system == "cable":
             return measure(OUTSIDE[1], [], seconds)
-        with tempfile.TemporaryDirectory() as folder, ends(Path(folder)) as pids:
-            return measure(INSIDE[1], pids, seconds)
+        started, to = (hysteria_ends, BEHIND) if system == "hysteria" else (ends, INSIDE[1])
+        with tempfile.TemporaryDirectory() as folder, started(Path(folder)) as pids:
+            return measure(to, pids, seconds)
 
 
 def main() -> None:
@@ -148,7 +190,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     must("cargo", "build", "--release", "--quiet", "--manifest-path", str(ROOT / "Cargo.toml"), "-p", "wavebed-edge")
-    systems = ["tunnel", "cable"]
+    systems = ["tunnel", "cable"] + (["hysteria"] if shutil.which("sing-box") else [])
     found: dict[str, list[Figures]] = {system: [] for system in systems}
     for _round in range(options.rounds):
         for system in random.sample(systems, len(systems)):
