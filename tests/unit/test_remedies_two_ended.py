@@ -234,7 +234,7 @@ def test_the_options_of_a_tunnel_reach_both_ends(tmp_path: Path) -> None:
         assert (settings["law"], rates, settings["target-queue-ms"]) == ("autorate", (5, 1, 90), 2)
 
 
-def test_the_end_of_a_tunnel_takes_the_rules_back_before_the_programs_end(tmp_path: Path) -> None:
+def test_the_end_of_a_tunnel_takes_its_rules_back(tmp_path: Path) -> None:
     machine = Machine()
     lab, running = started(machine, tmp_path, "edge", "tunnel", peer="client")
     lab.begin()

@@ -15,6 +15,7 @@ from wavebed.config.problems import Problem
 from wavebed.config.reader import Reader
 from wavebed.config.table import Key
 from wavebed.errors import WavebedError
+from wavebed.lab.limits import LIMITS
 from wavebed.lab.tools import find
 from wavebed.remedy.detour import Detour, End, ends_of, number_to
 from wavebed.remedy.model import HOSTS, Remedy
@@ -22,7 +23,7 @@ from wavebed.remedy.program import RunningProgram
 from wavebed.remedy.two_ended import TwoEnded, file_of, wait_for_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
@@ -159,13 +160,23 @@ def _certificate(log: Path) -> Iterator[tuple[Path, Path]]:
     argv = [find("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     argv += ["-days", "2", "-subj", f"/CN={_NAME}", "-out", str(certificate), "-keyout", str(key)]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise WavebedError(f"hysteria: openssl: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
+        _make(argv)
         yield certificate, key
     finally:
         certificate.unlink(missing_ok=True)
         key.unlink(missing_ok=True)
+
+
+def _make(argv: Sequence[str]) -> None:
+    limit_s = LIMITS.answer_s
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=limit_s
+        )
+    except subprocess.TimeoutExpired:
+        raise WavebedError(f"hysteria: openssl did not end within {limit_s:g} s") from None
+    if done.returncode != 0:
+        raise WavebedError(f"hysteria: openssl: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
 
 
 @contextmanager

@@ -16,11 +16,12 @@ from msgspec import Struct
 
 from wavebed.config import values
 from wavebed.config.table import Key
-from wavebed.errors import MachineError, WavebedError
+from wavebed.errors import MachineError
 from wavebed.lab.limits import LIMITS
 from wavebed.lab.protocol import Host
 from wavebed.lab.tools import find
 from wavebed.remedy.model import Remedy, RunningRemedy
+from wavebed.remedy.program import said_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +95,7 @@ class _RunningMptcp(RunningRemedy):
         return _MptcpHost(host, self._library)
 
     def stop(self) -> str:
-        text = "".join(_run(self._host, ["cat", file]) for file in _COUNTERS)
+        text = "".join(said_on(self._host, ["cat", file]) for file in _COUNTERS)
         counters = read_counters(text)
         kept = {name: count for name, count in counters.items() if count and name.startswith(("MPTcpExt", "Tcp."))}
         with self._log.open("a", encoding="utf-8") as log:
@@ -174,18 +175,7 @@ def _endpoints(addresses: str) -> list[tuple[str, str]]:
 
 
 def _ip(host: Host, *arguments: str) -> str:
-    return _run(host, ["ip", *arguments])
-
-
-def _run(host: Host, argv: Sequence[str]) -> str:
-    try:
-        done = host.run(argv, capture_output=True, timeout=LIMITS.answer_s)
-    except subprocess.TimeoutExpired:
-        raise WavebedError(f"mptcp on {host.name}: {argv[0]} did not end within {LIMITS.answer_s:g} s") from None
-    if done.returncode != 0:
-        last = (done.stderr or "").strip().rpartition("\n")[2] or f"ended with {done.returncode}"
-        raise WavebedError(f"mptcp on {host.name}: {' '.join(argv)}: {last}")
-    return done.stdout
+    return said_on(host, ["ip", *arguments])
 
 
 def read_counters(text: str) -> dict[str, int]:
