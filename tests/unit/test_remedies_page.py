@@ -27,10 +27,15 @@ FACTORS = {"remedy": ("none", "split", "tunnel", "syn"), "path": ("walk", "bus")
 EFFECTS = {"split": 0.5, "tunnel": 0.8, "bus": 3.0}
 
 
-def results(folder: Path, effects: Mapping[str, float] = EFFECTS, **more: object) -> CampaignResults:
+def results(
+    folder: Path,
+    effects: Mapping[str, float] = EFFECTS,
+    factors: Mapping[str, tuple[str, ...]] = FACTORS,
+    **more: object,
+) -> CampaignResults:
     folder.mkdir()
     wanted = Wanted(
-        factors=FACTORS,
+        factors=factors,
         effects=effects,
         family="comparison",
         title="Remedies: a download",
@@ -110,6 +115,16 @@ def test_several_campaigns_share_the_summary(tmp_path: Path) -> None:
     summary = page.partition("## Remedies: a download")[0]
     assert len(rows(summary, "| download,")) == 4
     assert "**tunnel**" in summary
+
+
+def test_a_campaign_of_one_path_has_tables_and_no_summary(tmp_path: Path) -> None:
+    alone = results(tmp_path / "a", factors={"remedy": FACTORS["remedy"]})
+    page = remedies_page([alone])
+    assert "## What helps" not in page
+    assert rows(page, "| split")[0][1].startswith("×0.5")
+    both = remedies_page([results(tmp_path / "b"), alone])
+    summary = both.partition("## Remedies: a download")[0]
+    assert len(rows(summary, "| download,")) == 2
 
 
 def shipped(name: str) -> Campaign:

@@ -1,6 +1,7 @@
 """The page that compares remedies, from the folders of their campaigns.
 
-Usage: ``python -m wavebed.reproduce.remedies_page FILE FOLDER…``, with a folder of each ``remedies-…`` campaign.
+Usage: ``python -m wavebed.reproduce.remedies_page FILE FOLDER…``, with a folder of each ``remedies-…`` or ``edge-…``
+campaign. The summary is of those over several paths.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Each remedy is beside no remedy (`none`: CUBIC) on the same realisation of the c
 paired trials, or their difference where zeros have no ratio, its interval, and ▲ better, ▼ worse, ≈ within the margin,
 ? undecided, = the same. The row `none` has medians. A dash: no trial counted.
 [Remedies at the edge](../guides/edge.md#in-scenarios) says what the remedies are; the campaigns are
-`scenarios/campaigns/remedies-*.toml`.
+`remedies-*.toml` and `edge-*.toml` in `scenarios/campaigns`.
 """
 
 _SUMMARY = """For each application, by its first metric: the remedy that is better by most, its ratio or difference, and
@@ -58,7 +59,9 @@ class Column:
 
 def remedies_page(campaigns: Sequence[CampaignResults]) -> str:
     """Return the page of these campaigns, as Markdown."""
-    parts = [_HEAD, "\n## What helps\n", summary_table(campaigns)]
+    parts = [_HEAD]
+    if any("path" in each.campaign.factors for each in campaigns):
+        parts += ["\n## What helps\n", summary_table(campaigns)]
     for results in campaigns:
         parts += [f"\n## {results.run.title}\n", _facts(results)]
         for workload, metric in _metrics(results):
@@ -68,13 +71,14 @@ def remedies_page(campaigns: Sequence[CampaignResults]) -> str:
 
 def summary_table(campaigns: Sequence[CampaignResults]) -> str:
     """Return, for each application and path, the remedy that helps it most, by how much, and what it costs."""
-    paths = list(dict.fromkeys(path for each in campaigns for path in each.campaign.factors.get("path", ())))
+    over_paths = [each for each in campaigns if "path" in each.campaign.factors]
+    paths = list(dict.fromkeys(path for each in over_paths for path in each.campaign.factors["path"]))
     lines = [
         _SUMMARY,
         _row(["application", *paths]),
         _row(["---"] * (len(paths) + 1)),
     ]
-    for results in campaigns:
+    for results in over_paths:
         workload, metric = next(key for key in _metrics(results) if key[1] not in COSTS)
         rows: dict[str, dict[str, str]] = {}
         for column in _columns(results, workload, metric):
