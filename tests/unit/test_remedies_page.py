@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,10 +17,8 @@ from wavebed.run.remedies import remedies_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-SHIPPED = sorted(
-    file.stem for file in Path(str(resources.files("wavebed"))).glob("scenarios/campaigns/remedies-*.toml")
-)
 FACTORS = {"remedy": ("none", "split", "tunnel", "syn"), "path": ("walk", "bus"), "beside": ("idle", "flood")}
 EFFECTS = {"split": 0.5, "tunnel": 0.8, "bus": 3.0}
 
@@ -34,17 +30,12 @@ def results(
     **more: object,
 ) -> CampaignResults:
     folder.mkdir()
-    wanted = Wanted(
-        factors=factors,
-        effects=effects,
-        family="comparison",
-        title="Remedies: a download",
-        primaries=(
-            PrimaryRecord("download", "download time", 10.0, "%"),
-            PrimaryRecord("ping", "rtt loaded p95", 10.0, "ms"),
-        ),
-        **more,  # type: ignore[arg-type]
+    primaries = (
+        PrimaryRecord("download", "download time", 10.0, "%"),
+        PrimaryRecord("ping", "rtt loaded p95", 10.0, "ms"),
     )
+    given = {"primaries": primaries, **more}
+    wanted = Wanted(factors=factors, effects=effects, family="comparison", title="Remedies: a download", **given)  # type: ignore[arg-type]
     return read_campaign_results(write_campaign_folder(folder, wanted))
 
 
@@ -127,38 +118,90 @@ def test_a_campaign_of_one_path_has_tables_and_no_summary(tmp_path: Path) -> Non
     assert len(rows(summary, "| download,")) == 2
 
 
-def shipped(name: str) -> Campaign:
-    return read_campaign(campaign_file(name))
+OF_APPLICATIONS = {
+    "remedy": ("none", "split", "tunnel"),
+    "path": ("walk", "bus", "train", "lift", "street", "square"),
+    "application": ("download", "page"),
+    "beside": ("idle", "flood"),
+}
 
 
-def test_the_campaigns_of_all_applications_have_the_same_remedies_and_paths() -> None:
-    assert SHIPPED == ["remedies-call", "remedies-download", "remedies-video", "remedies-web"]
-    common = [
-        {name: shipped(file).table.factor[index] for index, name in enumerate(("remedy", "path", "beside"))}
-        for file in SHIPPED
-    ]
-    assert all(each == common[0] for each in common)
-    levels = [level.name for level in common[0]["remedy"].level]
-    assert levels[0] == "none"
-    assert len(levels) == 14
-    assert [level.name for level in common[0]["path"].level][:2] == ["cas-mmwave", "bbr-5g-phone"]
+def of_applications(folder: Path, **more: object) -> CampaignResults:
+    return results(folder, factors=OF_APPLICATIONS, **more)
 
 
-def test_every_kind_of_remedy_is_in_the_campaigns() -> None:
-    plan = shipped("remedies-download").plan
-    kinds = {spec.kind for treatment in plan.treatments for spec in remedies_of(treatment)}
+def overview_of(page: str) -> str:
+    return page.partition("## What helps\n")[2].partition("\n## ")[0]
+
+
+def test_over_all_paths_each_application_has_its_metric_and_the_costs_are_of_all(tmp_path: Path) -> None:
+    primaries = (
+        PrimaryRecord("download", "download time", 10.0, "%", {"application": ["page"]}),
+        PrimaryRecord("ping", "rtt loaded p95", 10.0, "%"),
+    )
+    told = overview_of(remedies_page([of_applications(tmp_path / "a", blocks=1, planned=1, primaries=primaries)]))
+    assert "**beside idle**" in told
+    heads = rows(told, "| remedy")
+    assert heads == [["remedy", "page: download time", "delay of other traffic"]] * 2
+    for split in rows(told, "| split"):
+        found = re.fullmatch(r"×([0-9.]+) \(([0-9.]+) to ([0-9.]+)\) ▲", split[1])
+        assert found, split
+        assert float(found[2]) <= float(found[1]) <= float(found[3])
+        assert float(found[1]) == pytest.approx(0.5, abs=0.05)
+    assert "did not end" not in told
+
+
+def test_a_path_in_which_nothing_ended_is_no_pair_and_is_counted(tmp_path: Path) -> None:
+    lost = {(1, f"split-{path}-download-flood"): "failed" for path in ("walk", "bus")}
+    told = overview_of(remedies_page([of_applications(tmp_path / "a", blocks=1, planned=1, lost=lost)]))
+    assert rows(told, "| split")[1][1].endswith("(n = 4) ?")
+    assert rows(told, "| did not end") == [["did not end", "download"]]
+    assert rows(told, "| split")[-1] == ["split", "2 of 12"]
+
+
+def test_one_block_decides_nothing_on_a_single_path(tmp_path: Path) -> None:
+    few, enough = of_applications(tmp_path / "a", blocks=1, planned=1), of_applications(tmp_path / "b")
+    assert "## What helps on each path" not in remedies_page([few])
+    summary = remedies_page([few, enough]).partition("## What helps on each path")[2].partition("\n## ")[0]
+    assert [row[0] for row in rows(summary, "| download ·")] == ["download · idle", "download · flood"]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Campaign:
+    return read_campaign(campaign_file("remedies"))
+
+
+def test_every_kind_of_remedy_is_in_the_campaign(shipped: Campaign) -> None:
+    kinds = {spec.kind for treatment in shipped.plan.treatments for spec in remedies_of(treatment)}
     from wavebed.remedy import KINDS
 
     assert kinds == set(KINDS)
     assert all(kind_of(kind) for kind in kinds)
+    assert len(shipped.factors[0].levels) == 14
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_campaign_of_remedies_compares_each_with_none_and_asks_for_the_costs(name: str) -> None:
-    campaign = shipped(name)
-    assert campaign.compared == ("remedy", "none")
-    assert [(each.workload, each.metric) for each in campaign.primaries][-2:] == [
-        ("latency", "udp rtt loaded p95"),
-        ("path", "processor time"),
-    ]
-    assert campaign.replicate == "host", "one path has no scene"
+def test_a_cell_of_the_campaign_runs_one_application_beside_other_traffic(shipped: Campaign) -> None:
+    for cell, treatment in zip(shipped.cells, shipped.plan.treatments, strict=True):
+        names = [workload.name for workload in treatment.workloads]
+        assert names == [cell.levels["application"].partition("-")[0], "beside", "latency"], cell.name
+
+
+def test_the_campaign_compares_with_none_and_asks_each_application_its_own_questions(shipped: Campaign) -> None:
+    assert shipped.compared == ("remedy", "none")
+    asked: dict[str, list[str]] = {}
+    for application in shipped.factors[3].levels:
+        levels = {"application": application}
+        asked[application] = [each.metric for each in shipped.primaries if each.is_asked_of(levels)]
+    costs = ["udp rtt loaded p95", "processor time"]
+    assert asked == {
+        "download": ["goodput", *costs],
+        **{key: ["on load", *costs] for key in ("page-h1", "page-h2", "page-h3")},
+        "call": ["rtt p95", "bitrate down", *costs],
+        "video": ["mean bitrate", "startup time", *costs],
+    }
+
+
+def test_a_part_of_the_campaign_keeps_the_metrics_of_its_applications_alone() -> None:
+    part = read_campaign(campaign_file("remedies"), only={"application": ["call"], "path": ["kau-e5g-3"]})
+    assert {each.workload for each in part.primaries} == {"call", "latency", "path"}
+    assert part.replicate == "channel"

@@ -72,6 +72,23 @@ def test_one_that_waits_for_one_that_is_left_out_waits_for_whom_that_one_waits(t
     assert [each.common.after for each in plan(tmp_path, text, only=["c"]).treatments[0].workloads] == [None]
 
 
+def test_a_skipped_workload_runs_where_a_treatment_or_an_option_asks_for_it(tmp_path: Path) -> None:
+    text = PATH + "".join(
+        f'[[workload]]\nkind = "bulk"\nname = "{name}"\nduration = "1s"\n{more}'
+        for name, more in (("a", ""), ("b", 'after = "a"\nskip = true\n'), ("c", 'after = "b"\n'))
+    )
+
+    def ran(**options: object) -> list[list[tuple[str, str | None]]]:
+        treatments = plan(tmp_path, text + str(options.pop("more", "")), **options).treatments
+        return [[(each.name, each.common.after) for each in one.workloads] for one in treatments]
+
+    assert ran() == [[("a", None), ("c", "a")]]
+    assert ran(only=["b"]) == [[("b", None)]]
+    assert ran(overrides={"workload.b.skip": False, "workload.c.skip": True}) == [[("a", None), ("b", "a")]]
+    levels = '[[treatment]]\nname = "without"\n[[treatment]]\nname = "with"\nset = { "workload.b.skip" = false }\n'
+    assert ran(more=levels) == [[("a", None), ("c", "a")], [("a", None), ("b", "a"), ("c", "b")]]
+
+
 def test_what_is_endless_goes_on_as_long_as_the_others_may(tmp_path: Path) -> None:
     text = PATH + DOWNLOAD + 'limit = "300s"\nstart = "5s"\n[[workload]]\nkind = "latency"\n'
     assert plan(tmp_path, text).treatments[0].workloads[1].common.limit_s == 305
@@ -104,6 +121,8 @@ def test_a_treatment_cannot_change_what_belongs_to_the_whole_run(tmp_path: Path,
         (PATH + DOWNLOAD + "limit = 'soon'\n", r"workload\[1\].limit"),
         (PATH + DOWNLOAD + DOWNLOAD, r"workload\[2\].name: 'download' is taken"),
         (PATH + DOWNLOAD + "name = 'path'\n", r"workload\[1\].name: 'path' has the figures of the path"),
+        (PATH + DOWNLOAD + "skip = true\n", "workload: all are skipped: write skip = false in one of them"),
+        (PATH + DOWNLOAD + "skip = 'yes'\n", r"workload\[1\].skip: 'yes' is neither true nor false"),
         (PATH + DOWNLOAD + "after = 'x'\n", "workload.download.after: 'x' is no workload here"),
         (PATH + DOWNLOAD + "after = 'download'\n", "wait for each other"),
         (PATH + DOWNLOAD + "client = 'edge'\n", "this path has no host 'edge'"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.tables import FactorTable
 
-__all__ = ["Cell", "Factor", "cells_of", "compared", "factors_of", "part_of"]
+__all__ = ["Cell", "Factor", "cells_of", "compared", "factors_of", "levels_named", "part_of"]
 
 MOST_CELLS = 10_000
 _LONGEST_NAME = 120
@@ -176,10 +176,21 @@ def _check_keys(factors: Sequence[Factor]) -> None:
 
 
 def _exclusion(given: Mapping[str, object], factors: Sequence[Factor], where: str) -> dict[str, set[str]]:
-    known = {factor.name: factor for factor in factors}
-    found = {}
     if not given:
         raise Problem("is empty and would leave out every cell: name a factor and its level", where)
+    return levels_named(given, factors, where)
+
+
+def levels_named(given: Mapping[str, object], factors: Sequence[Factor], where: str) -> dict[str, set[str]]:
+    """Return the levels that a table names, by factor: each value is a level or an array of levels.
+
+    Raises
+    ------
+    Problem
+        If there is no such factor or level, or an array is empty.
+    """
+    known = {factor.name: factor for factor in factors}
+    found = {}
     for name, value in given.items():
         if name not in known:
             raise Problem(unknown_key(name, known).rule, f"{where}.{name}")
@@ -214,7 +225,7 @@ def part_of(
     Problem
         If there is no such factor or level, or no cell is left.
     """
-    wanted = {name: set(levels) for name, levels in _exclusion(only, factors, "--only").items()} if only else {}
+    wanted = {name: set(levels) for name, levels in levels_named(only, factors, "--only").items()}
     if of[0] in wanted:
         wanted[of[0]].add(of[1])
     left = [cell for cell in cells if all(cell.levels[name] in levels for name, levels in wanted.items())]

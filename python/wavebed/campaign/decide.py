@@ -156,12 +156,17 @@ def questions(record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], m
     wanted = [(each.workload, each.metric) for each in record.primaries]
     known = {(each.workload, each.metric): each for each in values_of(metrics, wanted)}
     asked = [
-        (known[key], margin_of(each, known[key].unit), each.margin_text)
+        (each, known[key], margin_of(each, known[key].unit))
         for key, each in zip(wanted, record.primaries, strict=True)
         if key in known
     ]
     pairs = comparisons(levels, record.factor, record.baseline)
-    return [Question(pair, values, margin, text) for pair in pairs for values, margin, text in asked]
+    return [
+        Question(pair, values, margin, primary.margin_text)
+        for pair in pairs
+        for primary, values, margin in asked
+        if primary.is_asked_of(levels[pair.cell])
+    ]
 
 
 def answers(
@@ -261,6 +266,7 @@ def is_decided(
     record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], metrics: pa.Table, ended: Sequence[int]
 ) -> bool:
     """Return whether every question is settled; one without any value is open."""
-    asked = len(record.primaries) * len(comparisons(levels, record.factor, record.baseline))
+    pairs = comparisons(levels, record.factor, record.baseline)
+    asked = sum(primary.is_asked_of(levels[pair.cell]) for primary in record.primaries for pair in pairs)
     found = answers(record, levels, metrics, ended)
     return len(found) == asked > 0 and all(answer.finding.settled for answer in found)

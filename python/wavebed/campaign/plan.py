@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -118,17 +119,18 @@ def plan_campaign(campaign: Campaign, pilot: Pilot | None) -> CampaignPlan:
 
 def _sizings(campaign: Campaign, pilot: Pilot) -> list[Sizing]:
     asked = questions(record_of(campaign, {}), campaign.levels, pilot.metrics)
-    family = len(asked) if campaign.table.compare.family == "all" else len(campaign.primaries)
+    of_pair = Counter(question.pair.cell for question in asked)
     blocks = sorted(set(pilot.metrics.column("block").to_pylist()))
     found = []
     for question in asked:
+        family = len(asked) if campaign.table.compare.family == "all" else of_pair[question.pair.cell]
         a, b = (
             question.values.by_cell.get(question.pair.baseline, {}),
             question.values.by_cell.get(question.pair.cell, {}),
         )
         both = [block for block in blocks if block in a and block in b]
         pairs = Pairs.of([a[block] for block in both], [b[block] for block in both], question.margin)
-        advice = advise(pairs.values, pairs.margin, LEVEL, 0.8, max(family, 1))
+        advice = advise(pairs.values, pairs.margin, LEVEL, 0.8, family)
         found.append(Sizing(question.pair, question.values.workload, question.values.metric, question.text, advice))
     return found
 
@@ -182,7 +184,7 @@ def _questions(plan: CampaignPlan) -> list[str]:
     campaign = plan.campaign
     if not campaign.primaries:
         return ["", "no primary metrics: everything is exploratory; add [[primary]] to decide"]
-    asked = ", ".join(f"{each.workload} {each.metric} (margin {each.margin.text})" for each in campaign.primaries)
+    asked = ", ".join(f"{each.workload} {each.metric} (margin {each.margin_text})" for each in campaign.primaries)
     pairs = len(campaign.comparisons)
     lines = [
         "",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from wavebed.campaign.cells import Cell, Factor, cells_of, check_changed, compared, factors_of, part_of
+from wavebed.campaign.cells import Cell, Factor, cells_of, check_changed, compared, factors_of, levels_named, part_of
 from wavebed.campaign.tables import FileTable, PrimaryTable, StopTable
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import read_table
@@ -20,7 +20,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, is_file, noted_files, read_text, read_toml
 from wavebed.path.model import ScenePattern
 from wavebed.path.scenario import read_document
-from wavebed.result.campaign import Comparison, comparisons
+from wavebed.result.campaign import Comparison, PrimaryRecord, comparisons
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.scenario import AS_DESCRIBED, described_treatments, read_plan
 
@@ -50,6 +50,8 @@ class Campaign:
         The treatments of `plan`, in the same order.
     compared : tuple of str
         The compared factor, and the level of the first of each pair; empty without factors.
+    primaries : tuple of PrimaryRecord
+        The metrics that are decided in some comparison.
     plan : Plan
         The trials.
     inputs : tuple of pathlib.Path
@@ -64,6 +66,7 @@ class Campaign:
     factors: tuple[Factor, ...]
     cells: tuple[Cell, ...]
     compared: tuple[str, str]
+    primaries: tuple[PrimaryRecord, ...]
     plan: Plan
     inputs: tuple[Path, ...]
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -82,11 +85,6 @@ class Campaign:
     def replicate(self) -> str:
         """What differs between blocks: the ``channel`` if every cell has a scene or a map, else the ``host`` alone."""
         return "channel" if all(_has_scene(each.path) for each in self.plan.treatments) else "host"
-
-    @property
-    def primaries(self) -> tuple[PrimaryTable, ...]:
-        """The metrics that are decided."""
-        return self.table.primary
 
 
 def read_campaign(
@@ -118,15 +116,18 @@ def read_campaign(
             factors = factors_of(table.factor, treatments)
             cells = tuple(cells_of(factors, table.exclude, AS_DESCRIBED))
             of = compared(factors, table.compare.factor, table.compare.baseline)
+            primaries = _primaries(table.primary, factors, len(cells))
             factors, cells = part_of(factors, cells, only or {}, of)
             plan = _plan(table, file, scenario, cells)
-            _check_primaries(table.primary, plan, len(cells))
-            pairs = comparisons({cell.name: cell.levels for cell in cells}, *of)
+            _check_workloads(primaries, cells, plan)
+            levels = {cell.name: cell.levels for cell in cells}
+            pairs = comparisons(levels, *of)
             _check_questions(table, len(pairs))
+            asked = tuple(each for each in primaries if any(each.is_asked_of(levels[pair.cell]) for pair in pairs))
         except UserError as error:
             raise UserError(f"{file}: {error}") from None
         text = read_text(file, "name a campaign file", most=MAX_TEXT_BYTES)
-    return Campaign(file, text, table, factors, cells, of, plan, tuple(sorted(noted)), only or {})
+    return Campaign(file, text, table, factors, cells, of, asked, plan, tuple(sorted(noted)), only or {})
 
 
 def _plan(table: FileTable, file: Path, scenario: Path, cells: Sequence[Cell]) -> Plan:
@@ -178,21 +179,35 @@ def _named(file: Path, given: str, kind: str, what: str) -> Path:
     return folder / f"{given}.toml"
 
 
-def _check_primaries(primaries: Sequence[PrimaryTable], plan: Plan, cells: int) -> None:
+def _primaries(tables: Sequence[PrimaryTable], factors: Sequence[Factor], cells: int) -> list[PrimaryRecord]:
     seen = set()
-    for index, primary in enumerate(primaries, 1):
+    found = []
+    for index, primary in enumerate(tables, 1):
         where = f"primary[{index}]"
-        known = {workload.name for each in plan.treatments for workload in each.workloads} | {PATH_WORKLOAD}
-        if primary.workload not in known:
-            raise Problem(
-                f"{primary.workload!r} is no workload of the scenario: write one of {', '.join(sorted(known))}",
-                f"{where}.workload",
-            )
         if (primary.workload, primary.metric) in seen:
             raise Problem("is given twice: leave one out", where)
         seen.add((primary.workload, primary.metric))
         if cells < 2:
             raise Problem("has nothing to compare: add a [[factor]] with two levels or more", where)
+        only = {name: sorted(levels) for name, levels in levels_named(primary.only, factors, f"{where}.only").items()}
+        found.append(PrimaryRecord(primary.workload, primary.metric, primary.margin.value, primary.margin.unit, only))
+    return found
+
+
+def _check_workloads(primaries: Sequence[PrimaryRecord], cells: Sequence[Cell], plan: Plan) -> None:
+    """Check that each primary metric has its workload, in the cells in which it is decided."""
+    for index, primary in enumerate(primaries, 1):
+        asked = [
+            treatment
+            for cell, treatment in zip(cells, plan.treatments, strict=True)
+            if primary.is_asked_of(cell.levels)
+        ]
+        known = {workload.name for each in asked for workload in each.workloads} | {PATH_WORKLOAD}
+        if asked and primary.workload not in known:
+            raise Problem(
+                f"{primary.workload!r} is no workload of the scenario: write one of {', '.join(sorted(known))}",
+                f"primary[{index}].workload",
+            )
 
 
 def _check_questions(table: FileTable, pairs: int) -> None:

@@ -9,7 +9,7 @@ from wavebed.campaign.decide import is_decided
 from wavebed.campaign.inputs import changes_since, conditions
 from wavebed.errors import UserError
 from wavebed.experiment.disk import check_new, claimed
-from wavebed.result.campaign import CampaignRecord, PrimaryRecord
+from wavebed.result.campaign import CampaignRecord
 from wavebed.result.metrics import read_metrics
 from wavebed.result.names import CAMPAIGN_FILE
 from wavebed.result.read import read_run
@@ -134,9 +134,7 @@ def record_of(campaign: Campaign, inputs: Mapping[str, str]) -> CampaignRecord:
         factor=campaign.compared[0],
         baseline=campaign.compared[1],
         family=table.compare.family,
-        primaries=[
-            PrimaryRecord(each.workload, each.metric, each.margin.value, each.margin.unit) for each in table.primary
-        ],
+        primaries=list(campaign.primaries),
         stop=table.stop.when,
         least_blocks=table.stop.least,
         attempts=table.campaign.attempts,

@@ -74,6 +74,14 @@ def changes(value: object) -> Mapping[str, object]:
     return value
 
 
+@reader("{ FACTOR = LEVEL, … }", {"type": "object"})
+def level_choice(value: object) -> Mapping[str, object]:
+    """Read a table of levels, or arrays of levels, by factor."""
+    if not isinstance(value, dict):
+        raise Problem(f'{described(value)} is not a table: write {{ FACTOR = "LEVEL" }}')
+    return value
+
+
 @reader("[VALUE, …]", {"type": "array", "minItems": 1})
 def level_values(value: object) -> tuple[object, ...]:
     """Read the values of a factor."""
@@ -137,6 +145,14 @@ class PrimaryTable(Struct, frozen=True, kw_only=True):
     margin: Annotated[
         MarginValue, Key(margin, "the smallest difference that matters: a share, or a value in the metric's unit")
     ]
+    only: Annotated[
+        Mapping[str, object],
+        Key(
+            level_choice,
+            "where it is decided: a level, or an array of levels, of some factors",
+            absent="in every comparison",
+        ),
+    ] = {}
 
 
 class CompareTable(Struct, frozen=True, kw_only=True):

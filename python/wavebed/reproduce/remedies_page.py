@@ -1,7 +1,7 @@
 """The page that compares remedies, from the folders of their campaigns.
 
-Usage: ``python -m wavebed.reproduce.remedies_page FILE FOLDER…``, with a folder of each ``remedies-…`` or ``edge-…``
-campaign. The summary is of those over several paths.
+Usage: ``python -m wavebed.reproduce.remedies_page FILE FOLDER…``, with folders of the campaign ``remedies``, or of
+parts of it, and of ``edge-…`` campaigns. The summaries are of those over several paths.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.text import reason_text
 from wavebed.errors import WavebedError
 from wavebed.output import write_output
-from wavebed.report.numbers import figure, signed
-from wavebed.stats.intervals import median_interval
+from wavebed.report.numbers import figure
+from wavebed.reproduce.remedies_overview import APPLICATION, COSTS, PATH, effect, lost_table, overview, row, told
+from wavebed.stats.intervals import fewest_pairs, median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.campaign.decide import Answer
     from wavebed.campaign.results import CampaignResults
+    from wavebed.result.campaign import PrimaryRecord
 
 __all__ = ["Column", "remedies_page", "summary_table"]
 
-COSTS = {"udp rtt loaded p95": "d", "rtt loaded p95": "d", "processor time": "p"}
-"""Metrics that are costs, delay of other traffic and processor time, and their letters in the summary."""
-MARKS = {"better": "▲", "worse": "▼", "equivalent": "≈", "equal": "=", "different": "◆", "undecided": "?"}
+_COST_LETTERS = {"delay of other traffic": "d", "processor time": "p"}
 _HEAD = """# Remedies compared
 
 *This page is generated from the results of campaigns by `python -m wavebed.reproduce.remedies_page`.*
@@ -40,7 +40,16 @@ Each remedy is beside no remedy (`none`: CUBIC) on the same realisation of the c
 paired trials, or their difference where zeros have no ratio, its interval, and ▲ better, ▼ worse, ≈ within the margin,
 ? undecided, = the same. The row `none` has medians. A dash: no trial counted.
 [Remedies at the edge](../guides/edge.md#in-scenarios) says what the remedies are; the campaigns are
-`remedies-*.toml` and `edge-*.toml` in `scenarios/campaigns`.
+`remedies.toml` and `edge-*.toml` in `scenarios/campaigns`.
+"""
+
+_OVERVIEW = """Over all paths: each path is one pair, the medians of its blocks, and the interval (95 %) is over paths.
+An application has the metric by which remedies are ranked. Costs are over all applications: the delay of other traffic
+(95th percentile of UDP round trips), and the processor time of the whole machine, applications and emulation included.
+"""
+_LOST = """
+Blocks without a counted trial, over all paths and kinds of other traffic: the application did not end in its time, or
+the machine was late in each attempt. What did not end has no ratio above.
 """
 
 _SUMMARY = """For each application, by its first metric: the remedy that is better by most, its ratio or difference, and
@@ -60,34 +69,49 @@ class Column:
 def remedies_page(campaigns: Sequence[CampaignResults]) -> str:
     """Return the page of these campaigns, as Markdown."""
     parts = [_HEAD]
-    if any("path" in each.campaign.factors for each in campaigns):
-        parts += ["\n## What helps\n", summary_table(campaigns)]
+    over_applications = [each for each in campaigns if {PATH, APPLICATION} <= each.campaign.factors.keys()]
+    if over_applications:
+        parts += ["\n## What helps\n", _OVERVIEW]
+        for results in over_applications:
+            lost = lost_table(results)
+            parts += [overview(results), *([_LOST, lost] if lost else [])]
+    if any(_decides_on_paths(each) for each in campaigns):
+        parts += ["\n## What helps on each path\n", summary_table(campaigns)]
     for results in campaigns:
         parts += [f"\n## {results.run.title}\n", _facts(results)]
-        for workload, metric in _metrics(results):
-            parts += _tables(results, workload, metric)
+        for primary in results.campaign.primaries:
+            parts += _tables(results, primary)
     return "\n".join(parts)
+
+
+def _decides_on_paths(results: CampaignResults) -> bool:
+    """Return whether a campaign is over several paths and has the blocks for an answer on each."""
+    return PATH in results.campaign.factors and len(results.ended) >= fewest_pairs(results.design.level)
 
 
 def summary_table(campaigns: Sequence[CampaignResults]) -> str:
     """Return, for each application and path, the remedy that helps it most, by how much, and what it costs."""
-    over_paths = [each for each in campaigns if "path" in each.campaign.factors]
-    paths = list(dict.fromkeys(path for each in over_paths for path in each.campaign.factors["path"]))
-    lines = [
-        _SUMMARY,
-        _row(["application", *paths]),
-        _row(["---"] * (len(paths) + 1)),
-    ]
+    over_paths = [each for each in campaigns if _decides_on_paths(each)]
+    paths = list(dict.fromkeys(path for each in over_paths for path in each.campaign.factors[PATH]))
+    lines = [_SUMMARY, row(["application", *paths]), row(["---"] * (len(paths) + 1))]
     for results in over_paths:
-        workload, metric = next(key for key in _metrics(results) if key[1] not in COSTS)
         rows: dict[str, dict[str, str]] = {}
-        for column in _columns(results, workload, metric):
-            others = " · ".join(level for factor, level in column.levels.items() if factor != "path")
-            rows.setdefault(f"{workload}, {others}" if others else workload, {})[column.levels.get("path", "")] = _best(
-                results, column
-            )
-        lines += [_row([name, *(cells.get(path, "–") for path in paths)]) for name, cells in rows.items()]
+        for primary in _ranking(results):
+            for column in _columns(results, primary):
+                others = " · ".join(level for factor, level in column.levels.items() if factor != PATH)
+                name = others if APPLICATION in column.levels else f"{primary.workload}, {others}".removesuffix(", ")
+                rows.setdefault(name, {})[column.levels[PATH]] = _best(results, column)
+        lines += [row([name, *(cells.get(path, "–") for path in paths)]) for name, cells in rows.items()]
     return "\n".join(lines) + "\n"
+
+
+def _ranking(results: CampaignResults) -> list[PrimaryRecord]:
+    """Return the metrics by which remedies are ranked: the first of each application that is no cost."""
+    firsts: dict[tuple[str, ...], PrimaryRecord] = {}
+    for primary in results.campaign.primaries:
+        if primary.metric not in COSTS:
+            firsts.setdefault(tuple(primary.only.get(APPLICATION, ())), primary)
+    return list(firsts.values())
 
 
 def _best(results: CampaignResults, column: Column) -> str:
@@ -97,11 +121,19 @@ def _best(results: CampaignResults, column: Column) -> str:
     has_ratios = all(answer.finding.scale == "ratio" for answer in helping.values())
     remedy = max(helping, key=lambda name: _gain(helping[name], has_ratio=has_ratios))
     costs = []
-    for key in _metrics(results):
-        if key[1] in COSTS:
-            found = next(one for one in _columns(results, *key) if one.levels == column.levels)
-            costs.append(f"{COSTS[key[1]]} {_effect(found.answers.get(remedy))}")
+    for primary in results.campaign.primaries:
+        if primary.metric in COSTS:
+            found = next(one for one in _columns(results, primary) if one.levels == column.levels)
+            costs.append(f"{_COST_LETTERS[COSTS[primary.metric]]} {_effect(found.answers.get(remedy))}")
     return "; ".join([f"**{remedy}** {_effect(helping[remedy])}", *costs])
+
+
+def _effect(answer: Answer | None) -> str:
+    return (
+        "–"
+        if answer is None or answer.finding.estimate is None
+        else effect(answer.finding, answer.question.values.unit)
+    )
 
 
 def _gain(answer: Answer, *, has_ratio: bool) -> float:
@@ -117,19 +149,16 @@ def _gain(answer: Answer, *, has_ratio: bool) -> float:
     return -size if values.better == "lower" else size
 
 
-def _metrics(results: CampaignResults) -> list[tuple[str, str]]:
-    return [(each.workload, each.metric) for each in results.campaign.primaries]
-
-
-def _columns(results: CampaignResults, workload: str, metric: str) -> list[Column]:
+def _columns(results: CampaignResults, primary: PrimaryRecord) -> list[Column]:
     """Return the answers on a metric, by the levels of all factors but the compared one."""
     factor = results.campaign.factor
     found: dict[tuple[tuple[str, str], ...], dict[str, Answer]] = {}
     for cell in results.cells:
-        found.setdefault(_others(results, cell), {})
+        if primary.is_asked_of(results.levels[cell]):
+            found.setdefault(_others(results, cell), {})
     for answer in results.answers:
         values, cell = answer.question.values, answer.question.pair.cell
-        if (values.workload, values.metric) == (workload, metric):
+        if (values.workload, values.metric) == (primary.workload, primary.metric):
             found[_others(results, cell)][results.levels[cell][factor]] = answer
     return [Column(dict(levels), answers) for levels, answers in found.items()]
 
@@ -146,22 +175,23 @@ def _facts(results: CampaignResults) -> str:
     return f"{len(results.ended)} of {run.blocks} blocks, begun {run.started[:10]}; trials: {counts}.{state}\n"
 
 
-def _tables(results: CampaignResults, workload: str, metric: str) -> list[str]:
+def _tables(results: CampaignResults, primary: PrimaryRecord) -> list[str]:
     """Return a table of a metric for each combination of the other factors: remedies in rows, paths in columns."""
-    columns = _columns(results, workload, metric)
+    columns = _columns(results, primary)
     groups: dict[str, list[Column]] = {}
     for column in columns:
-        title = ", ".join(f"{factor} {level}" for factor, level in column.levels.items() if factor != "path")
+        title = ", ".join(f"{factor} {level}" for factor, level in column.levels.items() if factor != PATH)
         groups.setdefault(title, []).append(column)
     parts = []
     for title, group in groups.items():
         margin = next((answer.question.text for one in group for answer in one.answers.values()), "")
-        head = f"**{workload}: {metric}**{f', {title}' if title else ''}{f' (margin {margin})' if margin else ''}\n"
-        rows = [_row(["remedy", *(one.levels.get("path", "all") for one in group)]), _row(["---"] * (len(group) + 1))]
+        head = f"**{primary.workload}: {primary.metric}**{f', {title}' if title else ''}"
+        head += f" (margin {margin})\n" if margin else "\n"
+        rows = [row(["remedy", *(one.levels.get(PATH, "all") for one in group)]), row(["---"] * (len(group) + 1))]
         factor, baseline = results.campaign.factor, results.campaign.baseline
-        rows.append(_row([baseline, *(_median(results, workload, metric, one.levels) for one in group)]))
+        rows.append(row([baseline, *(_median(results, primary, one.levels) for one in group)]))
         rows += [
-            _row([remedy, *(_told(one.answers.get(remedy)) for one in group)])
+            row([remedy, *(_told(one.answers.get(remedy)) for one in group)])
             for remedy in results.campaign.factors[factor]
             if remedy != baseline
         ]
@@ -169,8 +199,8 @@ def _tables(results: CampaignResults, workload: str, metric: str) -> list[str]:
     return parts
 
 
-def _median(results: CampaignResults, workload: str, metric: str, levels: Mapping[str, str]) -> str:
-    matrix = results.matrices.get((workload, metric))
+def _median(results: CampaignResults, primary: PrimaryRecord, levels: Mapping[str, str]) -> str:
+    matrix = results.matrices.get((primary.workload, primary.metric))
     wanted = {**levels, results.campaign.factor: results.campaign.baseline}
     cell = next((name for name in results.cells if dict(results.levels[name]) == wanted), None)
     if matrix is None or cell is None:
@@ -180,31 +210,8 @@ def _median(results: CampaignResults, workload: str, metric: str, levels: Mappin
     return f"{figure(found.estimate)} {matrix.unit}".strip() if found.estimate is not None else "–"
 
 
-def _effect(answer: Answer | None) -> str:
-    if answer is None or answer.finding.estimate is None:
-        return "–"
-    finding = answer.finding
-    if finding.scale == "ratio":
-        return f"×{figure(finding.estimate)}"
-    return f"{signed(finding.estimate)} {answer.question.values.unit}".strip()
-
-
 def _told(answer: Answer | None) -> str:
-    """Return effect, interval and verdict."""
-    if answer is None or answer.finding.estimate is None:
-        return "–"
-    finding = answer.finding
-    text = _effect(answer)
-    if finding.low is not None and finding.high is not None:
-        bounds = figure if finding.scale == "ratio" else signed
-        text += f" ({bounds(finding.low)} to {bounds(finding.high)})"
-    elif finding.reason is not None:
-        text += f" ({reason_text(answer)})"
-    return f"{text} {MARKS[finding.verdict]}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return "–" if answer is None else told(answer.finding, answer.question.values.unit, reason_text(answer))
 
 
 if __name__ == "__main__":

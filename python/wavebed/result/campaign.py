@@ -16,12 +16,25 @@ _File = Annotated[str, Meta(max_length=1 << 20)]
 
 @dataclass(frozen=True, slots=True)
 class PrimaryRecord:
-    """A metric that the campaign decides; `unit` is that of the margin: ``%`` for a share."""
+    """A metric that the campaign decides.
+
+    Parameters
+    ----------
+    unit : str
+        Unit of the margin: ``%`` for a share.
+    only : mapping
+        Levels, by factor, of the comparisons in which it is decided; empty: all.
+    """
 
     workload: _Text
     metric: _Text
     margin: float
     unit: _Text
+    only: Mapping[_Text, Sequence[_Text]] = field(default_factory=dict)
+
+    def is_asked_of(self, levels: Mapping[str, str]) -> bool:
+        """Return whether it is decided in the cell with these levels."""
+        return all(levels.get(name) in wanted for name, wanted in self.only.items())
 
     @property
     def margin_text(self) -> str:

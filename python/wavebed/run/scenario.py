@@ -352,6 +352,8 @@ def _treatment(
         if "limit" in table
     }
     chosen = _chosen(workloads, only)
+    if not chosen:
+        raise Problem("all are skipped: write skip = false in one of them", "workload")
     _let_go_on(chosen, limited)
     if all(workload.endless for workload in chosen):
         raise Problem(
@@ -375,12 +377,13 @@ def _chosen(workloads: Sequence[AnyWorkload], only: Sequence[str]) -> list[AnyWo
     for name in only:
         if name not in names:
             raise UserError(f"--workload: {name!r} is no workload of this scenario: write one of {', '.join(names)}")
-    chosen = [workload for workload in workloads if not only or workload.name in only]
+    chosen = [each for each in workloads if (each.name in only if only else not each.common.skip)]
+    wanted = {workload.name for workload in chosen}
     after = {workload.name: workload.common.after for workload in workloads}
     for workload in chosen:
         # It inherits the dependency of the omitted workload.
         first = workload.common.after
-        while first is not None and only and first not in only:
+        while first is not None and first not in wanted:
             first = after[first]
         workload.common = replace(workload.common, after=first)
     return chosen

@@ -27,6 +27,10 @@ class Common(Struct, frozen=True, kw_only=True):
     ] = 0.0
     after: Annotated[str | None, Key(values.name, "the workload that must have ended before it starts")] = None
     limit_s: Annotated[float, Key(values.seconds(), "longest time that it may run")] = 60.0
+    skip: Annotated[
+        bool,
+        Key(values.boolean, "true: left out; for workloads that only some treatments or levels of a factor run"),
+    ] = False
     server: Annotated[Literal["server", "edge"], Key(values.word("server", "edge"), "the host that serves")] = "server"
     client: Annotated[Literal["client", "edge"], Key(values.word("client", "edge"), "the host at the other end")] = (
         "client"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,8 @@ def _level(chosen: Chosen) -> str:
     level, campaign = level_text(results.design.level), results.campaign
     if campaign.family == "all":
         return f"The intervals hold with {level} for all {len(results.answers)} questions together."
-    metrics = f" for its {len(campaign.primaries)} primary metrics together" if len(campaign.primaries) > 1 else ""
+    most = max(Counter(answer.question.pair.cell for answer in results.answers).values())
+    metrics = f" for its {most} primary metrics together" if most > 1 else ""
     return f"The intervals hold with {level} for each comparison{metrics}, not for all comparisons together."
 
 
