@@ -34,6 +34,18 @@ class SplitterOptions(Struct, frozen=True, kw_only=True):
         str | None,
         Key(values.text, "congestion control towards the server", write="NAME", absent="that of the host"),
     ] = None
+    down_min_rto_s: Annotated[
+        float | None,
+        Key(
+            values.seconds(0.002, 10.0),
+            "shortest retransmission timeout towards the client (Linux 6.15 or later), rounded up to the kernel's ticks",
+            absent="that of the kernel, 200 ms",
+        ),
+    ] = None
+    up_min_rto_s: Annotated[
+        float | None,
+        Key(values.seconds(0.002, 10.0), "the same towards the server", absent="that of the kernel, 200 ms"),
+    ] = None
     copy: Annotated[
         Literal["splice", "read-write"],
         Key(values.word("splice", "read-write"), "how bytes are copied from one connection to the other"),
@@ -66,14 +78,19 @@ class Splitter(Remedy[SplitterOptions]):
     def arguments(self) -> list[str]:
         """Return the arguments of ``wavebed-edge``."""
         options = self.options
-        window = None if options.window_s is None else f"{round(options.window_s * 1e6)}us"
         settings = {
             "rules": "true",
             "drain": _DRAIN,
             "copy": options.copy,
             "client-congestion-control": options.down,
             "server-congestion-control": options.up,
-            "window-queue": window,
+            "client-min-rto": _time(options.down_min_rto_s),
+            "server-min-rto": _time(options.up_min_rto_s),
+            "window-queue": _time(options.window_s),
         }
         sets = [f"{key}={value}" for key, value in settings.items() if value is not None]
         return ["splitter", *(part for each in sets for part in ("--set", each))]
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{round(seconds * 1e6)}us"
