@@ -25,7 +25,7 @@ from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_stu
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
 from wavebed.reproduce.study_text import study_json, study_text
-from wavebed.reproduce.study_words import moved_text
+from wavebed.reproduce.study_words import explains_text, moved_text
 from wavebed.reproduce.values import beside_published, cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.expected import expected_s
@@ -135,6 +135,29 @@ def test_a_change_explains_if_it_moves_held_out_figures_in_and_none_out() -> Non
     assert (fits.found, fits.inside, fits.outside, fits.explains) == ("closer", 1, 0, True)
     assert (breaks.found, breaks.inside, breaks.outside, breaks.explains) == ("farther", 1, 1, False)
     assert (same.found, same.explains) == ("no change", False)
+
+
+def test_a_change_that_moves_one_figure_in_and_all_farther_explains_nothing() -> None:
+    part = Part("causes", "kau-e5g-causes", "Causes", "scene")
+    described = [beside({"scene": name}, 100, [200]) for name in "abc"]
+    moved = [beside({"scene": name}, 100, [value]) for name, value in zip("abc", (105, 900, 900), strict=True)]
+    runs = [(Hypothesis("causes", "none", "all said"), described), (Hypothesis("causes", "far", "x"), moved)]
+    _, far = tried(part, runs)
+    assert (far.inside, far.outside, far.found, far.explains) == (1, 0, "farther", False)
+    assert explains_text(far) == "no"
+
+
+def test_a_change_that_explains_says_how_few_trials_it_had() -> None:
+    part = Part("causes", "kau-e5g-causes", "Causes", "scene")
+
+    def told(values: list[float]) -> str:
+        runs = [
+            (Hypothesis("causes", "none", "all said"), [beside({"scene": "a"}, 100, [200])]),
+            (Hypothesis("causes", "near", "x"), [beside({"scene": "a"}, 100, values)]),
+        ]
+        return explains_text(tried(part, runs)[1])
+
+    assert (told([100]), told([100] * 6)) == ("yes, n = 1", "yes")
 
 
 def test_a_change_may_be_fitted_to_one_metric() -> None:

@@ -38,7 +38,7 @@ class SplitterOptions(Struct, frozen=True, kw_only=True):
         float | None,
         Key(
             values.seconds(0.002, 10.0),
-            "shortest retransmission timeout towards the client (Linux 6.15 or later), rounded up to the kernel's ticks",
+            "shortest retransmission timeout towards the client, in whole ticks of the kernel (Linux 6.15 or later)",
             absent="that of the kernel, 200 ms",
         ),
     ] = None

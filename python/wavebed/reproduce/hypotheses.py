@@ -58,8 +58,13 @@ class Tried:
 
     @property
     def explains(self) -> bool:
-        """Whether the change alone moves held-out figures inside the tolerance, and none out."""
-        return self.inside > 0 and self.outside == 0
+        """Whether the change alone moves held-out figures inside the tolerance and none out, and all of them closer."""
+        return self.inside > 0 and self.outside == 0 and self.found == "closer"
+
+    @property
+    def trials(self) -> int:
+        """The most trials of a figure."""
+        return max((each.ours.count for each in self.beside), default=0)
 
 
 def tried(part: Part, runs: Sequence[tuple[Hypothesis, Sequence[Beside]]]) -> list[Tried]:

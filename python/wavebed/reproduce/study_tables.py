@@ -8,8 +8,10 @@ from wavebed.campaign.report.tables import Table
 from wavebed.report.numbers import MISSING, figure
 from wavebed.reproduce.published import read_published
 from wavebed.reproduce.study_words import (
+    again_text,
     counts_text,
     distance_text,
+    explains_text,
     moved_text,
     ours_text,
     published_text,
@@ -93,7 +95,7 @@ def hypotheses_table(part: PartResults) -> Table:
             moved_text(each),
             each.hypothesis.expected or MISSING,
             each.found or MISSING,
-            MISSING if each.found is None else "yes" if each.explains else "no",
+            explains_text(each),
         ]
         for each in part.tried
     ]
@@ -108,10 +110,11 @@ def predictions_table(part: PartResults) -> Table:
             each.hypothesis.claim,
             each.hypothesis.prediction or MISSING,
             each.hypothesis.commit or MISSING,
+            f"`{again_text(part.part, each.hypothesis)}`",
         ]
         for each in part.tried
     ]
-    return Table(f"{part.part.name}-predictions", "", ("hypothesis", "claim", "prediction", "commit"), rows)
+    return Table(f"{part.part.name}-predictions", "", ("hypothesis", "claim", "prediction", "commit", "again"), rows)
 
 
 def changes_table(part: PartResults) -> Table:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from wavebed.report.numbers import MISSING, figure
+from wavebed.stats.intervals import FEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
     from wavebed.reproduce.hypotheses import Tried
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.published import Published
+    from wavebed.reproduce.studies import Hypothesis, Part
     from wavebed.stats.intervals import Interval
 
 __all__ = [
+    "again_text",
     "counts_text",
     "distance_text",
     "explaining_texts",
+    "explains_text",
     "moved_text",
     "ours_text",
     "published_text",
@@ -56,6 +60,20 @@ def counts_text(found: Sequence[Beside]) -> str:
 
 def _number(found: Sequence[Beside], what: str) -> str:
     return f"{len(found)} published {what}{'' if len(found) == 1 else 's'}"
+
+
+def again_text(part: Part, hypothesis: Hypothesis) -> str:
+    """Return the command that runs a hypothesis again."""
+    return f"wavebed campaign run {part.campaign} --only {part.hypotheses}={hypothesis.level}"
+
+
+def explains_text(tried: Tried) -> str:
+    """Return whether a change explains; from few trials with their number, since chance may have moved a figure."""
+    if tried.found is None:
+        return MISSING
+    if not tried.explains:
+        return "no"
+    return "yes" if tried.trials >= FEWEST else f"yes, n = {tried.trials}"
 
 
 def explaining_texts(found: Sequence[Tried]) -> list[str]:
