@@ -108,6 +108,7 @@ def test_cells_without_a_number_are_shown_too(parts: dict[str, PartResults], fol
     assert "| 10ms | wired | bulk | goodput, Mbit/s | 120 | 1 |" in markdown
     assert "| cardboard | blocked | goodput, Mbit/s | 600 | 1 |" in markdown
     assert "| none | free | goodput, Mbit/s | 3000" not in markdown, "this one has a published number"
+    assert "(pictures/cas-mmwave-delay-ratios.svg)" in markdown
     json.dumps(study_json(list(parts.values())), allow_nan=False)
 
 

@@ -6,7 +6,9 @@ import io
 import json
 import math
 import random
+import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -16,14 +18,16 @@ import numpy as np
 import pytest
 
 from wavebed.campaign.read import campaign_file, read_campaign
+from wavebed.campaign.report.plot_time import Course
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.reproduce.hypotheses import METRIC, tried
 from wavebed.reproduce.judge import Beside, judged, logarithm
 from wavebed.reproduce.published import Published, published_of, read_published
-from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
+from wavebed.reproduce.studies import STUDIES, Hypothesis, OverTime, Part, Study, read_study
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
+from wavebed.reproduce.study_picture import pictures_of
 from wavebed.reproduce.study_text import study_json, study_text
 from wavebed.reproduce.study_words import explains_text, moved_text
 from wavebed.reproduce.values import beside_published, cells_beside
@@ -273,6 +277,12 @@ def test_a_quick_study_decides_nothing(study: Study, tmp_path: Path) -> None:
     page = write_study_page("kau-e5g", study, [part], tmp_path / "out", quick=True).read_text()
     assert "A quick run is a first look" in page
     assert page.count("<img ") == 5
+    markdown = (tmp_path / "out/report.md").read_text()
+    links = re.findall(r"^!\[.*\]\((pictures/.*\.svg)\)$", markdown, re.MULTILINE)
+    assert links == [
+        f"pictures/kau-e5g-downloads-{level}.svg" for level in ("scene-1", "scene-2", "scene-3", "scene-4", "lte")
+    ]
+    assert all((tmp_path / "out" / link).read_text().startswith("<?xml") for link in links)
 
 
 def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_path: Path) -> None:
@@ -307,6 +317,35 @@ def test_a_part_of_which_nothing_was_published_shows_our_medians(study: Study, t
     page = write_study_page("kau-e5g", study, parts, tmp_path / "out", quick=True)
     assert 'Nothing was published. <a href="downloads/report.html">' in page.read_text()
     assert "Nothing was published. These are our medians." in page.with_suffix(".md").read_text()
+
+
+def test_series_of_the_named_cells_are_drawn_over_time(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reproduced(tmp_path / "out", quick=True)
+    (part,) = results_of(study, tmp_path / "out")
+    asked: list[list[str]] = []
+
+    def read(_results: object, cells: list[str]) -> list[Course]:
+        asked.append(cells)
+        values = {cell: np.ones((1, 3)) for cell in cells}
+        return [Course(title, "Mbit/s", np.arange(3.0), values) for title in ("bulk: goodput", "Queue at radio.down")]
+
+    monkeypatch.setattr("wavebed.reproduce.study_picture.courses", read)
+    wanted = (OverTime("bulk: goodput", {"scene": ["scene-2"]}), OverTime("bulk: goodput", {"start": ["0s"]}))
+    changed = replace(part, part=msgspec.structs.replace(part.part, over_time=wanted))
+    names = [picture.name for picture in pictures_of(changed)]
+    assert names[-2:] == ["downloads-time-1", "downloads-time-2"]
+    assert asked[0] == ["scene-2-0s", "scene-2-1s", "scene-2-2s"]
+    assert all(cell.endswith("-0s") for cell in asked[1])
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_series_that_are_drawn_are_of_cells_of_the_campaign(name: str) -> None:
+    for part in read_study(name).part:
+        for wanted in part.over_time:
+            factors = {each.name: each.levels for each in read_campaign(campaign_file(part.campaign)).factors}
+            assert all(set(levels) <= set(factors[factor]) for factor, levels in wanted.cells.items())
 
 
 def test_parts_and_blocks_can_be_chosen() -> None:

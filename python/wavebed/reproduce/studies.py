@@ -9,12 +9,27 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["STUDIES", "Expected", "Hypothesis", "Part", "Study", "read_study"]
+__all__ = ["STUDIES", "Expected", "Hypothesis", "OverTime", "Part", "Study", "read_study"]
 
 STUDIES: Final = ("cas-mmwave", "bbr-5g", "kau-e5g")
 """Their names."""
 
 Expected = Literal["closer", "no change", "farther"]
+
+
+class OverTime(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """A series of some cells that is drawn over the time of the trials.
+
+    Parameters
+    ----------
+    series : str
+        Its title, such as ``bulk: goodput``.
+    cells : mapping
+        Levels of the cells, by factor; factors that it does not name: all.
+    """
+
+    series: str
+    cells: Mapping[str, Sequence[str]] = {}
 
 
 class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
@@ -47,6 +62,8 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
         Levels, by factor or ``metric``, of the figures to which a change was fitted; all others are held out.
     models : bool
         Whether models of TCP's steady throughput are set beside ours.
+    over_time : sequence of OverTime
+        Series that are drawn.
     """
 
     name: str
@@ -61,6 +78,7 @@ class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=Tr
     hypotheses: str = ""
     fitted: Mapping[str, Sequence[str]] = {}
     models: bool = False
+    over_time: Sequence[OverTime] = ()
 
 
 class Hypothesis(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 from html import escape
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_models import models_table
 from wavebed.reproduce.study_picture import pictures_of
 from wavebed.reproduce.study_tables import figures_table, further_table
-from wavebed.reproduce.study_text import RULE, study_markdown
+from wavebed.reproduce.study_text import PICTURES, RULE, study_markdown
 from wavebed.reproduce.study_words import counts_text, explaining_texts
 from wavebed.result.model import COUNTED
 from wavebed.result.names import REPORT_FILE, TRIALS_FOLDER
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.campaign.report.picture import Picture
     from wavebed.campaign.report.tables import Cell
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.studies import Study
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["write_study_page"]
 
 _MOST_LINKS = 30
+_MOST_SHOWN = 8
 _NUMBERS = ("published", "ours", "ratio")
 """Columns with numbers."""
 
@@ -52,15 +55,20 @@ def write_study_page(name: str, study: Study, parts: Sequence[PartResults], fold
         for part in parts
         for told in (counts_text(part.beside), *explaining_texts(part.tried))
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in study.notes)
+    notes = "".join(f"<li>{_coded(note)}</li>" for note in study.notes)
     said = "".join(f"<li>{_coded(line)}</li>" for line in study.conclusions)
     conclusions = f"<section><h2>Conclusions of the recorded run</h2><ul>{said}</ul></section>" if said else ""
+    drawings = {part.part.name: [(each, drawn(each)[0]) for each in pictures_of(part)] for part in parts}
     body = (
         f'<header id="results"><h1>{escape(title)}</h1>{counts}{few}</header>'
         f"{conclusions}<section><h2>How to read it</h2><p>{RULE}</p><ul>{notes}</ul></section>"
-        f"{''.join(_section(part, folder) for part in parts)}"
+        f"{''.join(_section(part, folder, drawings[part.part.name]) for part in parts)}"
     )
-    write_output(file.with_suffix(".md"), study_markdown(name, study, parts))
+    (folder / PICTURES).mkdir(exist_ok=True)
+    for picture, svg in itertools.chain.from_iterable(drawings.values()):
+        write_output(folder / PICTURES / f"{name}-{picture.name}.svg", svg.decode())
+    pictures = {part: [picture for picture, _ in of_part] for part, of_part in drawings.items()}
+    write_output(file.with_suffix(".md"), study_markdown(name, study, parts, pictures))
     write_output(file, document(title, body, "", asset("campaign.css", "wavebed.campaign.report")))
     return file
 
@@ -70,20 +78,14 @@ def _coded(line: str) -> str:
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(line))
 
 
-def _section(part: PartResults, folder: Path) -> str:
+def _section(part: PartResults, folder: Path, drawings: Sequence[tuple[Picture, bytes]]) -> str:
     way = quote(part.results.folder.relative_to(folder).as_posix())
     report = f'<a href="{way}/{REPORT_FILE}">The report of the campaign</a> has all metrics and checks.'
+    figures = f'<div class="pictures">{"".join(_picture(*each) for each in drawings)}</div>' if drawings else ""
     if not part.beside:
         table = html_table(figures_table(part), "answers", MOST_LINES)
-        return f"<section><h2>{escape(part.part.title)}</h2><p>Nothing was published. {report}</p>{table}</section>"
-    figures = []
-    for picture in pictures_of(part):
-        svg, _ = drawn(picture)
-        data = base64.b64encode(svg).decode()
-        figures.append(
-            f'<figure class="picture"><img src="data:image/svg+xml;base64,{data}" alt="{escape(picture.title)}">'
-            f"<figcaption><b>{escape(picture.title)}.</b> {escape(picture.caption)}</figcaption></figure>"
-        )
+        head = f"<h2>{escape(part.part.title)}</h2><p>Nothing was published. {report}</p>"
+        return f"<section>{head}{figures}{table}{_models(part)}</section>"
     told = figures_table(part)
     # The links to the trials tell their number.
     names = [*(name for name in told.head if name != "n"), "trials"]
@@ -100,8 +102,16 @@ def _section(part: PartResults, folder: Path) -> str:
         table = f"<details><summary>Figures without any change</summary>{table}</details>"
     return (
         f"<section><h2>{escape(part.part.title)}</h2><p class='soft'>Published: {escape(part.source)}. {report}</p>"
-        f'<div class="pictures">{"".join(figures)}</div>{table}{_further(part)}{_models(part)}</section>'
+        f"{figures}{table}{_further(part)}{_models(part)}</section>"
         f"{hypotheses_section(part)}"
+    )
+
+
+def _picture(picture: Picture, svg: bytes) -> str:
+    data = base64.b64encode(svg).decode()
+    return (
+        f'<figure class="picture"><img src="data:image/svg+xml;base64,{data}" alt="{escape(picture.title)}">'
+        f"<figcaption><b>{escape(picture.title)}.</b> {escape(picture.caption)}</figcaption></figure>"
     )
 
 
@@ -129,4 +139,6 @@ def _row(part: PartResults, each: Beside, told: Mapping[str, Cell], way: str) ->
         f'<a href="{way}/{TRIALS_FOLDER}/{quote(line.folder)}/">{line.block}</a>' for line in lines[:_MOST_LINKS]
     )
     cells = "".join(f"<td{_kind(name)}>{escape(str(cell))}</td>" for name, cell in told.items() if name != "n")
+    if len(lines) > _MOST_SHOWN:
+        links = f"<details><summary>{len(lines)}</summary>{links}</details>"
     return f"<tr>{cells}<td class=text>{links}</td></tr>"

@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.picture import STYLES, Picture
-from wavebed.report.numbers import figure
+from wavebed.campaign.report.plot_time import courses, over_time
 from wavebed.reproduce.judge import tolerated
+from wavebed.reproduce.published import RATIO
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
 
@@ -23,15 +24,41 @@ _MOST_DECADES = 2
 
 
 def pictures_of(part: PartResults) -> list[Picture]:
-    """Return a picture for each level of the part's factor."""
+    """Return a picture of figures for each level of the part's factor, and its series over time."""
+    return [*_figures(part), *_over_time(part)]
+
+
+def _over_time(part: PartResults) -> Iterator[Picture]:
+    results = part.results
+    for number, wanted in enumerate(part.part.over_time, 1):
+        cells = [
+            cell
+            for cell in results.cells
+            if all(results.levels[cell][factor] in levels for factor, levels in wanted.cells.items())
+        ]
+        for course in courses(results, cells):
+            if course.title == wanted.series:
+                yield over_time(f"{part.part.name}-time-{number}", course)
+
+
+def _figures(part: PartResults) -> list[Picture]:
+    """Return pictures of the figures, and of the ratios; ratios between levels of the factor share one."""
     group = part.part.group
-    figures = [each for each in part.beside if not each.published.is_ratio]
-    levels = dict.fromkeys(each.published.levels[group] for each in figures)
-    return [_picture(part, level, [row for row in figures if row.published.levels[group] == level]) for level in levels]
+    rows: dict[tuple[str, bool], list[Beside]] = {}
+    for each in part.beside:
+        level = each.published.levels[group]
+        rows.setdefault(("" if RATIO in level else level, each.published.is_ratio), []).append(each)
+    found = []
+    for (level, of_ratios), of_level in rows.items():
+        name = "-".join(filter(None, [part.part.name, level, "ratios" if of_ratios else ""]))
+        title = ", ".join(filter(None, [level, "ratios" if of_ratios else ""]))
+        found.append(_picture(name, f"{part.part.title}: {title}", of_level, group if level else ""))
+    return found
 
 
-def _picture(part: PartResults, level: str, rows: Sequence[Beside]) -> Picture:
-    labels = [_label(row, part.part.group, rows) for row in rows]
+def _picture(name: str, title: str, rows: Sequence[Beside], group: str) -> Picture:
+    """Return a picture of figures whose labels have the levels of all factors but `group`."""
+    labels = [_label(row, group, rows) for row in rows]
     units = sorted({row.published.unit for row in rows})
 
     def draw(axes: Axes) -> None:
@@ -48,15 +75,15 @@ def _picture(part: PartResults, level: str, rows: Sequence[Beside]) -> Picture:
             axes.plot([ours.estimate], [place], "o", color=STYLES[0].colour, markersize=4)
         axes.set_xscale("log")
         ticks = _ticks(*axes.get_xlim())
-        axes.set_xticks(ticks, [figure(tick) for tick in ticks])
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set_xticks([], minor=True)
         axes.set_yticks(range(len(rows)), labels)
         axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel(f"{', '.join(units)} (logarithmic)")
+        axes.set_xlabel(f"{', '.join(unit or 'ratio' for unit in units)} (logarithmic)")
         axes.grid(axis="x")
 
     caption = "Diamond: published; grey: its tolerance. Dot: our median, with its interval from 6 trials on."
-    return Picture(f"{part.part.name}-{level}", f"{part.part.title}: {level}", caption, draw, 0.7 + 0.17 * len(rows))
+    return Picture(name, title, caption, draw, 0.7 + 0.17 * len(rows))
 
 
 def _shown(row: Beside) -> tuple[float, float]:

@@ -17,8 +17,9 @@ from wavebed.reproduce.study_tables import (
 from wavebed.reproduce.study_words import explaining_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from wavebed.campaign.report.picture import Picture
     from wavebed.campaign.report.tables import Table
     from wavebed.config.data import Json
     from wavebed.reproduce.hypotheses import Tried
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from wavebed.reproduce.studies import Study
     from wavebed.reproduce.study import PartResults
 
-__all__ = ["RULE", "study_json", "study_markdown", "study_text"]
+__all__ = ["PICTURES", "RULE", "study_json", "study_markdown", "study_text"]
+
+PICTURES = "pictures"
+"""Folder of the pictures, beside the page."""
 
 RULE = (
     "A figure is reproduced if the whole interval of our median (95 %, order statistics, each figure by itself) is"
@@ -55,8 +59,10 @@ def _lines(table: Table) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str:
-    """Return the comparison as a page of documentation."""
+def study_markdown(
+    name: str, study: Study, parts: Sequence[PartResults], pictures: Mapping[str, Sequence[Picture]]
+) -> str:
+    """Return the comparison as a page of documentation, with links to the pictures of each part."""
     blocks = [f"# {study.title}", f"*This page is written by `wavebed reproduce {name}`.*"]
     if study.conclusions:
         blocks += ["## Conclusions", _list(study.conclusions)]
@@ -71,7 +77,11 @@ def study_markdown(name: str, study: Study, parts: Sequence[PartResults]) -> str
         made = f"{published}Ours: {counted}; {machine}; {versions}."
         again = f"Again: `wavebed reproduce {name} --part {part.part.name}`"
         figures = changes_table(part) if part.tried else figures_table(part)
-        blocks += [f"## {part.part.title}", f"{made} {again}", markdown_text(figures).rstrip()]
+        drawn = [
+            f"![{picture.title}: {picture.caption}]({PICTURES}/{name}-{picture.name}.svg)"
+            for picture in pictures.get(part.part.name, ())
+        ]
+        blocks += [f"## {part.part.title}", f"{made} {again}", *drawn, markdown_text(figures).rstrip()]
         further = further_table(part)
         if further.rows:
             blocks += ["Cells of which no number was published:", _bare(further)]
