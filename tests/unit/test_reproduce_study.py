@@ -326,10 +326,10 @@ def test_series_of_the_named_cells_are_drawn_over_time(
     (part,) = results_of(study, tmp_path / "out")
     asked: list[list[str]] = []
 
-    def read(_results: object, cells: list[str]) -> list[Course]:
+    def read(_results: object, cells: list[str], titles: list[str]) -> list[Course]:
         asked.append(cells)
         values = {cell: np.ones((1, 3)) for cell in cells}
-        return [Course(title, "Mbit/s", np.arange(3.0), values) for title in ("bulk: goodput", "Queue at radio.down")]
+        return [Course(title, "Mbit/s", np.arange(3.0), values) for title in titles]
 
     monkeypatch.setattr("wavebed.reproduce.study_picture.courses", read)
     wanted = (OverTime("bulk: goodput", {"scene": ["scene-2"]}), OverTime("bulk: goodput", {"start": ["0s"]}))

@@ -79,6 +79,21 @@ def test_streams_are_kept_apart_by_socket_and_role() -> None:
     assert end.begun_unix_s == 1000
 
 
+def test_retransmissions_are_a_series_of_segments_per_second() -> None:
+    end = read_end(
+        document(
+            interval(5, 0, 0.1, 1000, sender=True, retransmits=2),
+            interval(5, 0.1, 0.3, 1000, sender=True, retransmits=0),
+            interval(7, 0, 0.1, 500, sender=False),
+        )
+    )
+    again = [
+        each for each in Flows("down", end.sent, end.received, "cubic").series(10, only=True) if each.unit != "Mbit/s"
+    ]
+    assert [(each.name, each.unit) for each in again] == [("retransmits", "segments/s")]
+    assert again[0].value == pytest.approx([20, 0])
+
+
 def test_warnings_before_the_report_and_what_is_not_a_number_are_survived() -> None:
     report = document(interval(5, 0, 0.1, 1000, sender=True, rtt=12345)).replace("12345", "-nan")
     end = read_end(f"warning: this is {{odd}}\n{report}\n")

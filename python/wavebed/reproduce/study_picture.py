@@ -36,9 +36,8 @@ def _over_time(part: PartResults) -> Iterator[Picture]:
             for cell in results.cells
             if all(results.levels[cell][factor] in levels for factor, levels in wanted.cells.items())
         ]
-        for course in courses(results, cells):
-            if course.title == wanted.series:
-                yield over_time(f"{part.part.name}-time-{number}", course)
+        for course in courses(results, cells, [wanted.series]):
+            yield over_time(f"{part.part.name}-time-{number}", course)
 
 
 def _figures(part: PartResults) -> list[Picture]:

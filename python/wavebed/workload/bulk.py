@@ -284,7 +284,7 @@ class Flows:
         return Metric(name, value, "Mbit/s", "higher", "iperf3, at the receiver")
 
     def series(self, start_s: float, *, only: bool) -> list[Series]:
-        """Return its goodput in total and by stream, and its sender's round-trip times and windows."""
+        """Return its goodput in total and by stream, and its sender's round-trip times, windows and retransmissions."""
         name = "" if only else f" {self.towards}"
         found = []
         if self.received:
@@ -304,7 +304,14 @@ class Flows:
             at_s = [start_s + each.end_s for each in stream]
             rtt_ms = [None if each.rtt_us is None else each.rtt_us / 1e3 for each in stream]
             cwnd_bytes = [each.cwnd_bytes for each in stream]
-            for series in (Series(f"rtt{mine}", "ms", at_s, rtt_ms), Series(f"cwnd{mine}", "bytes", at_s, cwnd_bytes)):
+            again_per_s = [
+                None if each.retransmits is None else each.retransmits / (each.end_s - each.start_s) for each in stream
+            ]
+            for series in (
+                Series(f"rtt{mine}", "ms", at_s, rtt_ms),
+                Series(f"cwnd{mine}", "bytes", at_s, cwnd_bytes),
+                Series(f"retransmits{mine}", "segments/s", at_s, again_per_s),
+            ):
                 if any(value is not None for value in series.value):
                     found.append(series)
         return found

@@ -14,7 +14,7 @@ from wavebed.result.names import TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -52,10 +52,15 @@ class Course:
     values: Mapping[str, Floats]
 
 
-def courses(results: CampaignResults, cells: Sequence[str]) -> list[Course]:
+def courses(results: CampaignResults, cells: Sequence[str], titles: Collection[str] | None = None) -> list[Course]:
     """Return the series of cells, of the first blocks whose trials have kept them: rate, queue, samples of workloads.
 
     The link is the one with the longest queues.
+
+    Parameters
+    ----------
+    titles : collection of str, optional
+        The series that are wanted; without it the first ones.
     """
     read = {cell: [each for name in _folders(results, cell) if (each := _series(name)) is not None] for cell in cells}
     read = {cell: trials for cell, trials in read.items() if trials}
@@ -64,7 +69,12 @@ def courses(results: CampaignResults, cells: Sequence[str]) -> list[Course]:
         return []
     first = next(iter(read.values()))[0]
     found = []
-    for key in kept_series([trial for trials in read.values() for trial in trials], list(first)):
+    chosen = (
+        kept_series([trial for trials in read.values() for trial in trials], list(first))
+        if titles is None
+        else [key for key in first if key[0] in titles]
+    )
+    for key in chosen:
         title, unit, how = key
         of_key = [trial[key][0] for trials in read.values() for trial in trials if key in trial]
         edges = np.linspace(0, max(ends) + 1e-9, _bins(of_key, max(ends)) + 1)
