@@ -15,6 +15,7 @@ TOOLS := $(VENV)/.tools
 EDGE := $(VENV)/bin/wavebed-edge
 FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
+FUZZ_TARGETS ?=
 EXPERIMENTS ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
 RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping irtt=irtt chromium=chromium \
@@ -95,8 +96,8 @@ lint-python: $(TOOLS)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-fuzz: $(TOOLS)   ## every fuzz target for FUZZ_SECONDS
-	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_SEED)
+fuzz: $(TOOLS)   ## every fuzz target, or FUZZ_TARGETS, for FUZZ_SECONDS
+	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_SEED) $(FUZZ_TARGETS)
 
 build-fuzz:
 	scripts/fuzz 0
