@@ -2,6 +2,8 @@
 
 mod device;
 mod engine;
+mod filter;
+mod initial;
 mod key;
 mod program;
 mod settings;
