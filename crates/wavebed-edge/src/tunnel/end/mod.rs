@@ -5,6 +5,7 @@ mod engine;
 mod filter;
 mod initial;
 mod key;
+mod presence;
 mod program;
 mod settings;
 mod tls;
