@@ -290,3 +290,6 @@ async fn connect(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
