@@ -38,17 +38,23 @@ fn send(host: &Host, to: &str, datagrams: Vec<Vec<u8>>) -> (usize, usize) {
     })
 }
 
-/// Long and short headers, this version of QUIC and others, short and long connection IDs, of many sizes.
+/// Arbitrary bytes behind the header of a first packet, of this version of QUIC and others, with short and long connection IDs;
+/// each fourth one has a short header.
 fn arbitrary(number: u32) -> Vec<u8> {
-    let bytes = 20 + (number as usize * 97) % 1400;
-    let mut datagram = vec![0; bytes];
-    for (place, byte) in (0u32..).zip(&mut datagram) {
-        *byte = (number * 31 + place * 7).to_le_bytes()[0];
-    }
-    datagram[0] = [0xc0, 0x40, 0xe3, 0xf0][number as usize % 4];
-    let version = [1u32, 0x0a0a_0a0a, 0][number as usize % 3];
-    datagram[1..5].copy_from_slice(&version.to_be_bytes());
-    datagram[5] = [8, 4, 20, 0, 255][number as usize % 5];
+    let place = number as usize;
+    let bytes: usize = [1200, 1420, 60][place % 3];
+    let version = [1u32, 0x0a0a_0a0a, 0, 0x6b33_43cf][place / 3 % 4];
+    let id_bytes = [8, 4, 20, 0, 255][place % 5];
+    let mut datagram = vec![[0xc0, 0xe3, 0xf0, 0x40][place % 4]];
+    datagram.extend(version.to_be_bytes());
+    datagram.push(id_bytes);
+    datagram.extend((0..id_bytes).map(|byte| byte ^ number.to_le_bytes()[0]));
+    // An ID of the sender with 8 bytes, no token, and a length that is right.
+    datagram.extend([8, 1, 2, 3, 4, 5, 6, 7, 8, 0]);
+    let rest = bytes.saturating_sub(datagram.len() + 2);
+    let rest = u16::try_from(rest).expect("small");
+    datagram.extend((0x4000 | rest).to_be_bytes());
+    datagram.resize(bytes, 0x55);
     datagram
 }
 
