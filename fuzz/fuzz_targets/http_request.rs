@@ -1,5 +1,5 @@
-//! Requests to the splitter's metrics, in pieces as they arrive: an answer is one whole response, and says nothing of the
-//! request.
+//! Requests to the splitter's metrics, in pieces as they arrive: an answer is one whole response, and says nothing of
+//! the request.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The connecting host gets another address, or another port from its address translation: the connection goes on, soon.
+//! The connecting host gets another address, or another port from its address translation: the connection goes on soon.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,9 +57,8 @@ fn change_address(setup: &Setup, last: u8) -> Instant {
         setup.right.command(&words);
     };
     command("del", last - 1);
-    let now = Instant::now();
     command("add", last);
-    now
+    Instant::now()
 }
 
 fn over_a_new_address(direction: Direction) {
@@ -86,9 +85,8 @@ fn over_blockages_and_new_addresses(direction: Direction) {
             setup.right.command("ip link set wire down");
             change_address(&setup, last);
             thread::sleep(end.saturating_duration_since(Instant::now()));
-            let now = Instant::now();
             setup.right.command("ip link set wire up");
-            now
+            Instant::now()
         });
     }
 }

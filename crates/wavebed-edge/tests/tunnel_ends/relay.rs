@@ -1,5 +1,5 @@
-//! A relay of UDP between the ends, as an address translation: it counts bytes, keeps what the connecting end sent first, and can
-//! change its port towards the listening end.
+//! A relay of UDP between the ends, as an address translation: it counts bytes, keeps what the connecting end sent
+//! first, and can change its port towards the listening end.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

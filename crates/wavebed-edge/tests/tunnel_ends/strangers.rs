@@ -38,8 +38,8 @@ fn send(host: &Host, to: &str, datagrams: Vec<Vec<u8>>) -> (usize, usize) {
     })
 }
 
-/// Arbitrary bytes behind the header of a first packet, of this version of QUIC and others, with short and long connection IDs;
-/// each fourth one has a short header.
+/// Arbitrary bytes behind the header of a first packet, of this version of QUIC and others, with short and long
+/// connection IDs; each fourth one has a short header.
 fn arbitrary(number: u32) -> Vec<u8> {
     let place = number as usize;
     let bytes: usize = [1200, 1420, 60][place % 3];
