@@ -63,6 +63,7 @@ fn each_feature_has_a_line_and_nothing_is_left_behind() {
         "BPF for sockets",
         "IP forwarding",
         "seccomp",
+        "Landlock",
     ] {
         let line = text.lines().find(|line| line[4..].starts_with(name));
         let line = line.unwrap_or_else(|| panic!("{name}: {text}"));

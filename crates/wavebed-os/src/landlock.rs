@@ -46,14 +46,9 @@ impl Ruleset {
     }
 }
 
-/// From now on the calling thread and its children can open no file, and, where the kernel knows these rules, neither
-/// bind nor connect TCP, nor signal other processes. Open descriptors stay as they are. Needs `no_new_privs`.
-///
-/// Returns false where the kernel has no Landlock (before 5.13, or switched off).
-///
-/// # Errors
-/// `EPERM`: `no_new_privs` is not set.
-pub fn refuse_all() -> io::Result<bool> {
+/// The version of the kernel's Landlock; `None` where it has none (before 5.13, or switched off).
+#[must_use]
+pub fn version() -> Option<u32> {
     // SAFETY: with this flag the call takes no structure and makes nothing.
     let version = unsafe {
         libc::syscall(
@@ -63,7 +58,18 @@ pub fn refuse_all() -> io::Result<bool> {
             CREATE_RULESET_VERSION,
         )
     };
-    let Some(version) = u32::try_from(version).ok().filter(|version| *version > 0) else {
+    u32::try_from(version).ok().filter(|version| *version > 0)
+}
+
+/// From now on the calling thread and its children can open no file, and, where the kernel knows these rules, neither
+/// bind nor connect TCP, nor signal other processes. Open descriptors stay as they are. Needs `no_new_privs`.
+///
+/// Returns false where the kernel has no Landlock.
+///
+/// # Errors
+/// `EPERM`: `no_new_privs` is not set.
+pub fn refuse_all() -> io::Result<bool> {
+    let Some(version) = version() else {
         return Ok(false);
     };
     let (rules, bytes) = Ruleset::all(version);

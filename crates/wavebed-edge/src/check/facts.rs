@@ -24,9 +24,10 @@ pub enum Name {
     ControlGroups,
     Splice,
     SystemCallFilter,
+    Landlock,
 }
 
-pub const NAMES: [Name; 13] = [
+pub const NAMES: [Name; 14] = [
     Name::Kernel,
     Name::NetworkAdministration,
     Name::Tun,
@@ -40,6 +41,7 @@ pub const NAMES: [Name; 13] = [
     Name::ControlGroups,
     Name::Splice,
     Name::SystemCallFilter,
+    Name::Landlock,
 ];
 
 impl Name {
@@ -59,6 +61,7 @@ impl Name {
             Self::ControlGroups => "control groups v2",
             Self::Splice => "pipes of 1 MiB",
             Self::SystemCallFilter => "seccomp",
+            Self::Landlock => "Landlock",
         }
     }
 }
@@ -107,6 +110,7 @@ fn find(name: Name) -> Fact {
         Name::ControlGroups => kernel::control_groups(),
         Name::Splice => kernel::pipes(),
         Name::SystemCallFilter => kernel::system_call_filter(),
+        Name::Landlock => kernel::landlock(),
     }
 }
 

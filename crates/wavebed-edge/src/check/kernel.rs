@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wavebed_os::capabilities::{self, Set};
 use wavebed_os::cgroup::Group;
-use wavebed_os::{seccomp, tcp_option};
+use wavebed_os::{landlock, seccomp, tcp_option};
 
 use super::facts::{Fact, Name};
 
@@ -127,6 +127,17 @@ pub fn system_call_filter() -> Fact {
         Name::SystemCallFilter,
         tried,
         "a kernel with CONFIG_SECCOMP_FILTER, on x86-64, AArch64 or RISC-V of 64 bits",
+    )
+}
+
+pub fn landlock() -> Fact {
+    let tried = landlock::version()
+        .map(|version| format!("version {version}"))
+        .ok_or_else(|| "the kernel has none".to_owned());
+    Fact::new(
+        Name::Landlock,
+        tried,
+        "Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK, and `landlock` in the kernel's parameter lsm=",
     )
 }
 

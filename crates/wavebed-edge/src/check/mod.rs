@@ -56,6 +56,10 @@ const REMEDIES: [Needs; 3] = [
         better: &[
             (Name::Forwarding, "for programs on this machine only"),
             (Name::SystemCallFilter, UNFILTERED),
+            (
+                Name::Landlock,
+                "files that everybody may read stay open to it",
+            ),
         ],
     },
     Needs {
@@ -176,11 +180,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_what_it_stops_or_costs() {
-        let text = told(&[Name::Tproxy, Name::SocketProgram]);
+        let text = told(&[Name::Tproxy, Name::SocketProgram, Name::Landlock]);
         assert!(text.contains("no  TPROXY"), "{text}");
         assert!(text.contains("found: do this"), "{text}");
         assert!(text.contains("splitter: does not work here: lacks TPROXY\n"));
         assert!(text.contains("syn: works with less (settings alone"));
-        assert!(text.contains("tunnel: works\n"));
+        assert!(text.contains("tunnel: works with less (files"));
     }
 }

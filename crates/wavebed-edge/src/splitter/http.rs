@@ -9,15 +9,12 @@ use rustix::net::{
     listen, recv, send, socket_with, sockopt,
 };
 
+use super::http_request::{Page, answer};
+
 /// Connections at a time.
 pub const MOST_CONNECTIONS: u32 = 16;
-/// A longer request is refused.
-const MOST_REQUEST_BYTES: usize = 4096;
 /// Time that a connection may take.
 const LIFETIME_NS: u64 = 5_000_000_000;
-
-/// What a path has to show: its media type and its content.
-pub type Page = Option<(&'static str, String)>;
 
 /// Listens for requests.
 ///
@@ -69,14 +66,14 @@ impl Reader {
     }
 
     /// Goes on after an event. True when it has ended; a connection that fails ends.
-    pub fn go_on(&mut self, page: impl FnOnce(&str) -> Page) -> bool {
+    pub fn go_on(&mut self, page: impl Fn(&str) -> Page) -> bool {
         match self.try_on(page) {
             Ok(has_ended) => has_ended,
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         }
     }
 
-    fn try_on(&mut self, page: impl FnOnce(&str) -> Page) -> io::Result<bool> {
+    fn try_on(&mut self, page: impl Fn(&str) -> Page) -> io::Result<bool> {
         while self.answer.is_empty() {
             let mut bytes = [0; 1024];
             let (count, _) = recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT)?;
@@ -84,14 +81,7 @@ impl Reader {
                 return Ok(true);
             }
             self.request.extend_from_slice(&bytes[..count]);
-            if self.request.windows(4).any(|end| end == b"\r\n\r\n") {
-                self.answer = answer(&self.request, page);
-                break;
-            }
-            if self.request.len() > MOST_REQUEST_BYTES {
-                self.answer = response("431 Request Header Fields Too Large", "text/plain", "");
-                break;
-            }
+            self.answer = answer(&self.request, &page);
         }
         while self.sent < self.answer.len() {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -99,29 +89,4 @@ impl Reader {
         }
         Ok(true)
     }
-}
-
-fn answer(request: &[u8], page: impl FnOnce(&str) -> Page) -> Vec<u8> {
-    let line = request.split(|byte| *byte == b'\r').next().unwrap_or(&[]);
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.split(' ');
-    match (words.next(), words.next()) {
-        (Some("GET"), Some(path)) => match page(path) {
-            Some((kind, text)) => response("200 OK", kind, &text),
-            None => response(
-                "404 Not Found",
-                "text/plain",
-                "read /metrics, /metrics.json or /flows.json\n",
-            ),
-        },
-        _ => response("405 Method Not Allowed", "text/plain", ""),
-    }
-}
-
-fn response(status: &str, kind: &str, text: &str) -> Vec<u8> {
-    let length = text.len();
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
-    )
-    .into_bytes()
 }

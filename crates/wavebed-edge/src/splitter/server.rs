@@ -10,7 +10,8 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use wavebed_os::clock;
 
 use super::admission::Admission;
-use super::http::{self, Page, Reader};
+use super::http::{self, Reader};
+use super::http_request::Page;
 use super::metrics::Totals;
 use super::pool::Pool;
 use super::settings::Settings;

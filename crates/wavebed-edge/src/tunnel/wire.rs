@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 1, packet | sequence number (4 bytes), time of sending (4, microseconds), one IP packet, or nothing |
 //! | 2, report | see [`Report`]: 49 bytes |
+//! | 3, keep-alive | none: shows the listening end the address of the connecting one |
 //!
 //! Numbers and times of 4 bytes wrap; [`unwrapped`] finds the whole value near a known one.
 
@@ -11,6 +12,8 @@
 const PACKET: u8 = 1;
 /// First byte of a report.
 const REPORT: u8 = 2;
+/// The whole of a keep-alive.
+pub const KEEP_ALIVE: u8 = 3;
 
 /// Bytes before the IP packet.
 pub const PACKET_HEADER_BYTES: usize = 9;
@@ -109,13 +112,15 @@ pub enum Message<'a> {
     Packet(PacketHeader, &'a [u8]),
     /// A report.
     Report(Report),
+    /// Nothing else.
+    KeepAlive,
 }
 
 /// A message that no end of this version sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// No bytes, or another kind.
-    #[error("kind {0:?} is neither 1 (packet) nor 2 (report)")]
+    #[error("kind {0:?} is neither 1 (packet), 2 (report) nor 3 (keep-alive)")]
     Kind(Option<u8>),
     /// Shorter or longer than its kind.
     #[error("{0} bytes are not the length of this kind of message")]
@@ -141,7 +146,8 @@ impl<'a> Message<'a> {
             REPORT if bytes.len() == REPORT_BYTES => {
                 Report::parse(fields).map(Self::Report).ok_or(length)
             }
-            REPORT => Err(length),
+            KEEP_ALIVE if rest.is_empty() => Ok(Self::KeepAlive),
+            REPORT | KEEP_ALIVE => Err(length),
             other => Err(Malformed::Kind(Some(other))),
         }
     }

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use wavebed_edge::tunnel::wire::{
-    Malformed, Message, PACKET_HEADER_BYTES, PacketHeader, REPORT_BYTES, Report, unwrapped, wrapped,
+    KEEP_ALIVE, Malformed, Message, PACKET_HEADER_BYTES, PacketHeader, REPORT_BYTES, Report,
+    unwrapped, wrapped,
 };
 
 fn report() -> impl Strategy<Value = Report> {
@@ -49,7 +50,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-        let known = matches!(bytes.first(), Some(1 | 2));
+        let known = matches!(bytes.first(), Some(1..=3));
         prop_assert_eq!(
             matches!(Message::parse(&bytes), Err(Malformed::Kind(_))),
             !known
@@ -68,4 +69,10 @@ fn numbers_before_zero_are_not_found() {
     assert_eq!(unwrapped(0, u32::MAX), u64::from(u32::MAX));
     assert_eq!(unwrapped(3, 5), 5);
     assert_eq!(unwrapped(5, 3), 3);
+}
+
+#[test]
+fn a_keep_alive_is_one_byte() {
+    assert_eq!(Message::parse(&[KEEP_ALIVE]), Ok(Message::KeepAlive));
+    assert_eq!(Message::parse(&[KEEP_ALIVE, 0]), Err(Malformed::Length(2)));
 }

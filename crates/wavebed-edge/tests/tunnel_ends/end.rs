@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use crate::host::Host;
 
@@ -61,20 +63,36 @@ impl Drop for Folder {
     }
 }
 
-/// A running end, which is killed with this value.
-pub struct End(pub Child);
+/// A running end, which is killed with this value, and the file of its state.
+pub struct End(pub Child, PathBuf);
 
 impl End {
     pub fn start(host: &Host, config: &std::path::Path) -> Self {
+        let file = config.with_extension("state");
+        let state = fs::File::create(&file).expect("a file");
         let config = config.to_owned();
-        Self(host.run(move || {
+        let child = host.run(move || {
             Command::new(PROGRAM)
-                .args(["tunnel", "--config"])
+                .args(["tunnel", "--state", "1", "--config"])
                 .arg(config)
-                .stdout(Stdio::null())
+                .stdout(state)
                 .spawn()
                 .expect("the program")
-        }))
+        });
+        Self(child, file)
+    }
+
+    /// Its last state, a second old at most.
+    pub fn state(&self) -> serde_json::Value {
+        loop {
+            let text = fs::read_to_string(&self.1).expect("readable");
+            // A line may not be whole yet.
+            let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+            if let Some(line) = whole.lines().last() {
+                return serde_json::from_str(line).expect("JSON");
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 

@@ -11,8 +11,9 @@ use wavebed_os::clock::monotonic_ns;
 use wavebed_os::process::Signals;
 
 use super::device::Device;
+use super::presence::Presence;
 use super::transport::{Connections, OVERHEAD_BYTES};
-use crate::tunnel::wire::Message;
+use crate::tunnel::wire::{KEEP_ALIVE, Message};
 use crate::tunnel::{Receiver, Sender, SenderState};
 
 /// Packets of the host that are read before the loop looks elsewhere.
@@ -47,8 +48,11 @@ pub struct Engine {
     signals: AsyncFd<SignalFd>,
     connections: Connections,
     connection: Option<Connection>,
+    /// Connections since the start.
+    adopted: u64,
     sender: Sender,
     receiver: Receiver,
+    presence: Presence,
     connects: bool,
     /// Whether another connection was asked for.
     asked: bool,
@@ -87,8 +91,10 @@ impl Engine {
             signals: watched(SignalFd(signals))?,
             connections,
             connection: None,
+            adopted: 0,
             sender,
             receiver: Receiver::default(),
+            presence: Presence::default(),
             connects,
             asked: true,
             heard_ns: monotonic_ns(),
@@ -99,11 +105,12 @@ impl Engine {
         })
     }
 
-    /// Runs until a signal comes. `show` gets the state as often as it is wanted.
+    /// Runs until a signal comes. `show` gets the state as often as it is wanted: the sender's, whether the ends are
+    /// connected, and connections since the start.
     ///
     /// # Errors
     /// The device is gone.
-    pub async fn run(&mut self, mut show: impl FnMut(&SenderState, bool)) -> io::Result<()> {
+    pub async fn run(&mut self, mut show: impl FnMut(&SenderState, bool, u64)) -> io::Result<()> {
         loop {
             match self.next().await {
                 Event::Device | Event::Time => {}
@@ -127,7 +134,8 @@ impl Engine {
                 && now_ns >= self.state_ns + every_ns
             {
                 self.state_ns = now_ns;
-                show(&self.sender.state(), self.connection.is_some());
+                let connected = self.connection.is_some();
+                show(&self.sender.state(), connected, self.adopted);
             }
         }
     }
@@ -139,6 +147,9 @@ impl Engine {
             self.sender.next_send_ns().filter(|_| connected),
             self.sender.next_check_ns().filter(|_| connected),
             self.receiver.next_report_ns().filter(|_| connected),
+            self.presence
+                .due_ns()
+                .filter(|_| connected && self.connects),
         ];
         let due_ns = due_ns.into_iter().flatten().min().unwrap_or(u64::MAX);
         let wait_ns = due_ns.saturating_sub(now_ns).min(LOOK_NS);
@@ -210,12 +221,13 @@ impl Engine {
                 let bytes = packet.len() as u64 + OVERHEAD_BYTES;
                 self.receiver.receive(header, bytes, now_ns);
                 if !packet.is_empty() {
+                    self.presence.packet(now_ns);
                     self.device.get_ref().write(packet);
                 }
             }
             Ok(Message::Report(report)) => self.sender.report(&report, now_ns),
-            // The other end has the key, and another version.
-            Err(_) => {}
+            // Another kind: the other end has the key, and another version.
+            Ok(Message::KeepAlive) | Err(_) => {}
         }
     }
 
@@ -230,12 +242,21 @@ impl Engine {
             self.sender.check(now_ns);
             if let Some(report) = self.receiver.report(now_ns) {
                 let _ = connection.send_datagram(report.to_bytes().to_vec().into());
+                self.presence.say(now_ns);
             }
             while let Some((header, packet)) = self.sender.poll(now_ns) {
+                if !packet.is_empty() {
+                    self.presence.packet(now_ns);
+                }
+                self.presence.say(now_ns);
                 let message = [&header.to_bytes()[..], &packet].concat();
                 if connection.send_datagram(message.into()).is_err() {
                     break;
                 }
+            }
+            if self.connects && self.presence.due_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+                self.presence.say(now_ns);
+                let _ = connection.send_datagram(vec![KEEP_ALIVE].into());
             }
         }
         let silent = self.is_silent(now_ns);
@@ -264,6 +285,7 @@ impl Engine {
         if let Some(before) = self.connection.replace(connection) {
             before.close(VarInt::from_u32(0), b"replaced");
         }
+        self.adopted += 1;
         self.asked = false;
         self.path = None;
         self.heard_ns = monotonic_ns();

@@ -2,7 +2,10 @@
 
 mod device;
 mod engine;
+mod filter;
+mod initial;
 mod key;
+mod presence;
 mod program;
 mod settings;
 mod tls;

@@ -138,13 +138,19 @@ fn seed() -> Result<u64, String> {
 #[derive(serde::Serialize)]
 struct Line<'a> {
     connected: bool,
+    connections: u64,
     #[serde(flatten)]
     sender: &'a SenderState,
 }
 
-fn show(sender: &SenderState, connected: bool) {
+fn show(sender: &SenderState, connected: bool, connections: u64) {
+    let line = Line {
+        connected,
+        connections,
+        sender,
+    };
     // A reader that is gone wants no more lines.
-    if let Ok(line) = serde_json::to_string(&Line { connected, sender }) {
+    if let Ok(line) = serde_json::to_string(&line) {
         let _ = say(&line);
     }
 }

@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 use quinn::congestion::{Controller, ControllerFactory};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig,
+    ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, Runtime as _, ServerConfig,
+    TokioRuntime, TransportConfig,
 };
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
+use super::filter::Filtered;
+use super::initial::InitialKey;
 use super::key::PrivateKey;
 use super::settings::{Kind, Settings};
 use super::tls;
@@ -106,6 +109,7 @@ pub struct Bound {
     socket: UdpSocket,
     kind: Kind,
     to: SocketAddr,
+    initial: InitialKey,
     client: Option<ClientConfig>,
     server: Option<ServerConfig>,
 }
@@ -141,12 +145,19 @@ pub fn bind(settings: &Settings, key: &PrivateKey) -> Result<Bound, String> {
     let keys = |error: rustls::Error| format!("{}: {error}", settings.key.display());
     let suites = |_| "TLS has no cipher for QUIC's first packets".to_owned();
     let (mut client, mut server) = (None, None);
+    let initial = match settings.kind {
+        Kind::Listen => InitialKey::new(key.public(), settings.peer),
+        Kind::Connect => InitialKey::new(settings.peer, key.public()),
+    };
     match settings.kind {
         Kind::Connect => {
             let tls = tls::client(key, settings.peer).map_err(keys)?;
             let crypto = QuicClientConfig::try_from(tls).map_err(suites)?;
             let mut config = ClientConfig::new(Arc::new(crypto));
-            config.transport_config(transport);
+            let initial = initial.clone();
+            config
+                .transport_config(transport)
+                .initial_dst_cid_provider(Arc::new(move || initial.connection_id()));
             client = Some(config);
         }
         Kind::Listen => {
@@ -155,6 +166,7 @@ pub fn bind(settings: &Settings, key: &PrivateKey) -> Result<Bound, String> {
             let mut config = ServerConfig::with_crypto(Arc::new(crypto));
             config
                 .transport_config(transport)
+                .retry_token_lifetime(HANDSHAKE)
                 .max_incoming(MOST_HANDSHAKES);
             server = Some(config);
         }
@@ -163,6 +175,7 @@ pub fn bind(settings: &Settings, key: &PrivateKey) -> Result<Bound, String> {
         socket,
         kind: settings.kind,
         to: at,
+        initial,
         client,
         server,
     })
@@ -185,15 +198,25 @@ impl Bound {
     /// The error of the socket.
     pub fn start(self) -> io::Result<Connections> {
         let runtime = Arc::new(TokioRuntime);
-        let mut endpoint =
-            Endpoint::new(EndpointConfig::default(), self.server, self.socket, runtime)?;
+        let from = (self.kind == Kind::Connect).then_some(self.to);
+        let socket = Filtered::new(runtime.wrap_udp_socket(self.socket)?, from);
+        let mut endpoint = Endpoint::new_with_abstract_socket(
+            EndpointConfig::default(),
+            self.server,
+            Arc::new(socket),
+            runtime,
+        )?;
         if let Some(client) = self.client {
             endpoint.set_default_client_config(client);
         }
         let (to_main, new) = mpsc::channel(1);
         let wanted = Arc::new(Notify::new());
         match self.kind {
-            Kind::Listen => drop(tokio::spawn(listen(endpoint.clone(), to_main))),
+            Kind::Listen => drop(tokio::spawn(listen(
+                endpoint.clone(),
+                self.initial,
+                to_main,
+            ))),
             Kind::Connect => drop(tokio::spawn(connect(
                 endpoint.clone(),
                 self.to,
@@ -210,9 +233,30 @@ impl Bound {
     }
 }
 
+/// Passes on a first packet of the other end that comes from an address of the other end; others get no answer.
+///
+/// A recorded first packet gets a Retry, a tenth of its bytes, and no more unless the answer comes from where the packet
+/// claimed to come from. A time in the packet would refuse it at once, but only where clocks agree.
+fn admitted(incoming: Incoming, initial: &InitialKey) -> Option<Incoming> {
+    if !initial.made(&incoming.orig_dst_cid()) {
+        incoming.ignore();
+        return None;
+    }
+    if incoming.remote_address_validated() {
+        return Some(incoming);
+    }
+    if let Err(error) = incoming.retry() {
+        error.into_incoming().ignore();
+    }
+    None
+}
+
 /// Accepts connections; each handshake by itself, so that one that does not end holds up no other.
-async fn listen(endpoint: Endpoint, to_main: mpsc::Sender<Connection>) {
+async fn listen(endpoint: Endpoint, initial: InitialKey, to_main: mpsc::Sender<Connection>) {
     while let Some(incoming) = endpoint.accept().await {
+        let Some(incoming) = admitted(incoming, &initial) else {
+            continue;
+        };
         let to_main = to_main.clone();
         tokio::spawn(async move {
             // A wrong key, or no answer: no connection.
@@ -246,3 +290,6 @@ async fn connect(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Connections over the loopback, through a relay that counts.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use quinn::{ClientConfig, Connection, ConnectionId};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+use super::super::key::PrivateKey;
+use super::super::settings::Settings;
+use super::bind;
+
+const SILENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn key() -> PrivateKey {
+    static FILES: AtomicUsize = AtomicUsize::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("wavebed-transport-{}-{number}", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    let key = PrivateKey::create(&file).expect("made");
+    fs::remove_file(&file).expect("removed");
+    key
+}
+
+fn settings(kind: &str, at: SocketAddr, peer: &PrivateKey) -> Settings {
+    let peer = peer.public();
+    let text = format!(
+        "kind = \"{kind}\"\nat = \"{at}\"\nkey = \"key\"\npeer = \"{peer}\"\naddress = \"10.88.0.1/30\"\n"
+    );
+    toml::from_str(&text).expect("valid")
+}
+
+/// Bytes that passed a relay.
+#[derive(Default)]
+struct Passed {
+    there: AtomicUsize,
+    back: AtomicUsize,
+}
+
+/// A relay to `to`: its address.
+async fn relay(to: SocketAddr, passed: Arc<Passed>) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let at = socket.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let mut client = None;
+        let mut datagram = [0; 2000];
+        while let Ok((bytes, from)) = socket.recv_from(&mut datagram).await {
+            let (target, counter) = if from == to {
+                (client, &passed.back)
+            } else {
+                client = Some(from);
+                (Some(to), &passed.there)
+            };
+            counter.fetch_add(bytes, Ordering::Relaxed);
+            if let Some(target) = target {
+                let _ = socket.send_to(&datagram[..bytes], target).await;
+            }
+        }
+    });
+    at
+}
+
+/// Connects with the right keys and a configuration that `change` has changed.
+async fn connect(
+    patience: Duration,
+    change: impl FnOnce(&mut ClientConfig),
+) -> (Option<Connection>, Arc<Passed>) {
+    let (here, there) = (key(), key());
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let listener = bind(&settings("listen", any, &here), &there).expect("bound");
+    let listener = listener.start().expect("started");
+    let to = listener.endpoint.local_addr().expect("an address");
+    let passed = Arc::new(Passed::default());
+    let at = relay(to, Arc::clone(&passed)).await;
+    let mut own = bind(&settings("connect", at, &there), &here).expect("bound");
+    change(own.client.as_mut().expect("it connects"));
+    let mut own = own.start().expect("started");
+    let made = timeout(patience, own.new.recv()).await.ok().flatten();
+    (made, passed)
+}
+
+#[tokio::test]
+async fn the_right_key_connects() {
+    let (made, passed) = connect(PATIENCE, |_| {}).await;
+    assert!(made.is_some());
+    assert!(passed.back.load(Ordering::Relaxed) > 0);
+}
+
+#[tokio::test]
+async fn the_right_keys_without_the_code_in_the_connection_id_get_no_answer() {
+    for bytes in [8, 20] {
+        let (made, passed) = connect(SILENCE, |config| {
+            config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&[7; 20][..bytes])));
+        })
+        .await;
+        assert!(made.is_none());
+        assert!(passed.there.load(Ordering::Relaxed) > 0);
+        assert_eq!(passed.back.load(Ordering::Relaxed), 0, "{bytes} bytes");
+    }
+}
