@@ -124,7 +124,7 @@ def effect(finding: Finding, unit: str) -> str:
 
 
 def told(finding: Finding, unit: str, why: str = "") -> str:
-    """Return effect, interval (or why there is none) and verdict."""
+    """Return effect, interval (or the number of pairs, or `why` there is none) and verdict."""
     if finding.estimate is None:
         return "–"
     text = effect(finding, unit)
@@ -132,7 +132,7 @@ def told(finding: Finding, unit: str, why: str = "") -> str:
         bounds = figure if finding.scale == "ratio" else signed
         text += f" ({bounds(finding.low)} to {bounds(finding.high)})"
     elif finding.reason is not None:
-        text += f" ({why or f'n = {finding.count}'})"
+        text += f" ({why if why and finding.reason != 'too-few' else f'n = {finding.count}'})"
     return f"{text} {MARKS[finding.verdict]}"
 
 
