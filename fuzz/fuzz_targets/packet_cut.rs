@@ -1,4 +1,5 @@
-//! Pieces of a super-packet against a plain function that builds every wire segment: the same bytes.
+//! Pieces of a super-packet against a plain function that builds every wire segment: the same bytes, also after the
+//! segments were coalesced.
 
 #![no_main]
 
@@ -8,7 +9,7 @@ mod plain;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use plain::{Extension, Recipe, Sum};
-use wavebed_packet::{HeaderBuf, VnetHeader, complete_segment, inspect, piece};
+use wavebed_packet::{Coalescer, HeaderBuf, VnetHeader, complete_segment, inspect, piece};
 
 fn words(u: &mut Unstructured) -> Result<Vec<u8>> {
     let n = u.int_in_range(0..=10usize)?;
@@ -123,12 +124,75 @@ fn cut(
     Ok(())
 }
 
+/// Coalesces what may be, in order.
+fn coalesce(wire: &[Vec<u8>]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut coalescer: Coalescer<&[u8]> = Coalescer::default();
+    let mut out = HeaderBuf::new();
+    let mut end = |coalescer: &Coalescer<&[u8]>| {
+        let all = coalescer.coalesced(&mut out);
+        let payloads: Vec<&[u8]> = all.payloads().collect();
+        parts.push(Part {
+            vnet: all.vnet,
+            header: all.header.to_vec(),
+            payload: payloads.concat(),
+        });
+    };
+    for (index, segment) in wire.iter().enumerate() {
+        let shape = inspect(&VnetHeader::default(), segment).expect("a packet");
+        if coalescer.add(segment, &shape).is_err() {
+            if index > 0 {
+                end(&coalescer);
+            }
+            coalescer.start(segment, &shape);
+        }
+    }
+    end(&coalescer);
+    parts
+}
+
+/// Clears the IPv4 ID where it has no meaning (RFC 6864), and the checksum that covers it.
+fn clear_id(segment: &mut [u8]) {
+    if segment[0] >> 4 == 4 && segment[6] & 0x40 != 0 {
+        segment[4..6].fill(0);
+        segment[10..12].fill(0);
+    }
+}
+
+/// What the sender of `first` would send next, perhaps with a difference.
+fn follower(u: &mut Unstructured, first: &Recipe) -> Result<Recipe> {
+    let mut next = Recipe {
+        id: first.id.wrapping_add(first.segments() as u16),
+        sequence: first.sequence.wrapping_add(first.payload.len() as u32),
+        ..first.clone()
+    };
+    match u.int_in_range(0..=7)? {
+        0 => next.flags = u.arbitrary()?,
+        1 => next.id = u.arbitrary()?,
+        2 => next.tcp_options = words(u)?,
+        3 => next.size = u.int_in_range(1..=next.payload.len())?,
+        4 => next.tos = u.arbitrary()?,
+        5 => next.ports = u.arbitrary()?,
+        _ => {}
+    }
+    Ok(next)
+}
+
 fn run(u: &mut Unstructured) -> Result<()> {
-    let recipe = recipe(u)?;
+    let first = recipe(u)?;
     let (mut parts, mut wire) = (Vec::new(), Vec::new());
-    cut(u, &recipe, &mut parts, &mut wire)?;
+    cut(u, &first, &mut parts, &mut wire)?;
+    let second = follower(u, &first)?;
+    cut(u, &second, &mut parts, &mut wire)?;
     let mut after = Vec::new();
     parts.iter().for_each(|part| part.wire(&mut after));
+    assert_eq!(after, wire);
+    after.clear();
+    coalesce(&wire)
+        .iter()
+        .for_each(|part| part.wire(&mut after));
+    let all = after.iter_mut().chain(&mut wire);
+    all.for_each(|segment| clear_id(segment));
     assert_eq!(after, wire);
     Ok(())
 }

@@ -25,7 +25,7 @@ impl HeaderBuf {
     }
 
     /// Copies `header` in and returns the copy.
-    fn fill(&mut self, header: &[u8]) -> &mut [u8] {
+    pub(crate) fn fill(&mut self, header: &[u8]) -> &mut [u8] {
         let copy = &mut self.bytes[..header.len()];
         copy.copy_from_slice(header);
         copy
@@ -130,7 +130,12 @@ pub fn piece<'a>(
 }
 
 /// The virtio-net header of a super-packet of this shape, or of one segment of it.
-fn vnet_for(vnet: &VnetHeader, shape: &Shape, is_super: bool, has_cwr: bool) -> VnetHeader {
+pub(crate) fn vnet_for(
+    vnet: &VnetHeader,
+    shape: &Shape,
+    is_super: bool,
+    has_cwr: bool,
+) -> VnetHeader {
     let field = if shape.transport == Transport::Tcp {
         Tcp::CHECKSUM_AT
     } else {
@@ -223,7 +228,7 @@ impl Parts {
 }
 
 /// Sets the total length of an IPv4 header and computes its checksum.
-fn set_v4_length(header: &mut [u8], length: u16) {
+pub(crate) fn set_v4_length(header: &mut [u8], length: u16) {
     write_u16(header, 2, length);
     write_u16(header, 10, 0);
     let end = Ipv4::parse(header).map_or(Ipv4::MIN_LEN, |ip| ip.header_len());

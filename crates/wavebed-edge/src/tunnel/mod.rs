@@ -3,6 +3,7 @@
 //! Sans-IO: time is an argument. Times are nanoseconds, rates bits per second, sizes bytes. Each end has a [`Sender`] for
 //! what it sends and a [`Receiver`] that reports to the other end's sender.
 
+mod coalesce;
 #[cfg(feature = "ends")]
 pub mod end;
 pub mod law;
@@ -13,5 +14,6 @@ mod sender;
 mod units;
 pub mod wire;
 
+pub use coalesce::{CoalesceCounters, CoalesceTable};
 pub use receiver::Receiver;
 pub use sender::{Sender, SenderSettings, SenderState};

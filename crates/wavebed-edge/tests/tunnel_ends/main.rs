@@ -6,6 +6,7 @@ mod flow;
 mod host;
 mod relay;
 mod strangers;
+mod super_packets;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,22 +1,27 @@
-//! The TUN device: super-packets are cut into wire segments before they are queued.
+//! The TUN device: super-packets are cut into wire segments before they are queued, and packets that arrived together
+//! are coalesced before they are written.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
+use bytes::Bytes;
 use wavebed_os::interface::Route;
 use wavebed_os::netlink::Netlink;
 use wavebed_os::tun::Tun;
-use wavebed_packet::{VnetHeader, complete_segment, inspect};
+use wavebed_packet::{Coalesced, MAX_COALESCED, VnetHeader, complete_segment, inspect};
 
 use super::settings::Settings;
+use crate::tunnel::{CoalesceCounters, CoalesceTable};
 
 /// The largest packet with its virtio-net header.
 const BUFFER_BYTES: usize = VnetHeader::LEN + 65_536;
 
-/// A TUN device, and a buffer.
+/// A TUN device, and buffers.
 pub struct Device {
     tun: Tun,
     buffer: Vec<u8>,
+    table: CoalesceTable<Bytes>,
+    counters: CoalesceCounters,
 }
 
 impl Device {
@@ -51,9 +56,12 @@ impl Device {
                 .add_route(&route)
                 .map_err(|error| failed("add a route over", error))?;
         }
+        let table = CoalesceTable::new(tun.has_udp_offload());
         Ok(Self {
             tun,
             buffer: vec![0; BUFFER_BYTES],
+            table,
+            counters: CoalesceCounters::default(),
         })
     }
 
@@ -79,12 +87,47 @@ impl Device {
         Ok(true)
     }
 
-    /// Gives the host a packet. One that the kernel refuses is lost, as on a link.
-    pub fn write(&self, packet: &[u8]) {
-        let vnet = VnetHeader::default().to_bytes();
-        let _ = self
-            .tun
-            .write_vectored(&[IoSlice::new(&vnet), IoSlice::new(packet)]);
+    /// Gives the host a packet, now or with [`Self::flush`].
+    pub fn write(&mut self, packet: Bytes) {
+        let mut write = |all: &Coalesced<'_, Bytes>| write(&self.tun, all, &mut self.counters);
+        self.table.take(packet, &mut write);
+    }
+
+    /// Gives the host all packets that wait for others of their flow.
+    pub fn flush(&mut self) {
+        let mut write = |all: &Coalesced<'_, Bytes>| write(&self.tun, all, &mut self.counters);
+        self.table.flush(&mut write);
+    }
+
+    /// What was coalesced.
+    pub const fn counters(&self) -> CoalesceCounters {
+        self.counters
+    }
+}
+
+/// Writes a packet or super-packet. The packets of a super-packet that the kernel refuses are written alone; one that it
+/// refuses then is lost, as on a link.
+fn write(tun: &Tun, all: &Coalesced<'_, Bytes>, counters: &mut CoalesceCounters) {
+    let vnet = all.vnet.to_bytes();
+    let mut parts = [IoSlice::new(&[]); 2 + MAX_COALESCED];
+    parts[0] = IoSlice::new(&vnet);
+    parts[1] = IoSlice::new(all.header);
+    for (part, payload) in parts[2..].iter_mut().zip(all.payloads()) {
+        *part = IoSlice::new(payload);
+    }
+    let count = all.packets.len();
+    let is_written = tun.write_vectored(&parts[..2 + count]).is_ok();
+    if count == 1 {
+        return;
+    }
+    if is_written {
+        counters.super_packets += 1;
+        counters.coalesced += count as u64;
+        return;
+    }
+    let vnet = VnetHeader::default().to_bytes();
+    for packet in all.packets {
+        let _ = tun.write_vectored(&[IoSlice::new(&vnet), IoSlice::new(packet)]);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use bytes::Bytes;
 use quinn::{Connection, ConnectionError, VarInt};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -14,10 +15,13 @@ use super::device::Device;
 use super::presence::Presence;
 use super::transport::{Connections, OVERHEAD_BYTES};
 use crate::tunnel::wire::{KEEP_ALIVE, Message};
-use crate::tunnel::{Receiver, Sender, SenderState};
+use crate::tunnel::{CoalesceCounters, Receiver, Sender, SenderState};
 
 /// Packets of the host that are read before the loop looks elsewhere.
 const READ_BATCH: usize = 32;
+/// Messages of the other end that are taken before the loop looks elsewhere; their packets are coalesced. 49 packets of
+/// the usual MTU fill a super-packet.
+const TAKE_BATCH: usize = 64;
 /// Without a word from the other end for so long, the connecting end tries a new connection beside the old one: the
 /// other may have been restarted.
 const SILENT_NS: u64 = 3_000_000_000;
@@ -64,10 +68,22 @@ pub struct Engine {
     state_ns: u64,
 }
 
+/// What an end shows of itself.
+#[derive(serde::Serialize)]
+pub struct State {
+    connected: bool,
+    /// Since the start.
+    connections: u64,
+    #[serde(flatten)]
+    sender: SenderState,
+    #[serde(flatten)]
+    host: CoalesceCounters,
+}
+
 /// What happened.
 enum Event {
     Device,
-    Datagram(Result<bytes::Bytes, ConnectionError>),
+    Datagram(Result<Bytes, ConnectionError>),
     Connection(Connection),
     Stop,
     Time,
@@ -105,18 +121,18 @@ impl Engine {
         })
     }
 
-    /// Runs until a signal comes. `show` gets the state as often as it is wanted: the sender's, whether the ends are
-    /// connected, and connections since the start.
+    /// Runs until a signal comes. `show` gets the state as often as it is wanted.
     ///
     /// # Errors
     /// The device is gone.
-    pub async fn run(&mut self, mut show: impl FnMut(&SenderState, bool, u64)) -> io::Result<()> {
+    pub async fn run(&mut self, mut show: impl FnMut(&State)) -> io::Result<()> {
         loop {
             match self.next().await {
                 Event::Device | Event::Time => {}
                 Event::Datagram(Ok(message)) => {
                     self.take(&message);
                     self.take_waiting().await;
+                    self.device.get_mut().flush();
                 }
                 Event::Datagram(Err(_)) => self.connection = None,
                 Event::Connection(connection) => self.adopt(connection),
@@ -134,9 +150,17 @@ impl Engine {
                 && now_ns >= self.state_ns + every_ns
             {
                 self.state_ns = now_ns;
-                let connected = self.connection.is_some();
-                show(&self.sender.state(), connected, self.adopted);
+                show(&self.state());
             }
+        }
+    }
+
+    fn state(&self) -> State {
+        State {
+            connected: self.connection.is_some(),
+            connections: self.adopted,
+            sender: self.sender.state(),
+            host: self.device.get_ref().counters(),
         }
     }
 
@@ -197,7 +221,7 @@ impl Engine {
 
     /// Takes the datagrams that have already arrived.
     async fn take_waiting(&mut self) {
-        for _ in 0..READ_BATCH {
+        for _ in 1..TAKE_BATCH {
             let Some(connection) = self.connection.clone() else {
                 return;
             };
@@ -213,7 +237,7 @@ impl Engine {
     }
 
     /// Takes a message of the other end.
-    fn take(&mut self, message: &[u8]) {
+    fn take(&mut self, message: &Bytes) {
         let now_ns = monotonic_ns();
         self.heard_ns = now_ns;
         match Message::parse(message) {
@@ -222,7 +246,7 @@ impl Engine {
                 self.receiver.receive(header, bytes, now_ns);
                 if !packet.is_empty() {
                     self.presence.packet(now_ns);
-                    self.device.get_ref().write(packet);
+                    self.device.get_mut().write(message.slice_ref(packet));
                 }
             }
             Ok(Message::Report(report)) => self.sender.report(&report, now_ns),

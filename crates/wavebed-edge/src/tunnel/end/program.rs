@@ -10,7 +10,7 @@ use wavebed_os::namespace::effective_user;
 use wavebed_os::process::Signals;
 
 use super::device::Device;
-use super::engine::Engine;
+use super::engine::{Engine, State};
 use super::key::PrivateKey;
 use super::settings::{Kind, LawName, Settings};
 use super::transport::{self, OVERHEAD_BYTES};
@@ -19,7 +19,7 @@ use crate::problem::Problem;
 use crate::system_calls;
 use crate::tunnel::law::{AutorateLaw, DeliveryLaw, Law};
 use crate::tunnel::queue::FlowQueuesSettings;
-use crate::tunnel::{Sender, SenderSettings, SenderState};
+use crate::tunnel::{Sender, SenderSettings};
 
 /// Carry packets to the other end of a radio link at the link's own rate, with fair queues before it.
 #[derive(Args, Debug)]
@@ -134,23 +134,9 @@ fn seed() -> Result<u64, String> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// A line of state.
-#[derive(serde::Serialize)]
-struct Line<'a> {
-    connected: bool,
-    connections: u64,
-    #[serde(flatten)]
-    sender: &'a SenderState,
-}
-
-fn show(sender: &SenderState, connected: bool, connections: u64) {
-    let line = Line {
-        connected,
-        connections,
-        sender,
-    };
+fn show(state: &State) {
     // A reader that is gone wants no more lines.
-    if let Ok(line) = serde_json::to_string(&line) {
+    if let Ok(line) = serde_json::to_string(state) {
         let _ = say(&line);
     }
 }
