@@ -10,8 +10,9 @@ use wavebed_os::namespace::effective_user;
 use wavebed_os::process::Signals;
 
 use super::device::Device;
-use super::engine::Engine;
+use super::engine::{EndState, Engine};
 use super::key::PrivateKey;
+use super::outgoing::Outgoing;
 use super::settings::{Kind, LawName, Settings};
 use super::transport::{self, OVERHEAD_BYTES};
 use crate::STOP_SIGNALS;
@@ -19,7 +20,7 @@ use crate::problem::Problem;
 use crate::system_calls;
 use crate::tunnel::law::{AutorateLaw, DeliveryLaw, Law};
 use crate::tunnel::queue::FlowQueuesSettings;
-use crate::tunnel::{Sender, SenderSettings, SenderState};
+use crate::tunnel::{Sender, SenderSettings};
 
 /// Carry packets to the other end of a radio link at the link's own rate, with fair queues before it.
 #[derive(Args, Debug)]
@@ -116,7 +117,9 @@ fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Problem> {
             let connections = bound.start()?;
             let connects = settings.kind == Kind::Connect;
             let every_ns = state.map(|seconds| u64::from(seconds) * 1_000_000_000);
-            let mut engine = Engine::new(device, signals, connections, sender, connects, every_ns)?;
+            let outgoing = Outgoing::new(sender, settings.mtu);
+            let mut engine =
+                Engine::new(device, signals, connections, outgoing, connects, every_ns)?;
             // A kernel without such filters refuses nothing.
             system_calls::allow_tunnel()?;
             engine.run(show).await
@@ -134,23 +137,9 @@ fn seed() -> Result<u64, String> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// A line of state.
-#[derive(serde::Serialize)]
-struct Line<'a> {
-    connected: bool,
-    connections: u64,
-    #[serde(flatten)]
-    sender: &'a SenderState,
-}
-
-fn show(sender: &SenderState, connected: bool, connections: u64) {
-    let line = Line {
-        connected,
-        connections,
-        sender,
-    };
+fn show(state: &EndState) {
     // A reader that is gone wants no more lines.
-    if let Ok(line) = serde_json::to_string(&line) {
+    if let Ok(line) = serde_json::to_string(state) {
         let _ = say(&line);
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::super::key::PrivateKey;
 use super::super::settings::Settings;
-use super::bind;
+use super::{bind, largest_packet};
 
 const SILENCE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -70,14 +70,27 @@ async fn connect(
     patience: Duration,
     change: impl FnOnce(&mut ClientConfig),
 ) -> (Option<Connection>, Arc<Passed>) {
+    connect_devices([1360; 2], patience, change).await
+}
+
+/// The same with the MTU of the device at the listening end and of the other one.
+async fn connect_devices(
+    mtu: [u32; 2],
+    patience: Duration,
+    change: impl FnOnce(&mut ClientConfig),
+) -> (Option<Connection>, Arc<Passed>) {
+    let settings = |index: usize, kind, at, peer| Settings {
+        mtu: mtu[index],
+        ..settings(kind, at, peer)
+    };
     let (here, there) = (key(), key());
     let any = "127.0.0.1:0".parse().expect("an address");
-    let listener = bind(&settings("listen", any, &here), &there).expect("bound");
+    let listener = bind(&settings(0, "listen", any, &here), &there).expect("bound");
     let listener = listener.start().expect("started");
     let to = listener.endpoint.local_addr().expect("an address");
     let passed = Arc::new(Passed::default());
     let at = relay(to, Arc::clone(&passed)).await;
-    let mut own = bind(&settings("connect", at, &there), &here).expect("bound");
+    let mut own = bind(&settings(1, "connect", at, &there), &here).expect("bound");
     change(own.client.as_mut().expect("it connects"));
     let mut own = own.start().expect("started");
     let made = timeout(patience, own.new.recv()).await.ok().flatten();
@@ -89,6 +102,20 @@ async fn the_right_key_connects() {
     let (made, passed) = connect(PATIENCE, |_| {}).await;
     assert!(made.is_some());
     assert!(passed.back.load(Ordering::Relaxed) > 0);
+}
+
+#[tokio::test]
+async fn a_connection_takes_packets_of_the_devices_mtu_up_to_what_the_other_end_receives() {
+    for (mtu, expected) in [
+        ([1360, 1280], 1280),
+        ([9000, 9000], 9000),
+        // The other end receives what an Ethernet carries.
+        ([1280, 9000], 1425),
+    ] {
+        let (made, _) = connect_devices(mtu, PATIENCE, |_| {}).await;
+        let connection = made.expect("connected");
+        assert_eq!(largest_packet(&connection), Some(expected), "{mtu:?}");
+    }
 }
 
 #[tokio::test]
