@@ -20,8 +20,12 @@ const NEAR: u64 = 34;
 const RECOVERY: Duration = Duration::from_secs(10);
 
 fn narrow(router: &Host) {
+    narrow_to(router, 1300);
+}
+
+fn narrow_to(router: &Host, mtu: u16) {
     // An interface also drops what it receives beyond its MTU.
-    router.command("ip link set far mtu 1300");
+    router.command(&format!("ip link set far mtu {mtu}"));
 }
 
 fn state(end: &End, field: &str) -> u64 {
@@ -126,6 +130,31 @@ fn a_path_that_shrinks_stops_traffic_for_some_seconds_at_most() {
         println!("{}", end.state());
         assert!(is_found(state(end, "path_mtu")));
     }
+}
+
+#[test]
+fn a_host_with_ipv6_adapts_to_a_path_that_is_too_narrow() {
+    let (left, router, right) = routed();
+    // At least 1355 bytes, for the least MTU of IPv6.
+    narrow_to(&router, 1400);
+    let setup = Setup::between((left, right));
+    setup.must_pass();
+    for (host, last) in [(&setup.left, 1), (&setup.right, 2)] {
+        host.command(&format!("ip address add fd88::{last}/64 dev wbt0 nodad"));
+    }
+    let ping = |how| {
+        let words = format!("ping -6 -c 1 -W 1 -M {how} -s 1312 fd88::1");
+        setup.right.succeeds(&words)
+    };
+    let start = Instant::now();
+    while !ping("want") {
+        assert!(start.elapsed() < PATIENCE, "no ping passes");
+    }
+    println!("after {:?}", start.elapsed());
+    assert!(!ping("do"), "the host knows the path's MTU");
+    let (_, right) = setup.ends.as_ref().expect("running");
+    assert!(state(right, "path_mtu") >= 1280);
+    assert!(state(right, "too_large") > 0);
 }
 
 #[test]
