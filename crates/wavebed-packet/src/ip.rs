@@ -85,6 +85,24 @@ impl<'a> Ipv4<'a> {
         read_u16(self.0, 6) & 0x3fff != 0
     }
 
+    /// Whether no router may fragment it (DF).
+    #[must_use]
+    pub fn dont_fragment(&self) -> bool {
+        read_u16(self.0, 6) & 0x4000 != 0
+    }
+
+    /// Whether fragments of the datagram follow this one (MF).
+    #[must_use]
+    pub fn more_fragments(&self) -> bool {
+        read_u16(self.0, 6) & 0x2000 != 0
+    }
+
+    /// Where the payload of this fragment begins in the datagram's, in units of 8 bytes.
+    #[must_use]
+    pub fn fragment_offset(&self) -> u16 {
+        read_u16(self.0, 6) & 0x1fff
+    }
+
     /// Time to live.
     #[must_use]
     pub const fn ttl(&self) -> u8 {
@@ -272,9 +290,12 @@ mod tests {
         );
         assert_eq!(view.source().to_string(), "198.18.0.1");
         assert_eq!(view.destination().to_string(), "198.19.0.2");
-        assert!(!view.is_fragment());
+        assert!(!view.is_fragment() && view.dont_fragment() && !view.more_fragments());
         bytes[6] = 0x20;
-        assert!(Ipv4::parse(&bytes).unwrap().is_fragment());
+        bytes[7] = 3;
+        let view = Ipv4::parse(&bytes).unwrap();
+        assert!(view.is_fragment() && !view.dont_fragment() && view.more_fragments());
+        assert_eq!(view.fragment_offset(), 3);
         bytes[0] = 0x4f;
         assert!(Ipv4::parse(&bytes).is_none(), "options are cut short");
         bytes[0] = 0x44;

@@ -227,6 +227,12 @@ impl Sender {
         self.law.path_changed();
     }
 
+    /// Whether reports are missing.
+    #[must_use]
+    pub const fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
     fn limit_queues(&mut self) {
         let wanted = bytes_in(self.law.pace().rate_bps, LIMIT_NS);
         let most = self.settings.queues.limit_bytes;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1, packet | sequence number (4 bytes), time of sending (4, microseconds), one IP packet, or nothing |
 //! | 2, report | see [`Report`]: 49 bytes |
-//! | 3, keep-alive | none: shows the listening end the address of the connecting one |
+//! | 3, keep-alive | padding of any length: shows the listening end the address of the connecting one, or tests a size |
 //!
 //! Numbers and times of 4 bytes wrap; [`unwrapped`] finds the whole value near a known one.
 
@@ -12,7 +12,7 @@
 const PACKET: u8 = 1;
 /// First byte of a report.
 const REPORT: u8 = 2;
-/// The whole of a keep-alive.
+/// First byte of a keep-alive; alone it is one.
 pub const KEEP_ALIVE: u8 = 3;
 
 /// Bytes before the IP packet.
@@ -112,7 +112,7 @@ pub enum Message<'a> {
     Packet(PacketHeader, &'a [u8]),
     /// A report.
     Report(Report),
-    /// Nothing else.
+    /// Nothing but padding.
     KeepAlive,
 }
 
@@ -122,7 +122,7 @@ pub enum Malformed {
     /// No bytes, or another kind.
     #[error("kind {0:?} is neither 1 (packet), 2 (report) nor 3 (keep-alive)")]
     Kind(Option<u8>),
-    /// Shorter or longer than its kind.
+    /// Not that of its kind.
     #[error("{0} bytes are not the length of this kind of message")]
     Length(usize),
 }
@@ -146,8 +146,8 @@ impl<'a> Message<'a> {
             REPORT if bytes.len() == REPORT_BYTES => {
                 Report::parse(fields).map(Self::Report).ok_or(length)
             }
-            KEEP_ALIVE if rest.is_empty() => Ok(Self::KeepAlive),
-            REPORT | KEEP_ALIVE => Err(length),
+            KEEP_ALIVE => Ok(Self::KeepAlive),
+            REPORT => Err(length),
             other => Err(Malformed::Kind(Some(other))),
         }
     }

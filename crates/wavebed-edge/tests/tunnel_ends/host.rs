@@ -60,15 +60,45 @@ impl Host {
     }
 }
 
+/// Connects two hosts by a cable: the name and the address of the interface of each.
+fn cable(one: (&Host, &str, &str), two: (&Host, &str, &str)) {
+    // Names of a host do not matter to the other.
+    one.0
+        .command(&format!("ip link add {} type veth peer name other", one.1));
+    one.0
+        .command(&format!("ip link set other netns {}", two.0.thread));
+    two.0.command(&format!("ip link set other name {}", two.1));
+    for (host, name, address) in [one, two] {
+        host.command(&format!("ip address add {address}/24 dev {name}"));
+        // Super-packets of UDP pass interfaces whose MTU is less than that of their segments.
+        host.command(&format!("ip link set {name} gso_max_segs 1"));
+        host.command(&format!("ip link set {name} up"));
+    }
+}
+
 /// Two hosts with a cable: 192.0.2.1 and 192.0.2.2.
 pub fn pair() -> (Host, Host) {
     let (left, right) = (Host::new(), Host::new());
-    left.command("ip link add wire type veth peer name other");
-    left.command(&format!("ip link set other netns {}", right.thread));
-    right.command("ip link set other name wire");
-    for (host, address) in [(&left, "192.0.2.1"), (&right, "192.0.2.2")] {
-        host.command(&format!("ip address add {address}/24 dev wire"));
-        host.command("ip link set wire up");
-    }
+    cable((&left, "wire", "192.0.2.1"), (&right, "wire", "192.0.2.2"));
     (left, right)
+}
+
+/// Two hosts, 192.0.2.1 and 203.0.113.2, and a router between them that tells nobody of packets which are too large.
+pub fn routed() -> (Host, Host, Host) {
+    let (left, router, right) = (Host::new(), Host::new(), Host::new());
+    cable(
+        (&left, "wire", "192.0.2.1"),
+        (&router, "near", "192.0.2.254"),
+    );
+    cable(
+        (&right, "wire", "203.0.113.2"),
+        (&router, "far", "203.0.113.1"),
+    );
+    left.command("ip route add default via 192.0.2.254");
+    right.command("ip route add default via 203.0.113.1");
+    router.command("sysctl -q net.ipv4.ip_forward=1");
+    router.command("nft add table ip mute");
+    router.command("nft add chain ip mute out { type filter hook output priority 0 ; }");
+    router.command("nft add rule ip mute out ip protocol icmp drop");
+    (left, router, right)
 }

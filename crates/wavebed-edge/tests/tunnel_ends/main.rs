@@ -4,6 +4,7 @@ mod address_changes;
 mod end;
 mod flow;
 mod host;
+mod narrow_path;
 mod relay;
 mod strangers;
 mod super_packets;
@@ -30,11 +31,15 @@ struct Setup {
 impl Setup {
     /// Ends whose keys fit each other.
     fn new() -> Self {
+        Self::between(pair())
+    }
+
+    /// The same on these hosts.
+    fn between((left, right): (Host, Host)) -> Self {
         let folder = Folder::new();
         let (left_key, right_key) = (folder.key("left.key"), folder.key("right.key"));
         folder.configure("left.toml", "listen", "left.key", &right_key);
         folder.configure("right.toml", "connect", "right.key", &left_key);
-        let (left, right) = pair();
         let mut setup = Self {
             left,
             right,

@@ -12,10 +12,12 @@ use wavebed_os::clock::monotonic_ns;
 use wavebed_os::process::Signals;
 
 use super::device::Device;
+use super::outgoing::Outgoing;
+use super::path_mtu::{PathState, SizeTest};
 use super::presence::Presence;
-use super::transport::{Connections, OVERHEAD_BYTES};
+use super::transport::{Connections, OVERHEAD_BYTES, largest_packet};
 use crate::tunnel::wire::{KEEP_ALIVE, Message};
-use crate::tunnel::{CoalesceCounters, Receiver, Sender, SenderState};
+use crate::tunnel::{CoalesceCounters, Receiver, SenderState};
 
 /// Packets of the host that are read before the loop looks elsewhere.
 const READ_BATCH: usize = 32;
@@ -25,6 +27,8 @@ const TAKE_BATCH: usize = 64;
 /// Without a word from the other end for so long, the connecting end tries a new connection beside the old one: the
 /// other may have been restarted.
 const SILENT_NS: u64 = 3_000_000_000;
+/// How often is looked whether a search for the path's MTU has ended.
+const SEARCH_LOOK_NS: u64 = 50_000_000;
 /// Longest sleep.
 const LOOK_NS: u64 = 500_000_000;
 
@@ -54,9 +58,12 @@ pub struct Engine {
     connection: Option<Connection>,
     /// Connections since the start.
     adopted: u64,
-    sender: Sender,
+    outgoing: Outgoing,
     receiver: Receiver,
     presence: Presence,
+    size_test: SizeTest,
+    /// Whether reports were missing when that was last looked at.
+    blocked: bool,
     connects: bool,
     /// Whether another connection was asked for.
     asked: bool,
@@ -69,8 +76,8 @@ pub struct Engine {
 }
 
 /// What an end shows of itself.
-#[derive(serde::Serialize)]
-pub struct State {
+#[derive(Debug, serde::Serialize)]
+pub struct EndState {
     connected: bool,
     /// Since the start.
     connections: u64,
@@ -78,6 +85,8 @@ pub struct State {
     sender: SenderState,
     #[serde(flatten)]
     host: CoalesceCounters,
+    #[serde(flatten)]
+    path: PathState,
 }
 
 /// What happened.
@@ -98,7 +107,7 @@ impl Engine {
         device: Device,
         signals: Signals,
         connections: Connections,
-        sender: Sender,
+        outgoing: Outgoing,
         connects: bool,
         state_every_ns: Option<u64>,
     ) -> io::Result<Self> {
@@ -108,9 +117,11 @@ impl Engine {
             connections,
             connection: None,
             adopted: 0,
-            sender,
+            outgoing,
             receiver: Receiver::default(),
             presence: Presence::default(),
+            size_test: SizeTest::default(),
+            blocked: false,
             connects,
             asked: true,
             heard_ns: monotonic_ns(),
@@ -125,7 +136,7 @@ impl Engine {
     ///
     /// # Errors
     /// The device is gone.
-    pub async fn run(&mut self, mut show: impl FnMut(&State)) -> io::Result<()> {
+    pub async fn run(&mut self, mut show: impl FnMut(&EndState)) -> io::Result<()> {
         loop {
             match self.next().await {
                 Event::Device | Event::Time => {}
@@ -155,12 +166,13 @@ impl Engine {
         }
     }
 
-    fn state(&self) -> State {
-        State {
+    fn state(&self) -> EndState {
+        EndState {
             connected: self.connection.is_some(),
             connections: self.adopted,
-            sender: self.sender.state(),
+            sender: self.outgoing.sender.state(),
             host: self.device.get_ref().counters(),
+            path: self.outgoing.path_state(),
         }
     }
 
@@ -168,9 +180,11 @@ impl Engine {
         let now_ns = monotonic_ns();
         let connected = self.connection.is_some();
         let due_ns = [
-            self.sender.next_send_ns().filter(|_| connected),
-            self.sender.next_check_ns().filter(|_| connected),
+            self.outgoing.sender.next_send_ns().filter(|_| connected),
+            self.outgoing.sender.next_check_ns().filter(|_| connected),
             self.receiver.next_report_ns().filter(|_| connected),
+            self.size_test.due_ns().filter(|_| connected),
+            (connected && self.outgoing.is_searching()).then_some(now_ns + SEARCH_LOOK_NS),
             self.presence
                 .due_ns()
                 .filter(|_| connected && self.connects),
@@ -202,9 +216,9 @@ impl Engine {
     fn read_device(&mut self) -> io::Result<()> {
         let now_ns = monotonic_ns();
         for _ in 0..READ_BATCH {
-            let sender = &mut self.sender;
+            let outgoing = &mut self.outgoing;
             let result = self.device.try_io_mut(Interest::READABLE, |device| {
-                match device.read(|packet| sender.enqueue(packet, now_ns)) {
+                match device.read(|packet| outgoing.enqueue(packet, now_ns)) {
                     Ok(true) => Ok(()),
                     Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
                     Err(error) => Err(error),
@@ -249,7 +263,7 @@ impl Engine {
                     self.device.get_mut().write(message.slice_ref(packet));
                 }
             }
-            Ok(Message::Report(report)) => self.sender.report(&report, now_ns),
+            Ok(Message::Report(report)) => self.outgoing.sender.report(&report, now_ns),
             // Another kind: the other end has the key, and another version.
             Ok(Message::KeepAlive) | Err(_) => {}
         }
@@ -261,14 +275,27 @@ impl Engine {
         if let Some(connection) = &self.connection {
             let path = connection.remote_address();
             if self.path.replace(path).is_some_and(|before| before != path) {
-                self.sender.path_changed();
+                self.outgoing.sender.path_changed();
+                self.size_test.start(now_ns);
             }
-            self.sender.check(now_ns);
+            if let Some(limit) = largest_packet(connection) {
+                self.outgoing.observe(limit, now_ns, || {
+                    (
+                        connection.stats().path.sent_plpmtud_probes,
+                        connection.rtt(),
+                    )
+                });
+            }
+            self.outgoing.sender.check(now_ns);
+            let blocked = self.outgoing.sender.is_blocked();
+            if std::mem::replace(&mut self.blocked, blocked) && !blocked {
+                self.size_test.start_after_silence(now_ns);
+            }
             if let Some(report) = self.receiver.report(now_ns) {
                 let _ = connection.send_datagram(report.to_bytes().to_vec().into());
                 self.presence.say(now_ns);
             }
-            while let Some((header, packet)) = self.sender.poll(now_ns) {
+            while let Some((header, packet)) = self.outgoing.poll(now_ns) {
                 if !packet.is_empty() {
                     self.presence.packet(now_ns);
                 }
@@ -278,10 +305,24 @@ impl Engine {
                     break;
                 }
             }
+            if self.size_test.take(now_ns)
+                && self.outgoing.is_full()
+                && let Some(bytes) = connection.max_datagram_size()
+            {
+                let mut message = vec![0; bytes];
+                message[0] = KEEP_ALIVE;
+                let _ = connection.send_datagram(message.into());
+                // A small one after it, which arrives where the path is too narrow for the other.
+                let _ = connection.send_datagram(vec![KEEP_ALIVE].into());
+                self.presence.say(now_ns);
+            }
             if self.connects && self.presence.due_ns().is_some_and(|at_ns| at_ns <= now_ns) {
                 self.presence.say(now_ns);
                 let _ = connection.send_datagram(vec![KEEP_ALIVE].into());
             }
+        }
+        for answer in self.outgoing.answers() {
+            self.device.get_mut().write(answer.into());
         }
         let silent = self.is_silent(now_ns);
         if self.connects && !self.asked && (self.connection.is_none() || silent) {
@@ -313,9 +354,10 @@ impl Engine {
         self.asked = false;
         self.path = None;
         self.heard_ns = monotonic_ns();
+        self.size_test.start(self.heard_ns);
         self.received = 0;
         self.receiver = Receiver::default();
-        self.sender.reconnected();
+        self.outgoing.sender.reconnected();
     }
 
     async fn close(&mut self) {

@@ -5,6 +5,8 @@ mod engine;
 mod filter;
 mod initial;
 mod key;
+mod outgoing;
+mod path_mtu;
 mod presence;
 mod program;
 mod settings;

@@ -10,8 +10,9 @@ use wavebed_os::namespace::effective_user;
 use wavebed_os::process::Signals;
 
 use super::device::Device;
-use super::engine::{Engine, State};
+use super::engine::{EndState, Engine};
 use super::key::PrivateKey;
+use super::outgoing::Outgoing;
 use super::settings::{Kind, LawName, Settings};
 use super::transport::{self, OVERHEAD_BYTES};
 use crate::STOP_SIGNALS;
@@ -116,7 +117,9 @@ fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Problem> {
             let connections = bound.start()?;
             let connects = settings.kind == Kind::Connect;
             let every_ns = state.map(|seconds| u64::from(seconds) * 1_000_000_000);
-            let mut engine = Engine::new(device, signals, connections, sender, connects, every_ns)?;
+            let outgoing = Outgoing::new(sender, settings.mtu);
+            let mut engine =
+                Engine::new(device, signals, connections, outgoing, connects, every_ns)?;
             // A kernel without such filters refuses nothing.
             system_calls::allow_tunnel()?;
             engine.run(show).await
@@ -134,7 +137,7 @@ fn seed() -> Result<u64, String> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn show(state: &State) {
+fn show(state: &EndState) {
     // A reader that is gone wants no more lines.
     if let Ok(line) = serde_json::to_string(state) {
         let _ = say(&line);

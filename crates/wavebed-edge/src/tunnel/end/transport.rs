@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use quinn::congestion::{Controller, ControllerFactory};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, Runtime as _, ServerConfig,
-    TokioRuntime, TransportConfig,
+    ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, MtuDiscoveryConfig, Runtime as _,
+    ServerConfig, TokioRuntime, TransportConfig,
 };
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
@@ -28,6 +28,8 @@ const QUIC_BYTES: u16 = 32;
 const QUIC_BOUND_BYTES: u16 = 38;
 /// UDP and IPv4, which most paths have; with IPv6 it is 20 bytes more.
 const UDP_IP_BYTES: u64 = 28;
+/// What quinn receives by default, whatever the configuration of the other end.
+const DEFAULT_UDP_PAYLOAD: u16 = 1472;
 /// A radio may be away for long; QUIC itself needs nothing to go on after it.
 const IDLE: Duration = Duration::from_secs(120);
 /// Keeps address translations, and finds a lost end.
@@ -39,6 +41,10 @@ const MOST_HANDSHAKES: usize = 256;
 const RETRY: Duration = Duration::from_millis(200);
 /// Datagrams that wait inside QUIC: the pacing before it leaves few.
 const BUFFER_BYTES: usize = 4 << 20;
+
+/// From one search for a larger size to the next, while the path carries less than the device's MTU: such a search is
+/// a few probes, and an end may have moved to another network.
+const SEARCH_AGAIN: Duration = Duration::from_secs(60);
 
 /// Bytes of a packet on the link beyond its IP bytes.
 pub const OVERHEAD_BYTES: u64 = QUIC_BYTES as u64 + PACKET_HEADER_BYTES as u64 + UDP_IP_BYTES;
@@ -85,17 +91,33 @@ impl ControllerFactory for Unlimited {
     }
 }
 
-fn transport(mtu: u32) -> TransportConfig {
+/// UDP payload of a QUIC packet with an IP packet of `mtu` bytes.
+fn udp_payload(mtu: u32) -> u16 {
     let header = u32::try_from(PACKET_HEADER_BYTES).unwrap_or_default();
-    let udp = u16::try_from(mtu + header).unwrap_or(u16::MAX / 2) + QUIC_BOUND_BYTES;
+    u16::try_from(mtu + header).unwrap_or(u16::MAX / 2) + QUIC_BOUND_BYTES
+}
+
+/// The largest IP packet that `connection` takes now.
+pub fn largest_packet(connection: &Connection) -> Option<usize> {
+    let message = connection.max_datagram_size()?;
+    message.checked_sub(PACKET_HEADER_BYTES)
+}
+
+fn transport(mtu: u32) -> TransportConfig {
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery
+        .upper_bound(udp_payload(mtu))
+        .interval(SEARCH_AGAIN)
+        // From a black hole on, large packets wait for the search.
+        .black_hole_cooldown(Duration::ZERO);
     let mut config = TransportConfig::default();
     config
         .max_idle_timeout(IDLE.try_into().ok())
         .keep_alive_interval(Some(KEEP_ALIVE))
-        .initial_mtu(udp)
-        // A packet of the device's MTU always fits: the device's MTU is the tunnel's word on the path.
-        .min_mtu(udp)
-        .mtu_discovery_config(None)
+        // QUIC begins anew with each address: at its least size, large packets would wait for four round trips each time. The
+        // handshake has packets of the least size, 1200 bytes, all the same; `SizeTest` finds a path that carries less.
+        .initial_mtu(udp_payload(mtu))
+        .mtu_discovery_config(Some(discovery))
         .max_concurrent_bidi_streams(0u8.into())
         .max_concurrent_uni_streams(0u8.into())
         .datagram_receive_buffer_size(Some(BUFFER_BYTES))
@@ -108,6 +130,7 @@ fn transport(mtu: u32) -> TransportConfig {
 pub struct Bound {
     socket: UdpSocket,
     kind: Kind,
+    endpoint: EndpointConfig,
     to: SocketAddr,
     initial: InitialKey,
     client: Option<ClientConfig>,
@@ -171,8 +194,15 @@ pub fn bind(settings: &Settings, key: &PrivateKey) -> Result<Bound, String> {
             server = Some(config);
         }
     }
+    let mut endpoint = EndpointConfig::default();
+    // The default is that of Ethernet.
+    let most = udp_payload(settings.mtu).max(DEFAULT_UDP_PAYLOAD);
+    endpoint
+        .max_udp_payload_size(most)
+        .map_err(|error| format!("mtu: {error}"))?;
     Ok(Bound {
         socket,
+        endpoint,
         kind: settings.kind,
         to: at,
         initial,
@@ -201,7 +231,7 @@ impl Bound {
         let from = (self.kind == Kind::Connect).then_some(self.to);
         let socket = Filtered::new(runtime.wrap_udp_socket(self.socket)?, from);
         let mut endpoint = Endpoint::new_with_abstract_socket(
-            EndpointConfig::default(),
+            self.endpoint,
             self.server,
             Arc::new(socket),
             runtime,

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, ConnectionId};
 use tokio::net::UdpSocket;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::super::key::PrivateKey;
+use super::super::path_mtu::{PathMtu, SizeTest};
 use super::super::settings::Settings;
-use super::bind;
+use super::{Connections, bind, largest_packet};
+use crate::tunnel::wire::KEEP_ALIVE;
 
 const SILENCE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,9 +44,28 @@ struct Passed {
     back: AtomicUsize,
 }
 
+/// What a relay does.
+#[derive(Clone, Copy)]
+struct Link {
+    /// In each direction.
+    delay: Duration,
+    /// Larger datagrams are lost.
+    most_bytes: usize,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            delay: Duration::ZERO,
+            most_bytes: usize::MAX,
+        }
+    }
+}
+
 /// A relay to `to`: its address.
-async fn relay(to: SocketAddr, passed: Arc<Passed>) -> SocketAddr {
+async fn relay(to: SocketAddr, passed: Arc<Passed>, link: Link) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let socket = Arc::new(socket);
     let at = socket.local_addr().expect("an address");
     tokio::spawn(async move {
         let mut client = None;
@@ -57,8 +78,12 @@ async fn relay(to: SocketAddr, passed: Arc<Passed>) -> SocketAddr {
                 (Some(to), &passed.there)
             };
             counter.fetch_add(bytes, Ordering::Relaxed);
-            if let Some(target) = target {
-                let _ = socket.send_to(&datagram[..bytes], target).await;
+            if let Some(target) = target.filter(|_| bytes <= link.most_bytes) {
+                let (socket, datagram) = (Arc::clone(&socket), datagram[..bytes].to_vec());
+                tokio::spawn(async move {
+                    sleep(link.delay).await;
+                    let _ = socket.send_to(&datagram, target).await;
+                });
             }
         }
     });
@@ -70,18 +95,33 @@ async fn connect(
     patience: Duration,
     change: impl FnOnce(&mut ClientConfig),
 ) -> (Option<Connection>, Arc<Passed>) {
+    let (made, passed, _) = connect_over(Link::default(), [1360; 2], patience, change).await;
+    (made, passed)
+}
+
+/// The same over a link, with the MTU of the device at the listening end and of the other one; the listening end too.
+async fn connect_over(
+    link: Link,
+    mtu: [u32; 2],
+    patience: Duration,
+    change: impl FnOnce(&mut ClientConfig),
+) -> (Option<Connection>, Arc<Passed>, Connections) {
+    let settings = |index: usize, kind, at, peer| Settings {
+        mtu: mtu[index],
+        ..settings(kind, at, peer)
+    };
     let (here, there) = (key(), key());
     let any = "127.0.0.1:0".parse().expect("an address");
-    let listener = bind(&settings("listen", any, &here), &there).expect("bound");
+    let listener = bind(&settings(0, "listen", any, &here), &there).expect("bound");
     let listener = listener.start().expect("started");
     let to = listener.endpoint.local_addr().expect("an address");
     let passed = Arc::new(Passed::default());
-    let at = relay(to, Arc::clone(&passed)).await;
-    let mut own = bind(&settings("connect", at, &there), &here).expect("bound");
+    let at = relay(to, Arc::clone(&passed), link).await;
+    let mut own = bind(&settings(1, "connect", at, &there), &here).expect("bound");
     change(own.client.as_mut().expect("it connects"));
     let mut own = own.start().expect("started");
     let made = timeout(patience, own.new.recv()).await.ok().flatten();
-    (made, passed)
+    (made, passed, listener)
 }
 
 #[tokio::test]
@@ -89,6 +129,58 @@ async fn the_right_key_connects() {
     let (made, passed) = connect(PATIENCE, |_| {}).await;
     assert!(made.is_some());
     assert!(passed.back.load(Ordering::Relaxed) > 0);
+}
+
+#[tokio::test]
+async fn a_connection_takes_packets_of_the_devices_mtu_up_to_what_the_other_end_receives() {
+    for (mtu, expected) in [
+        ([1360, 1280], 1280),
+        ([9000, 9000], 9000),
+        // The other end receives what an Ethernet carries.
+        ([1280, 9000], 1425),
+    ] {
+        let (made, _, _listener) = connect_over(Link::default(), mtu, PATIENCE, |_| {}).await;
+        let connection = made.expect("connected");
+        assert_eq!(largest_packet(&connection), Some(expected), "{mtu:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_over_a_round_trip_of_100_ms_ends_with_what_the_path_carries() {
+    let link = Link {
+        delay: Duration::from_millis(50),
+        most_bytes: 1272,
+    };
+    let (made, _, _listener) = connect_over(link, [1360; 2], PATIENCE, |_| {}).await;
+    let connection = made.expect("connected");
+    let mut path = PathMtu::new(1360);
+    let mut test = SizeTest::default();
+    let start = Instant::now();
+    let now_ns = || u64::try_from(start.elapsed().as_nanos()).expect("short");
+    test.start(0);
+    let mut limits = Vec::new();
+    while start.elapsed() < PATIENCE && (limits.is_empty() || path.is_searching()) {
+        if test.take(now_ns()) && path.is_full() {
+            let bytes = connection.max_datagram_size().expect("datagrams");
+            let _ = connection.send_datagram(vec![KEEP_ALIVE; bytes].into());
+            let _ = connection.send_datagram(vec![KEEP_ALIVE].into());
+        }
+        let limit = largest_packet(&connection).expect("datagrams");
+        path.observe(limit, now_ns(), || {
+            (
+                connection.stats().path.sent_plpmtud_probes,
+                connection.rtt(),
+            )
+        });
+        let limit = path.state().path_mtu;
+        if limit < 1360 && limits.last() != Some(&limit) {
+            println!("{limit} after {:?}", start.elapsed());
+            limits.push(limit);
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    println!("ended after {:?}", start.elapsed());
+    assert_eq!(limits, [1153, 1204]);
 }
 
 #[tokio::test]
