@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use wavebed_edge::tunnel::law::{DeliveryLaw, RateLimits};
 use wavebed_edge::tunnel::queue::FlowQueuesSettings;
-use wavebed_edge::tunnel::wire::{Message, REPORT_BYTES};
+use wavebed_edge::tunnel::wire::{KEEP_ALIVE, Message, REPORT_BYTES};
 use wavebed_edge::tunnel::{Receiver, Sender, SenderSettings};
 
 const LIMITS: RateLimits = RateLimits {
@@ -35,6 +35,7 @@ fuzz_target!(|data: &[u8]| {
                 assert_eq!(report.to_bytes(), message);
                 sender.report(&report, now_ns);
             }
+            Ok(Message::KeepAlive) => assert_eq!(message[0], KEEP_ALIVE),
             Err(_) => {}
         }
         sender.check(now_ns);
