@@ -23,7 +23,7 @@ _HEAD = ("loss, %", "round trip, ms", "flows", "Mathis", "CUBIC", "PFTK", "BBR")
 _CAPTION = (
     "Mbit/s. Models of steady flows with independent losses, without slow start, buffers and queues: Mathis and others"
     " (1997), CUBIC (RFC 9438, section 5.1), PFTK (1998) with timeouts of Linux, and BBR, which fills the link whatever"
-    " is lost. Ours are sent with CUBIC."
+    " is lost. Ours are sent with CUBIC where the table names no algorithm."
 )
 
 
