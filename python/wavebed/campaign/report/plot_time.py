@@ -180,5 +180,6 @@ def over_time(name: str, course: Course) -> Picture:
 
     counts = sorted({len(values) for values in course.values.values()})
     trials = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
-    caption = f"Median over {trials} trials of each cell; shaded: the middle half of them."
+    several = f"Median over {trials} trials of each cell; shaded: the middle half of them."
+    caption = "One trial of each cell." if counts == [1] else several
     return Picture(name, f"{course.title} over time", caption, draw, 2.0 + 0.13 * len(course.values))
