@@ -94,8 +94,8 @@ def _level(chosen: Chosen) -> str:
     level, campaign = level_text(results.design.level), results.campaign
     if campaign.family == "all":
         return f"The intervals hold with {level} for all {len(results.answers)} questions together."
-    most = max(Counter(answer.question.pair.cell for answer in results.answers).values())
-    metrics = f" for its {most} primary metrics together" if most > 1 else ""
+    shared = _family_size(chosen)
+    metrics = f" for its {shared} primary metrics together" if shared > 1 else ""
     return f"The intervals hold with {level} for each comparison{metrics}, not for all comparisons together."
 
 
@@ -113,8 +113,11 @@ def _too_few(chosen: Chosen) -> list[str]:
 
 
 def _family_size(chosen: Chosen) -> int:
-    """Return the number of answers that share the error."""
-    return len(chosen.metrics) if chosen.results.campaign.family == "comparison" else len(chosen.results.answers)
+    """Return the number of answers that share the error; the most of a comparison, where each has its own."""
+    answers = chosen.results.answers
+    if chosen.results.campaign.family == "all":
+        return len(answers)
+    return max(Counter(answer.question.pair.cell for answer in answers).values(), default=0)
 
 
 def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
