@@ -13,6 +13,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 EDGE := $(VENV)/bin/wavebed-edge
+AGENT := $(VENV)/bin/wavebed-agent
 FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
 FUZZ_TARGETS ?=
@@ -22,7 +23,8 @@ RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputi
 	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables taskset=util-linux \
 	dnsmasq=dnsmasq-base unshare=util-linux
 NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
-TEST_PROGRAMS := $(RUN_PROGRAMS) haproxy=haproxy tshark=tshark setpriv=util-linux dpkg-deb=dpkg readelf=binutils systemd-analyze=systemd mptcpize=mptcpize
+TEST_PROGRAMS := $(RUN_PROGRAMS) haproxy=haproxy tshark=tshark setpriv=util-linux dpkg-deb=dpkg readelf=binutils systemd-analyze=systemd mptcpize=mptcpize \
+	ssh=openssh-client dropbear=dropbear-bin
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/\t/' | expand -t 14
@@ -44,7 +46,14 @@ $(EDGE): $(INSTALLED)
 	cargo build --release --locked --quiet --package wavebed-edge
 	install $${CARGO_TARGET_DIR:-target}/release/wavebed-edge $@
 
-$(TOOLS): $(INSTALLED) $(EDGE) pyproject.toml
+# Runs on hosts with another C library or none: linked statically, and built for a named target, since the flag is not
+# for the build scripts and macros of this machine.
+$(AGENT): $(INSTALLED)
+	target=$$(rustc -vV | sed -n 's/^host: //p') && \
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --quiet --package wavebed-agent --target $$target && \
+	install $${CARGO_TARGET_DIR:-target}/$$target/release/wavebed-agent $@
+
+$(TOOLS): $(INSTALLED) $(EDGE) $(AGENT) pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --group tools
 	touch $@
 

@@ -1,4 +1,4 @@
-"""Find the programs ``wavebed-core`` and ``wavebed-edge`` of this package."""
+"""Find the programs ``wavebed-core``, ``wavebed-edge`` and ``wavebed-agent`` of this package."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 from wavebed.errors import MachineError
 
-__all__ = ["find_core", "find_edge"]
+__all__ = ["find_agent", "find_core", "find_edge"]
 
 NAME = "wavebed-core"
 EDGE = "wavebed-edge"
+AGENT = "wavebed-agent"
 
 
 def find_core() -> str:
@@ -37,6 +38,17 @@ def find_edge() -> str:
         If there is no such program.
     """
     return _find(EDGE, "WAVEBED_EDGE")
+
+
+def find_agent() -> str:
+    """Return the path of ``wavebed-agent``, for real hosts; the variable ``WAVEBED_AGENT`` wins when it is set.
+
+    Raises
+    ------
+    MachineError
+        If there is no such program.
+    """
+    return _find(AGENT, "WAVEBED_AGENT")
 
 
 def _find(name: str, variable: str) -> str:

@@ -4,9 +4,11 @@ use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount,
+    MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive,
+    mount_change, unmount,
 };
 
 use crate::error::{Context, Result};
@@ -61,6 +63,37 @@ pub fn fresh_sys_for_writing() -> Result<()> {
 /// There is no such folder, or the process lacks the permission.
 pub fn memory_over(path: &str) -> Result<()> {
     mount("tmpfs", path, PLAIN, c"size=16m,mode=755").during("mount memory over", path)
+}
+
+/// Puts an empty memory file system of at most half of the memory over the folder `path`, for the files of programs.
+///
+/// # Errors
+/// There is no such folder, or the process lacks the permission.
+pub fn workspace_over(path: &str) -> Result<()> {
+    mount("tmpfs", path, PLAIN, c"size=50%,mode=755").during("mount memory over", path)
+}
+
+/// Makes `path`, a mount point, the root of the caller's mount namespace; the old root is unmounted.
+///
+/// # Errors
+/// It is no mount point, or the process lacks the permission.
+pub fn make_root(path: &str) -> Result<()> {
+    let change = || -> io::Result<()> {
+        std::env::set_current_dir(path)?;
+        // The old root is stacked under the new one, as pivot_root(2) describes.
+        rustix::process::pivot_root(c".", c".")?;
+        unmount(".", UnmountFlags::DETACH)?;
+        std::env::set_current_dir("/")
+    };
+    change().during("make the root of", path)
+}
+
+/// Makes `target` read as `source` with everything mounted in it, in the caller's mount namespace. Both must exist.
+///
+/// # Errors
+/// The error of mount(2).
+pub fn bind_all(source: &Path, target: &Path) -> io::Result<()> {
+    Ok(mount_bind_recursive(source, target)?)
 }
 
 /// Puts an empty folder for temporary files over the folder `path`, in memory, in the caller's mount namespace.

@@ -101,6 +101,10 @@ pub enum Isolation {
     Laboratory,
     /// The same within a new user namespace, in which the caller's user is root.
     UserLaboratory,
+    /// Those of a laboratory but for the network, which stays that of the machine.
+    Programs,
+    /// The same within a new user namespace, in which the caller's user is root.
+    UserPrograms,
 }
 
 /// The result of fork.
@@ -143,15 +147,13 @@ pub fn fork(isolation: Isolation, notice: Notice) -> Result<Forked> {
             source: io::Error::from_raw_os_error(libc::EDEADLK),
         });
     }
-    let laboratory = libc::CLONE_NEWPID
-        | libc::CLONE_NEWNS
-        | libc::CLONE_NEWNET
-        | libc::CLONE_NEWUTS
-        | libc::CLONE_NEWIPC;
+    let programs = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
     let flags = match isolation {
         Isolation::None => 0,
-        Isolation::Laboratory => laboratory,
-        Isolation::UserLaboratory => laboratory | libc::CLONE_NEWUSER,
+        Isolation::Laboratory => programs | libc::CLONE_NEWNET,
+        Isolation::UserLaboratory => programs | libc::CLONE_NEWNET | libc::CLONE_NEWUSER,
+        Isolation::Programs => programs,
+        Isolation::UserPrograms => programs | libc::CLONE_NEWUSER,
     };
     let mut pidfd: libc::c_int = -1;
     // SAFETY: all zeros is a valid clone_args: the child shares nothing and keeps the stack. `pidfd` outlives the

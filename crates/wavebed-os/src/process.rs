@@ -152,7 +152,11 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
     lead_group(what)?;
     if let Some(network) = what.network {
         namespace::enter_network(network).map_err(|error| error.source)?;
+    }
+    if what.network.is_some() || what.confinement.is_some() {
         namespace::unshare_mounts_and_name().map_err(|error| error.source)?;
+    }
+    if what.network.is_some() {
         namespace::set_hostname(what.hostname).map_err(|error| error.source)?;
         // Without it, programs see the machine's interfaces there; the error is ignored.
         let _ = mount::fresh_sys();

@@ -25,6 +25,7 @@ from wavebed.radio.tables import (
     UeLimitTable,
     WifiTable,
 )
+from wavebed.run.lab_table import LabTable
 from wavebed.run.scenario import RunTable
 from wavebed.workload import KINDS, kind_of
 from wavebed.workload.keys import Common
@@ -62,6 +63,7 @@ def reference_page() -> str:
         "hop keys": markdown_table(HopTable),
         "host keys": markdown_table(HostTable),
         "kinds of remedies": "\n".join(_remedy(name) for name in remedy.KINDS),
+        "lab keys": markdown_table(LabTable),
         "run keys": markdown_table(RunTable),
         "common workload keys": markdown_table(Common),
         "kinds of workloads": "\n".join(_kind(name) for name in KINDS),

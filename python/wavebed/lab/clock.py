@@ -40,6 +40,16 @@ class MachineClock(Clock):
         assert self._zero_ns is not None, "the laboratory's time has begun"
         return (at_ns - self._zero_ns) / 1e9
 
+    def to_monotonic_ns(self, at_s: float) -> int:
+        """Return the moment of CLOCK_MONOTONIC of a time since time zero."""
+        assert self._zero_ns is not None, "the laboratory's time has begun"
+        return self._zero_ns + round(at_s * 1e9)
+
+    @property
+    def unix_minus_monotonic_ns(self) -> int:
+        """The system's clock minus CLOCK_MONOTONIC at time zero, nanoseconds."""
+        return self._unix_minus_monotonic_ns
+
     def of_unix_s(self, at_s: float) -> float:
         """Return the seconds since time zero of a moment of the system's clock."""
         return self.of_monotonic_ns(round(at_s * 1e9) - self._unix_minus_monotonic_ns)

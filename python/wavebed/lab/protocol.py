@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,10 +15,18 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.confine import Confined
 
-__all__ = ["Clock", "Host", "Lab", "Process", "Redirect"]
+__all__ = ["Clock", "ClockOffset", "Host", "Lab", "Process", "Redirect"]
 
 Redirect: TypeAlias = int | IO[bytes] | IO[str] | None
 """A file, a descriptor, ``subprocess.PIPE`` or ``subprocess.DEVNULL``; ``None``: that of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """How far a clock is ahead of another one, and the most by which this may be wrong, seconds."""
+
+    ahead_s: float = 0.0
+    error_s: float = 0.0
 
 
 class Clock(Protocol):
@@ -162,6 +171,22 @@ class Host(Protocol):
         TimeoutError
             If none does within `timeout` seconds.
         """
+
+    def clock_offset(self, at_s: float) -> ClockOffset | None:
+        """Return the offset of its system clock from that of the laboratory, whose hosts share one by default.
+
+        Parameters
+        ----------
+        at_s : float
+            The moment, seconds since time zero; also after the end of the laboratory.
+
+        Returns
+        -------
+        ClockOffset or None
+            ``None``: a clock was set during the trial.
+        """
+        del at_s
+        return ClockOffset()
 
 
 class Lab(Protocol):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TOP_KEYS", "read_document", "read_path", "read_path_of"]
 MAX_HOPS = 64
-TOP_KEYS = ("title", "source", "path", "run", "workload", "treatment")
+TOP_KEYS = ("title", "source", "lab", "path", "run", "workload", "treatment")
 
 
 def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: Traces) -> PathModel:

@@ -35,9 +35,22 @@ def path_row(resolved: Table) -> str:
     legs = tables_in(network, "legs")
     if len(hosts) < 2 or not legs:
         return ""
+    lab = table_in(resolved, "lab")
+    if lab.get("kind") == "hosts":
+        return _real_hosts(lab)
     row = len(hosts) - 1
     rows = _row(hosts, legs[:row], patterns, "The path, from server to client")
     return rows + (_row(hosts[-2:], legs[row:], patterns, "The second radio of the client") if legs[row:] else "")
+
+
+def _real_hosts(lab: Table) -> str:
+    """Return the two real hosts, and that nothing is emulated between them."""
+    ends = [
+        f'<li class="host"><b>{name}</b><div>{escape(str(lab.get(name, "")))}</div></li>'
+        for name in ("server", "client")
+    ]
+    between = '<li class="hop wire"><b>network</b><div>as it is: nothing is emulated</div></li>'
+    return f'<ol class="path" aria-label="The hosts, server first">{between.join(ends)}</ol>'
 
 
 def second_radio_links(resolved: Table, direction: str) -> list[str]:

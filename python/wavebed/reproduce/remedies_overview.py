@@ -124,10 +124,12 @@ def effect(finding: Finding, unit: str) -> str:
 
 
 def told(finding: Finding, unit: str, why: str = "") -> str:
-    """Return effect, interval (or the number of pairs, or `why` there is none) and verdict."""
+    """Return effect, interval (or the number of pairs, or `why` there is none) and verdict; of one pair the effect."""
     if finding.estimate is None:
         return "–"
     text = effect(finding, unit)
+    if finding.count == 1:
+        return text
     if finding.low is not None and finding.high is not None:
         bounds = figure if finding.scale == "ratio" else signed
         text += f" ({bounds(finding.low)} to {bounds(finding.high)})"

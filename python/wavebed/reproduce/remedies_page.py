@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wavebed.campaign.decide import Answer
     from wavebed.campaign.results import CampaignResults
     from wavebed.result.campaign import PrimaryRecord
+    from wavebed.result.model import TrialLine
 
 __all__ = ["Column", "remedies_page", "summary_table"]
 
@@ -38,7 +39,7 @@ _HEAD = """# Remedies compared
 
 Each remedy is beside no remedy (`none`: CUBIC) on the same realisation of the channel. A cell has the ratio of the
 paired trials, or their difference where zeros have no ratio, its interval, and ▲ better, ▼ worse, ≈ within the margin,
-? undecided, = the same. The row `none` has medians. A dash: no trial counted.
+? undecided, = the same. A ratio alone is of one pair of trials. The row `none` has medians. A dash: no trial counted.
 [Remedies at the edge](../guides/edge.md#in-scenarios) says what the remedies are; the campaigns are
 `remedies.toml` and `edge-*.toml` in `scenarios/campaigns`.
 """
@@ -172,7 +173,21 @@ def _facts(results: CampaignResults) -> str:
     verdicts = [line.verdict for line in run.trials]
     counts = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts))
     state = "" if results.complete else " The campaign is not complete."
-    return f"{len(results.ended)} of {run.blocks} blocks, begun {run.started[:10]}; trials: {counts}.{state}\n"
+    machine = ", ".join(f"{key} {value}" for key, value in run.machine.items())
+    ended = f"{len(results.ended)} of {run.blocks} blocks, begun {run.started[:10]}"
+    return f"{ended}; trials: {counts}{_doubts(run.trials)}.{state} Machine: {machine}.\n"
+
+
+def _doubts(trials: Sequence[TrialLine]) -> str:
+    """Return which checks made trials suspect, and how many; some have several."""
+    counts: dict[str, int] = {}
+    for line in trials:
+        if line.verdict == "suspect":
+            for reason in line.reasons:
+                check = reason.removeprefix("check failed: ").partition(":")[0]
+                counts[check] = counts.get(check, 0) + 1
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return f" ({', '.join(f'{check}: {count}' for check, count in ordered)})" if ordered else ""
 
 
 def _tables(results: CampaignResults, primary: PrimaryRecord) -> list[str]:

@@ -1,20 +1,28 @@
-"""The backend of trials: namespaces of this machine."""
+"""The backends of trials: namespaces of this machine, or real hosts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from wavebed.hosts.lab import RealHosts
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
+from wavebed.run.checks import engine_checks
+from wavebed.run.hosts_checks import hosts_checks
+from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.lab.limits import Limits
     from wavebed.lab.protocol import Lab
+    from wavebed.result.model import Check
     from wavebed.run.resolve import Resolved
+    from wavebed.spec.lab import LabSpec
 
-__all__ = ["StartLab", "in_namespaces"]
+__all__ = ["StartLab", "in_namespaces", "lab_checks", "start_lab"]
 
 
 class StartLab(Protocol):
@@ -32,7 +40,18 @@ class StartLab(Protocol):
         """
 
 
+def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
+    """Make the laboratory that a trial names (a `StartLab`)."""
+    lab = resolved.spec.lab
+    return RealHosts(lab, log, limits) if isinstance(lab, HostsLab) else in_namespaces(resolved, log, limits)
+
+
 def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:
     """Make a laboratory of namespaces on this machine (a `StartLab`)."""
     plan = LabPlan(name=random_name(), seed=resolved.spec.seed, log_dir=log, wait=True, sample=True)
     return Laboratory(resolved.network, plan, resolved.descriptors, limits)
+
+
+def lab_checks(lab: LabSpec, summary: Mapping[str, Json], messages: str) -> list[Check]:
+    """Return the checks of a laboratory that has ended, from its summary and its printed output."""
+    return hosts_checks(summary) if isinstance(lab, HostsLab) else engine_checks(summary, messages)

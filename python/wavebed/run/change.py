@@ -23,7 +23,7 @@ __all__ = ["changed", "key_parts", "parse_change", "with_new_keys"]
 
 _NAMED = ("hop", "workload")
 _PATH = "path"
-_ROOTS = (_PATH, "run", "workload")
+_ROOTS = ("lab", _PATH, "run", "workload")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -65,7 +65,7 @@ def key_parts(key: str) -> tuple[str, ...]:
     Raises
     ------
     Problem
-        If it is not one, or does not begin with ``path``, ``run`` or ``workload``.
+        If it is not one, or does not begin with ``lab``, ``path``, ``run`` or ``workload``.
     """
     try:
         table: object = tomllib.loads(f"{key} = 0")

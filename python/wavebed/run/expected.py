@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wavebed.config.units import format_size
 from wavebed.experiment.estimate import duration_text
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S
+from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:
     from wavebed.run.scenario import Plan, TreatmentPlan
 
-__all__ = ["expected_s", "plan_text"]
+__all__ = ["expected_bytes", "expected_s", "plan_text"]
 
 
 def expected_s(treatment: TreatmentPlan) -> float:
@@ -29,9 +31,26 @@ def expected_s(treatment: TreatmentPlan) -> float:
     return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + (BROWSER_S if browsers else 0.0)
 
 
+def expected_bytes(treatment: TreatmentPlan) -> float | None:
+    """Return the bytes at the client's interface in a trial between real hosts; ``None`` without an expected rate."""
+    lab = treatment.lab
+    if not isinstance(lab, HostsLab) or lab.expected_rate_bps is None:
+        return None
+    longest_s = expected_s(treatment) - OVERHEAD_S
+    return sum(each.expected_bytes(lab.expected_rate_bps, longest_s) for each in treatment.workloads)
+
+
 def plan_text(plan: Plan) -> str:
-    """Return title, number of trials and expected duration in one line."""
+    """Return title, number of trials, expected duration, and expected data between real hosts, in one line."""
     count = plan.trials * len(plan.treatments)
     total_s = plan.trials * sum(expected_s(treatment) for treatment in plan.treatments)
     trials = "1 trial" if count == 1 else f"{count} trials"
-    return f"{plan.title}: {trials}, about {duration_text(total_s)}"
+    return f"{plan.title}: {trials}, about {duration_text(total_s)}{_data_text(plan)}"
+
+
+def _data_text(plan: Plan) -> str:
+    volumes = [expected_bytes(treatment) for treatment in plan.treatments]
+    known = [each for each in volumes if each is not None]
+    limits = {each.lab.data_limit_bytes for each in plan.treatments if isinstance(each.lab, HostsLab)} - {None}
+    text = f", about {format_size(1_000_000 * round(plan.trials * sum(known) / 1e6))} of data" if known else ""
+    return text + (f", at most {format_size(max(filter(None, limits)))} in each trial" if limits else "")

@@ -157,6 +157,7 @@ class Resolver:
                 _workload_spec(workload, self._kept_options(workload)) for workload in slot.treatment.workloads
             ),
             remedies=remedies_of(slot.treatment),
+            lab=slot.treatment.lab,
         )
 
     def _kept_options(self, workload: AnyWorkload) -> dict[str, Json]:

@@ -24,7 +24,9 @@ from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.change import changed, key_parts, with_new_keys
+from wavebed.run.lab_table import read_lab
 from wavebed.secret import HIDDEN
+from wavebed.spec.lab import IN_NAMESPACES, LabSpec
 from wavebed.spec.network import MOST_SEED
 from wavebed.workload import kind_of, read_workload
 from wavebed.workload.keys import read_common
@@ -86,12 +88,15 @@ class TreatmentPlan:
         With the seed of the scenario; a trial has its own.
     workloads : tuple of Workload
         In the order of the scenario.
+    lab : NamespacesLab or HostsLab
+        Where its hosts are.
     """
 
     name: str
     changes: Mapping[str, object]
     path: PathModel | StoredTrial
     workloads: tuple[AnyWorkload, ...]
+    lab: LabSpec = IN_NAMESPACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +211,7 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
             at(f"remedies[{number}]", partial(remedy_of, options=each.options), each.kind)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
-    treatment = TreatmentPlan(spec.treatment.name, spec.treatment.changes, stored, workloads)
+    treatment = TreatmentPlan(spec.treatment.name, spec.treatment.changes, stored, workloads, spec.lab)
     return Plan(
         scenario=file,
         text="",
@@ -360,7 +365,8 @@ def _treatment(
             f"{chosen[0].name!r} goes on until all other workloads end, and there is none: give it a duration",
             "workload",
         )
-    return TreatmentPlan(name, dict(changes), path, tuple(chosen))
+    lab = read_lab(document.get("lab", {}), path, chosen)
+    return TreatmentPlan(name, dict(changes), path, tuple(chosen), lab)
 
 
 def _let_go_on(workloads: Sequence[AnyWorkload], limited: Collection[str]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.config.table import table_schema
 from wavebed.path.tables import path_schema
+from wavebed.run.lab_table import LabTable
 from wavebed.run.scenario import RunTable
 from wavebed.workload import KINDS, kind_of
 from wavebed.workload.keys import Common
@@ -36,6 +37,7 @@ def scenario_schema() -> Schema:
             "title": {"type": "string", "description": "what people read"},
             "source": {"type": "string", "description": "where the numbers come from"},
             "path": dict(path),
+            "lab": dict(table_schema(LabTable)),
             "run": dict(table_schema(RunTable)),
             "workload": {"type": "array", "items": {"anyOf": [_workload(kind) for kind in KINDS]}},
             "treatment": {"type": "array", "items": _TREATMENT},

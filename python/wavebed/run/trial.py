@@ -18,10 +18,10 @@ from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.second_radio import second_radio_links, second_radio_metrics
 from wavebed.result.tables import write_tables
 from wavebed.result.transport import transport_metrics
-from wavebed.run.backend import in_namespaces
+from wavebed.run.backend import lab_checks, start_lab
 from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
-from wavebed.run.checks import engine_checks, partial_check, processor_check, verdict
+from wavebed.run.checks import partial_check, processor_check, verdict
 from wavebed.run.play import open_all, outcomes, perform, settle
 from wavebed.run.remedies import Remedies
 from wavebed.spec.link import plain
@@ -54,7 +54,7 @@ def run_trial(
     look: Callable[[Lab, Sequence[RunningWorkload]], None],
     of_machine: Callable[[], Sequence[Check]] = tuple,
     limits: Limits = LIMITS,
-    start: StartLab = in_namespaces,
+    start: StartLab = start_lab,
 ) -> TrialRecord:
     """Run a trial and write its series and raw outputs into the folder `partial`.
 
@@ -94,7 +94,9 @@ def run_trial(
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
     tables = _write_series(partial, log, capacity, course.end_s, workloads)
     network = resolved.spec.network
-    checks, transport = _judge(tables, capacity, workloads, network, engine_checks(course.summary, course.messages))
+    checks, transport = _judge(
+        tables, capacity, workloads, network, lab_checks(resolved.spec.lab, course.summary, course.messages)
+    )
     checks.extend(course.remedies.checks())
     checks.extend(of_machine())
     shutil.rmtree(log, ignore_errors=True)

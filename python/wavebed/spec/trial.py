@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
+from wavebed.spec.lab import LabSpec, NamespacesLab
 from wavebed.spec.link import Part, TimeNs
 from wavebed.spec.network import MOST_SEED, Network
 
@@ -100,6 +101,8 @@ class TrialSpec(Part, frozen=True):
         Where each pattern comes from, by its file: ``patterns/SHA256.csv``.
     remedies : tuple of RemedySpec
         In the order of their starts.
+    lab : NamespacesLab or HostsLab
+        Where the hosts are.
     """
 
     version: Literal[1]
@@ -112,6 +115,7 @@ class TrialSpec(Part, frozen=True):
     patterns: dict[str, PatternOrigin]
     workloads: Annotated[tuple[WorkloadSpec, ...], Meta(min_length=1)]
     remedies: tuple[RemedySpec, ...] = ()
+    lab: LabSpec = NamespacesLab()
 
 
 def encode_spec(spec: TrialSpec) -> bytes:

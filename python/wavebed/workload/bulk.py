@@ -40,6 +40,8 @@ _MAX_STREAMS = 128
 _SECOND_NS = 1_000_000_000
 _MAX_DURATION_S = 86_400
 _LAST_WORDS_S = 1.0
+_FRAME_BYTES, _PACKET_BYTES = 1514, 1500
+"""A full packet with Ethernet's header, and without."""
 """Time in which the other end learns of the end."""
 _ROUND_TRIPS_TO_START = 5
 """Control connection, parameters, request for streams, their connections, start: one round trip each."""
@@ -103,9 +105,22 @@ class Bulk(Workload[BulkOptions]):
         """Whether the transport is UDP."""
         return self.options.protocol == "udp"
 
+    @property
+    def runs_on_hosts(self) -> bool:
+        """Whether real hosts can run it."""
+        return True
+
     def expected_s(self) -> float:
         """Return its duration and 0.5 s for the handshakes."""
         return min(self.common.limit_s, self.options.duration_s + 0.5)
+
+    def expected_bytes(self, rate_bps: float, others_s: float) -> float:
+        """Return its share of the rate with Ethernet's headers; acknowledgements are few in coalesced packets."""
+        del others_s
+        options = self.options
+        directions = 2 if options.direction == "both" else 1
+        sent_bps = rate_bps if options.rate_bps is None else min(rate_bps, options.streams * options.rate_bps)
+        return options.duration_s * directions * sent_bps / 8 * _FRAME_BYTES / _PACKET_BYTES
 
     def client_options(self) -> list[str]:
         """Return the options for iperf3."""

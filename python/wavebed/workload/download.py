@@ -50,6 +50,8 @@ _GUESSED_BPS = 100e6
 _LAST_WORDS_S = 1.0
 """Time for curl to write its figures at its own limit, or after the end of nginx."""
 _TIMED_OUT = 28
+_FRAME_BYTES, _SEGMENT_BYTES = 1514, 1448
+"""A full packet on Ethernet, and what it carries."""
 _HOSTS = ("client", "edge", "server")
 
 
@@ -120,9 +122,19 @@ class Download(Workload[DownloadOptions]):
         """The version of HTTP."""
         return self.options.protocol
 
+    @property
+    def runs_on_hosts(self) -> bool:
+        """Whether real hosts can run it."""
+        return self.options.names == "mapped"
+
     def expected_s(self) -> float:
         """Return the duration at a guessed rate."""
         return min(self.common.limit_s, 1 + self.size_bytes * 8 / _GUESSED_BPS)
+
+    def expected_bytes(self, rate_bps: float, others_s: float) -> float:
+        """Return the file with the headers of its packets."""
+        del rate_bps, others_s
+        return self.size_bytes * _FRAME_BYTES / _SEGMENT_BYTES
 
     def prepare(self, cache: Path) -> None:
         """Make the file, and the certificate for HTTP/2."""

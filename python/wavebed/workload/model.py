@@ -287,9 +287,27 @@ class Workload(ABC, Generic[_Options]):
         """Seconds for which it continues after it was asked to stop, by design."""
         return 0.0
 
+    @property
+    def runs_on_hosts(self) -> bool:
+        """Whether real hosts can run it: it needs no further addresses or names, and no Python on the server."""
+        return False
+
     @abstractmethod
     def expected_s(self) -> float:
         """Return the expected duration of `Session.run`, seconds, for the estimate of the time left."""
+
+    def expected_bytes(self, rate_bps: float, others_s: float) -> float:
+        """Return what an interface carries for it, both ways, for the estimate of a data volume.
+
+        Parameters
+        ----------
+        rate_bps : float
+            Rate of the access, bits of IP packets per second.
+        others_s : float
+            How long it runs if it is endless, seconds.
+        """
+        del rate_bps, others_s
+        return 0.0
 
     def kept_options(self, folder: Path) -> dict[str, Json]:
         """Return the options for a specification in `folder`; files that they name are copied there.

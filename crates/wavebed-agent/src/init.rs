@@ -1,0 +1,334 @@
+//! The agent proper: process 1 of its PID namespace, which answers requests and reports its programs.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use wavebed_os::namespace;
+use wavebed_os::process::{self, ChildState, News, Signals};
+use wavebed_os::{clock, mount, poll, unix};
+
+use crate::confined::Rules;
+use crate::files::{Files, read_pieces};
+use crate::frame::{Frame, Frames, MOST_PAYLOAD_BYTES, write_frame};
+use crate::machine;
+use crate::problem::Problem;
+use crate::programs::{Piece, Programs, Stream};
+use crate::request::{Hello, Numbered, Request, Run, VERSION};
+use crate::root;
+use crate::sampling::{Sampling, SamplingPlan};
+
+/// Without a frame for this long the other side is gone: it asks for the clock every few seconds.
+pub const SILENCE_NS: u64 = 30_000_000_000;
+/// Between two tries to give a program its input.
+const FEED_NS: u64 = 10_000_000;
+const SIGCHLD: i32 = 17;
+
+/// How the agent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Asked,
+    Gone,
+}
+
+struct Init {
+    input: File,
+    output: File,
+    frames: Frames,
+    signals: Signals,
+    /// Hung up when the front process has ended.
+    front: OwnedFd,
+    is_root: bool,
+    rules: Option<Rules>,
+    files: Files,
+    programs: Programs,
+    sampling: Option<Sampling>,
+    heard_ns: u64,
+    end: Option<End>,
+}
+
+/// Runs the agent in namespaces that were made for it. Returns its exit status.
+///
+/// # Errors
+/// The namespaces cannot be prepared.
+pub fn run(front: OwnedFd, outer_user: Option<(u32, u32)>) -> Result<i32, Problem> {
+    if let Some((user, group)) = outer_user {
+        namespace::map_root(user, group)?;
+    }
+    process::die_with_parent()?;
+    if unix::is_hung_up(&front) {
+        return Err(Problem("the agent was ended".to_owned()));
+    }
+    let signals = Signals::receive(&[SIGCHLD], &[])?;
+    mount::make_private()?;
+    // Refused in some containers without root; programs then see the process ids of the machine.
+    let _ = mount::fresh_proc();
+    let mut init = Init {
+        input: stream(io::stdin().as_fd())?,
+        output: stream(io::stdout().as_fd())?,
+        frames: Frames::default(),
+        signals,
+        front,
+        is_root: outer_user.is_none(),
+        rules: None,
+        files: Files::default(),
+        programs: Programs::default(),
+        sampling: None,
+        heard_ns: clock::monotonic_ns(),
+        end: None,
+    };
+    while init.end.is_none() {
+        init.attend()?;
+    }
+    Ok(i32::from(init.end == Some(End::Gone)))
+}
+
+fn stream(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<File> {
+    Ok(fd.try_clone_to_owned()?.into())
+}
+
+impl Init {
+    /// Waits for the next events and handles them.
+    fn attend(&mut self) -> Result<(), Problem> {
+        let is_feeding = self.programs.feed();
+        let silent_ns = clock::monotonic_ns().saturating_sub(self.heard_ns);
+        if silent_ns >= SILENCE_NS {
+            self.end = Some(End::Gone);
+            return Ok(());
+        }
+        let timeout_ns = if is_feeding {
+            FEED_NS
+        } else {
+            SILENCE_NS - silent_ns
+        };
+        let mut fds = vec![self.signals.as_fd(), self.front.as_fd(), self.input.as_fd()];
+        fds.extend(self.programs.pipes());
+        let mut readable = vec![false; fds.len()];
+        poll::wait(&fds, &mut readable, Some(timeout_ns))?;
+        drop(fds);
+        if readable[1] {
+            self.end = Some(End::Gone);
+            return Ok(());
+        }
+        self.pass_on(&readable[3..])?;
+        if readable[0] {
+            self.reap()?;
+        }
+        if readable[2] {
+            self.hear()?;
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self, readable: &[bool]) -> io::Result<()> {
+        let output = &mut self.output;
+        let mut written = Ok(());
+        self.programs.read(readable, |pid, stream, piece| {
+            let sent = match piece {
+                Piece::Bytes(bytes) => send_output(output, pid, stream, bytes),
+                Piece::End => write_frame(
+                    output,
+                    &json!({"event": "closed", "pid": pid, "stream": stream.name()}),
+                    &[],
+                ),
+            };
+            if written.is_ok() {
+                written = sent;
+            }
+        });
+        written
+    }
+
+    fn reap(&mut self) -> io::Result<()> {
+        while self.signals.next().is_some() {}
+        while let News::Of(pid, state) = process::news_of_children() {
+            if state.is_end() && self.programs.has(pid) {
+                self.report_end(pid, state)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn report_end(&mut self, pid: i32, state: ChildState) -> io::Result<()> {
+        let output = &mut self.output;
+        let mut written = Ok(());
+        self.programs.ended(pid, |stream, bytes| {
+            if written.is_ok() {
+                written = send_output(output, pid, stream, bytes);
+            }
+        });
+        written?;
+        let header = json!({"event": "exit", "pid": pid, "status": state.exit_code()});
+        write_frame(output, &header, &[])
+    }
+
+    fn hear(&mut self) -> Result<(), Problem> {
+        let mut buffer = vec![0; 1 << 18];
+        let count = match self.input.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(_) => 0,
+        };
+        if count == 0 {
+            self.end = Some(End::Gone);
+            return Ok(());
+        }
+        self.heard_ns = clock::monotonic_ns();
+        self.frames.add(&buffer[..count]);
+        while self.end.is_none() {
+            let next = self.frames.next_frame();
+            let Some(frame) = next.map_err(|error| Problem(error.to_string()))? else {
+                break;
+            };
+            self.answer(frame)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, frame: Frame) -> Result<(), Problem> {
+        // Before anything else: the other side estimates our clock from it.
+        let (unix_ns, monotonic_ns) = machine::clocks();
+        let id = frame.header["id"].as_u64().unwrap_or_default();
+        let answer = match serde_json::from_value::<Numbered>(frame.header) {
+            Err(error) => Err(Problem::of("a request", error)),
+            Ok(Numbered {
+                request: Request::Clock,
+                ..
+            }) => {
+                let (then_unix_ns, then_ns) = machine::clocks();
+                Ok(json!({
+                    "unix_ns": [unix_ns, then_unix_ns],
+                    "monotonic_ns": [monotonic_ns, then_ns],
+                }))
+            }
+            Ok(Numbered { request, .. }) => self.serve(request, &frame.payload),
+        };
+        let mut header = answer.unwrap_or_else(|problem| json!({"error": problem.to_string()}));
+        header["id"] = id.into();
+        write_frame(&mut self.output, &header, &[])?;
+        Ok(())
+    }
+
+    fn serve(&mut self, request: Request, payload: &[u8]) -> Result<Value, Problem> {
+        let done = json!({});
+        if let Request::Hello(hello) = request {
+            return self.hello(hello);
+        }
+        if self.rules.is_none() {
+            return Err(Problem::of("a request", "the first one is hello"));
+        }
+        match request {
+            Request::Folder { path } => self.files.make_folder(&path)?,
+            Request::File {
+                path,
+                bytes,
+                executable,
+                private,
+            } => self.files.make_file(&path, bytes, executable, private)?,
+            Request::Write { path, offset } => self.files.write(&path, offset, payload)?,
+            Request::Fetch { path, tag } => return self.fetch(tag, &path),
+            Request::Run(run) => return self.start(&run),
+            Request::Input { pid } => self.programs.give(pid, payload)?,
+            Request::Kill { pid, signal } => self.kill(pid, signal)?,
+            Request::Listening { port, udp } => {
+                return Ok(json!({"listening": machine::is_listening(port, udp)}));
+            }
+            Request::Towards { address } => return machine::towards(address),
+            Request::Sample {
+                folder,
+                host,
+                zero_ns,
+                flows_ns,
+                cpu_ns,
+            } => {
+                self.files.make_folder(&folder)?;
+                self.sampling = Some(Sampling::start(SamplingPlan {
+                    folder: &folder,
+                    host,
+                    zero_ns,
+                    flows_ns,
+                    cpu_ns,
+                })?);
+            }
+            Request::StopSampling => {
+                if let Some(sampling) = self.sampling.take() {
+                    sampling.stop()?;
+                }
+            }
+            Request::Stop => self.end = Some(End::Asked),
+            Request::Hello(_) | Request::Clock => {}
+        }
+        Ok(done)
+    }
+
+    fn hello(&mut self, hello: Hello) -> Result<Value, Problem> {
+        if hello.version != VERSION {
+            return Err(Problem(format!(
+                "version {} of the protocol: this agent has {VERSION}",
+                hello.version
+            )));
+        }
+        if self.rules.is_some() {
+            return Err(Problem::of("hello", "was said before"));
+        }
+        root::build(&hello.memory, &hello.read)?;
+        let mut names = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+        for (name, address) in &hello.names {
+            names.insert_str(0, &format!("{address} {name}\n"));
+        }
+        mount::replace_file("/etc/hosts", &names)?;
+        let mut memory = hello.memory;
+        memory.push(PathBuf::from("/tmp"));
+        self.files = Files::new(memory);
+        self.rules = Some(Rules::new(self.is_root, hello.read));
+        Ok(machine::description())
+    }
+
+    fn start(&mut self, run: &Run) -> Result<Value, Problem> {
+        let Some(rules) = &self.rules else {
+            return Err(Problem::of("a request", "the first one is hello"));
+        };
+        if let (Some(user), Some(needs)) = (rules.other_user(), &run.confine) {
+            for folder in &needs.write {
+                self.files.make_folder(folder)?;
+                self.files.hand_over(folder, user)?;
+            }
+        }
+        Ok(json!({"pid": self.programs.start(run, rules)?}))
+    }
+
+    fn kill(&self, pid: i32, signal: i32) -> Result<(), Problem> {
+        if !self.programs.has(pid) {
+            return Err(Problem::of(pid, "is no running program"));
+        }
+        process::kill(-pid, signal)
+            .map_err(|error| Problem::of(format_args!("signal {signal}"), error))
+    }
+
+    fn fetch(&mut self, tag: u64, folder: &Path) -> Result<Value, Problem> {
+        let files = self.files.changed(folder)?;
+        for path in &files {
+            let name = path
+                .strip_prefix(folder)
+                .unwrap_or(path)
+                .to_string_lossy()
+                .into_owned();
+            let bytes = std::fs::symlink_metadata(path)?.len();
+            let header = json!({"event": "file", "tag": tag, "name": name, "bytes": bytes});
+            write_frame(&mut self.output, &header, &[])?;
+            let output = &mut self.output;
+            read_pieces(path, MOST_PAYLOAD_BYTES / 4, |offset, piece| {
+                let header = json!({"event": "piece", "tag": tag, "name": name, "offset": offset});
+                write_frame(output, &header, piece)
+            })?;
+        }
+        Ok(json!({"files": files.len()}))
+    }
+}
+
+fn send_output(output: &mut File, pid: i32, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+    let header = json!({"event": "output", "pid": pid, "stream": stream.name()});
+    write_frame(output, &header, bytes)
+}

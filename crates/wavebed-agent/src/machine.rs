@@ -1,0 +1,148 @@
+//! What the agent says of its machine: clocks, ports, the interface towards a host.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use wavebed_os::clock;
+use wavebed_os::namespace::effective_user;
+use wavebed_os::netlink::{Netlink, interface_index};
+
+use crate::problem::Problem;
+use crate::request::VERSION;
+
+/// State of a TCP socket that listens, and of a UDP socket without a peer, in `/proc/net`.
+const LISTENING: &str = "0A";
+const BOUND: &str = "07";
+/// Any port: only the route is asked for.
+const DISCARD: u16 = 9;
+
+/// The system's clock and `CLOCK_MONOTONIC`, nanoseconds, read one after the other.
+#[must_use]
+pub fn clocks() -> (u64, u64) {
+    let unix = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let unix_ns = u64::try_from(unix.as_nanos()).unwrap_or_default();
+    (unix_ns, clock::monotonic_ns())
+}
+
+/// What the answer to the first request says.
+#[must_use]
+pub fn description() -> Value {
+    let line = |path: &str| {
+        fs::read_to_string(path)
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    let controls = line("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    json!({
+        "version": VERSION,
+        "user": effective_user().0,
+        "system": line("/proc/sys/kernel/ostype"),
+        "kernel": line("/proc/sys/kernel/osrelease"),
+        "name": line("/proc/sys/kernel/hostname"),
+        "architecture": std::env::consts::ARCH,
+        "processors": std::thread::available_parallelism().map_or(1, usize::from),
+        "congestion_controls": controls.split_whitespace().collect::<Vec<_>>(),
+        "congestion_control": line("/proc/sys/net/ipv4/tcp_congestion_control"),
+    })
+}
+
+/// Whether a program listens on a TCP port, or with `udp` has bound the UDP port.
+#[must_use]
+pub fn is_listening(port: u16, udp: bool) -> bool {
+    let in_table = |path: &str, state: &str| {
+        fs::read_to_string(path).is_ok_and(|table| has_port(&table, port, state))
+    };
+    in_table("/proc/net/tcp", LISTENING)
+        || in_table("/proc/net/tcp6", LISTENING)
+        || udp && (in_table("/proc/net/udp", BOUND) || in_table("/proc/net/udp6", BOUND))
+}
+
+fn has_port(table: &str, port: u16, state: &str) -> bool {
+    let ending = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let local = words.next().unwrap_or_default();
+        local.ends_with(&ending) && words.nth(1) == Some(state)
+    })
+}
+
+/// The interface towards a host, its own address, and its counters.
+///
+/// # Errors
+/// There is no route, or the kernel does not tell the interface.
+pub fn towards(address: IpAddr) -> Result<Value, Problem> {
+    let own = own_address(address)?;
+    let netlink = Netlink::route()?;
+    let (name, index) = interface_of(&netlink, own)?;
+    let counters = netlink.counters(index)?;
+    Ok(json!({
+        "interface": name,
+        "address": own,
+        "rx_bytes": counters.rx_bytes,
+        "rx_packets": counters.rx_packets,
+        "rx_dropped": counters.rx_dropped + counters.rx_missed + counters.rx_errors,
+        "tx_bytes": counters.tx_bytes,
+        "tx_packets": counters.tx_packets,
+        "tx_dropped": counters.tx_dropped + counters.tx_errors,
+    }))
+}
+
+fn own_address(address: IpAddr) -> Result<IpAddr, Problem> {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Connecting a UDP socket asks for the route and sends nothing.
+    let connect = || -> std::io::Result<IpAddr> {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(SocketAddr::new(address, DISCARD))?;
+        Ok(socket.local_addr()?.ip())
+    };
+    connect().map_err(|error| Problem::of(format_args!("no route to {address}"), error))
+}
+
+fn interface_of(netlink: &Netlink, own: IpAddr) -> Result<(String, u32), Problem> {
+    let names = fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    for name in names
+        .lines()
+        .filter_map(|line| Some(line.split_once(':')?.0.trim()))
+    {
+        let Ok(index) = interface_index(name) else {
+            continue;
+        };
+        let addresses = netlink.addresses(index).unwrap_or_default();
+        if addresses.iter().any(|(address, _)| *address == own) {
+            return Ok((name.to_owned(), index));
+        }
+    }
+    Err(Problem::of(own, "no interface has this address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "  sl  local_address rem_address   st tx_queue\n\
+        0: 00000000:4E20 00000000:0000 0A 00000000:00000000 00:00000000\n\
+        1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000\n";
+
+    #[test]
+    fn a_port_counts_only_in_the_state_that_is_asked_for() {
+        assert!(has_port(TABLE, 20_000, LISTENING));
+        assert!(!has_port(TABLE, 8080, LISTENING));
+        assert!(!has_port(TABLE, 20_000, BOUND));
+        assert!(!has_port("", 20_000, LISTENING));
+    }
+
+    #[test]
+    fn the_interface_of_the_loopback_address_is_lo() {
+        let found = towards(Ipv4Addr::LOCALHOST.into()).unwrap();
+        assert_eq!(found["interface"], "lo");
+        assert_eq!(found["address"], "127.0.0.1");
+    }
+}

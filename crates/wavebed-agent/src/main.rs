@@ -1,0 +1,42 @@
+//! `wavebed-agent`: runs the programs of a trial on a real host.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use wavebed_agent::front;
+use wavebed_agent::problem::Problem;
+
+const USAGE: &str = "wavebed starts this program over ssh, for scenarios with [lab] backend = \"hosts\".\n\
+    usage: wavebed-agent [--remove-own-file] | --version\n";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let answer = match words
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        [] => front::run(),
+        ["--remove-own-file"] => front::remove_own_file().and_then(|()| front::run()),
+        ["--version"] => print(concat!("wavebed-agent ", env!("CARGO_PKG_VERSION"), "\n")),
+        ["--help" | "-h"] => print(USAGE),
+        _ => {
+            let _ = write!(std::io::stderr(), "wavebed-agent: wrong arguments\n{USAGE}");
+            Ok(2)
+        }
+    };
+    match answer {
+        Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
+        Err(problem) => {
+            // A closed standard error has no reader.
+            let _ = writeln!(std::io::stderr(), "wavebed-agent: {problem}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn print(text: &str) -> Result<i32, Problem> {
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
+}

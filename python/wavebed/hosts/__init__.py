@@ -1,0 +1,1 @@
+"""Real hosts as a laboratory: an agent on each, started over ssh or on this machine."""

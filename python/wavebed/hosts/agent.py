@@ -1,0 +1,268 @@
+"""The agent on a host: its start on this machine or over ssh, questions and answers, news of its programs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from wavebed._core import find_agent
+from wavebed.errors import MachineError, UserError
+from wavebed.hosts.address import HostAddress, ssh_command
+from wavebed.hosts.clocks import ClockBounds
+from wavebed.hosts.frames import FrameError, encode_frame, read_frame
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from wavebed.config.data import Json
+
+__all__ = ["Agent", "Header"]
+
+Header = dict[str, "Json"]
+
+_SCRIPT = """umask 077
+[ "$(uname -m)" = {machine} ] || {{ echo "this host is a $(uname -m), the agent is for {machine}" >&2; exit 3; }}
+d=$(mktemp -d "${{TMPDIR:-/tmp}}/wavebed-agent.XXXXXXXX") || exit 3
+trap 'rm -rf "$d"' EXIT HUP INT TERM
+head -c {size} > "$d/wavebed-agent" && chmod 700 "$d/wavebed-agent" || exit 3
+exec "$d/wavebed-agent" --remove-own-file"""
+"""Receives the agent on standard input and becomes it; the agent removes its file and folder first."""
+_START_S = 30.0
+_LAST_WORDS_S = 1.0
+_MOST_TOLD_BYTES = 4096
+
+
+class Agent:
+    """A running agent.
+
+    Parameters
+    ----------
+    name : str
+        The host's name in the scenario, for messages.
+    address : HostAddress
+        Where it is.
+    on_event : callable
+        Called by the reading thread with each event of a program and its bytes.
+
+    Raises
+    ------
+    MachineError
+        If ssh or the agent is not installed here.
+    """
+
+    def __init__(self, name: str, address: HostAddress, on_event: Callable[[Header, bytes], None]) -> None:
+        self.name = name
+        self.address = address
+        self._on_event = on_event
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, tuple[queue.SimpleQueue[Header | None], Callable[[Header], None] | None]] = {}
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._told = bytearray()
+        self._gone = threading.Event()
+        self._why = ""
+        self.unix = ClockBounds()
+        """The host's system clock beside CLOCK_MONOTONIC of this machine."""
+        self.monotonic = ClockBounds()
+        """CLOCK_MONOTONIC of the host beside that of this machine."""
+        self._process = self._start()
+        assert self._process.stdin is not None
+        self._input = cast("BinaryIO", self._process.stdin)
+        self._errors = threading.Thread(target=self._read_errors, name=f"{name} errors", daemon=True)
+        self._errors.start()
+        threading.Thread(target=self._read, name=f"{name} frames", daemon=True).start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        program = Path(find_agent())
+        if self.address.is_local:
+            argv, first = [str(program)], b""
+        else:
+            first = program.read_bytes()
+            script = _SCRIPT.format(machine=os.uname().machine, size=len(first))
+            argv = ssh_command(self.address, script)
+        try:
+            # In a session of its own, so that Ctrl-C does not end ssh before the laboratory is closed.
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise MachineError(f"{argv[0]}: {(error.strerror or 'cannot be run').lower()}") from None
+        assert process.stdin is not None
+        try:
+            process.stdin.write(first)
+            process.stdin.flush()
+        except OSError:
+            pass  # it has ended: the first question says why
+        return process
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still answers, as far as is known."""
+        return not self._gone.is_set()
+
+    @property
+    def why(self) -> str:
+        """Why it has ended: one line, or an empty text."""
+        return self._why
+
+    def hello(self, request: Mapping[str, Json]) -> Header:
+        """Send the first request.
+
+        Raises
+        ------
+        MachineError
+            If the host cannot be reached or cannot run programs; the line says why.
+        """
+        try:
+            return self.ask({"do": "hello", "version": 1, **request}, limit_s=_START_S)
+        except (LaboratoryGoneError, LaboratoryHungError, UserError) as error:
+            raise MachineError(str(error)) from None
+
+    def ask(
+        self,
+        request: Mapping[str, Json],
+        payload: bytes = b"",
+        *,
+        limit_s: float = 20.0,
+        then: Callable[[Header], None] | None = None,
+    ) -> Header:
+        """Send a request and return its answer.
+
+        Parameters
+        ----------
+        then : callable, optional
+            Called by the reading thread with the answer, before it reads on.
+
+        Raises
+        ------
+        UserError
+            If it refuses; the line is its own.
+        LaboratoryGoneError
+            If it ended first.
+        LaboratoryHungError
+            If it did not answer in time.
+        """
+        number = next(self._numbers)
+        answers: queue.SimpleQueue[Header | None] = queue.SimpleQueue()
+        with self._lock:
+            self._waiting[number] = (answers, then)
+        try:
+            self._send({**request, "id": number}, payload)
+            try:
+                answer = answers.get(timeout=limit_s)
+            except queue.Empty:
+                what = f"{self.name}: the agent on {self.address} did not answer within {limit_s:g} s"
+                raise LaboratoryHungError(what) from None
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+        if answer is None:
+            raise LaboratoryGoneError(self._why)
+        if "error" in answer:
+            raise UserError(f"{self.name}: {answer['error']}")
+        return answer
+
+    def ask_clock(self, limit_s: float = 20.0) -> None:
+        """Ask for its clocks once, and keep the bounds.
+
+        Raises
+        ------
+        LaboratoryGoneError, LaboratoryHungError
+            As `ask`.
+        """
+        heard = [0]
+
+        def then(answer: Header) -> None:
+            heard[0] = time.monotonic_ns()
+            for bounds, key in ((self.unix, "unix_ns"), (self.monotonic, "monotonic_ns")):
+                read_ns, sent_ns = cast("list[int]", answer[key])
+                bounds.add(asked_ns, read_ns, sent_ns, heard[0])
+
+        asked_ns = time.monotonic_ns()
+        self.ask({"do": "clock"}, limit_s=limit_s, then=then)
+
+    def close(self, limit_s: float) -> None:
+        """End it and its programs; kill its connection after `limit_s` seconds, which ends it as well."""
+        with suppress(LaboratoryGoneError, LaboratoryHungError, UserError):
+            self.ask({"do": "stop"}, limit_s=limit_s)
+        with suppress(OSError):
+            self._input.close()
+        try:
+            self._process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._gone.wait(limit_s)
+
+    def kill(self, why: str) -> None:
+        """Cut the connection; the agent ends its programs and itself."""
+        self._why = self._why or why
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _send(self, header: Mapping[str, Json], payload: bytes) -> None:
+        if self._gone.is_set():
+            raise LaboratoryGoneError(self._why)
+        frame = encode_frame(header, payload)
+        try:
+            with self._writing:
+                self._input.write(frame)
+                self._input.flush()
+        except (OSError, ValueError):
+            self._gone.wait(_START_S)  # the reading thread knows why
+            raise LaboratoryGoneError(self._why or f"{self.name}: the agent has ended") from None
+
+    def _read(self) -> None:
+        why = ""
+        try:
+            stream = cast("BinaryIO", self._process.stdout)
+            while (frame := read_frame(stream)) is not None:
+                self._take(*frame)
+        except (FrameError, OSError) as error:
+            why = f": {error}"
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        status = self._process.wait()
+        self._errors.join(_LAST_WORDS_S)
+        told = self._told.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("wavebed-agent: ")
+        said = told or f"status {status}"
+        self._why = self._why or f"{self.name}: the connection to {self.address} ended{why}: {said}"
+        self._gone.set()
+        with self._lock:
+            waiting = list(self._waiting.values())
+        for answers, _ in waiting:
+            answers.put(None)
+        self._on_event({"event": "gone"}, b"")
+
+    def _take(self, header: Header, payload: bytes) -> None:
+        if "event" in header:
+            self._on_event(header, payload)
+            return
+        number = header.get("id")
+        with self._lock:
+            answers, then = self._waiting.get(number, (None, None)) if isinstance(number, int) else (None, None)
+        if answers is None:
+            return
+        if then is not None and "error" not in header:
+            then(header)
+        answers.put(header)
+
+    def _read_errors(self) -> None:
+        stream = cast("BinaryIO", self._process.stderr)
+        while chunk := stream.read1(_MOST_TOLD_BYTES):  # type: ignore[attr-defined] # a BufferedReader
+            self._told += chunk
+            del self._told[:-_MOST_TOLD_BYTES]

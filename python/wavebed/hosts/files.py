@@ -1,0 +1,152 @@
+"""The files of programs on hosts: what goes there before they start, and what comes back."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import WavebedError
+from wavebed.hosts.frames import MOST_PAYLOAD_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wavebed.hosts.agent import Agent, Header
+
+__all__ = ["Fetched", "Pushed"]
+
+_PIECE_BYTES = MOST_PAYLOAD_BYTES // 4
+
+
+class Pushed:
+    """The files of this machine that an agent has.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._known: dict[str, tuple[int, int, int]] = {}
+
+    def push(self, path: Path) -> None:
+        """Give the agent a file, or a folder with everything in it, unless it has it already.
+
+        Raises
+        ------
+        UserError
+            If the host refuses: it has too little memory.
+        LaboratoryGoneError, LaboratoryHungError
+            If the agent has ended or does not answer.
+        OSError
+            If a file cannot be read here.
+        """
+        if path.is_dir():
+            self._agent.ask({"do": "folder", "path": str(path)})
+            for below in sorted(path.rglob("*")):
+                if below.is_dir():
+                    self._agent.ask({"do": "folder", "path": str(below)})
+                elif below.is_file():
+                    self._push_file(below)
+        elif path.is_file():
+            self._push_file(path)
+
+    def _push_file(self, path: Path) -> None:
+        found = path.stat()
+        state = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if self._known.get(str(path)) == state:
+            return
+        mode = found.st_mode
+        self._agent.ask(
+            {
+                "do": "file",
+                "path": str(path),
+                "bytes": found.st_size,
+                "executable": bool(mode & stat.S_IXUSR),
+                "private": not mode & stat.S_IRGRP,
+            }
+        )
+        for offset, piece in _pieces(path):
+            self._agent.ask({"do": "write", "path": str(path), "offset": offset}, piece)
+        self._known[str(path)] = state
+
+
+def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the parts of a file that are no holes."""
+    with path.open("rb", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        offset = 0
+        while offset < end:
+            try:
+                start = os.lseek(file.fileno(), offset, os.SEEK_DATA)
+            except OSError:  # nothing but a hole follows
+                return
+            stop = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            for at in range(start, stop, _PIECE_BYTES):
+                yield at, os.pread(file.fileno(), min(_PIECE_BYTES, stop - at), at)
+            offset = stop
+
+
+class Fetched:
+    """Files that come from an agent into folders here; the reading thread writes them.
+
+    A host may send any name: one that leads out of the folder is refused, and an existing link is not followed.
+    """
+
+    def __init__(self) -> None:
+        self._folders: dict[int, Path] = {}
+        self._problem = ""
+
+    def fetch(self, agent: Agent, far: Path, here: Path, limit_s: float) -> None:
+        """Get the files of a folder that were made or changed on the host.
+
+        Raises
+        ------
+        WavebedError
+            If a file cannot be written, or a name is none of a file in the folder.
+        LaboratoryGoneError, LaboratoryHungError
+            If the agent has ended or does not answer.
+        """
+        number = id(here)
+        self._folders[number] = here
+        self._problem = ""
+        try:
+            agent.ask({"do": "fetch", "path": str(far), "tag": number}, limit_s=limit_s)
+        finally:
+            del self._folders[number]
+        if self._problem:
+            raise WavebedError(f"{agent.name}: {self._problem}")
+
+    def hear(self, header: Header, payload: bytes) -> None:
+        """Take a file's name and size, or a piece of it."""
+        folder = self._folders.get(cast("int", header.get("tag")))
+        name = header.get("name")
+        if folder is None or self._problem:
+            return
+        if not isinstance(name, str) or not _is_inside(name):
+            self._problem = f"{name!r} came as the name of a file"
+            return
+        path = folder / name
+        is_new = header["event"] == "file"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if is_new else 0)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, flags, 0o644)
+            try:
+                if is_new:
+                    os.ftruncate(descriptor, cast("int", header["bytes"]))
+                else:
+                    os.pwrite(descriptor, payload, cast("int", header["offset"]))
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self._problem = f"{path}: {(error.strerror or 'cannot be written').lower()}"
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts

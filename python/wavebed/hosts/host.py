@@ -1,0 +1,236 @@
+"""A host of the backend ``hosts``: programs start on it by its agent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import UserError
+from wavebed.hosts.agent import Agent
+from wavebed.hosts.clocks import ClockSteppedError
+from wavebed.hosts.files import Fetched, Pushed
+from wavebed.hosts.process import AgentProcess, Sink
+from wavebed.lab.confine import Confined, confinement_rules, program_files
+from wavebed.lab.protocol import ClockOffset, Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wavebed.config.data import Json
+    from wavebed.hosts.address import HostAddress
+    from wavebed.hosts.agent import Header
+    from wavebed.lab.clock import MachineClock
+    from wavebed.lab.protocol import Redirect
+
+__all__ = ["AgentHost"]
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt")
+_LOOK_S = 0.05
+
+
+class AgentHost(Host):
+    """A host with an agent.
+
+    Parameters
+    ----------
+    name : str
+        ``server`` or ``client``.
+    address : HostAddress
+        Where it is.
+    clock : MachineClock
+        That of the laboratory.
+    memory : sequence of pathlib.Path
+        The folders of this machine in which files for programs may be.
+    """
+
+    def __init__(self, name: str, address: HostAddress, clock: MachineClock, memory: Sequence[Path]) -> None:
+        self.name = name
+        self.clock: MachineClock = clock
+        self.address = address
+        self._memory = list(memory)
+        self._processes: dict[int, AgentProcess] = {}
+        self._written: dict[Path, None] = {}
+        self._fetched = Fetched()
+        self.agent = Agent(name, address, self._hear)
+        self._pushed = Pushed(self.agent)
+
+    def hello(self, names: Mapping[str, str]) -> Header:
+        """Prepare its file system and its names; return what it says of itself.
+
+        Raises
+        ------
+        MachineError
+            If it cannot be reached, or cannot run programs.
+        """
+        return self.agent.hello(
+            {
+                "memory": [str(folder) for folder in self._memory],
+                "names": [[name, address] for name, address in names.items()],
+                "read": confinement_rules()["read"] if self.address.is_local else [],
+            }
+        )
+
+    def start(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        stdin: Redirect = subprocess.DEVNULL,
+        stdout: Redirect = None,
+        stderr: Redirect = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        input: str | None = None,  # noqa: A002 - as in subprocess.run
+        confined: bool | Confined = False,
+    ) -> AgentProcess:
+        """Start a program; the files that it needs go to the host first."""
+        words = [os.fspath(word) for word in argv]
+        if not words:
+            raise UserError("argv: is empty: name a program")
+        needs = Confined() if confined is True else confined or None
+        sinks = {
+            name: Sink(name, given, is_far=not self.address.is_local)
+            for name, given in (("stdout", stdout), ("stderr", stderr))
+        }
+        process = AgentProcess(self.agent, words, sinks)
+        has_input = input is not None or stdin not in (None, subprocess.DEVNULL)
+        request: dict[str, Json] = {
+            "do": "run",
+            "argv": [*words],
+            "env": [[key, value] for key, value in (env or {}).items()],
+            "cwd": None if cwd is None else os.fspath(cwd),
+            "confine": None if needs is None else self._needs(words[0], needs),
+            "input": has_input,
+            "stdout": sinks["stdout"].mode,
+            "stderr": sinks["stderr"].mode,
+        }
+
+        def started(answer: Header) -> None:
+            process.pid = cast("int", answer["pid"])
+            self._processes[process.pid] = process
+
+        try:
+            self.agent.ask(request, then=started)
+        except BaseException:
+            process.hear_gone()
+            raise
+        if input is not None:
+            process.give(input.encode())
+            process.end_input()
+        elif has_input:
+            process.give_from(_reading_end(stdin))
+        return process
+
+    def _needs(self, program: str, needs: Confined) -> dict[str, Json]:
+        read = [Path(path).absolute() for path in needs.read]
+        write = [Path(path).absolute() for path in needs.write]
+        for path in (*read, *write):
+            if any(path.is_relative_to(folder) for folder in self._memory):
+                self._pushed.push(path)
+            elif not self.address.is_local and not any(path.is_relative_to(folder) for folder in _SYSTEM):
+                raise UserError(
+                    f"{path}: programs on {self.address} get files of results and of the cache only: move it there"
+                )
+        self._written |= dict.fromkeys(write)
+        own = program_files(program) if self.address.is_local else []
+        return {
+            "read": [*own, *map(str, read)],
+            "write": [*map(str, write)],
+            "capabilities": [*needs.capabilities],
+        }
+
+    def run(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        capture_output: bool = False,
+        timeout: float | None = None,
+        check: bool = False,
+        input: str | None = None,  # noqa: A002 - as in subprocess.run
+        confined: bool | Confined = False,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program and wait for its end."""
+        redirect = subprocess.PIPE if capture_output else None
+        process = self.start(argv, stdout=redirect, stderr=redirect, input=input, confined=confined)
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.output()
+            raise subprocess.TimeoutExpired(process.args, timeout or 0.0, output, errors) from None
+        except BaseException:
+            process.kill()
+            raise
+        output, errors = process.output()
+        if check and status != 0:
+            raise subprocess.CalledProcessError(status, process.args, output, errors)
+        return subprocess.CompletedProcess(process.args, status, output, errors)
+
+    def wait_for_port(self, port: int, timeout: float = 10.0, *, udp: bool = False) -> None:
+        """Wait until a program listens on a port; the host's own tables are read, no packet is sent."""
+        end_s = time.monotonic() + timeout
+        while time.monotonic() < end_s:
+            if self.agent.ask({"do": "listening", "port": port, "udp": udp})["listening"]:
+                return
+            time.sleep(_LOOK_S)
+        raise TimeoutError(f"nothing on {self.name} listens on port {port} after {timeout:g} s")
+
+    def clock_offset(self, at_s: float) -> ClockOffset | None:
+        """Return the offset of its system clock from that of this machine; ``None`` if one of them was set."""
+        at_ns = self.clock.to_monotonic_ns(at_s)
+        if self.address.is_local:
+            return ClockOffset() if self.agent.unix.is_consistent() else None
+        try:
+            offset_ns, error_ns = self.agent.unix.at(at_ns)
+        except ClockSteppedError:
+            return None
+        return ClockOffset((offset_ns - self.clock.unix_minus_monotonic_ns) / 1e9, error_ns / 1e9)
+
+    def fetch_written(self, limit_s: float) -> None:
+        """Get the files that programs wrote into their folders.
+
+        Raises
+        ------
+        WavebedError
+            If one cannot be written here, or the agent does not answer.
+        """
+        for folder in self._written:
+            self.fetch(folder, folder, limit_s)
+
+    def fetch(self, far: Path, here: Path, limit_s: float) -> None:
+        """Get the changed files of a folder of the host into one of this machine; raises as `fetch_written`."""
+        self._fetched.fetch(self.agent, far, here, limit_s)
+
+    def close(self, limit_s: float) -> None:
+        """End its programs and its agent."""
+        self.agent.close(limit_s)
+
+    def _hear(self, header: Header, payload: bytes) -> None:
+        event = header["event"]
+        if event in ("file", "piece"):
+            self._fetched.hear(header, payload)
+        elif event == "gone":
+            for process in list(self._processes.values()):
+                process.hear_gone()
+        else:
+            self._hear_program(str(event), header, payload)
+
+    def _hear_program(self, event: str, header: Header, payload: bytes) -> None:
+        process = self._processes.get(cast("int", header.get("pid")))
+        if process is None:
+            return
+        stream = str(header.get("stream"))
+        if event == "output":
+            process.hear(stream, payload)
+        elif event == "closed":
+            process.hear_closed(stream)
+        elif event == "exit":
+            process.hear_exit(cast("int", header["status"]))
+
+
+def _reading_end(given: Redirect) -> int:
+    if given is None or given == subprocess.PIPE:
+        raise UserError("stdin: give a file, a descriptor or DEVNULL")
+    return os.dup(given if isinstance(given, int) else given.fileno())

@@ -1,0 +1,74 @@
+"""The samples of two hosts as those of one laboratory: the flows of the workloads, the processors of both."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["WORKLOAD_PORTS", "merge_samples"]
+
+WORKLOAD_PORTS = range(20_000, 20_640)
+"""Those of `wavebed.run.play`: 20 for each of 32 workloads. Other connections of a host are not ours to record."""
+
+
+def merge_samples(folders: Mapping[str, Path], log: Path) -> None:
+    """Write ``flows.csv`` and ``cpu.csv`` of a laboratory from those of its hosts; a missing one counts as empty.
+
+    Parameters
+    ----------
+    folders : mapping
+        The folder of each host's files, by its name.
+    log : pathlib.Path
+        Where the two files go. Processors are numbered on, in the order of the hosts.
+    """
+    _merge("flows.csv", folders, log, _flows)
+    _merge("cpu.csv", folders, log, _processors)
+
+
+def _merge(name: str, folders: Mapping[str, Path], log: Path, rows: _Rows) -> None:
+    header: list[str] = []
+    found: list[list[str]] = []
+    first_core = 0
+    for folder in folders.values():
+        file = folder / name
+        if not file.exists():
+            continue
+        with file.open(newline="", encoding="utf-8") as stream:
+            reader = csv.reader(stream)
+            header = next(reader, header)
+            kept, first_core = rows(header, reader, first_core)
+            found += kept
+    if header:
+        found.sort(key=lambda row: int(row[0]))
+        with (log / name).open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream, lineterminator="\n").writerows([header, *found])
+
+
+def _flows(header: list[str], rows: Iterator[list[str]], first_core: int) -> tuple[list[list[str]], int]:
+    local, remote = header.index("local"), header.index("remote")
+    return [
+        row for row in rows if _port(row[local]) in WORKLOAD_PORTS or _port(row[remote]) in WORKLOAD_PORTS
+    ], first_core
+
+
+def _processors(header: list[str], rows: Iterator[list[str]], first_core: int) -> tuple[list[list[str]], int]:
+    core = header.index("core")
+    kept = [[*row[:core], str(int(row[core]) + first_core), *row[core + 1 :]] for row in rows]
+    return kept, 1 + max((int(row[core]) for row in kept), default=first_core - 1)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Rows(Protocol):
+        def __call__(
+            self, header: list[str], rows: Iterator[list[str]], first_core: int, /
+        ) -> tuple[list[list[str]], int]: ...

@@ -1,0 +1,123 @@
+"""The table ``[lab]`` of a scenario: where the hosts are."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Struct
+
+from wavebed.config import values
+from wavebed.config.problems import Problem, described
+from wavebed.config.reader import reader
+from wavebed.config.table import Key, fields, read_table
+from wavebed.hosts.address import HostAddress, host_address
+from wavebed.spec.lab import HostsLab, LabSpec, NamespacesLab
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wavebed.path.model import Link, PathModel
+    from wavebed.workload.model import AnyWorkload
+
+__all__ = ["LabTable", "read_lab"]
+
+
+@reader("ADDRESS", {"type": "string"}, str)
+def _ipv4(value: object) -> str:
+    try:
+        return str(ipaddress.IPv4Address(value if isinstance(value, str) else ""))
+    except ValueError:
+        raise Problem(f'{described(value)} is not an IPv4 address: write one such as "192.0.2.1"') from None
+
+
+class LabTable(Struct, frozen=True, kw_only=True):
+    """``[lab]``."""
+
+    backend: Annotated[
+        Literal["namespaces", "hosts"],
+        Key(
+            values.word("namespaces", "hosts"),
+            "`namespaces`: hosts and path are emulated on this machine; `hosts`: real hosts and what lies between them",
+        ),
+    ] = "namespaces"
+    server: Annotated[HostAddress | None, Key(host_address, "where the server is (`hosts`)", absent="none")] = None
+    client: Annotated[
+        HostAddress | None, Key(host_address, "where the client is (`hosts`)", absent="`local`: this machine")
+    ] = None
+    server_address: Annotated[
+        str | None,
+        Key(
+            _ipv4,
+            "the server's address over the network under test (`hosts`), if ssh goes another way",
+            absent="that of `server`",
+        ),
+    ] = None
+    expected_rate_bps: Annotated[
+        int | None,
+        Key(values.rate_bps, "rate of the access (`hosts`), for the estimate of the data volume", absent="no estimate"),
+    ] = None
+    data_limit_bytes: Annotated[
+        int | None,
+        Key(
+            values.size_bytes,
+            "most that the client's interface may carry in a trial (`hosts`); the trial ends there",
+            absent="no limit",
+        ),
+    ] = None
+
+
+def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -> LabSpec:
+    """Return where the hosts of a treatment are.
+
+    Raises
+    ------
+    Problem
+        If a value is wrong, or the path or a workload does not fit real hosts.
+    """
+    try:
+        lab = read_table(LabTable, table, "[lab] on a line of its own")
+    except Problem as problem:
+        raise problem.below("lab") from None
+    if lab.backend == "namespaces":
+        given = [name for name, field in fields(LabTable).items() if getattr(lab, field.attribute) is not None]
+        for name in given:
+            if name != "backend":
+                raise Problem('is for real hosts: remove it, or write backend = "hosts"', f"lab.{name}")
+        return NamespacesLab()
+    server, client = lab.server, lab.client or HostAddress()
+    if server is None:
+        raise Problem('is missing: write "ssh://USER@HOST", or "local"', "lab.server")
+    if server.is_local and lab.server_address is None:
+        raise Problem('is missing: the server is "local", and the client needs its address', "lab.server-address")
+    if server == client:
+        raise Problem(f"is the server too, {server}: name another host", "lab.client")
+    _check_path(path)
+    for workload in workloads:
+        if not workload.runs_on_hosts:
+            raise Problem(
+                f"{workload.kind} needs addresses, names or programs that only emulated hosts have: leave it out",
+                f"workload.{workload.name}",
+            )
+    return HostsLab(str(server), str(client), lab.server_address, lab.expected_rate_bps, lab.data_limit_bytes)
+
+
+def _check_path(path: PathModel) -> None:
+    if path.edge_after is not None or path.second_radio is not None or path.nat:
+        raise Problem("real hosts are server and client: remove edge, second-radio and nat", "path")
+    if len(path.hops) > 1 or any(_is_emulated(link) for hop in path.hops for link in (hop.down, hop.up)):
+        raise Problem('with backend = "hosts" nothing is emulated: remove rates, delays, losses and hops', "path")
+    for host in path.hosts:
+        if host.remedies:
+            raise Problem("is for emulated hosts: run the remedy on the host itself", f"path.{host.name}.remedy")
+        if host.congestion_control is not None:
+            raise Problem(
+                "would change a host that is not ours: write congestion-control in the workload",
+                "path.congestion-control",
+            )
+
+
+def _is_emulated(link: Link) -> bool:
+    return any(part is not None for part in (link.rate, link.delay, link.loss, link.ue_limit, link.duplicate)) or any(
+        part is not None for part in (link.reorder, link.corrupt, link.radio)
+    )

@@ -1,0 +1,45 @@
+"""Where the hosts of a trial are: namespaces of the machine that runs it, or real hosts."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from wavebed.spec.link import Kind
+
+__all__ = ["IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab"]
+
+Address: TypeAlias = Annotated[str, Meta(pattern=r"^(local|ssh://[^\s]+)$")]
+"""``local``, or an address of ssh."""
+
+
+class NamespacesLab(Kind, frozen=True, tag="namespaces"):
+    """Network namespaces of one machine, with the path between them."""
+
+
+class HostsLab(Kind, frozen=True, tag="hosts"):
+    """Real hosts, with whatever lies between them.
+
+    Parameters
+    ----------
+    server, client : str
+        Where they are.
+    server_address : str or None
+        The server's address over the network under test; ``None``: that by which ssh reaches it.
+    expected_rate_bps : int or None
+        Rate of the access, for the estimate of the data volume.
+    data_limit_bytes : int or None
+        Most bytes that the client may send and receive in a trial.
+    """
+
+    server: Address
+    client: Address
+    server_address: str | None = None
+    expected_rate_bps: Annotated[int, Meta(ge=1)] | None = None
+    data_limit_bytes: Annotated[int, Meta(ge=1)] | None = None
+
+
+LabSpec: TypeAlias = NamespacesLab | HostsLab
+
+IN_NAMESPACES = NamespacesLab()

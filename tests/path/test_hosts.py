@@ -1,0 +1,126 @@
+"""Trials between two hosts that ssh joins, here namespaces with a known path between them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from two_hosts import two_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from wavebed.path.lab import LabHost
+
+SCENARIO = """
+[lab]
+backend = "hosts"
+server = "ssh://root@server"
+[path]
+[[workload]]
+kind = "bulk"
+duration = "2s"
+limit = "10s"
+[[workload]]
+kind = "latency"
+probe = "both"
+tail = "200ms"
+"""
+
+
+def metrics(folder: Path) -> dict[str, float]:
+    """Return the metrics of the only trial of a run, by workload and name."""
+    (trial,) = json.loads((folder / "run.json").read_text())["trials"]
+    return {f"{one['name']}.{each['name']}": each["value"] for one in trial["workloads"] for each in one["metrics"]}
+
+
+def test_a_trial_between_two_hosts_has_the_figures_of_the_path_between_them(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    with two_hosts(tmp_path, rate="50mbit", delay="10ms") as hosts:
+        done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")])
+        left = hosts.lab.server.run(["ls", "/tmp"], capture_output=True).stdout
+    assert done.returncode == 0, done.stderr + done.stdout
+    found = metrics(tmp_path / "out")
+    assert found["bulk.goodput"] == pytest.approx(47.5, rel=0.06)
+    assert found["latency.rtt idle p50"] == pytest.approx(20, abs=1) or found["latency.rtt loaded p50"] > 20
+    assert "wavebed-agent" not in left
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "ssh://root@server" in report
+
+
+def test_the_same_scenario_has_the_same_figures_in_both_backends(tmp_path: Path) -> None:
+    (tmp_path / "real.toml").write_text(SCENARIO)
+    emulated = SCENARIO.replace('[lab]\nbackend = "hosts"\nserver = "ssh://root@server"\n', "")
+    (tmp_path / "emulated.toml").write_text(emulated.replace("[path]", '[path]\nrate = "50mbit"\ndelay = "10ms"'))
+    with two_hosts(tmp_path, rate="50mbit", delay="10ms") as hosts:
+        done = hosts.wavebed(["run", str(tmp_path / "real.toml"), "-o", str(tmp_path / "real")])
+    assert done.returncode == 0, done.stderr
+    run = [sys.executable, "-m", "wavebed", "run", str(tmp_path / "emulated.toml"), "-o", str(tmp_path / "emulated")]
+    subprocess.run(run, check=True, capture_output=True)
+    real, emulated_ = metrics(tmp_path / "real"), metrics(tmp_path / "emulated")
+    assert real["bulk.goodput"] == pytest.approx(emulated_["bulk.goodput"], rel=0.05)
+    for name in ("latency.rtt loaded p50", "latency.udp rtt loaded p50"):
+        assert real[name] == pytest.approx(emulated_[name], rel=0.05, abs=0.5), name
+
+
+def test_one_way_delays_over_the_path_under_test_alone_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    with two_hosts(tmp_path, rate="50mbit", delay="10ms") as hosts:
+        done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")])
+    assert done.returncode == 0, done.stderr
+    assert metrics(tmp_path / "out")["latency.one-way delay down loaded p50"] is None
+
+
+def test_a_host_that_ssh_does_not_reach_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCENARIO.replace("root@server", "root@server:2222"))
+    with two_hosts(tmp_path, rate="50mbit") as hosts:
+        done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")])
+    assert done.returncode == 3
+    assert "Connection refused" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("victim", ["wavebed", "ssh", "agent"])
+def test_whatever_is_killed_nothing_is_left_on_either_host(tmp_path: Path, victim: str) -> None:
+    (tmp_path / "s.toml").write_text(SCENARIO.replace('"2s"', '"20s"').replace('"10s"', '"30s"'))
+    with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
+        argv = [sys.executable, "-m", "wavebed", "run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")]
+        run = hosts.lab.client.start(argv, env=hosts.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wait_for(lambda: "iperf3" in " ".join(programs(hosts.lab.server)))
+        kill(hosts.lab.server, victim)
+        wait_for(lambda: run.poll() is not None)
+        wait_for(lambda: not programs(hosts.lab.server))
+        left = hosts.lab.server.run(["find", "/tmp", "-name", "wavebed-*agent*"], capture_output=True).stdout
+    assert not left
+    if victim != "wavebed":
+        assert "failed" in (tmp_path / "out" / "run.json").read_text()
+
+
+PATTERNS = {"wavebed": "wavebed run", "ssh": "ssh -F none", "agent": "--remove-own-file"}
+
+
+def programs(host: LabHost) -> list[str]:
+    """Return numbers and command lines of agents and of the programs of workloads, on all hosts of the laboratory."""
+    listing = host.run(["ps", "-eo", "pid,args"], capture_output=True).stdout.splitlines()
+    wanted = ("--remove-own-file", "wavebed-agent", "iperf3", "irtt", "ping -")
+    return [line for line in listing if any(word in line for word in wanted)]
+
+
+def kill(host: LabHost, victim: str) -> None:
+    """Kill the processes of a part of the run."""
+    listing = host.run(["ps", "-eo", "pid,args"], capture_output=True).stdout.splitlines()
+    pids = [line.split()[0] for line in listing if PATTERNS[victim] in line and "dropbear" not in line]
+    assert pids, listing
+    host.run(["kill", "-9", *pids])
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = 45.0) -> None:
+    """Wait until something holds."""
+    end_s = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end_s, "it did not happen in time"
+        time.sleep(0.1)
