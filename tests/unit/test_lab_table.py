@@ -54,7 +54,12 @@ def test_a_treatment_cannot_change_the_hosts_by_a_wrong_key(tmp_path: Path) -> N
         ('backend = "hosts"\nserver = "ssh://x"', 'rate = "1mbit"', BULK, r"path: .*nothing is emulated"),
         ('backend = "hosts"\nserver = "ssh://x"', 'loss = "1%"', BULK, r"path: .*nothing is emulated"),
         ('backend = "hosts"\nserver = "ssh://x"', 'congestion-control = "bbr"', BULK, r"in the workload"),
-        ('backend = "hosts"\nserver = "ssh://x"', "", '[[workload]]\nkind = "call"\n', r"workload\.call: .*leave it out"),
+        (
+            'backend = "hosts"\nserver = "ssh://x"',
+            "",
+            '[[workload]]\nkind = "call"\n',
+            r"workload\.call: .*leave it out",
+        ),
     ],
 )
 def test_what_does_not_fit_real_hosts_is_refused(

@@ -283,7 +283,7 @@ impl Init {
         memory.push(PathBuf::from("/tmp"));
         self.files = Files::new(memory);
         self.rules = Some(Rules::new(self.is_root, hello.read));
-        Ok(machine::description())
+        Ok(machine::description(self.is_root))
     }
 
     fn start(&mut self, run: &Run) -> Result<Value, Problem> {

@@ -6,7 +6,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use wavebed_os::clock;
-use wavebed_os::namespace::effective_user;
 use wavebed_os::netlink::{Netlink, interface_index};
 
 use crate::problem::Problem;
@@ -28,9 +27,9 @@ pub fn clocks() -> (u64, u64) {
     (unix_ns, clock::monotonic_ns())
 }
 
-/// What the answer to the first request says.
+/// What the answer to the first request says; `is_root`: whether the agent was started by root.
 #[must_use]
-pub fn description() -> Value {
+pub fn description(is_root: bool) -> Value {
     let line = |path: &str| {
         fs::read_to_string(path)
             .unwrap_or_default()
@@ -40,7 +39,7 @@ pub fn description() -> Value {
     let controls = line("/proc/sys/net/ipv4/tcp_available_congestion_control");
     json!({
         "version": VERSION,
-        "user": effective_user().0,
+        "is_root": is_root,
         "system": line("/proc/sys/kernel/ostype"),
         "kernel": line("/proc/sys/kernel/osrelease"),
         "name": line("/proc/sys/kernel/hostname"),

@@ -22,6 +22,7 @@ from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from io import BufferedReader
 
     from wavebed.config.data import Json
 
@@ -229,9 +230,9 @@ class Agent:
     def _read(self) -> None:
         why = ""
         try:
-            stream = cast("BinaryIO", self._process.stdout)
-            while (frame := read_frame(stream)) is not None:
-                self._take(*frame)
+            with cast("BinaryIO", self._process.stdout) as stream:
+                while (frame := read_frame(stream)) is not None:
+                    self._take(*frame)
         except (FrameError, OSError) as error:
             why = f": {error}"
             with suppress(ProcessLookupError):
@@ -262,7 +263,7 @@ class Agent:
         answers.put(header)
 
     def _read_errors(self) -> None:
-        stream = cast("BinaryIO", self._process.stderr)
-        while chunk := stream.read1(_MOST_TOLD_BYTES):  # type: ignore[attr-defined] # a BufferedReader
-            self._told += chunk
-            del self._told[:-_MOST_TOLD_BYTES]
+        with cast("BufferedReader", self._process.stderr) as stream:
+            while chunk := stream.read1(_MOST_TOLD_BYTES):
+                self._told += chunk
+                del self._told[:-_MOST_TOLD_BYTES]
