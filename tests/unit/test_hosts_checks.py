@@ -66,6 +66,7 @@ class Clocked:
         self._offset = offset
 
     def clock_offset(self, at_s: float) -> ClockOffset | None:
+        assert at_s >= 0
         return self._offset
 
 

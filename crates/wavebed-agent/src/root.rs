@@ -4,7 +4,7 @@
 //! whatever the machine has there is neither seen nor changed.
 
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
@@ -60,7 +60,12 @@ fn kept_trees(memory: &[PathBuf], keep: &[PathBuf]) -> Result<Vec<(PathBuf, Tree
     for path in paths {
         match Tree::copy(path) {
             Ok(tree) => kept.push((path.clone(), tree)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // What is not there, or closed to this user, no program of it uses.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::PermissionDenied
+                ) => {}
             Err(error) => return Err(Problem::of(path.display(), error)),
         }
     }
