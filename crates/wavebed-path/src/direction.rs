@@ -3,8 +3,9 @@
 use std::io;
 
 use crate::capture::Capture;
+use crate::frames::Frames;
 use crate::link_chain::LinkChain;
-use crate::packets::Packets;
+use crate::packets::{Arrival, Packets};
 use crate::port::Port;
 
 /// Packets read before due packets are written: at 64 KiB each, some 30 µs of copying, which bounds the lateness that
@@ -27,6 +28,8 @@ pub struct Direction {
     pub empty_ns: u64,
     /// Its capture.
     pub capture: Option<Capture>,
+    /// What does not go through the links, if its devices are ports of Ethernet.
+    pub frames: Option<Frames>,
 }
 
 /// Result of one read turn.
@@ -39,11 +42,16 @@ pub struct Turn {
 }
 
 impl Direction {
-    /// Reads a few packets from `input`.
+    /// Reads a few packets from `input`. Frames that pass around the links are written to `output` at once.
     ///
     /// # Errors
     /// When the device fails for good.
-    pub fn read(&mut self, input: &mut impl Port, clock: &impl Fn() -> u64) -> io::Result<Turn> {
+    pub fn read(
+        &mut self,
+        input: &mut impl Port,
+        output: &mut impl Port,
+        clock: &impl Fn() -> u64,
+    ) -> io::Result<Turn> {
         let behind = clock().saturating_sub(self.empty_ns) > BEHIND_NS;
         let batch = if behind {
             READ_BATCH_BEHIND
@@ -58,14 +66,22 @@ impl Direction {
                     more: false,
                 });
             };
+            let front = match &mut self.frames {
+                None => Some(0),
+                Some(frames) => frames.sort(self.packets.pool.read(length), output),
+            };
+            let Some(front) = front else {
+                continue;
+            };
             let read_ns = clock();
-            self.chain.accept(
-                read_ns,
-                read_ns.saturating_sub(self.empty_ns),
+            let arrival = Arrival {
                 length,
-                &mut self.packets,
-                self.capture.as_mut(),
-            );
+                front,
+                read_ns,
+                waited_ns: read_ns.saturating_sub(self.empty_ns),
+            };
+            self.chain
+                .accept(&arrival, &mut self.packets, self.capture.as_mut());
         }
         Ok(Turn {
             packets: batch,

@@ -10,17 +10,18 @@ use std::time::Duration;
 use wavebed_link::{Change, Link, Stage};
 use wavebed_os::clock;
 use wavebed_os::machine_time::MachineTime;
-use wavebed_os::tun::Tun;
 
 use crate::capture::{self, Capture, CaptureWriter};
 use crate::coalesce::Coalesce;
 use crate::direction::Direction;
 use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
+use crate::frames::Frames;
 use crate::host_counters::HostCounters;
 use crate::link_chain::{LinkChain, NamedLink};
 use crate::packet_log::{self, LinkLog, PacketLogSender, PacketLogWriter};
 use crate::packet_memory::PacketMemory;
 use crate::packets::Packets;
+use crate::port::Device;
 use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
 use crate::series::{self, SeriesSender, SeriesWriter};
 use crate::summary::Summary;
@@ -44,10 +45,10 @@ pub struct LegSetup {
     pub name: String,
     /// Hops, the one nearest to the server first.
     pub hops: Vec<HopSetup>,
-    /// The device of the host nearer to the server.
-    pub near: Tun,
-    /// The device of the host nearer to the client.
-    pub far: Tun,
+    /// The device nearer to the server.
+    pub near: Device,
+    /// The device nearer to the client, of the same kind.
+    pub far: Device,
 }
 
 /// The parts of an engine.
@@ -353,8 +354,8 @@ struct DirectionLogs {
 struct DirectionSetup {
     name: String,
     links: Vec<(String, Vec<Box<dyn Stage>>)>,
-    input: Arc<Tun>,
-    output: Arc<Tun>,
+    input: Arc<Device>,
+    output: Arc<Device>,
 }
 
 impl DirectionSetup {
@@ -422,7 +423,8 @@ fn attach(
         direction: setup.name.clone(),
         source,
     })?;
-    let direction = build_direction(setup.links, coalesce, &logs, packets, capture);
+    let mut direction = build_direction(setup.links, coalesce, &logs, packets, capture);
+    direction.frames = setup.input.ethernet().map(|_| Frames::default());
     let attached = AttachedDirection {
         name: setup.name,
         direction,
@@ -507,5 +509,6 @@ fn build_direction(
         packets,
         empty_ns: 0,
         capture,
+        frames: None,
     }
 }

@@ -8,11 +8,13 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use wavebed_link::{Change, Counts};
 use wavebed_os::awake::Awake;
-use wavebed_os::{clock, poll, sched, tun::Tun};
+use wavebed_os::{clock, poll, sched};
 
 use crate::direction::Direction;
+use crate::frames::FrameAccount;
 use crate::gaps::{Gaps, LONGEST_SLEEP_NS};
 use crate::packet_log::LinkLog;
+use crate::port::Device;
 use crate::series::SeriesSender;
 
 /// Interval at which finished rows go to the writer and the scheduler guard is called.
@@ -61,6 +63,8 @@ pub struct LinkState {
 pub struct LoopState {
     /// Every link, in the order in which packets pass them.
     pub links: Vec<LinkState>,
+    /// The frames of every direction between ports of Ethernet.
+    pub frames: Vec<FrameAccount>,
     /// Bytes of packets in flight.
     pub in_flight_bytes: u64,
     /// Memory of the packet pool.
@@ -74,11 +78,30 @@ pub struct AttachedDirection {
     /// The direction.
     pub direction: Direction,
     /// The device that packets are read from.
-    pub input: Arc<Tun>,
+    pub input: Arc<Device>,
     /// The device that packets are written to.
-    pub output: Arc<Tun>,
+    pub output: Arc<Device>,
     /// The writer of the series, with the index of the first link and of the departures.
     pub series: Option<(SeriesSender, usize, usize)>,
+}
+
+impl AttachedDirection {
+    /// Reads a few packets. Returns whether there may be more.
+    fn read(&mut self, clock: &impl Fn() -> u64) -> io::Result<bool> {
+        let turn = self
+            .direction
+            .read(&mut self.input, &mut self.output, clock)?;
+        Ok(turn.more)
+    }
+
+    /// The account of its frames, if it is between ports of Ethernet.
+    #[must_use]
+    pub fn frames(&self) -> Option<FrameAccount> {
+        let frames = self.direction.frames.as_ref()?;
+        let (from, to) = (self.input.ethernet()?, self.output.ethernet()?);
+        let account = frames.account(&self.name, &self.direction.chain);
+        Some(account.between(from, to))
+    }
 }
 
 /// An event loop.
@@ -135,7 +158,7 @@ impl Loop {
             }
             let mut more = false;
             for (attached, readable) in self.directions.iter_mut().zip(&mut readable) {
-                *readable = *readable && attached.direction.read(&mut attached.input, &clock)?.more;
+                *readable = *readable && attached.read(&clock)?;
                 more |= *readable;
             }
             self.advance(&clock);
@@ -258,6 +281,11 @@ impl Loop {
                     counts: *named.link.counters().total(),
                     backlog: named.link.backlog(),
                 })
+                .collect(),
+            frames: self
+                .directions
+                .iter()
+                .filter_map(AttachedDirection::frames)
                 .collect(),
             in_flight_bytes: self
                 .directions

@@ -3,13 +3,16 @@
 use std::io::IoSlice;
 
 use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags};
+use wavebed_os::ethernet_port::Refusal;
+use wavebed_packet::ethernet::packet_length;
 use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit, inspect, piece};
 
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
+use crate::frames::Refusals;
 use crate::lateness::Lateness;
 use crate::packet_log::LinkLog;
-use crate::packets::{Packet, Packets};
+use crate::packets::{Arrival, Packet, Packets};
 use crate::port::Port;
 use crate::series::DepartureRow;
 
@@ -34,10 +37,16 @@ pub struct NamedLink {
 pub struct DeviceCounters {
     /// Packets (super-packets count once) read from the device.
     pub packets_read: u64,
+    /// Wire segments in them.
+    pub segments_read: u64,
     /// Packets written to the device.
     pub packets_written: u64,
+    /// Wire segments in them.
+    pub segments_written: u64,
     /// Wire segments in packets that the device refused.
     pub refused_segments: u64,
+    /// The same by reason.
+    pub refusals: Refusals,
 }
 
 /// One direction of a leg.
@@ -82,18 +91,18 @@ impl LinkChain {
         }
     }
 
-    /// Takes the packet of `length` bytes that was read into the pool's room at `now_ns`, and had waited in the device
-    /// for up to `waited_ns`.
+    /// Takes the packet that was read into the pool's room.
     pub fn accept(
         &mut self,
-        now_ns: u64,
-        waited_ns: u64,
-        length: usize,
+        arrival: &Arrival,
         packets: &mut Packets,
         capture: Option<&mut Capture>,
     ) {
         self.devices.packets_read += 1;
-        let run = match keep(now_ns, waited_ns, length, packets) {
+        let kept = keep(arrival, packets);
+        let (Ok(run) | Err((run, _))) = &kept;
+        self.devices.segments_read += u64::from(run.count);
+        let run = match kept {
             Ok(run) => run,
             Err((run, reason)) => {
                 if let Some(first) = self.links.first_mut() {
@@ -159,18 +168,21 @@ impl LinkChain {
     ) {
         for index in 0..self.groups.len() {
             let group = self.groups[index];
-            let written = self.write_group(&group, packets, port);
+            let refusal = self.write_group(&group, packets, port).err();
+            let written = refusal.is_none();
             let now_ns = clock();
             let packet = packets.packet(group.run.packet);
             let surely_ns = now_ns.saturating_sub(group.due_ns);
             let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
             let segments = u64::from(group.run.count);
-            if written {
+            if let Some(refusal) = refusal {
+                self.devices.refused_segments += segments;
+                self.devices.refusals.count(refusal, segments);
+            } else {
                 self.devices.packets_written += 1;
+                self.devices.segments_written += segments;
                 self.lateness.record(late_ns, segments);
                 self.surely_late.record(surely_ns, segments);
-            } else {
-                self.devices.refused_segments += segments;
             }
             self.note_departure(now_ns, &group, surely_ns, written);
             packets.release(group.run.packet, group.run.count);
@@ -193,16 +205,31 @@ impl LinkChain {
         self.device_late_ns
     }
 
-    fn write_group(&mut self, group: &Group, packets: &Packets, port: &mut impl Port) -> bool {
+    fn write_group(
+        &mut self,
+        group: &Group,
+        packets: &Packets,
+        port: &mut impl Port,
+    ) -> Result<(), Refusal> {
         let run = &group.run;
         let packet = packets.packet(run.packet);
         let bytes = packets.bytes(run.packet);
-        let marked = run.ecn == Ecn::Ce && packet.shape.ecn != Ecn::Ce as u8;
-        if run.flip == 0 && !marked && run.count == packet.shape.segments {
-            return port.write(&[IoSlice::new(bytes)]).is_ok();
+        if u32::from(packet.shape.segment_bytes) > port.largest_packet() {
+            return Err(Refusal::TooLong);
         }
-        let Some((vnet, ip)) = VnetHeader::split(bytes) else {
-            return false;
+        let marked = run.ecn == Ecn::Ce && packet.shape.ecn != Ecn::Ce as u8;
+        let mut write = |parts: &[IoSlice<'_>]| port.write(parts).map_err(|e| Refusal::of(&e));
+        if run.flip == 0 && !marked && run.count == packet.shape.segments {
+            return write(&[IoSlice::new(bytes)]);
+        }
+        let Some(Parts {
+            front,
+            vnet,
+            ip,
+            padding,
+        }) = Parts::of(bytes, packet.front)
+        else {
+            return Err(Refusal::Other);
         };
         if let Some(bit) = run.flipped_bit() {
             self.segment.clear();
@@ -216,12 +243,12 @@ impl LinkChain {
             );
             flip_bit(&mut self.segment, bit);
             // No virtio-net flags: the receiver checks the checksum, and finds it wrong.
-            return port
-                .write(&[
-                    IoSlice::new(&[0; VnetHeader::LEN]),
-                    IoSlice::new(&self.segment),
-                ])
-                .is_ok();
+            return write(&[
+                IoSlice::new(&[0; VnetHeader::LEN]),
+                IoSlice::new(front),
+                IoSlice::new(&self.segment),
+                IoSlice::new(padding),
+            ]);
         }
         let cut = piece(
             &vnet,
@@ -232,13 +259,13 @@ impl LinkChain {
             marked,
             &mut self.header,
         );
-        let front = cut.vnet.to_bytes();
-        port.write(&[
-            IoSlice::new(&front),
+        write(&[
+            IoSlice::new(&cut.vnet.before(packet.front).to_bytes()),
+            IoSlice::new(front),
             IoSlice::new(cut.header),
             IoSlice::new(&ip[cut.payload]),
+            IoSlice::new(padding),
         ])
-        .is_ok()
     }
 
     fn note_departure(&mut self, now_ns: u64, group: &Group, late_ns: u64, written: bool) {
@@ -298,19 +325,51 @@ impl LinkChain {
     }
 }
 
-/// Stores the packet of `length` bytes that was read into the pool's room, or returns the drop reason.
-fn keep(
-    now_ns: u64,
-    waited_ns: u64,
-    length: usize,
-    packets: &mut Packets,
-) -> Result<Run, (Run, Reason)> {
-    let bytes = packets.pool.read(length);
-    let shape = VnetHeader::split(bytes)
-        .and_then(|(vnet, ip)| inspect(&vnet, ip).ok())
+/// The parts of a packet as it was read.
+pub(crate) struct Parts<'a> {
+    /// The link-layer header; empty without.
+    pub front: &'a [u8],
+    /// The virtio-net header of the IP packet alone.
+    pub vnet: VnetHeader,
+    /// The IP packet.
+    pub ip: &'a [u8],
+    /// What stands after the IP packet, in a short frame.
+    pub padding: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// The parts of `bytes`, in which `front` bytes stand between virtio-net header and IP header.
+    pub fn of(bytes: &'a [u8], front: u8) -> Option<Self> {
+        let (vnet, rest) = VnetHeader::split(bytes)?;
+        if front == 0 {
+            return Some(Self {
+                front: &[],
+                vnet,
+                ip: rest,
+                padding: &[],
+            });
+        }
+        let (head, rest) = rest.split_at_checked(usize::from(front))?;
+        let (ip, padding) = rest.split_at(packet_length(rest));
+        Some(Self {
+            front: head,
+            vnet: vnet.after(front)?,
+            ip,
+            padding,
+        })
+    }
+}
+
+/// Stores the packet that was read into the pool's room, or returns the drop reason.
+fn keep(arrival: &Arrival, packets: &mut Packets) -> Result<Run, (Run, Reason)> {
+    let now_ns = arrival.read_ns;
+    let bytes = packets.pool.read(arrival.length);
+    let shape = Parts::of(bytes, arrival.front)
+        .and_then(|parts| inspect(&parts.vnet, parts.ip).ok())
         .filter(|shape| shape.network != Network::Unknown);
     let Some(shape) = shape else {
-        let ip_bytes = length.saturating_sub(VnetHeader::LEN);
+        let before = VnetHeader::LEN + usize::from(arrival.front);
+        let ip_bytes = arrival.length.saturating_sub(before);
         let ip_bytes = u16::try_from(ip_bytes).unwrap_or(u16::MAX);
         return Err((one_segment(now_ns, ip_bytes), Reason::Malformed));
     };
@@ -326,7 +385,7 @@ fn keep(
         },
         ..one_segment(now_ns, shape.last_bytes)
     };
-    match packets.add(length, shape, now_ns, waited_ns) {
+    match packets.add(arrival, shape) {
         Some(packet) => Ok(Run { packet, ..run }),
         None => Err((run, Reason::PacketMemory)),
     }

@@ -6,10 +6,11 @@ use serde::Serialize;
 use wavebed_link::{Counts, Reason};
 use wavebed_os::machine_time::Lost;
 
+use crate::direction::Direction;
 use crate::event_loop::Ended;
+use crate::frames::FrameAccount;
 use crate::gaps::Gaps;
 use crate::host_counters::{HostCounters, HostLosses};
-use crate::link_chain::LinkChain;
 use crate::on_time::{self, Check, Late};
 use crate::packet_log::LinkLog;
 use crate::sampler::{self, SamplerError};
@@ -23,6 +24,9 @@ pub struct Summary {
     pub links: Vec<LinkSummary>,
     /// Every direction of every leg.
     pub departures: Vec<DepartureSummary>,
+    /// The frames of every direction between ports of Ethernet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<FrameAccount>,
     /// Losses of the hosts.
     pub hosts: Vec<HostSummary>,
     /// Memory limit of packets in flight, bytes.
@@ -234,7 +238,10 @@ impl Summary {
                     ));
                 }
             }
-            self.add_departures(&attached.name, chain, ended);
+            self.add_departures(&attached.name, &attached.direction, ended);
+            if let Some(account) = attached.frames() {
+                self.add_frames(account);
+            }
             if let Some(capture) = &attached.direction.capture {
                 self.add_capture(&attached.name, capture.dropped_segments());
             }
@@ -332,7 +339,8 @@ impl Summary {
         });
     }
 
-    fn add_departures(&mut self, name: &str, chain: &LinkChain, ended: &Ended) {
+    fn add_departures(&mut self, name: &str, direction: &Direction, ended: &Ended) {
+        let (chain, has_frames) = (&direction.chain, direction.frames.is_some());
         let late = &chain.lateness;
         let p99_ns = late.percentile(0.99);
         self.lateness.push(Late {
@@ -340,7 +348,8 @@ impl Summary {
             surely: chain.surely_late.clone(),
         });
         let refused = chain.devices.refused_segments;
-        if refused > 0 {
+        // The account of frames says why.
+        if refused > 0 && !has_frames {
             self.doubts.push(format!(
                 "{name}: {refused} segments were refused by the receiving device"
             ));
@@ -358,6 +367,31 @@ impl Summary {
             scheduler: ended.scheduler.clone(),
             step_downs: ended.step_downs,
         });
+    }
+
+    fn add_frames(&mut self, account: FrameAccount) {
+        let name = format!("{} to {}", account.from, account.to);
+        let unaccounted = account.unaccounted_frames;
+        if unaccounted != 0 {
+            self.doubts.push(format!(
+                "{name}: {unaccounted} frames are unaccounted for: internal error"
+            ));
+        }
+        let remarks = [
+            ("unread", "were not read in time: the machine is too slow"),
+            (
+                "no_room",
+                "found no room in the queue of the port they leave by",
+            ),
+        ];
+        for (reason, remark) in remarks {
+            let frames = account.dropped(reason);
+            if frames > 0 {
+                self.doubts
+                    .push(format!("{name}: {frames} frames {remark}"));
+            }
+        }
+        self.frames.push(account);
     }
 
     /// The summary as text of several lines.
@@ -424,6 +458,9 @@ impl Summary {
                     departure.name, departure.scheduler
                 );
             }
+        }
+        for account in &self.frames {
+            let _ = writeln!(out, "{}", account.text());
         }
         let losses = self.hosts.iter().map(|host| host.losses);
         let (devices, sockets) = losses.fold((0, 0), |(devices, sockets), losses| {
