@@ -14,6 +14,7 @@ mod cut;
 pub mod ethernet;
 mod flow;
 pub mod ip;
+pub mod sctp;
 mod shape;
 pub mod transport;
 mod vnet;
