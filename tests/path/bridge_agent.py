@@ -150,8 +150,9 @@ def transparency() -> dict[str, Any]:
     return answer
 
 
-def pings(count: int, interval_s: float = 0.02) -> list[float]:
-    text = at("phone", "ping", "-c", str(count), "-i", str(interval_s), "-W", "2", ADDRESSES["router"][0], check=False)
+def pings(count: int, interval_s: float = 0.02, source: str = ADDRESSES["phone"][0]) -> list[float]:
+    options = ["-c", str(count), "-i", str(interval_s), "-W", "2", "-I", source]
+    text = at("phone", "ping", *options, ADDRESSES["router"][0], check=False)
     return [float(time_ms) for time_ms in re.findall(r"time=([\d.]+) ms", text)]
 
 
@@ -303,6 +304,30 @@ def refusals() -> dict[str, Any]:
     return answer
 
 
+def classes(slow: str, slower: str) -> dict[str, Any]:
+    """Measure round trips of three devices: one known by its IP address, one by its MAC address, one by none."""
+    build()
+    # Each interface answers for its own addresses only.
+    at("phone", "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
+    at("phone", "ip", "addr", "add", "10.77.0.3/24", "dev", "eth0")
+    at("phone", "ip", "link", "add", "link", "eth0", "name", "other", "type", "macvlan", "mode", "bridge")
+    at("phone", "ip", "link", "set", "other", "up")
+    (shown,) = json.loads(at("phone", "ip", "-j", "link", "show", "dev", "other"))
+    at("phone", "ip", "addr", "add", "10.77.0.4/32", "dev", "other")
+    at("phone", "ip", "rule", "add", "from", "10.77.0.4", "lookup", "7")
+    at("phone", "ip", "route", "add", "10.77.0.0/24", "dev", "other", "src", "10.77.0.4", "table", "7")
+    devices = [f"tv@10.77.0.3={slow}", f"{shown['address']}={slower}"]
+    with bridge("--delay", "1ms", *(word for each in devices for word in ("--devices", each))):
+        answer: dict[str, Any] = {"links": {}}
+        for source in ("10.77.0.2", "10.77.0.3", "10.77.0.4"):
+            pings(2, source=source)
+            answer[source] = pings(10, source=source)
+        change("tv.radio.down.delay=1ms")
+        answer["changed"] = pings(10, source="10.77.0.3")
+        answer["show"] = show()
+    return answer
+
+
 def long_frames() -> dict[str, Any]:
     """Send frames that the far port cannot take."""
     build(mtu=9000, far_mtu=1500)
@@ -338,6 +363,7 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "kills": kills,
     "failure": failure,
     "refusals": refusals,
+    "classes": classes,
     "long_frames": long_frames,
     "down": down,
 }

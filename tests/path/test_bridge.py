@@ -133,6 +133,22 @@ def test_a_port_that_the_machine_needs_or_that_is_none_is_refused() -> None:
     assert (forced["pings"], forced["own answers"], forced["status"]) == (3, 0, 0)
 
 
+def test_a_device_has_links_of_its_own_by_either_address(tmp_path: Path) -> None:
+    files = []
+    for name, delay in (("slow", "10ms"), ("slower", "20ms")):
+        files.append(str(tmp_path / f"{name}.toml"))
+        Path(files[-1]).write_text(f'[path]\ndelay = "{delay}"\n')
+    answer = ask("classes", *files)
+    for source, wanted_ms in (("10.77.0.2", 2), ("10.77.0.3", 20), ("10.77.0.4", 40), ("changed", 11)):
+        assert len(answer[source]) == 10
+        assert wanted_ms <= statistics.median(answer[source]) < wanted_ms + 8, source
+    check_accounts(answer["show"])
+    offered = {link["name"]: link["offered_segments"] for link in answer["show"]["links"]}
+    for name, least in (("radio", 12), ("tv.radio", 22), ("device-2.radio", 12)):
+        assert offered[f"{name}.down"] >= least
+        assert offered[f"{name}.up"] >= least
+
+
 def test_a_frame_beyond_the_mtu_of_the_far_port_is_dropped_and_counted() -> None:
     answer = ask("long_frames")
     assert sorted(answer["sizes"]) == [142, 1514]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -103,6 +104,45 @@ def test_a_second_radio_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     scenario.write_text('[path]\nrate = "10mbit"\n[path.second-radio]\nrate = "5mbit"\n')
     assert main(["bridge", *PORTS, "--print-bridge", "--scenario", str(scenario)]) == 2
     assert "second-radio: a bridge has two ports" in capsys.readouterr().err
+
+
+def test_devices_have_the_path_of_a_scenario_under_their_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = tmp_path / "slow.toml"
+    scenario.write_text('[path]\nrate = "10mbit"\n')
+    bridge = printed(
+        capsys, "--devices", f"tv@02:00:00:00:00:0A,192.0.2.7={scenario}", "--devices", f"fd00::0:7={scenario}"
+    )
+    first, second = cast("list[dict[str, Any]]", bridge["classes"])
+    assert (first["name"], first["addresses"]) == ("tv", ["02:00:00:00:00:0a", "192.0.2.7"])
+    assert (second["name"], second["addresses"]) == ("device-2", ["fd00::7"])
+    assert [hop["name"] for hop in first["hops"]] == ["tv.radio"]
+    assert first["hops"][0]["down"][0]["rate"] == {"kind": "constant", "rate_bps": 10_000_000}
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        (["1.2.3=FILE"], "--devices: '1.2.3' is no address: write a MAC address as 02:00:00:00:00:01"),
+        (["tv@1.2.3.4"], "--devices: 'tv@1.2.3.4' names no scenario"),
+        (["Tv@1.2.3.4=FILE"], "--devices: 'Tv' is not a name"),
+        (["1.2.3.4=FILE", "1.2.3.4=FILE"], "--devices: 1.2.3.4 is an address of two devices"),
+        (["tv@1.2.3.4=FILE", "tv@1.2.3.5=FILE"], "--devices: 'tv' is the name of two devices"),
+        (["a-name-of-thirty-and-two-letters@1.2.3.4=FILE"], "is longer than 32 characters"),
+        (["1.2.3.4=NONE"], "no such file"),
+    ],
+)
+def test_wrong_devices_are_refused_in_one_line(
+    devices: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = tmp_path / "slow.toml"
+    scenario.write_text("[path]\n")
+    options = [word.replace("FILE", str(scenario)) for each in devices for word in ("--devices", each)]
+    assert main(["bridge", *PORTS, "--print-bridge", *options]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
 
 
 def test_ctl_shows_the_frames_of_both_directions() -> None:

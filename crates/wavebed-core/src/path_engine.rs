@@ -8,8 +8,8 @@ use wavebed_os::clock;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::{
-    Device, HopSetup, HostCounters, LegSetup, LinkError, Patterns, SampleSetup, Setup, Summary,
-    build_legs,
+    ClassSetup, Device, HopSetup, HostCounters, LegSetup, LinkError, Patterns, SampleSetup, Setup,
+    Summary, build_legs,
 };
 
 use crate::bridge_file::BridgeFile;
@@ -34,14 +34,13 @@ pub fn build_hops(lab: &LabFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
     build_legs(lab.all_legs(), lab.seed, lab.mtu, &mut patterns)
 }
 
-/// Builds the hops of a bridge.
+/// Builds the hops of a bridge: those of all devices, then those of each class.
 ///
 /// # Errors
 /// As [`build_hops`].
-pub fn build_bridge(file: &BridgeFile) -> Result<Vec<HopSetup>, LinkError> {
+pub fn build_bridge(file: &BridgeFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
     let mut patterns = Patterns::default();
-    let legs = build_legs([&file.leg()], file.seed, file.mtu, &mut patterns)?;
-    Ok(legs.into_iter().flatten().collect())
+    build_legs(&file.legs(), file.seed, file.mtu, &mut patterns)
 }
 
 /// Builds the engine between two ports, and starts it.
@@ -50,16 +49,25 @@ pub fn build_bridge(file: &BridgeFile) -> Result<Vec<HopSetup>, LinkError> {
 /// A port, a log or a capture failed.
 pub fn start_bridge(
     file: &BridgeFile,
-    hops: Vec<HopSetup>,
+    hops: Vec<Vec<HopSetup>>,
     [near, far]: [Device; 2],
 ) -> Result<Box<dyn Engine>, String> {
+    let mut hops = hops.into_iter();
+    let own = hops.next().unwrap_or_default();
+    let classes = file.classes.iter().zip(hops);
+    let classes = classes.map(|(class, hops)| ClassSetup {
+        name: class.name.clone(),
+        addresses: class.addresses.clone(),
+        hops,
+    });
     let setup = Setup {
         origin_ns: 0,
         coalesce: file.coalesce,
         packet_memory_bytes: file.packet_memory_bytes(),
         legs: vec![LegSetup {
             name: format!("{}-{}", file.a, file.b),
-            hops,
+            hops: own,
+            classes: classes.collect(),
             near,
             far,
         }],
@@ -93,6 +101,7 @@ pub fn start(
     let legs = legs.map(|((hops, (near, far)), name)| LegSetup {
         name,
         hops,
+        classes: Vec::new(),
         near: Device::Tun(near),
         far: Device::Tun(far),
     });

@@ -11,9 +11,10 @@ use wavebed_link::{Change, Link, Stage};
 use wavebed_os::clock;
 use wavebed_os::machine_time::MachineTime;
 
-use crate::capture::{self, Capture, CaptureWriter};
+use crate::capture::{self, CaptureWriter};
+use crate::classes::{Address, Classes, Side};
 use crate::coalesce::Coalesce;
-use crate::direction::Direction;
+use crate::direction::{ClassChain, Direction};
 use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
 use crate::frames::Frames;
 use crate::host_counters::HostCounters;
@@ -39,12 +40,24 @@ pub struct HopSetup {
     pub up: Vec<Box<dyn Stage>>,
 }
 
+/// Devices of a bridge with links of their own.
+pub struct ClassSetup {
+    /// Their name.
+    pub name: String,
+    /// Their addresses.
+    pub addresses: Vec<Address>,
+    /// Their hops, the one nearest to the server first.
+    pub hops: Vec<HopSetup>,
+}
+
 /// One leg, with its two devices.
 pub struct LegSetup {
     /// `HOST-HOST`, the one nearer to the server first.
     pub name: String,
     /// Hops, the one nearest to the server first.
     pub hops: Vec<HopSetup>,
+    /// Classes of devices on the client's side, between ports of Ethernet only.
+    pub classes: Vec<ClassSetup>,
     /// The device nearer to the server.
     pub near: Device,
     /// The device nearer to the client, of the same kind.
@@ -154,7 +167,7 @@ impl Engine {
         for leg in legs {
             let mut directions = Vec::new();
             for direction in leg {
-                let links = direction.links.len();
+                let (links, chains) = (direction.links().count(), direction.chains.len());
                 directions.push(attach(
                     direction,
                     setup.origin_ns,
@@ -164,7 +177,7 @@ impl Engine {
                     setup.pcap_dir.as_ref(),
                 )?);
                 first_link += links;
-                departures += 1;
+                departures += chains;
             }
             if thread_each {
                 for attached in directions {
@@ -323,7 +336,8 @@ fn start_logs(
     let directions = || legs.iter().flatten();
     let links: Vec<String> = directions().flat_map(DirectionSetup::link_names).collect();
     let departures: Vec<String> = directions()
-        .map(|direction| direction.name.clone())
+        .flat_map(|direction| &direction.chains)
+        .map(|chain| chain.name.clone())
         .collect();
     let (sender, writer) = series::start(dir, &links, &departures)?;
     (senders.series, writers.series) = (Some(sender), Some(writer));
@@ -350,43 +364,83 @@ struct DirectionLogs {
     packets: Option<(PacketLogSender, usize)>,
 }
 
+/// Links by name, before they are built.
+type Links = Vec<(String, Vec<Box<dyn Stage>>)>;
+
+/// A chain of links, before it is built.
+struct ChainSetup {
+    name: String,
+    links: Links,
+}
+
 /// One direction of a leg, before its loop starts.
 struct DirectionSetup {
-    name: String,
-    links: Vec<(String, Vec<Box<dyn Stage>>)>,
+    /// The chain for all devices, then those of classes.
+    chains: Vec<ChainSetup>,
+    classes: Option<Classes>,
     input: Arc<Device>,
     output: Arc<Device>,
 }
 
 impl DirectionSetup {
+    fn links(&self) -> impl Iterator<Item = &(String, Vec<Box<dyn Stage>>)> {
+        self.chains.iter().flat_map(|chain| &chain.links)
+    }
+
     fn link_names(&self) -> Vec<String> {
-        self.links.iter().map(|(name, _)| name.clone()).collect()
+        self.links().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn name(&self) -> &str {
+        &self.chains[0].name
     }
 }
 
-/// The two directions of a leg; upstream packets pass its hops in reverse order.
+/// The two directions of a leg.
 fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
     let (near, far) = (Arc::new(leg.near), Arc::new(leg.far));
+    let classes = |side| {
+        let addresses = leg.classes.iter().map(|class| class.addresses.as_slice());
+        (!leg.classes.is_empty()).then(|| Classes::new(addresses, side))
+    };
+    let (to_devices, from_devices) = (classes(Side::Destination), classes(Side::Source));
     let (mut down, mut up) = (Vec::new(), Vec::new());
-    for hop in leg.hops {
-        down.push((format!("{}.down", hop.name), hop.down));
-        up.push((format!("{}.up", hop.name), hop.up));
+    let mut add = |name: &str, hops| {
+        let [towards, back] = links_of(hops);
+        for (chains, links, direction) in [(&mut down, towards, "down"), (&mut up, back, "up")] {
+            let name = format!("{name}.{direction}");
+            chains.push(ChainSetup { name, links });
+        }
+    };
+    add(&leg.name, leg.hops);
+    for class in leg.classes {
+        add(&format!("{}.{}", leg.name, class.name), class.hops);
     }
-    up.reverse();
     [
         DirectionSetup {
-            name: format!("{}.down", leg.name),
-            links: down,
+            chains: down,
+            classes: to_devices,
             input: near.clone(),
             output: far.clone(),
         },
         DirectionSetup {
-            name: format!("{}.up", leg.name),
-            links: up,
+            chains: up,
+            classes: from_devices,
             input: far,
             output: near,
         },
     ]
+}
+
+/// The links of hops, towards the client and back; upstream packets pass the hops in reverse order.
+fn links_of(hops: Vec<HopSetup>) -> [Links; 2] {
+    let (mut down, mut up) = (Vec::new(), Vec::new());
+    for hop in hops {
+        down.push((format!("{}.down", hop.name), hop.down));
+        up.push((format!("{}.up", hop.name), hop.up));
+    }
+    up.reverse();
+    [down, up]
 }
 
 /// Whether the two directions of a leg get a thread each. They share no state, so they do on more than two processors.
@@ -420,13 +474,31 @@ fn attach(
         None => (None, None),
     };
     let packets = Packets::new(Arc::clone(memory)).map_err(|source| EngineError::Direction {
-        direction: setup.name.clone(),
+        direction: setup.name().to_owned(),
         source,
     })?;
-    let mut direction = build_direction(setup.links, coalesce, &logs, packets, capture);
-    direction.frames = setup.input.ethernet().map(|_| Frames::default());
+    let name = setup.name().to_owned();
+    let mut builder = ChainBuilder {
+        coalesce,
+        logs: &logs,
+        is_captured: capture.is_some(),
+        built: 0,
+    };
+    let mut chains = setup.chains.into_iter().map(|chain| ClassChain {
+        name: chain.name,
+        chain: builder.chain(chain.links),
+    });
+    let own = chains.next().expect("each direction has a chain");
+    let direction = Direction {
+        chain: own.chain,
+        classes: chains.collect(),
+        packets,
+        empty_ns: 0,
+        capture,
+        frames: setup.input.ethernet().map(|_| Frames::new(setup.classes)),
+    };
     let attached = AttachedDirection {
-        name: setup.name,
+        name,
         direction,
         input: setup.input,
         output: setup.output,
@@ -448,7 +520,7 @@ fn start_loop(
         .join("+");
     let links = directions
         .iter()
-        .flat_map(|attached| &attached.direction.chain.links)
+        .flat_map(|attached| attached.direction.links())
         .map(|named| named.name.clone())
         .collect();
     let failed = |source| EngineError::Direction {
@@ -477,38 +549,35 @@ fn start_loop(
     })
 }
 
-/// A direction of these links, with capture points numbered as they are named.
-fn build_direction(
-    links: Vec<(String, Vec<Box<dyn Stage>>)>,
+/// Builds the chains of a direction one after the other.
+struct ChainBuilder<'a> {
     coalesce: Coalesce,
-    logs: &DirectionLogs,
-    packets: Packets,
-    capture: Option<Capture>,
-) -> Direction {
-    let with_series = logs.series.is_some();
-    let named = links
-        .into_iter()
-        .zip(0u32..)
-        .zip(0..)
-        .map(|(((name, stages), index), place)| {
+    logs: &'a DirectionLogs,
+    is_captured: bool,
+    /// How many links were built so far.
+    built: u32,
+}
+
+impl ChainBuilder<'_> {
+    /// A chain of these links, with capture points numbered as the links are in their direction.
+    fn chain(&mut self, links: Links) -> LinkChain {
+        let with_series = self.logs.series.is_some();
+        let mut named = Vec::with_capacity(links.len());
+        for (name, stages) in links {
             let mut link = Link::new(stages, with_series);
-            let log = logs.packets.clone().map(|(sender, first_link)| {
+            let log = self.logs.packets.clone().map(|(sender, first_link)| {
                 link.log_packets();
-                LinkLog::new(sender, first_link + place)
+                LinkLog::new(sender, first_link + self.built as usize)
             });
-            NamedLink {
+            let first_point = 2 * self.built;
+            named.push(NamedLink {
                 name,
                 link,
-                points: capture.is_some().then_some((2 * index, 2 * index + 1)),
+                points: self.is_captured.then_some((first_point, first_point + 1)),
                 log,
-            }
-        });
-    let chain = LinkChain::new(named.collect(), coalesce, with_series);
-    Direction {
-        chain,
-        packets,
-        empty_ns: 0,
-        capture,
-        frames: None,
+            });
+            self.built += 1;
+        }
+        LinkChain::new(named, self.coalesce, with_series)
     }
 }

@@ -81,7 +81,7 @@ pub struct AttachedDirection {
     pub input: Arc<Device>,
     /// The device that packets are written to.
     pub output: Arc<Device>,
-    /// The writer of the series, with the index of the first link and of the departures.
+    /// The writer of the series, with the index of the first link and of the first chain's departures.
     pub series: Option<(SeriesSender, usize, usize)>,
 }
 
@@ -99,7 +99,7 @@ impl AttachedDirection {
     pub fn frames(&self) -> Option<FrameAccount> {
         let frames = self.direction.frames.as_ref()?;
         let (from, to) = (self.input.ethernet()?, self.output.ethernet()?);
-        let account = frames.account(&self.name, &self.direction.chain);
+        let account = frames.account(&self.name, self.direction.chains());
         Some(account.between(from, to))
     }
 }
@@ -264,7 +264,8 @@ impl Loop {
         let mut links = self
             .directions
             .iter_mut()
-            .flat_map(|attached| &mut attached.direction.chain.links);
+            .flat_map(|attached| attached.direction.chains_mut())
+            .flat_map(|chain| &mut chain.links);
         let named = links.find(|named| named.name == name)?;
         Some(named.link.apply(now_ns, change))
     }
@@ -273,7 +274,7 @@ impl Loop {
         let links = self
             .directions
             .iter()
-            .flat_map(|attached| &attached.direction.chain.links);
+            .flat_map(|attached| attached.direction.links());
         LoopState {
             links: links
                 .map(|named| LinkState {
@@ -304,22 +305,23 @@ impl Loop {
         // At the end the current millisecond is written too.
         let until_ns = if closing { now_ns + 1_000_000 } else { now_ns };
         for attached in &mut self.directions {
-            let chain = &mut attached.direction.chain;
-            if closing {
-                let links = chain.links.iter_mut();
-                let logs = links.filter_map(|named| named.log.as_mut());
-                logs.for_each(LinkLog::send);
+            let series = &attached.series;
+            let mut next_link = series.as_ref().map_or(0, |(_, first_link, _)| *first_link);
+            for (place, chain) in attached.direction.chains_mut().enumerate() {
+                if closing {
+                    let links = chain.links.iter_mut();
+                    let logs = links.filter_map(|named| named.log.as_mut());
+                    logs.for_each(LinkLog::send);
+                }
+                let Some((sender, _, departures)) = series else {
+                    continue;
+                };
+                for named in &mut chain.links {
+                    sender.link(next_link, named.link.counters_mut().finished_rows(until_ns));
+                    next_link += 1;
+                }
+                sender.departures(departures + place, chain.take_departures(closing));
             }
-            let Some((sender, first_link, departures)) = &attached.series else {
-                continue;
-            };
-            for (index, named) in chain.links.iter_mut().enumerate() {
-                sender.link(
-                    first_link + index,
-                    named.link.counters_mut().finished_rows(until_ns),
-                );
-            }
-            sender.departures(*departures, chain.take_departures(closing));
         }
     }
 }

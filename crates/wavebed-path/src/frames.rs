@@ -9,6 +9,7 @@ use wavebed_os::ethernet_port::{EthernetPort, Refusal};
 use wavebed_packet::VnetHeader;
 use wavebed_packet::ethernet::{self, Content};
 
+use crate::classes::Classes;
 use crate::link_chain::LinkChain;
 use crate::port::Port;
 
@@ -30,20 +31,34 @@ impl Refusals {
 }
 
 /// The frames of one direction that do not go through its links.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Frames {
+    classes: Option<Classes>,
     around: u64,
     runts: u64,
     refusals: Refusals,
 }
 
 impl Frames {
-    /// Returns the bytes before the IP packet of a frame that goes through the links. Any other one is written to
-    /// `output` as it is. `bytes` begin with the virtio-net header.
-    pub fn sort(&mut self, bytes: &[u8], output: &mut impl Port) -> Option<u8> {
+    /// The frames of a direction with these classes.
+    #[must_use]
+    pub fn new(classes: Option<Classes>) -> Self {
+        Self {
+            classes,
+            ..Self::default()
+        }
+    }
+
+    /// Returns where a frame that goes through links has its IP packet, and whose links these are. Any other one is
+    /// written to `output` as it is. `bytes` begin with the virtio-net header.
+    pub fn sort(&mut self, bytes: &[u8], output: &mut impl Port) -> Option<Sorted> {
         let frame = bytes.get(VnetHeader::LEN..).unwrap_or_default();
         match ethernet::content(frame) {
-            Content::Packet { front } => return Some(front),
+            Content::Packet { front } => {
+                let classes = self.classes.as_ref();
+                let class = classes.and_then(|classes| classes.of(bytes, front));
+                return Some(Sorted { front, class });
+            }
             Content::Runt => self.runts += 1,
             Content::Local => match output.write(&[IoSlice::new(bytes)]) {
                 Ok(()) => self.around += 1,
@@ -53,32 +68,38 @@ impl Frames {
         None
     }
 
-    /// The account of a direction, without what its ports lost before it was read.
+    /// The account of a direction with these chains, without what its ports lost before it was read.
     #[must_use]
-    pub fn account(&self, name: &str, chain: &LinkChain) -> FrameAccount {
+    pub fn account<'a>(
+        &self,
+        name: &str,
+        chains: impl IntoIterator<Item = &'a LinkChain>,
+    ) -> FrameAccount {
         let mut account = FrameAccount {
             name: name.to_owned(),
-            received_frames: self.around + self.runts + chain.devices.segments_read,
+            received_frames: self.around + self.runts,
             around_frames: self.around,
-            delivered_frames: chain.devices.segments_written,
-            queued_frames: chain.backlog().segments,
             ..FrameAccount::default()
         };
         account.drop_frames("runt", self.runts);
         for refusal in Refusal::ALL {
-            let refused = self.refusals.of(refusal) + chain.devices.refusals.of(refusal);
-            account.drop_frames(refusal.name(), refused);
             account.received_frames += self.refusals.of(refusal);
+            account.drop_frames(refusal.name(), self.refusals.of(refusal));
         }
-        for named in &chain.links {
-            let total = named.link.counters().total();
-            account.duplicated_frames += total.duplicated.segments;
-            for reason in Reason::ALL {
-                account.drop_frames(reason.name(), total.dropped[reason as usize].segments);
-            }
+        for chain in chains {
+            account.add(chain);
         }
         account
     }
+}
+
+/// A frame that goes through links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sorted {
+    /// Bytes before its IP packet.
+    pub front: u8,
+    /// The class of its device; `None` for the links of all others.
+    pub class: Option<usize>,
 }
 
 /// The account of the frames of one direction: `received + duplicated = delivered + around + dropped + queued`. A
@@ -111,6 +132,23 @@ impl FrameAccount {
     fn drop_frames(&mut self, reason: &'static str, frames: u64) {
         if frames > 0 {
             *self.dropped_frames.entry(reason).or_default() += frames;
+        }
+    }
+
+    /// Adds the frames of a chain of links.
+    fn add(&mut self, chain: &LinkChain) {
+        self.received_frames += chain.devices.segments_read;
+        self.delivered_frames += chain.devices.segments_written;
+        self.queued_frames += chain.backlog().segments;
+        for refusal in Refusal::ALL {
+            self.drop_frames(refusal.name(), chain.devices.refusals.of(refusal));
+        }
+        for named in &chain.links {
+            let total = named.link.counters().total();
+            self.duplicated_frames += total.duplicated.segments;
+            for reason in Reason::ALL {
+                self.drop_frames(reason.name(), total.dropped[reason as usize].segments);
+            }
         }
     }
 

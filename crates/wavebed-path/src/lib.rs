@@ -4,6 +4,7 @@
 //! clock. An [`engine::Engine`] runs the directions of all legs on real devices, one or two threads per leg.
 
 pub mod capture;
+pub mod classes;
 pub mod coalesce;
 pub mod config;
 pub mod direction;
@@ -25,9 +26,10 @@ pub mod sampler;
 pub mod series;
 pub mod summary;
 
+pub use classes::Address;
 pub use coalesce::Coalesce;
 pub use config::{HopConfig, LegConfig, LinkError, Patterns, build_legs};
-pub use engine::{Engine, EngineError, HopSetup, LegSetup, Setup};
+pub use engine::{ClassSetup, Engine, EngineError, HopSetup, LegSetup, Setup};
 pub use frames::FrameAccount;
 pub use host_counters::HostCounters;
 pub use port::Device;

@@ -1,16 +1,17 @@
 //! The summary of a laboratory: packets delivered, packets dropped by reason, and lateness.
 
 use std::fmt::Write as _;
+use std::iter;
 
 use serde::Serialize;
 use wavebed_link::{Counts, Reason};
 use wavebed_os::machine_time::Lost;
 
-use crate::direction::Direction;
 use crate::event_loop::Ended;
 use crate::frames::FrameAccount;
 use crate::gaps::Gaps;
 use crate::host_counters::{HostCounters, HostLosses};
+use crate::link_chain::LinkChain;
 use crate::on_time::{self, Check, Late};
 use crate::packet_log::LinkLog;
 use crate::sampler::{self, SamplerError};
@@ -225,8 +226,8 @@ impl Summary {
             gaps: ended.gaps.clone(),
         });
         for attached in &ended.directions {
-            let chain = &attached.direction.chain;
-            for named in &chain.links {
+            let direction = &attached.direction;
+            for named in direction.links() {
                 let queued = named.link.backlog().segments;
                 self.add_link(&named.name, named.link.counters().total(), queued);
                 let lost_rows = named.log.as_ref().map_or(0, LinkLog::lost_rows);
@@ -238,7 +239,18 @@ impl Summary {
                     ));
                 }
             }
-            self.add_departures(&attached.name, &attached.direction, ended);
+            let classes = direction.classes.iter();
+            let classes = classes.map(|class| (&class.name, &class.chain));
+            for (name, chain) in iter::once((&attached.name, &direction.chain)).chain(classes) {
+                self.add_departures(name, chain, ended);
+                let refused = chain.devices.refused_segments;
+                // The account of frames says why.
+                if refused > 0 && direction.frames.is_none() {
+                    self.doubts.push(format!(
+                        "{name}: {refused} segments were refused by the receiving device"
+                    ));
+                }
+            }
             if let Some(account) = attached.frames() {
                 self.add_frames(account);
             }
@@ -339,21 +351,13 @@ impl Summary {
         });
     }
 
-    fn add_departures(&mut self, name: &str, direction: &Direction, ended: &Ended) {
-        let (chain, has_frames) = (&direction.chain, direction.frames.is_some());
+    fn add_departures(&mut self, name: &str, chain: &LinkChain, ended: &Ended) {
         let late = &chain.lateness;
         let p99_ns = late.percentile(0.99);
         self.lateness.push(Late {
             at_most: late.clone(),
             surely: chain.surely_late.clone(),
         });
-        let refused = chain.devices.refused_segments;
-        // The account of frames says why.
-        if refused > 0 && !has_frames {
-            self.doubts.push(format!(
-                "{name}: {refused} segments were refused by the receiving device"
-            ));
-        }
         self.departures.push(DepartureSummary {
             name: name.into(),
             packets_read: chain.devices.packets_read,

@@ -129,6 +129,7 @@ impl Bench {
         Self {
             direction: Direction {
                 chain: LinkChain::new(vec![link("a.down", stages)], coalesce, true),
+                classes: Vec::new(),
                 packets: Packets::new(Arc::new(PacketMemory::new(memory_bytes))).unwrap(),
                 empty_ns: 0,
                 capture: None,

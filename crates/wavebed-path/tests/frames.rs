@@ -10,8 +10,9 @@ use wavebed_link::loss::Loss;
 use wavebed_link::{Link, RandomStream, Stage, Unit};
 use wavebed_packet::{VnetHeader, checksum};
 use wavebed_path::FrameAccount;
+use wavebed_path::classes::{Address, Classes, Side};
 use wavebed_path::coalesce::Coalesce;
-use wavebed_path::direction::Direction;
+use wavebed_path::direction::{ClassChain, Direction};
 use wavebed_path::frames::Frames;
 use wavebed_path::link_chain::{LinkChain, NamedLink};
 use wavebed_path::packet_memory::PacketMemory;
@@ -93,6 +94,17 @@ fn tcp(kind: &[u8], payload: usize, mss: u16) -> Vec<u8> {
     [&vnet.to_bytes()[..], &frame(kind, &ip)].concat()
 }
 
+/// A chain of one link.
+fn chain(name: &str, stages: Vec<Box<dyn Stage>>) -> LinkChain {
+    let link = NamedLink {
+        name: name.into(),
+        link: Link::new(stages, false),
+        points: None,
+        log: None,
+    };
+    LinkChain::new(vec![link], Coalesce::Slot, false)
+}
+
 struct Bench {
     direction: Direction,
     input: List,
@@ -101,12 +113,6 @@ struct Bench {
 
 impl Bench {
     fn new(stages: Vec<Box<dyn Stage>>) -> Self {
-        let link = NamedLink {
-            name: "radio.down".into(),
-            link: Link::new(stages, false),
-            points: None,
-            log: None,
-        };
         let memory = Arc::new(PacketMemory::new(usize::MAX));
         let list = || List {
             incoming: VecDeque::new(),
@@ -115,7 +121,8 @@ impl Bench {
         };
         Self {
             direction: Direction {
-                chain: LinkChain::new(vec![link], Coalesce::Slot, false),
+                chain: chain("radio.down", stages),
+                classes: Vec::new(),
                 packets: Packets::new(memory).unwrap(),
                 empty_ns: 0,
                 capture: None,
@@ -134,8 +141,8 @@ impl Bench {
     }
 
     fn account(&self) -> FrameAccount {
-        let frames = self.direction.frames.expect("a bridge");
-        let account = frames.account("a-b.down", &self.direction.chain);
+        let frames = self.direction.frames.as_ref().expect("a bridge");
+        let account = frames.account("a-b.down", self.direction.chains());
         assert_eq!(account.unaccounted(), 0);
         account
     }
@@ -257,6 +264,41 @@ fn a_frame_beyond_the_mtu_of_the_port_is_dropped_with_a_reason() {
     assert_eq!(account.received_frames, 5);
     assert_eq!(account.dropped("too_long"), 4);
     assert_eq!(account.delivered_frames, 1);
+}
+
+#[test]
+fn a_device_has_links_of_its_own_and_no_other_frame_takes_them() {
+    let delay = |ns| -> Vec<Box<dyn Stage>> { vec![Box::new(Delay::constant(ns, false))] };
+    let mut bench = Bench::new(delay(1_000));
+    bench.direction.classes.push(ClassChain {
+        name: "a-b.tv.down".into(),
+        chain: chain("tv.radio.down", delay(5_000)),
+    });
+    let address = Address::Ip([192, 0, 2, 2].into());
+    let classes = Classes::new([&[address][..]], Side::Destination);
+    bench.direction.frames = Some(Frames::new(Some(classes)));
+    let to_tv = single(TAGGED, &packet(17, &[0, 9, 0, 9, 0, 8, 0, 0]));
+    let mut to_other = to_tv.clone();
+    *to_other.last_mut().unwrap() = 1;
+    to_other[10 + 18 + 19] = 3;
+    bench
+        .input
+        .incoming
+        .extend([to_tv.clone(), to_other.clone()]);
+    bench.turn(0);
+    assert_eq!(bench.direction.next_event_ns(), Some(1_000));
+    bench.turn(1_000);
+    assert_eq!(bench.output.written, [to_other.clone()]);
+    let account = bench.account();
+    assert_eq!((account.delivered_frames, account.queued_frames), (1, 1));
+    bench.turn(5_000);
+    assert_eq!(bench.output.written, [to_other, to_tv]);
+    let offered: Vec<u64> = bench
+        .direction
+        .links()
+        .map(|named| named.link.counters().total().offered.segments)
+        .collect();
+    assert_eq!(offered, [1, 1]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ from wavebed._core import find_core
 from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
 from wavebed.path.bridge import FAILURES, BridgePlan, bridge_file, read_port
+from wavebed.path.devices import read_devices
 from wavebed.path.laboratory import random_name, resolve_network
 from wavebed.path.launch import make_folder, write_laboratory
 from wavebed.path.options import add_path_options, path_options
@@ -42,6 +43,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group = parser.add_argument_group("ports")
     group.add_argument("--a", metavar="PORT", required=True, help="the port towards the network: the server's side")
     group.add_argument("--b", metavar="PORT", required=True, help="the port towards the devices: the client's side")
+    group.add_argument(
+        "--devices",
+        metavar="[NAME@]ADDRESS[,ADDRESS…]=SCENARIO",
+        action="append",
+        default=[],
+        help="give a device behind b, known by MAC or IP addresses, the path of a scenario, with links NAME.HOP.down and"
+        " NAME.HOP.up of its own (default: all have the path options below)",
+    )
     group.add_argument(
         "--on-failure",
         choices=FAILURES,
@@ -77,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
         pcap_dir=args.pcap,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
-    bridge = bridge_file(resolve_network(path, traces), plan)
+    devices = read_devices(args.devices, path.mtu, traces)
+    bridge = bridge_file(resolve_network(path, traces), plan, devices)
     for note in traces.notes:
         print(f"wavebed: note: {note}", file=sys.stderr)
     if len(path.hosts) > 2:

@@ -11,9 +11,11 @@ from wavebed.errors import UserError
 from wavebed.spec.link import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
+    from wavebed.path.devices import Device
     from wavebed.spec.network import Network
 
 __all__ = ["FAILURES", "BridgePlan", "bridge_file", "read_port"]
@@ -66,8 +68,8 @@ def read_port(option: str, name: str) -> str:
     return name
 
 
-def bridge_file(network: Network, plan: BridgePlan) -> dict[str, Json]:
-    """Return the bridge file of a path: its hops in a row, whichever hosts stand between them.
+def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[Device] = ()) -> dict[str, Json]:
+    """Return the bridge file of a path: its hops in a row, whichever hosts stand between them; and those of `devices`.
 
     Raises
     ------
@@ -92,6 +94,14 @@ def bridge_file(network: Network, plan: BridgePlan) -> dict[str, Json]:
         "coalesce": known["coalesce"],
         "packet_memory_bytes": network.packet_memory_bytes,
         "hops": [hop for leg in legs for hop in leg["hops"]],
+        "classes": [
+            {
+                "name": device.name,
+                "addresses": list(device.addresses),
+                "hops": [plain(hop) for hop in device.hops],
+            }
+            for device in devices
+        ],
         "log_dir": _absolute(plan.log_dir),
         "packet_log": network.packet_log and plan.log_dir is not None,
         "pcap_dir": _absolute(plan.pcap_dir),

@@ -134,7 +134,7 @@ pub fn run(path: &str) -> Result<i32, Problem> {
 
 fn start_engine(
     file: &BridgeFile,
-    hops: Vec<HopSetup>,
+    hops: Vec<Vec<HopSetup>>,
     sockets: [EthernetPort; 2],
 ) -> Result<Box<dyn engine::Engine>, String> {
     path_engine::start_bridge(file, hops, sockets.map(Device::Ethernet))

@@ -65,8 +65,9 @@ impl Bridge {
         value["state"] = state.into();
         value["ports"] = json!({"a": self.file.a, "b": self.file.b});
         value["hosts"] = json!([]);
-        let hops = self.file.hops().iter();
-        value["hops"] = hops
+        value["hops"] = self
+            .file
+            .all_hops()
             .map(|hop| json!({"name": hop.name, "kind": hop.kind.name()}))
             .collect();
         Ok(value)
