@@ -20,8 +20,8 @@ use crate::signals;
 /// Capabilities that the engine's process keeps: real-time priority for its loops, and files in other users' folders.
 const NEEDED: Set = Set::SYS_NICE.union(Set::DAC_OVERRIDE);
 
-/// Interval at which the engine's process checks that the engine runs.
-const LOOK_EVERY_NS: u64 = 500_000_000;
+/// Interval at which the engine's process checks that the engine runs. A bridge fails open within 100 ms.
+const LOOK_EVERY_NS: u64 = 50_000_000;
 
 /// Key of the summary's text form; removed before the summary is stored.
 pub const TEXT: &str = "text";

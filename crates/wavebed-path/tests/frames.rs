@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use wavebed_link::corrupt::Corrupt;
 use wavebed_link::delay::Delay;
 use wavebed_link::loss::Loss;
@@ -299,6 +300,69 @@ fn a_device_has_links_of_its_own_and_no_other_frame_takes_them() {
         .map(|named| named.link.counters().total().offered.segments)
         .collect();
     assert_eq!(offered, [1, 1]);
+}
+
+/// Bytes as a port may deliver them: a virtio-net header of any kind, and a frame that often is one of IP.
+fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+    let kinds = [PLAIN, TAGGED, TWICE, &[0x86, 0xdd], &[8, 6], &[0x81, 0]];
+    let vnet = (
+        0u8..3,
+        prop_oneof![4 => Just(0u8), 1 => any::<u8>(), 1 => Just(1), 1 => Just(5)],
+        any::<[u16; 4]>(),
+        0u16..80,
+    );
+    let content = proptest::collection::vec(any::<u8>(), 0..200);
+    let first = prop_oneof![Just(0x45u8), Just(0x60), any::<u8>()];
+    let upper = prop_oneof![Just(6u8), Just(17), Just(58), Just(132), any::<u8>()];
+    (vnet, 0..kinds.len(), content, first, upper).prop_map(
+        move |((flags, gso_type, words, csum_start), kind, mut content, first, upper)| {
+            let vnet = VnetHeader {
+                flags,
+                gso_type,
+                hdr_len: words[0] % 100,
+                gso_size: words[1] % 60,
+                csum_start,
+                csum_offset: words[2] % 20,
+            };
+            if content.len() > 9 {
+                content[0] = first;
+                content[if first == 0x60 { 6 } else { 9 }] = upper;
+                if words[3] % 2 == 0 {
+                    let length = u16::try_from(content.len()).unwrap();
+                    content[2..4].copy_from_slice(&length.to_be_bytes());
+                }
+            }
+            [&vnet.to_bytes()[..], &frame(kinds[kind], &content)].concat()
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_accounted_for(
+        frames in proptest::collection::vec(any_frame(), 1..40),
+        cut in 0usize..300,
+    ) {
+        let stages: Vec<Box<dyn Stage>> = vec![
+            Box::new(Loss::independent(0.2, Unit::Packet, RandomStream::new(1, 1))),
+            Box::new(Corrupt::new(0.2, RandomStream::new(1, 2))),
+            Box::new(Delay::constant(1_000, false)),
+        ];
+        let mut bench = Bench::new(stages);
+        let count = frames.len() as u64;
+        bench.input.incoming.extend(frames.into_iter().enumerate().map(|(place, mut frame)| {
+            if place == 0 {
+                frame.truncate(cut.max(VnetHeader::LEN));
+            }
+            frame
+        }));
+        bench.turn(0);
+        bench.turn(1_000);
+        let account = bench.account();
+        prop_assert!(account.received_frames >= count);
+        prop_assert_eq!(account.queued_frames, 0);
+        prop_assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
+    }
 }
 
 #[test]

@@ -100,6 +100,7 @@ pub fn run(path: &str) -> Result<i32, Problem> {
             if process::die_with_parent().is_err() || unix::is_hung_up(&theirs) {
                 std::process::exit(FAILED);
             }
+            end_with_any_thread();
             let start = || start_engine(&file, hops, sockets);
             std::process::exit(engine::serve(start, theirs))
         }
@@ -130,6 +131,15 @@ pub fn run(path: &str) -> Result<i32, Problem> {
             Ok(bridge.attend())
         }
     }
+}
+
+/// Lets a panic in any thread end the process at once: the bridge is then open or closed, not half alive.
+fn end_with_any_thread() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::exit(FAILED);
+    }));
 }
 
 fn start_engine(
