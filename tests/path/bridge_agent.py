@@ -328,6 +328,22 @@ def classes(slow: str, slower: str) -> dict[str, Any]:
     return answer
 
 
+def outage() -> dict[str, Any]:
+    """Interrupt the downlink, then both directions, amid pings."""
+    build()
+    answer: dict[str, Any] = {}
+    with bridge("--delay", "1ms"):
+        pings(2)
+        for name, what in (("down", "radio.down.outage=600ms"), ("both", "outage=600ms")):
+            change(what)
+            changed_s = time.monotonic()
+            answer[name] = {"rtt_ms": pings(30), "took_s": time.monotonic() - changed_s}
+        change("outage=60s", "outage=0ms")
+        answer["ended"] = pings(3)
+        answer["show"] = show()
+    return answer
+
+
 def long_frames() -> dict[str, Any]:
     """Send frames that the far port cannot take."""
     build(mtu=9000, far_mtu=1500)
@@ -364,6 +380,7 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "failure": failure,
     "refusals": refusals,
     "classes": classes,
+    "outage": outage,
     "long_frames": long_frames,
     "down": down,
 }

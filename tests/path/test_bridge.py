@@ -149,6 +149,20 @@ def test_a_device_has_links_of_its_own_by_either_address(tmp_path: Path) -> None
         assert offered[f"{name}.up"] >= least
 
 
+def test_an_outage_on_command_delays_what_comes_and_loses_nothing() -> None:
+    answer = ask("outage")
+    for name in ("down", "both"):
+        rtt = answer[name]["rtt_ms"]
+        assert len(rtt) == 30
+        # The command that makes the change takes some of the outage.
+        assert 50 < max(rtt) < 700
+        assert min(rtt) < 20
+    assert len(answer["ended"]) == 3
+    assert max(answer["ended"]) < 500
+    check_accounts(answer["show"])
+    assert [account["dropped_frames"] for account in answer["show"]["frames"]] == [{}, {}]
+
+
 def test_a_frame_beyond_the_mtu_of_the_far_port_is_dropped_and_counted() -> None:
     answer = ask("long_frames")
     assert sorted(answer["sizes"]) == [142, 1514]

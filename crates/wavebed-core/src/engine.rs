@@ -68,6 +68,8 @@ pub enum Setting {
     Loss(f64),
     /// The text of a native pattern that starts now.
     Pattern(String),
+    /// For how long from now on nothing enters the links, nanoseconds; it waits before them.
+    OutageNs(u64),
 }
 
 /// A request of init to the engine's process.

@@ -217,6 +217,10 @@ impl Engine for PathEngine {
     fn set(&self, link: Option<&str>, change: Setting) -> Result<(), String> {
         let engine = self.running()?;
         let change = match change {
+            Setting::OutageNs(for_ns) => {
+                let done = engine.interrupt(link, for_ns);
+                return done.map_err(|error| error.to_string());
+            }
             Setting::RateBps(rate) => Change::RateBps(rate),
             Setting::DelayNs(delay) => Change::DelayNs(delay),
             Setting::Loss(probability) if (0.0..=1.0).contains(&probability) => {

@@ -36,7 +36,8 @@ fn index(name: &str) -> u32 {
     interface_index(name).expect("an interface")
 }
 
-/// The next frame, after an empty virtio-net header, of the type 0x88b5, which is for experiments, behind tags or not. The kernel sends others.
+/// The next frame of the type 0x88b5, which is for experiments, behind tags or not, after an empty virtio-net header.
+/// The kernel sends others.
 fn next_of_ours(port: &EthernetPort) -> Option<Vec<u8>> {
     next_within(port, WITHIN_NS)
 }

@@ -217,20 +217,39 @@ impl Engine {
     /// # Errors
     /// When there is no such link, none of its stages takes the change, or the loop does not answer.
     pub fn apply(&self, link: &str, change: &Change) -> Result<(), EngineError> {
-        let Some(running) = self
-            .loops
-            .iter()
-            .find(|running| running.links.iter().any(|name| name == link))
-        else {
-            return Err(EngineError::UnknownLink {
-                name: link.into(),
-                known: self.link_names().join(", "),
-            });
-        };
-        match running.ask(|answer| Command::Apply(link.into(), change.clone(), answer))? {
+        match self
+            .loop_of(link)?
+            .ask(|answer| Command::Apply(link.into(), change.clone(), answer))?
+        {
             Some(true) => Ok(()),
             _ => Err(EngineError::NotTaken(link.into())),
         }
+    }
+
+    /// Lets nothing enter the links of one direction, or of all, for some nanoseconds. `link` is one of that direction.
+    ///
+    /// # Errors
+    /// When there is no such link, or a loop does not answer.
+    pub fn interrupt(&self, link: Option<&str>, for_ns: u64) -> Result<(), EngineError> {
+        let loops = match link {
+            Some(link) => std::slice::from_ref(self.loop_of(link)?),
+            None => &self.loops,
+        };
+        for running in loops {
+            running.ask(|answer| Command::Interrupt(link.map(Into::into), for_ns, answer))?;
+        }
+        Ok(())
+    }
+
+    fn loop_of(&self, link: &str) -> Result<&RunningLoop, EngineError> {
+        let has_link = |running: &&RunningLoop| running.links.iter().any(|name| name == link);
+        self.loops
+            .iter()
+            .find(has_link)
+            .ok_or_else(|| EngineError::UnknownLink {
+                name: link.into(),
+                known: self.link_names().join(", "),
+            })
     }
 
     /// The names of all links.

@@ -43,6 +43,9 @@ pub enum Command {
     Show(Sender<LoopState>),
     /// Changes the link with this name; answers whether a stage took the change, `None` when there is no such link.
     Apply(String, Change, Sender<Option<bool>>),
+    /// Lets nothing enter the chain of the link with this name, or any chain without one, for some nanoseconds; answers
+    /// whether there is such a link.
+    Interrupt(Option<String>, u64, Sender<bool>),
     /// End, and return the directions.
     Stop,
 }
@@ -251,6 +254,9 @@ impl Loop {
                 Command::Apply(name, change, answer) => {
                     let _ = answer.send(self.apply(&name, &change, clock));
                 }
+                Command::Interrupt(name, for_ns, answer) => {
+                    let _ = answer.send(self.interrupt(name.as_deref(), for_ns, clock));
+                }
                 Command::Stop => return true,
             }
         }
@@ -268,6 +274,24 @@ impl Loop {
             .flat_map(|chain| &mut chain.links);
         let named = links.find(|named| named.name == name)?;
         Some(named.link.apply(now_ns, change))
+    }
+
+    fn interrupt(&mut self, name: Option<&str>, for_ns: u64, clock: &impl Fn() -> u64) -> bool {
+        let now_ns = clock();
+        self.advance(&|| now_ns);
+        let chains = self
+            .directions
+            .iter_mut()
+            .flat_map(|attached| attached.direction.chains_mut());
+        let named = chains.filter(|chain| {
+            name.is_none_or(|name| chain.links.iter().any(|named| named.name == name))
+        });
+        let mut found = false;
+        for chain in named {
+            chain.interrupt(now_ns.saturating_add(for_ns));
+            found = true;
+        }
+        found
     }
 
     fn state(&self) -> LoopState {

@@ -1,5 +1,6 @@
 //! One direction of a leg: links in a row, from the device at one end to the device at the other.
 
+use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags};
@@ -61,6 +62,9 @@ pub struct LinkChain {
     pub surely_late: Lateness,
     least_transit_ns: u64,
     device_late_ns: u64,
+    /// What came during an outage, which waits for its end.
+    held: VecDeque<Run>,
+    outage_until_ns: u64,
     coalescer: Coalescer,
     moving: Vec<Run>,
     groups: Vec<Group>,
@@ -81,6 +85,8 @@ impl LinkChain {
             surely_late: Lateness::default(),
             least_transit_ns: u64::MAX,
             device_late_ns: 0,
+            held: VecDeque::new(),
+            outage_until_ns: 0,
             coalescer: Coalescer::new(coalesce),
             moving: Vec::new(),
             groups: Vec::new(),
@@ -111,6 +117,17 @@ impl LinkChain {
                 return;
             }
         };
+        let mut capture = capture;
+        self.end_outage(run.at_ns, packets, capture.as_deref_mut());
+        if run.at_ns < self.outage_until_ns {
+            self.held.push_back(run);
+        } else {
+            self.enter(run, packets, capture);
+        }
+    }
+
+    /// Passes a run to the first link.
+    fn enter(&mut self, run: Run, packets: &mut Packets, capture: Option<&mut Capture>) {
         if let Some(first) = self.links.first_mut() {
             if let (Some(capture), Some((way_in, _))) = (capture, first.points) {
                 capture.take(way_in, &run, packets);
@@ -119,6 +136,28 @@ impl LinkChain {
             settle(&mut first.link, &mut first.log, packets);
         } else {
             self.moving.push(run);
+        }
+    }
+
+    /// Lets nothing enter the links until `until_ns`; it waits before them. A later call replaces an earlier one. The
+    /// chain must have been advanced to now.
+    pub const fn interrupt(&mut self, until_ns: u64) {
+        self.outage_until_ns = until_ns;
+    }
+
+    /// If an outage is over at `now_ns`, passes on what waited.
+    fn end_outage(
+        &mut self,
+        now_ns: u64,
+        packets: &mut Packets,
+        mut capture: Option<&mut Capture>,
+    ) {
+        if now_ns < self.outage_until_ns {
+            return;
+        }
+        let at_ns = self.outage_until_ns;
+        while let Some(run) = self.held.pop_front() {
+            self.enter(Run { at_ns, ..run }, packets, capture.as_deref_mut());
         }
     }
 
@@ -131,6 +170,7 @@ impl LinkChain {
         clock: &impl Fn() -> u64,
         mut capture: Option<&mut Capture>,
     ) {
+        self.end_outage(now_ns, packets, capture.as_deref_mut());
         for index in 0..self.links.len() {
             let NamedLink {
                 link, points, log, ..
@@ -308,10 +348,11 @@ impl LinkChain {
             .iter()
             .filter_map(|named| named.link.next_event_ns())
             .chain(self.coalescer.next_event_ns())
+            .chain((!self.held.is_empty()).then_some(self.outage_until_ns))
             .min()
     }
 
-    /// Packets in the links and in the open group.
+    /// Packets before the links, in them, and in the open group.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         let mut total = Backlog {
@@ -321,6 +362,7 @@ impl LinkChain {
         for named in &self.links {
             total += named.link.backlog();
         }
+        self.held.iter().for_each(|run| total.count(run));
         total
     }
 }

@@ -198,6 +198,47 @@ fn local_frames_pass_around_the_links_at_once_and_use_up_nothing() {
 }
 
 #[test]
+fn an_outage_holds_what_comes_and_local_frames_pass() {
+    let delay: Vec<Box<dyn Stage>> = vec![Box::new(Delay::constant(1_000, false))];
+    let mut bench = Bench::new(delay);
+    let data = |last| single(PLAIN, &packet(17, &[0, 9, 0, 9, 0, 8, 0, last]));
+    let arp = single(&[8, 6], &[0, 1, 8, 0, 6, 4, 0, 1]);
+    bench.input.incoming.push_back(data(1));
+    bench.turn(0);
+    bench.direction.chain.interrupt(5_000);
+    bench.input.incoming.extend([data(2), arp.clone()]);
+    bench.turn(100);
+    assert_eq!(bench.output.written, [arp.clone()]);
+    assert_eq!(bench.direction.next_event_ns(), Some(1_000));
+    bench.turn(1_000);
+    let before = [arp, data(1)];
+    assert_eq!(bench.output.written, before, "what was in the link goes on");
+    assert_eq!(bench.direction.next_event_ns(), Some(5_000));
+    assert_eq!(bench.account().queued_frames, 1);
+    bench.turn(5_000);
+    bench.input.incoming.push_back(data(3));
+    bench.turn(5_010);
+    bench.turn(6_000);
+    assert_eq!(bench.output.written[2..], [data(2)]);
+    bench.turn(6_010);
+    assert_eq!(bench.output.written[2..], [data(2), data(3)]);
+}
+
+#[test]
+fn an_outage_may_be_ended_early() {
+    let mut bench = Bench::new(Vec::new());
+    let data = single(PLAIN, &packet(17, &[0, 9, 0, 9, 0, 8, 0, 0]));
+    bench.direction.chain.interrupt(5_000);
+    bench.input.incoming.push_back(data.clone());
+    bench.turn(100);
+    assert!(bench.output.written.is_empty());
+    bench.direction.chain.interrupt(200);
+    bench.turn(200);
+    assert_eq!(bench.output.written, [data]);
+    assert_eq!(bench.direction.next_event_ns(), None);
+}
+
+#[test]
 fn a_part_of_a_super_packet_keeps_the_header_and_the_tags() {
     let stages: Vec<Box<dyn Stage>> = vec![Box::new(Loss::independent(
         0.3,
