@@ -3,6 +3,7 @@
 //! A [`direction::Direction`] carries packets from one device through links to another; its tests need no device and no
 //! clock. An [`engine::Engine`] runs the directions of all legs on real devices, one or two threads per leg.
 
+mod attach;
 pub mod capture;
 pub mod classes;
 pub mod coalesce;
