@@ -268,6 +268,18 @@ def failure(mode: str) -> dict[str, Any]:
     return answer
 
 
+def hang() -> dict[str, Any]:
+    """Stop the link engine of a bridge that fails open, and return how long nothing passed."""
+    build()
+    with bridge("--on-failure", "open", "--delay", "1ms") as process:
+        before = len(pings(3))
+        os.kill(engine_of(process), signal.SIGSTOP)
+        began = time.monotonic()
+        while not pings(1) and time.monotonic() < began + WITHIN_S:
+            pass
+        return {"before": before, "took_s": time.monotonic() - began, "show": show(), "end": ended_open(process)}
+
+
 def ended_open(process: subprocess.Popen[str]) -> dict[str, Any]:
     process.send_signal(signal.SIGTERM)
     status = process.wait(WITHIN_S)
@@ -394,6 +406,7 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "offloads": offloads,
     "kills": kills,
     "failure": failure,
+    "hang": hang,
     "refusals": refusals,
     "classes": classes,
     "outage": outage,

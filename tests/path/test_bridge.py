@@ -117,6 +117,15 @@ def test_a_bridge_fails_closed_at_once() -> None:
     assert (answer["status"], answer["promiscuity"]) == (1, [0, 0])
 
 
+@pytest.mark.slow
+def test_an_engine_that_hangs_is_killed_and_the_bridge_fails_open() -> None:
+    answer = ask("hang")
+    assert answer["before"] == 3
+    assert answer["took_s"] < 10
+    assert answer["show"]["state"] == "unshaped"
+    assert answer["end"] == {"status": 1, "promiscuity": [0, 0]}
+
+
 def test_a_port_that_the_machine_needs_or_that_is_none_is_refused() -> None:
     answer = ask("refusals")
     said = {name: (found["status"], found["said"]) for name, found in answer.items()}

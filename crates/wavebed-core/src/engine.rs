@@ -196,6 +196,14 @@ impl EngineLink {
         self.ask_within(request, limit)
     }
 
+    /// Asks whether the engine and all its loops run. One that does not answer in time is killed.
+    ///
+    /// # Errors
+    /// The engine has ended, or did not answer.
+    pub fn check(&mut self, limit: Duration) -> Result<(), String> {
+        self.ask_within(&Request::Show, limit).map(drop)
+    }
+
     /// Stops the engine and waits for its counters, but no longer than until `enough` can be read: then it is killed.
     ///
     /// # Errors

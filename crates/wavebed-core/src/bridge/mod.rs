@@ -27,6 +27,7 @@ use crate::bridge_file::{BridgeFile, OnFailure};
 use crate::control::Connection;
 use crate::directory;
 use crate::engine::{self, EngineLink, TEXT};
+use crate::limits;
 use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::say::{say, say_text};
@@ -154,7 +155,12 @@ impl Bridge {
     /// Serves all descriptors until the bridge is to end. Returns the exit status.
     fn attend(mut self) -> i32 {
         loop {
-            for source in self.wait() {
+            let ready = self.wait();
+            if ready.is_empty() && matches!(self.state, State::Shaping(_)) {
+                // Its end is a source of its own.
+                let _ = self.engine.check(limits::HEARTBEAT);
+            }
+            for source in ready {
                 match source {
                     Source::Signals => self.hear_signals(),
                     Source::Listener => self.accept(),
@@ -169,7 +175,7 @@ impl Bridge {
         }
     }
 
-    /// Waits, and returns what can be read.
+    /// Waits, and returns what can be read; nothing after some time.
     fn wait(&mut self) -> Vec<Source> {
         let mut fds = vec![
             (Source::Signals, self.signals.as_fd()),
@@ -187,7 +193,7 @@ impl Bridge {
         fds.extend(connections.map(|(id, each)| (Source::Connection(*id), each.as_fd())));
         let (sources, fds): (Vec<Source>, Vec<_>) = fds.into_iter().unzip();
         let mut readable = vec![false; fds.len()];
-        if let Err(error) = poll::wait(&fds, &mut readable, None) {
+        if let Err(error) = poll::wait(&fds, &mut readable, Some(limits::HEARTBEAT_EVERY_NS)) {
             say(format_args!("cannot wait: {error}"));
             self.end_with(FAILED);
         }
