@@ -392,7 +392,10 @@ def down() -> dict[str, Any]:
         time.sleep(0.3)
         amid, running = len(pings(2, 0.2)), process.poll() is None
         ip("link", "set", DEV, "up")
-        time.sleep(0.3)
+        # The kernel looks at a carrier once a second.
+        end = time.monotonic() + 5
+        while not pings(1, 0.2) and time.monotonic() < end:
+            pass
         after = len(pings(3))
         ip("link", "del", DEV)
         status = process.wait(WITHIN_S)

@@ -17,6 +17,8 @@ use crate::say::say;
 const NO_DEVICE: i32 = 19;
 const NOT_PERMITTED: i32 = 1;
 const NO_ETHERNET: i32 = 97;
+/// `RTF_REJECT`: the route says that a destination cannot be reached. The kernel has such a default route by itself.
+const REJECTS: u32 = 0x200;
 
 /// The open ports.
 pub struct Ports {
@@ -157,8 +159,9 @@ impl DefaultRoutes {
         // Destination, its length; source, its length; next hop, metric, two counters, flags, interface.
         let v6 = v6.lines().filter_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            let is_default = fields.get(1) == Some(&"00") && fields.len() == 10;
-            is_default.then(|| fields[9].to_owned())
+            let flags = u32::from_str_radix(fields.get(8)?, 16).ok()?;
+            let is_default = fields[1] == "00" && flags & REJECTS == 0;
+            is_default.then(|| fields.get(9).copied().map(str::to_owned))?
         });
         Self {
             interfaces: v4.chain(v6).collect(),
@@ -182,11 +185,14 @@ mod tests {
         let zero = "0".repeat(32);
         let v6 = format!(
             "{zero} 00 {zero} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003 wlan0\n\
+             {zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200 lo\n\
              fe800000000000000000000000000000 40 {zero} 00 {zero} 00000100 00000001 00000000 00000001 eth2\n"
         );
         let routes = DefaultRoutes::parse(v4, &v6);
         assert!(routes.use_interface("eth0") && routes.use_interface("wlan0"));
-        assert!(!routes.use_interface("eth1") && !routes.use_interface("eth2"));
+        for other in ["eth1", "eth2", "lo"] {
+            assert!(!routes.use_interface(other));
+        }
         assert!(!DefaultRoutes::parse("", "").use_interface("eth0"));
     }
 }
