@@ -1,6 +1,6 @@
 """Runs inside a sandbox: a bridge between a router and a phone, each in a network namespace, and what happens to it.
 
-    router eth0 ─── net0  wavebed bridge  dev0 ─── eth0 phone
+router eth0 ─── net0  wavebed bridge  dev0 ─── eth0 phone
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def remains(engine: int) -> dict[str, Any]:
         "promiscuity": [promiscuity(port) for port in PORTS.values()],
         "engine": os.path.exists(f"/proc/{engine}"),  # noqa: PTH110
         "tables": tables.split("\n")[:-1],
-        "sockets": [line for line in open("/proc/net/packet").read().splitlines()[1:] if line],
+        "sockets": Path("/proc/net/packet").read_text().splitlines()[1:],
     }
 
 
@@ -115,7 +115,7 @@ def promiscuity(port: str) -> int:
 
 
 def engine_of(process: subprocess.Popen[str]) -> int:
-    children = open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return int(children[0])
 
 

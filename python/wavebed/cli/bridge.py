@@ -48,8 +48,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="[NAME@]ADDRESS[,ADDRESS…]=SCENARIO",
         action="append",
         default=[],
-        help="give a device behind b, known by MAC or IP addresses, the path of a scenario, with links NAME.HOP.down and"
-        " NAME.HOP.up of its own (default: all have the path options below)",
+        help="give a device behind b, known by MAC or IP addresses, the path of a scenario, with links NAME.HOP.down"
+        " and NAME.HOP.up of its own (default: all have the path options below)",
     )
     group.add_argument(
         "--on-failure",

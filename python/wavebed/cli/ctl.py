@@ -23,8 +23,8 @@ __all__ = ["register", "run"]
 _DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
 _EPILOG = (
     "set: rate=50mbit, delay=5ms, loss=1%, pattern=FILE concern every link that has such a stage;"
-    " radio.down.rate=50mbit concerns one link. outage=2s lets nothing enter the links for a while; it waits before them."
-    " No packet is lost by a change."
+    " radio.down.rate=50mbit concerns one link. outage=2s lets nothing enter the links for a while; it waits"
+    " before them. No packet is lost by a change."
 )
 
 

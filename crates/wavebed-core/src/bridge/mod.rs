@@ -57,7 +57,7 @@ enum State {
     /// The engine. The ports are here too if frames are to pass without it.
     Shaping(Option<[EthernetPort; 2]>),
     /// This process, since the engine failed.
-    Unshaped(Unshaped),
+    Unshaped(Box<Unshaped>),
     /// Nobody, since the engine failed.
     Closed,
 }
@@ -245,7 +245,7 @@ impl Bridge {
         }
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Shaping(Some(ports)) if ports.iter().all(|port| port.check().is_ok()) => {
-                self.state = State::Unshaped(Unshaped::new(ports));
+                self.state = State::Unshaped(Box::new(Unshaped::new(ports)));
                 say("frames pass without the links until the bridge is stopped");
             }
             _ => self.end_with(FAILED),
