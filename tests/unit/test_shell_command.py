@@ -118,6 +118,8 @@ def test_changes_of_a_running_laboratory() -> None:
         "value": 5_000_000,
     }
     assert change_request("loss", "1%")["value"] == 0.01
+    outage = {"do": "set", "link": "radio.down", "key": "outage_ns", "value": 2_000_000_000}
+    assert change_request("radio.down.outage", "2s") == outage
 
 
 def test_a_pattern_travels_as_its_text(tmp_path: Path) -> None:

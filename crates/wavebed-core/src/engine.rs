@@ -4,7 +4,7 @@
 //! a program stays cheap, and init waits for the engine only here.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::signals;
 /// Capabilities that the engine's process keeps: real-time priority for its loops, and files in other users' folders.
 const NEEDED: Set = Set::SYS_NICE.union(Set::DAC_OVERRIDE);
 
-/// Interval at which the engine's process checks that the engine runs.
-const LOOK_EVERY_NS: u64 = 500_000_000;
+/// Interval at which the engine's process checks that the engine runs. A bridge fails open within 100 ms.
+const LOOK_EVERY_NS: u64 = 50_000_000;
 
 /// Key of the summary's text form; removed before the summary is stored.
 pub const TEXT: &str = "text";
@@ -68,6 +68,8 @@ pub enum Setting {
     Loss(f64),
     /// The text of a native pattern that starts now.
     Pattern(String),
+    /// For how long from now on nothing enters the links, nanoseconds; it waits before them.
+    OutageNs(u64),
 }
 
 /// A request of init to the engine's process.
@@ -194,6 +196,33 @@ impl EngineLink {
         self.ask_within(request, limit)
     }
 
+    /// Asks whether the engine and all its loops run. One that does not answer in time is killed.
+    ///
+    /// # Errors
+    /// The engine has ended, or did not answer.
+    pub fn check(&mut self, limit: Duration) -> Result<(), String> {
+        self.ask_within(&Request::Show, limit).map(drop)
+    }
+
+    /// Stops the engine and waits for its counters, but no longer than until `enough` can be read: then it is killed.
+    ///
+    /// # Errors
+    /// The engine has ended, was killed, or did not answer.
+    pub fn stop_unless(&mut self, enough: BorrowedFd<'_>) -> Result<Value, String> {
+        let limit = limits::ENGINE_STOP;
+        self.request(&Request::Stop, limit)?;
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let mut readable = [false; 2];
+        let answered = [self.reader.get_ref().as_fd(), enough];
+        // Without an answer the read below reports what is wrong.
+        let _ = poll::wait(&answered, &mut readable, Some(limit_ns));
+        if readable == [false, true] {
+            let _ = process::kill(self.pid, signals::KILL);
+            return Err("ended before the counters were complete".to_owned());
+        }
+        self.answer(limit)
+    }
+
     /// Why the engine was killed, if it was.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
@@ -201,16 +230,20 @@ impl EngineLink {
     }
 
     fn ask_within(&mut self, request: &Request, limit: Duration) -> Result<Value, String> {
+        self.request(request, limit)?;
+        self.answer(limit)
+    }
+
+    fn request(&mut self, request: &Request, limit: Duration) -> Result<(), String> {
         let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
         line.push(b'\n');
         let stream = self.reader.get_mut();
         stream
             .set_write_timeout(Some(limit))
             .map_err(|error| error.to_string())?;
-        match stream.write_all(&line) {
-            Ok(()) => self.answer(limit),
-            Err(error) => Err(self.lost(&error, limit)),
-        }
+        stream
+            .write_all(&line)
+            .map_err(|error| self.lost(&error, limit))
     }
 
     fn answer(&mut self, limit: Duration) -> Result<Value, String> {

@@ -12,10 +12,10 @@ use crate::confine::ConfineFile;
 use crate::problem::Problem;
 
 /// Largest file. Patterns are separate files.
-const MOST_BYTES: u64 = 64 << 20;
+pub const MOST_BYTES: u64 = 64 << 20;
 
 /// The supported version.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 /// The smallest MTU with IPv6 (RFC 8200, section 5).
 const LEAST_MTU: u32 = 1280;
 /// The largest signed 64-bit integer: TOML and Parquet have no larger ones.
@@ -147,10 +147,7 @@ impl LabFile {
     /// in the laboratory, the kernel's buffers and the rest of the machine need memory too.
     #[must_use]
     pub fn packet_memory_bytes(&self) -> usize {
-        let quarter = || usize::try_from(memory_limit_bytes() / 4).unwrap_or(usize::MAX);
-        self.packet_memory_bytes
-            .unwrap_or_else(quarter)
-            .max(LEAST_PACKET_MEMORY_BYTES)
+        packet_memory_bytes(self.packet_memory_bytes)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -170,22 +167,8 @@ impl LabFile {
                 self.mtu
             ));
         }
-        if let Coalesce::Time { time_ns } = self.coalesce
-            && !COALESCE_NS.contains(&time_ns)
-        {
-            return Err(format!(
-                "coalesce: time_ns: {time_ns} is outside {} to {}",
-                COALESCE_NS.start(),
-                COALESCE_NS.end()
-            ));
-        }
-        if let Some(bytes) = self.packet_memory_bytes
-            && bytes < LEAST_PACKET_MEMORY_BYTES
-        {
-            return Err(format!(
-                "packet_memory_bytes: {bytes} is less than {LEAST_PACKET_MEMORY_BYTES}"
-            ));
-        }
+        check_coalesce(self.coalesce)?;
+        check_packet_memory(self.packet_memory_bytes)?;
         if self.wait && self.command.is_some() {
             return Err(
                 "wait: a command starts at once: set wait to false, or command to null".to_owned(),
@@ -341,7 +324,46 @@ pub fn is_name(name: &str) -> bool {
     first && name.len() <= 32 && name.bytes().all(fits)
 }
 
-fn check_name(key: &str, name: &str) -> Result<(), String> {
+/// The memory limit that was given, or a quarter of what this process may have; not less than the least, bytes.
+#[must_use]
+pub fn packet_memory_bytes(given: Option<usize>) -> usize {
+    let quarter = || usize::try_from(memory_limit_bytes() / 4).unwrap_or(usize::MAX);
+    given.unwrap_or_else(quarter).max(LEAST_PACKET_MEMORY_BYTES)
+}
+
+/// Checks the window of coalescing.
+///
+/// # Errors
+/// It is too long or zero.
+pub fn check_coalesce(coalesce: Coalesce) -> Result<(), String> {
+    match coalesce {
+        Coalesce::Time { time_ns } if !COALESCE_NS.contains(&time_ns) => Err(format!(
+            "coalesce: time_ns: {time_ns} is outside {} to {}",
+            COALESCE_NS.start(),
+            COALESCE_NS.end()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the memory limit of packets in flight.
+///
+/// # Errors
+/// It is too little.
+pub fn check_packet_memory(bytes: Option<usize>) -> Result<(), String> {
+    match bytes {
+        Some(bytes) if bytes < LEAST_PACKET_MEMORY_BYTES => Err(format!(
+            "packet_memory_bytes: {bytes} is less than {LEAST_PACKET_MEMORY_BYTES}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a name that goes into the names of sockets and files.
+///
+/// # Errors
+/// It is no [name](is_name).
+pub fn check_name(key: &str, name: &str) -> Result<(), String> {
     if is_name(name) {
         return Ok(());
     }

@@ -9,6 +9,11 @@ pub const ENGINE_START: Duration = Duration::from_secs(15);
 /// Until the engine answers a request. An answer of the control socket may take 10 s.
 pub const ENGINE_ANSWER: Duration = Duration::from_secs(8);
 
+/// Interval at which a bridge asks its engine whether it runs, and until the engine answers; then it is killed.
+pub const HEARTBEAT_EVERY_NS: u64 = 2_000_000_000;
+/// See [`HEARTBEAT_EVERY_NS`]. A processor that others use is late by tens of milliseconds.
+pub const HEARTBEAT: Duration = Duration::from_secs(4);
+
 /// Until the engine has written captures and series to their end. The stop of a laboratory may take 30 s in all.
 pub const ENGINE_STOP: Duration = Duration::from_secs(20);
 

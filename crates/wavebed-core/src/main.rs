@@ -1,6 +1,8 @@
 //! `wavebed-core`: the program behind `wavebed`, which runs laboratories.
 
 mod addresses;
+mod bridge;
+mod bridge_file;
 mod check;
 mod confine;
 mod control;
@@ -48,6 +50,11 @@ enum Job {
         #[arg(long)]
         control: Option<i32>,
     },
+    /// Carry frames between two ports of this machine through links.
+    Bridge {
+        /// The bridge file; `-` for standard input.
+        file: String,
+    },
     /// Print the highest rate of a pattern as one JSON object.
     Peak {
         /// A file in the native format.
@@ -88,6 +95,7 @@ enum Job {
 fn main() {
     let status = match Arguments::parse().job {
         Job::Lab { file, control } => front::run(&file, control),
+        Job::Bridge { file } => bridge::run(&file),
         Job::Peak { file } => peak::run(&file),
         Job::Check => check::run(),
         Job::Sandbox { command } => sandbox::run(&command),

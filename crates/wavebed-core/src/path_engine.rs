@@ -8,9 +8,11 @@ use wavebed_os::clock;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::{
-    HopSetup, HostCounters, LegSetup, LinkError, Patterns, SampleSetup, Setup, Summary, build_legs,
+    ClassSetup, Device, HopSetup, HostCounters, LegSetup, LinkError, Patterns, SampleSetup, Setup,
+    Summary, build_legs,
 };
 
+use crate::bridge_file::BridgeFile;
 use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
 
@@ -30,6 +32,52 @@ struct PathEngine {
 pub fn build_hops(lab: &LabFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
     let mut patterns = Patterns::default();
     build_legs(lab.all_legs(), lab.seed, lab.mtu, &mut patterns)
+}
+
+/// Builds the hops of a bridge: those of all devices, then those of each class.
+///
+/// # Errors
+/// As [`build_hops`].
+pub fn build_bridge(file: &BridgeFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
+    let mut patterns = Patterns::default();
+    build_legs(&file.legs(), file.seed, file.mtu, &mut patterns)
+}
+
+/// Builds the engine between two ports, and starts it.
+///
+/// # Errors
+/// A port, a log or a capture failed.
+pub fn start_bridge(
+    file: &BridgeFile,
+    hops: Vec<Vec<HopSetup>>,
+    [near, far]: [Device; 2],
+) -> Result<Box<dyn Engine>, String> {
+    let mut hops = hops.into_iter();
+    let own = hops.next().unwrap_or_default();
+    let classes = file.classes.iter().zip(hops);
+    let classes = classes.map(|(class, hops)| ClassSetup {
+        name: class.name.clone(),
+        addresses: class.addresses.clone(),
+        hops,
+    });
+    let setup = Setup {
+        origin_ns: 0,
+        coalesce: file.coalesce,
+        packet_memory_bytes: file.packet_memory_bytes(),
+        legs: vec![LegSetup {
+            name: format!("{}-{}", file.a, file.b),
+            hops: own,
+            classes: classes.collect(),
+            near,
+            far,
+        }],
+        hosts: Vec::new(),
+        log_dir: file.log_dir.clone(),
+        packet_log: file.packet_log,
+        pcap_dir: file.pcap_dir.clone(),
+        sample: None,
+    };
+    launch(setup, false)
 }
 
 /// Builds the engine on these devices, and starts it unless it is to wait.
@@ -53,30 +101,36 @@ pub fn start(
     let legs = legs.map(|((hops, (near, far)), name)| LegSetup {
         name,
         hops,
-        near,
-        far,
+        classes: Vec::new(),
+        near: Device::Tun(near),
+        far: Device::Tun(far),
     });
-    let mut engine = PathEngine {
-        waiting: Some(Setup {
-            origin_ns: 0,
-            coalesce: lab.coalesce,
-            packet_memory_bytes: lab.packet_memory_bytes(),
-            legs: legs.collect(),
-            hosts,
-            log_dir: lab.log_dir.clone(),
-            packet_log: lab.packet_log,
-            pcap_dir: lab.pcap_dir.clone(),
-            sample: lab.sample.map(|sample| SampleSetup {
-                flows_ns: sample.flows_ns,
-                cpu_ns: sample.cpu_ns,
-                hosts: sockets,
-            }),
+    let setup = Setup {
+        origin_ns: 0,
+        coalesce: lab.coalesce,
+        packet_memory_bytes: lab.packet_memory_bytes(),
+        legs: legs.collect(),
+        hosts,
+        log_dir: lab.log_dir.clone(),
+        packet_log: lab.packet_log,
+        pcap_dir: lab.pcap_dir.clone(),
+        sample: lab.sample.map(|sample| SampleSetup {
+            flows_ns: sample.flows_ns,
+            cpu_ns: sample.cpu_ns,
+            hosts: sockets,
         }),
+    };
+    launch(setup, lab.wait)
+}
+
+fn launch(setup: Setup, wait: bool) -> Result<Box<dyn Engine>, String> {
+    let mut engine = PathEngine {
+        waiting: Some(setup),
         running: None,
         origin_ns: 0,
         origin_unix_ns: 0,
     };
-    if !lab.wait {
+    if !wait {
         engine.begin()?;
     }
     Ok(Box::new(engine))
@@ -145,19 +199,28 @@ impl Engine for PathEngine {
                 })
             })
             .collect();
-        Ok(json!({
+        let mut answer = json!({
             "now_ns": clock::monotonic_ns() - self.origin_ns,
             "zero_ns": self.origin_ns,
             "links": links,
             "flows": engine.flows(),
             "in_flight_bytes": loops.iter().map(|each| each.in_flight_bytes).sum::<u64>(),
             "pool_bytes": loops.iter().map(|each| each.pool_bytes).sum::<usize>(),
-        }))
+        });
+        let frames: Vec<_> = loops.iter().flat_map(|each| &each.frames).collect();
+        if !frames.is_empty() {
+            answer["frames"] = json!(frames);
+        }
+        Ok(answer)
     }
 
     fn set(&self, link: Option<&str>, change: Setting) -> Result<(), String> {
         let engine = self.running()?;
         let change = match change {
+            Setting::OutageNs(for_ns) => {
+                let done = engine.interrupt(link, for_ns);
+                return done.map_err(|error| error.to_string());
+            }
             Setting::RateBps(rate) => Change::RateBps(rate),
             Setting::DelayNs(delay) => Change::DelayNs(delay),
             Setting::Loss(probability) if (0.0..=1.0).contains(&probability) => {

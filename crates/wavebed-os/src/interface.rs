@@ -33,6 +33,8 @@ pub struct Interface {
     pub carrier: bool,
     /// Number of carrier changes.
     pub carrier_changes: u32,
+    /// The index of the bridge or bond that it is a port of.
+    pub master: Option<u32>,
     /// Whether a BPF program is attached to it.
     pub xdp: bool,
     /// Its counters.
@@ -266,6 +268,7 @@ fn understand(header: &Ifinfomsg, attributes: &IterableLinkAttrs<'_>) -> io::Res
         up: header.ifi_flags & libc::IFF_UP.cast_unsigned() != 0,
         carrier: attributes.get_carrier()? == 1,
         carrier_changes: attributes.get_carrier_changes().unwrap_or(0),
+        master: attributes.get_master().ok(),
         xdp: attached.is_ok_and(|mode| mode != 0),
         counters: Counters {
             rx_packets: counted.rx_packets,
@@ -312,6 +315,7 @@ mod tests {
         let interface = netlink.interface(index).expect("state");
         assert_eq!(interface.name, "lo");
         assert_eq!(interface.mac, Some([0; 6]));
+        assert_eq!(interface.master, None);
         assert!(!interface.xdp);
         if interface.up {
             let addresses = netlink.addresses(index).expect("addresses");

@@ -42,31 +42,38 @@ impl Masquerade {
     /// The kernel has no nftables NAT (Linux 5.12 with `nf_tables`, `nft_masq`, `nft_chain_nat`), or the caller
     /// may not use it.
     pub fn new(name: &str, index: u32, others: &str) -> Result<Self> {
-        let socket = Netlink::open(Some(NETFILTER))?;
-        let ends = Nfgenmsg {
-            _res_id_be: SUBSYSTEM.to_be(),
-            ..Nfgenmsg::new()
-        };
         let parts = [
-            table(name),
+            table(&inet(), name),
             chain(name, APART, c"filter", (HOOK_FORWARD, PRIORITY_FILTER)),
             keep_apart(name, index, others),
             chain(name, LEAVE, c"nat", (HOOK_POSTROUTING, PRIORITY_SOURCE_NAT)),
             masquerade(name, index),
         ];
-        let begin = encoded(0, &Request::new().op_batch_begin_do(&ends));
-        let end = encoded(0, &Request::new().op_batch_end_do(&ends));
-        let batch = [begin, parts.concat(), end].concat();
-        let answer = socket
-            .send(&batch)
-            .and_then(|()| (0..parts.len()).try_for_each(|_| socket.acknowledged()));
-        answer.during("make the nftables table", name)?;
-        Ok(Self { _owner: socket })
+        Ok(Self {
+            _owner: made_by(&parts, name)?,
+        })
     }
 }
 
+/// Executes `parts` together, which make the table `name`; returns its owner.
+pub(crate) fn made_by(parts: &[Vec<u8>], name: &str) -> Result<Netlink> {
+    let socket = Netlink::open(Some(NETFILTER))?;
+    let ends = Nfgenmsg {
+        _res_id_be: SUBSYSTEM.to_be(),
+        ..Nfgenmsg::new()
+    };
+    let begin = encoded(0, &Request::new().op_batch_begin_do(&ends));
+    let end = encoded(0, &Request::new().op_batch_end_do(&ends));
+    let batch = [begin, parts.concat(), end].concat();
+    let answer = socket
+        .send(&batch)
+        .and_then(|()| (0..parts.len()).try_for_each(|_| socket.acknowledged()));
+    answer.during("make the nftables table", name)?;
+    Ok(socket)
+}
+
 /// A request as bytes.
-fn encoded(flags: u16, request: &impl NetlinkRequest) -> Vec<u8> {
+pub(crate) fn encoded(flags: u16, request: &impl NetlinkRequest) -> Vec<u8> {
     match request.protocol() {
         Protocol::Raw { request_type, .. } => message(request_type, flags, 0, request),
         Protocol::Generic(_) => unreachable!("nftables has numbers of its own"),
@@ -82,8 +89,8 @@ fn inet() -> Nfgenmsg {
 }
 
 /// A table that only this socket may change, and that is removed when the socket is closed.
-fn table(name: &str) -> Vec<u8> {
-    let mut request = Request::new().set_create().op_newtable_do(&inet());
+pub(crate) fn table(family: &Nfgenmsg, name: &str) -> Vec<u8> {
+    let mut request = Request::new().set_create().op_newtable_do(family);
     let attributes = request.encode().push_name_bytes(name.as_bytes());
     attributes.push_flags(TableFlags::Owner as u32);
     encoded(NLM_F_ACK, &request)

@@ -27,7 +27,7 @@ const PACKET_STATISTICS: libc::c_int = 6;
 pub(crate) const PACKET_COPY_THRESH: libc::c_int = 7;
 pub(crate) const PACKET_VERSION: libc::c_int = 10;
 pub(crate) const PACKET_TX_RING: libc::c_int = 13;
-const PACKET_VNET_HDR: libc::c_int = 15;
+pub(crate) const PACKET_VNET_HDR: libc::c_int = 15;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// `AF_PACKET`, in the form of an address.
@@ -153,24 +153,7 @@ impl PacketSocket {
     /// # Errors
     /// The kernel's refusal.
     pub fn statistics(&self) -> Result<Statistics> {
-        // The third word is there with TPACKET_V3 only: how often the ring was frozen.
-        let mut words = [0_u32; 3];
-        let mut length = size_of::<[u32; 3]>();
-        // SAFETY: `words` and `length` are valid for the call, and `length` is the room in `words`.
-        check(unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                PACKET_STATISTICS,
-                words.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        })
-        .during("count the frames of", &self.interface)?;
-        Ok(Statistics {
-            frames: words[0],
-            dropped: words[1],
-        })
+        statistics(self.as_fd()).during("count the frames of", &self.interface)
     }
 
     /// Returns the error of the interface since the last call: it went down (`ENETDOWN`) or was removed.
@@ -268,6 +251,27 @@ pub(crate) fn set_filter(
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
+/// Frames that a packet socket received and dropped since the last call.
+pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<Statistics> {
+    // The third word is there with TPACKET_V3 only: how often the ring was frozen.
+    let mut words = [0_u32; 3];
+    let mut length = size_of::<[u32; 3]>();
+    // SAFETY: `words` and `length` are valid for the call, and `length` is the room in `words`.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            PACKET_STATISTICS,
+            words.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok(Statistics {
+        frames: words[0],
+        dropped: words[1],
+    })
+}
+
 /// The size of `T`, in the form of socket calls.
 // Every type it is used with has a few bytes.
 #[allow(clippy::cast_possible_truncation)]
@@ -284,7 +288,7 @@ pub(crate) fn no_room(error: &io::Error) -> bool {
 }
 
 /// The MTU of `interface`.
-fn mtu(socket: &OwnedFd, interface: &str) -> Result<u32> {
+pub(crate) fn mtu(socket: &OwnedFd, interface: &str) -> Result<u32> {
     let mut request = interface_request(interface)?;
     ioctl(socket, libc::SIOCGIFMTU as libc::Ioctl, &mut request)
         .during("read the MTU of", interface)?;

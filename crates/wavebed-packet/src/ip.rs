@@ -22,6 +22,8 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
     /// IPv6 destination options.
     pub const DESTINATION_OPTIONS: u8 = 60;
+    /// SCTP.
+    pub const SCTP: u8 = 132;
 }
 
 /// The version field in the first byte of `packet`; zero if the packet is empty.

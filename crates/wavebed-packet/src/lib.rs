@@ -5,14 +5,16 @@
 //! payload; [`complete_segment`] writes one segment in full, with its checksums. A [`Coalescer`] makes a super-packet of
 //! segments that arrive one by one.
 //!
-//! The packets start at the IP header: there is no link layer.
+//! The packets start at the IP header; [`ethernet`] finds it in a frame.
 
 mod bytes;
 pub mod checksum;
 mod coalesce;
 mod cut;
+pub mod ethernet;
 mod flow;
 pub mod ip;
+pub mod sctp;
 mod shape;
 pub mod transport;
 mod vnet;

@@ -78,6 +78,34 @@ impl VnetHeader {
         ]
     }
 
+    /// The header of the packet that begins `front` bytes later; nothing if its checksum begins before that.
+    #[must_use]
+    pub fn after(self, front: u8) -> Option<Self> {
+        let front = u16::from(front);
+        let csum_start = if self.needs_csum() {
+            self.csum_start.checked_sub(front)?
+        } else {
+            self.csum_start
+        };
+        Some(Self {
+            hdr_len: self.hdr_len.saturating_sub(front),
+            csum_start,
+            ..self
+        })
+    }
+
+    /// The header of the packet with `front` bytes put before it.
+    #[must_use]
+    pub fn before(self, front: u8) -> Self {
+        let front = u16::from(front);
+        let shifted = |at: u16, has: bool| if has { at.saturating_add(front) } else { at };
+        Self {
+            hdr_len: shifted(self.hdr_len, self.hdr_len > 0),
+            csum_start: shifted(self.csum_start, self.needs_csum()),
+            ..self
+        }
+    }
+
     /// The kind of super-packet, without the ECN bit.
     #[must_use]
     pub const fn gso_kind(&self) -> u8 {
@@ -114,6 +142,25 @@ mod tests {
         assert_eq!(VnetHeader::parse(&header.to_bytes()), header);
         assert_eq!(header.gso_kind(), VnetHeader::GSO_TCPV4);
         assert_eq!(header.to_bytes()[4..6], 1448u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn offsets_count_from_where_the_packet_begins() {
+        let header = VnetHeader {
+            flags: VnetHeader::NEEDS_CSUM,
+            gso_type: VnetHeader::GSO_TCPV4,
+            hdr_len: 54,
+            gso_size: 1448,
+            csum_start: 34,
+            csum_offset: 16,
+        };
+        let packet = header.after(14).unwrap();
+        assert_eq!((packet.hdr_len, packet.csum_start), (40, 20));
+        assert_eq!(packet.before(14), header);
+        assert_eq!(header.after(35), None, "the checksum is in the front");
+        let complete = VnetHeader::default();
+        assert_eq!(complete.after(14), Some(complete));
+        assert_eq!(complete.before(14), complete);
     }
 
     #[test]

@@ -13,8 +13,9 @@ use std::thread::JoinHandle;
 
 use wavebed_link::{Ecn, Run};
 use wavebed_os::output::create_regular;
-use wavebed_packet::{Shape, VnetHeader, complete_segment, flip_bit};
+use wavebed_packet::{Shape, complete_segment, flip_bit};
 
+use crate::link_chain::Parts;
 use crate::packets::Packets;
 
 /// Runs that may wait for the writer: at 64 KiB each this bounds its memory.
@@ -24,6 +25,7 @@ struct Captured {
     point: u32,
     run: Run,
     shape: Shape,
+    front: u8,
     bytes: Arc<[u8]>,
 }
 
@@ -64,6 +66,7 @@ impl Capture {
             point,
             run: *run,
             shape: packet.shape,
+            front: packet.front,
             bytes,
         };
         if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) =
@@ -141,11 +144,12 @@ fn write_all(
         point,
         run,
         shape,
+        front,
         bytes,
     } in captured
     {
         let (path, file) = &mut files[point as usize];
-        let Some((vnet, ip)) = VnetHeader::split(&bytes) else {
+        let Some(Parts { vnet, ip, .. }) = Parts::of(&bytes, front) else {
             continue;
         };
         let marked = run.ecn == Ecn::Ce && shape.ecn != Ecn::Ce as u8;

@@ -44,6 +44,17 @@ pub enum HopKind {
     Radio,
 }
 
+impl HopKind {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wired => "wired",
+            Self::Radio => "radio",
+        }
+    }
+}
+
 /// A link that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {

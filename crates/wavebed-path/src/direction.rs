@@ -1,10 +1,13 @@
 //! One direction of a leg, with its packets in flight. It shares no state with the other direction.
 
-use std::io;
+use std::{io, iter};
+
+use wavebed_packet::sctp;
 
 use crate::capture::Capture;
-use crate::link_chain::LinkChain;
-use crate::packets::Packets;
+use crate::frames::{Frames, Sorted};
+use crate::link_chain::{LinkChain, NamedLink};
+use crate::packets::{Arrival, Packets};
 use crate::port::Port;
 
 /// Packets read before due packets are written: at 64 KiB each, some 30 µs of copying, which bounds the lateness that
@@ -17,16 +20,34 @@ const BEHIND_NS: u64 = 500_000;
 /// Packets read at a time from a device that is behind: some 130 µs of copying.
 const READ_BATCH_BEHIND: usize = 16;
 
+/// A packet of a TUN device: no header before the IP header, and one chain for all.
+const PACKET: Sorted = Sorted {
+    front: 0,
+    class: None,
+};
+
 /// One direction, from one device to another.
 pub struct Direction {
     /// Its links.
     pub chain: LinkChain,
+    /// The links of devices that have their own, by class.
+    pub classes: Vec<ClassChain>,
     /// Its packets in flight.
     pub packets: Packets,
     /// Last time at which the input device was known to be empty: packets may wait since then.
     pub empty_ns: u64,
     /// Its capture.
     pub capture: Option<Capture>,
+    /// What does not go through the links, if its devices are ports of Ethernet.
+    pub frames: Option<Frames>,
+}
+
+/// The links of a class of devices.
+pub struct ClassChain {
+    /// The name of its departures: `PORT-PORT.CLASS.down` or `.up`.
+    pub name: String,
+    /// Its links.
+    pub chain: LinkChain,
 }
 
 /// Result of one read turn.
@@ -39,11 +60,16 @@ pub struct Turn {
 }
 
 impl Direction {
-    /// Reads a few packets from `input`.
+    /// Reads a few packets from `input`. Frames that pass around the links are written to `output` at once.
     ///
     /// # Errors
     /// When the device fails for good.
-    pub fn read(&mut self, input: &mut impl Port, clock: &impl Fn() -> u64) -> io::Result<Turn> {
+    pub fn read(
+        &mut self,
+        input: &mut impl Port,
+        output: &mut impl Port,
+        clock: &impl Fn() -> u64,
+    ) -> io::Result<Turn> {
         let behind = clock().saturating_sub(self.empty_ns) > BEHIND_NS;
         let batch = if behind {
             READ_BATCH_BEHIND
@@ -58,14 +84,28 @@ impl Direction {
                     more: false,
                 });
             };
+            let sorted = match &mut self.frames {
+                None => Some(PACKET),
+                Some(frames) => frames.sort(self.packets.pool.read(length), output),
+            };
+            let Some(Sorted { front, class }) = sorted else {
+                continue;
+            };
+            if front > 0 {
+                sctp::complete(&mut self.packets.pool.room()[..length], front);
+            }
+            let chain = match class {
+                None => &mut self.chain,
+                Some(class) => &mut self.classes[class].chain,
+            };
             let read_ns = clock();
-            self.chain.accept(
-                read_ns,
-                read_ns.saturating_sub(self.empty_ns),
+            let arrival = Arrival {
                 length,
-                &mut self.packets,
-                self.capture.as_mut(),
-            );
+                front,
+                read_ns,
+                waited_ns: read_ns.saturating_sub(self.empty_ns),
+            };
+            chain.accept(&arrival, &mut self.packets, self.capture.as_mut());
         }
         Ok(Turn {
             packets: batch,
@@ -75,18 +115,38 @@ impl Direction {
 
     /// Advances the links to now and writes due packets to `output`.
     pub fn advance(&mut self, output: &mut impl Port, clock: &impl Fn() -> u64) {
-        self.chain.advance(
-            clock(),
-            &mut self.packets,
-            output,
-            clock,
-            self.capture.as_mut(),
-        );
+        let classes = self.classes.iter_mut().map(|each| &mut each.chain);
+        for chain in iter::once(&mut self.chain).chain(classes) {
+            chain.advance(
+                clock(),
+                &mut self.packets,
+                output,
+                clock,
+                self.capture.as_mut(),
+            );
+        }
     }
 
     /// When to advance next, if nothing else arrives.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
-        self.chain.next_event_ns()
+        self.chains().filter_map(LinkChain::next_event_ns).min()
+    }
+
+    /// Its chains: that of all devices, then those of classes.
+    pub fn chains(&self) -> impl Iterator<Item = &LinkChain> {
+        let classes = self.classes.iter().map(|each| &each.chain);
+        iter::once(&self.chain).chain(classes)
+    }
+
+    /// The same, to be changed.
+    pub fn chains_mut(&mut self) -> impl Iterator<Item = &mut LinkChain> {
+        let classes = self.classes.iter_mut().map(|each| &mut each.chain);
+        iter::once(&mut self.chain).chain(classes)
+    }
+
+    /// The links of all chains.
+    pub fn links(&self) -> impl Iterator<Item = &NamedLink> {
+        self.chains().flat_map(|chain| &chain.links)
     }
 }

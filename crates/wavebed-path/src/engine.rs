@@ -7,20 +7,18 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use wavebed_link::{Change, Link, Stage};
-use wavebed_os::clock;
+use wavebed_link::{Change, Stage};
 use wavebed_os::machine_time::MachineTime;
-use wavebed_os::tun::Tun;
 
-use crate::capture::{self, Capture, CaptureWriter};
+use crate::attach::{DirectionLogs, DirectionSetup, attach, directions_of};
+use crate::capture::{CaptureError, CaptureWriter};
+use crate::classes::Address;
 use crate::coalesce::Coalesce;
-use crate::direction::Direction;
 use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
 use crate::host_counters::HostCounters;
-use crate::link_chain::{LinkChain, NamedLink};
-use crate::packet_log::{self, LinkLog, PacketLogSender, PacketLogWriter};
+use crate::packet_log::{self, PacketLogSender, PacketLogWriter};
 use crate::packet_memory::PacketMemory;
-use crate::packets::Packets;
+use crate::port::Device;
 use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
 use crate::series::{self, SeriesSender, SeriesWriter};
 use crate::summary::Summary;
@@ -38,16 +36,28 @@ pub struct HopSetup {
     pub up: Vec<Box<dyn Stage>>,
 }
 
+/// Devices of a bridge with links of their own.
+pub struct ClassSetup {
+    /// Their name.
+    pub name: String,
+    /// Their addresses.
+    pub addresses: Vec<Address>,
+    /// Their hops, the one nearest to the server first.
+    pub hops: Vec<HopSetup>,
+}
+
 /// One leg, with its two devices.
 pub struct LegSetup {
     /// `HOST-HOST`, the one nearer to the server first.
     pub name: String,
     /// Hops, the one nearest to the server first.
     pub hops: Vec<HopSetup>,
-    /// The device of the host nearer to the server.
-    pub near: Tun,
-    /// The device of the host nearer to the client.
-    pub far: Tun,
+    /// Classes of devices on the client's side, between ports of Ethernet only.
+    pub classes: Vec<ClassSetup>,
+    /// The device nearer to the server.
+    pub near: Device,
+    /// The device nearer to the client, of the same kind.
+    pub far: Device,
 }
 
 /// The parts of an engine.
@@ -97,7 +107,7 @@ pub enum EngineError {
     Sampler(#[from] SamplerError),
     /// The capture could not be written.
     #[error(transparent)]
-    Capture(#[from] capture::CaptureError),
+    Capture(#[from] CaptureError),
     /// There is no link of this name.
     #[error("there is no link {name}; the links are {known}")]
     UnknownLink {
@@ -153,7 +163,7 @@ impl Engine {
         for leg in legs {
             let mut directions = Vec::new();
             for direction in leg {
-                let links = direction.links.len();
+                let (links, chains) = (direction.links().count(), direction.chains.len());
                 directions.push(attach(
                     direction,
                     setup.origin_ns,
@@ -163,7 +173,7 @@ impl Engine {
                     setup.pcap_dir.as_ref(),
                 )?);
                 first_link += links;
-                departures += 1;
+                departures += chains;
             }
             if thread_each {
                 for attached in directions {
@@ -203,20 +213,39 @@ impl Engine {
     /// # Errors
     /// When there is no such link, none of its stages takes the change, or the loop does not answer.
     pub fn apply(&self, link: &str, change: &Change) -> Result<(), EngineError> {
-        let Some(running) = self
-            .loops
-            .iter()
-            .find(|running| running.links.iter().any(|name| name == link))
-        else {
-            return Err(EngineError::UnknownLink {
-                name: link.into(),
-                known: self.link_names().join(", "),
-            });
-        };
-        match running.ask(|answer| Command::Apply(link.into(), change.clone(), answer))? {
+        match self
+            .loop_of(link)?
+            .ask(|answer| Command::Apply(link.into(), change.clone(), answer))?
+        {
             Some(true) => Ok(()),
             _ => Err(EngineError::NotTaken(link.into())),
         }
+    }
+
+    /// Lets nothing enter the links of one direction, or of all, for some nanoseconds. `link` is one of that direction.
+    ///
+    /// # Errors
+    /// When there is no such link, or a loop does not answer.
+    pub fn interrupt(&self, link: Option<&str>, for_ns: u64) -> Result<(), EngineError> {
+        let loops = match link {
+            Some(link) => std::slice::from_ref(self.loop_of(link)?),
+            None => &self.loops,
+        };
+        for running in loops {
+            running.ask(|answer| Command::Interrupt(link.map(Into::into), for_ns, answer))?;
+        }
+        Ok(())
+    }
+
+    fn loop_of(&self, link: &str) -> Result<&RunningLoop, EngineError> {
+        let has_link = |running: &&RunningLoop| running.links.iter().any(|name| name == link);
+        self.loops
+            .iter()
+            .find(has_link)
+            .ok_or_else(|| EngineError::UnknownLink {
+                name: link.into(),
+                known: self.link_names().join(", "),
+            })
     }
 
     /// The names of all links.
@@ -322,7 +351,8 @@ fn start_logs(
     let directions = || legs.iter().flatten();
     let links: Vec<String> = directions().flat_map(DirectionSetup::link_names).collect();
     let departures: Vec<String> = directions()
-        .map(|direction| direction.name.clone())
+        .flat_map(|direction| &direction.chains)
+        .map(|chain| chain.name.clone())
         .collect();
     let (sender, writer) = series::start(dir, &links, &departures)?;
     (senders.series, writers.series) = (Some(sender), Some(writer));
@@ -343,94 +373,12 @@ impl LogSenders {
     }
 }
 
-/// The senders of the logs of a direction, with the indices of its first link and of its departures.
-struct DirectionLogs {
-    series: Option<(SeriesSender, usize, usize)>,
-    packets: Option<(PacketLogSender, usize)>,
-}
-
-/// One direction of a leg, before its loop starts.
-struct DirectionSetup {
-    name: String,
-    links: Vec<(String, Vec<Box<dyn Stage>>)>,
-    input: Arc<Tun>,
-    output: Arc<Tun>,
-}
-
-impl DirectionSetup {
-    fn link_names(&self) -> Vec<String> {
-        self.links.iter().map(|(name, _)| name.clone()).collect()
-    }
-}
-
-/// The two directions of a leg; upstream packets pass its hops in reverse order.
-fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
-    let (near, far) = (Arc::new(leg.near), Arc::new(leg.far));
-    let (mut down, mut up) = (Vec::new(), Vec::new());
-    for hop in leg.hops {
-        down.push((format!("{}.down", hop.name), hop.down));
-        up.push((format!("{}.up", hop.name), hop.up));
-    }
-    up.reverse();
-    [
-        DirectionSetup {
-            name: format!("{}.down", leg.name),
-            links: down,
-            input: near.clone(),
-            output: far.clone(),
-        },
-        DirectionSetup {
-            name: format!("{}.up", leg.name),
-            links: up,
-            input: far,
-            output: near,
-        },
-    ]
-}
-
 /// Whether the two directions of a leg get a thread each. They share no state, so they do on more than two processors.
 /// On two processors, bulk data in super-packets is faster with one thread (20 Gbit/s offered: 11 to 17 against 9 to 14
 /// Gbit/s), and single segments are faster with two (2.41 against 1.9 Gbit/s).
 fn has_thread_per_direction(coalesce: Coalesce) -> bool {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     processors > 2 || (processors == 2 && coalesce == Coalesce::Off)
-}
-
-/// A direction with its devices, and the writer of its capture.
-fn attach(
-    setup: DirectionSetup,
-    origin_ns: u64,
-    coalesce: Coalesce,
-    memory: &Arc<PacketMemory>,
-    logs: DirectionLogs,
-    pcap_dir: Option<&PathBuf>,
-) -> Result<(AttachedDirection, Option<CaptureWriter>), EngineError> {
-    let (capture, writer) = match pcap_dir {
-        Some(dir) => {
-            let links = setup.link_names();
-            let points: Vec<String> = links
-                .iter()
-                .flat_map(|name| [format!("{name}.in"), format!("{name}.out")])
-                .collect();
-            let (capture, writer) =
-                capture::start(dir, &points, origin_ns + clock::realtime_offset_ns())?;
-            (Some(capture), Some(writer))
-        }
-        None => (None, None),
-    };
-    let packets = Packets::new(Arc::clone(memory)).map_err(|source| EngineError::Direction {
-        direction: setup.name.clone(),
-        source,
-    })?;
-    let direction = build_direction(setup.links, coalesce, &logs, packets, capture);
-    let attached = AttachedDirection {
-        name: setup.name,
-        direction,
-        input: setup.input,
-        output: setup.output,
-        series: logs.series,
-    };
-    Ok((attached, writer))
 }
 
 fn start_loop(
@@ -446,7 +394,7 @@ fn start_loop(
         .join("+");
     let links = directions
         .iter()
-        .flat_map(|attached| &attached.direction.chain.links)
+        .flat_map(|attached| attached.direction.links())
         .map(|named| named.name.clone())
         .collect();
     let failed = |source| EngineError::Direction {
@@ -473,39 +421,4 @@ fn start_loop(
         wake,
         captures: captures.into_iter().flatten().collect(),
     })
-}
-
-/// A direction of these links, with capture points numbered as they are named.
-fn build_direction(
-    links: Vec<(String, Vec<Box<dyn Stage>>)>,
-    coalesce: Coalesce,
-    logs: &DirectionLogs,
-    packets: Packets,
-    capture: Option<Capture>,
-) -> Direction {
-    let with_series = logs.series.is_some();
-    let named = links
-        .into_iter()
-        .zip(0u32..)
-        .zip(0..)
-        .map(|(((name, stages), index), place)| {
-            let mut link = Link::new(stages, with_series);
-            let log = logs.packets.clone().map(|(sender, first_link)| {
-                link.log_packets();
-                LinkLog::new(sender, first_link + place)
-            });
-            NamedLink {
-                name,
-                link,
-                points: capture.is_some().then_some((2 * index, 2 * index + 1)),
-                log,
-            }
-        });
-    let chain = LinkChain::new(named.collect(), coalesce, with_series);
-    Direction {
-        chain,
-        packets,
-        empty_ns: 0,
-        capture,
-    }
 }

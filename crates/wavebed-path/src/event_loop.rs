@@ -8,11 +8,13 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use wavebed_link::{Change, Counts};
 use wavebed_os::awake::Awake;
-use wavebed_os::{clock, poll, sched, tun::Tun};
+use wavebed_os::{clock, poll, sched};
 
 use crate::direction::Direction;
+use crate::frames::FrameAccount;
 use crate::gaps::{Gaps, LONGEST_SLEEP_NS};
 use crate::packet_log::LinkLog;
+use crate::port::Device;
 use crate::series::SeriesSender;
 
 /// Interval at which finished rows go to the writer and the scheduler guard is called.
@@ -41,6 +43,9 @@ pub enum Command {
     Show(Sender<LoopState>),
     /// Changes the link with this name; answers whether a stage took the change, `None` when there is no such link.
     Apply(String, Change, Sender<Option<bool>>),
+    /// Lets nothing enter the chain of the link with this name, or any chain without one, for some nanoseconds; answers
+    /// whether there is such a link.
+    Interrupt(Option<String>, u64, Sender<bool>),
     /// End, and return the directions.
     Stop,
 }
@@ -61,6 +66,8 @@ pub struct LinkState {
 pub struct LoopState {
     /// Every link, in the order in which packets pass them.
     pub links: Vec<LinkState>,
+    /// The frames of every direction between ports of Ethernet.
+    pub frames: Vec<FrameAccount>,
     /// Bytes of packets in flight.
     pub in_flight_bytes: u64,
     /// Memory of the packet pool.
@@ -74,11 +81,30 @@ pub struct AttachedDirection {
     /// The direction.
     pub direction: Direction,
     /// The device that packets are read from.
-    pub input: Arc<Tun>,
+    pub input: Arc<Device>,
     /// The device that packets are written to.
-    pub output: Arc<Tun>,
-    /// The writer of the series, with the index of the first link and of the departures.
+    pub output: Arc<Device>,
+    /// The writer of the series, with the index of the first link and of the first chain's departures.
     pub series: Option<(SeriesSender, usize, usize)>,
+}
+
+impl AttachedDirection {
+    /// Reads a few packets. Returns whether there may be more.
+    fn read(&mut self, clock: &impl Fn() -> u64) -> io::Result<bool> {
+        let turn = self
+            .direction
+            .read(&mut self.input, &mut self.output, clock)?;
+        Ok(turn.more)
+    }
+
+    /// The account of its frames, if it is between ports of Ethernet.
+    #[must_use]
+    pub fn frames(&self) -> Option<FrameAccount> {
+        let frames = self.direction.frames.as_ref()?;
+        let (from, to) = (self.input.ethernet()?, self.output.ethernet()?);
+        let account = frames.account(&self.name, self.direction.chains());
+        Some(account.between(from, to))
+    }
 }
 
 /// An event loop.
@@ -135,7 +161,7 @@ impl Loop {
             }
             let mut more = false;
             for (attached, readable) in self.directions.iter_mut().zip(&mut readable) {
-                *readable = *readable && attached.direction.read(&mut attached.input, &clock)?.more;
+                *readable = *readable && attached.read(&clock)?;
                 more |= *readable;
             }
             self.advance(&clock);
@@ -228,6 +254,9 @@ impl Loop {
                 Command::Apply(name, change, answer) => {
                     let _ = answer.send(self.apply(&name, &change, clock));
                 }
+                Command::Interrupt(name, for_ns, answer) => {
+                    let _ = answer.send(self.interrupt(name.as_deref(), for_ns, clock));
+                }
                 Command::Stop => return true,
             }
         }
@@ -241,16 +270,35 @@ impl Loop {
         let mut links = self
             .directions
             .iter_mut()
-            .flat_map(|attached| &mut attached.direction.chain.links);
+            .flat_map(|attached| attached.direction.chains_mut())
+            .flat_map(|chain| &mut chain.links);
         let named = links.find(|named| named.name == name)?;
         Some(named.link.apply(now_ns, change))
+    }
+
+    fn interrupt(&mut self, name: Option<&str>, for_ns: u64, clock: &impl Fn() -> u64) -> bool {
+        let now_ns = clock();
+        self.advance(&|| now_ns);
+        let chains = self
+            .directions
+            .iter_mut()
+            .flat_map(|attached| attached.direction.chains_mut());
+        let named = chains.filter(|chain| {
+            name.is_none_or(|name| chain.links.iter().any(|named| named.name == name))
+        });
+        let mut found = false;
+        for chain in named {
+            chain.interrupt(now_ns.saturating_add(for_ns));
+            found = true;
+        }
+        found
     }
 
     fn state(&self) -> LoopState {
         let links = self
             .directions
             .iter()
-            .flat_map(|attached| &attached.direction.chain.links);
+            .flat_map(|attached| attached.direction.links());
         LoopState {
             links: links
                 .map(|named| LinkState {
@@ -258,6 +306,11 @@ impl Loop {
                     counts: *named.link.counters().total(),
                     backlog: named.link.backlog(),
                 })
+                .collect(),
+            frames: self
+                .directions
+                .iter()
+                .filter_map(AttachedDirection::frames)
                 .collect(),
             in_flight_bytes: self
                 .directions
@@ -276,22 +329,23 @@ impl Loop {
         // At the end the current millisecond is written too.
         let until_ns = if closing { now_ns + 1_000_000 } else { now_ns };
         for attached in &mut self.directions {
-            let chain = &mut attached.direction.chain;
-            if closing {
-                let links = chain.links.iter_mut();
-                let logs = links.filter_map(|named| named.log.as_mut());
-                logs.for_each(LinkLog::send);
+            let series = &attached.series;
+            let mut next_link = series.as_ref().map_or(0, |(_, first_link, _)| *first_link);
+            for (place, chain) in attached.direction.chains_mut().enumerate() {
+                if closing {
+                    let links = chain.links.iter_mut();
+                    let logs = links.filter_map(|named| named.log.as_mut());
+                    logs.for_each(LinkLog::send);
+                }
+                let Some((sender, _, departures)) = series else {
+                    continue;
+                };
+                for named in &mut chain.links {
+                    sender.link(next_link, named.link.counters_mut().finished_rows(until_ns));
+                    next_link += 1;
+                }
+                sender.departures(departures + place, chain.take_departures(closing));
             }
-            let Some((sender, first_link, departures)) = &attached.series else {
-                continue;
-            };
-            for (index, named) in chain.links.iter_mut().enumerate() {
-                sender.link(
-                    first_link + index,
-                    named.link.counters_mut().finished_rows(until_ns),
-                );
-            }
-            sender.departures(*departures, chain.take_departures(closing));
         }
     }
 }

@@ -3,12 +3,15 @@
 //! A [`direction::Direction`] carries packets from one device through links to another; its tests need no device and no
 //! clock. An [`engine::Engine`] runs the directions of all legs on real devices, one or two threads per leg.
 
+mod attach;
 pub mod capture;
+pub mod classes;
 pub mod coalesce;
 pub mod config;
 pub mod direction;
 pub mod engine;
 pub mod event_loop;
+pub mod frames;
 pub mod gaps;
 pub mod host_counters;
 pub mod lateness;
@@ -24,9 +27,12 @@ pub mod sampler;
 pub mod series;
 pub mod summary;
 
+pub use classes::Address;
 pub use coalesce::Coalesce;
 pub use config::{HopConfig, LegConfig, LinkError, Patterns, build_legs};
-pub use engine::{Engine, EngineError, HopSetup, LegSetup, Setup};
+pub use engine::{ClassSetup, Engine, EngineError, HopSetup, LegSetup, Setup};
+pub use frames::FrameAccount;
 pub use host_counters::HostCounters;
+pub use port::Device;
 pub use sampler::SampleSetup;
 pub use summary::Summary;

@@ -1,15 +1,19 @@
 //! One direction of a leg: links in a row, from the device at one end to the device at the other.
 
+use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags};
+use wavebed_os::ethernet_port::Refusal;
+use wavebed_packet::ethernet::packet_length;
 use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit, inspect, piece};
 
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
+use crate::frames::Refusals;
 use crate::lateness::Lateness;
 use crate::packet_log::LinkLog;
-use crate::packets::{Packet, Packets};
+use crate::packets::{Arrival, Packet, Packets};
 use crate::port::Port;
 use crate::series::DepartureRow;
 
@@ -34,10 +38,16 @@ pub struct NamedLink {
 pub struct DeviceCounters {
     /// Packets (super-packets count once) read from the device.
     pub packets_read: u64,
+    /// Wire segments in them.
+    pub segments_read: u64,
     /// Packets written to the device.
     pub packets_written: u64,
+    /// Wire segments in them.
+    pub segments_written: u64,
     /// Wire segments in packets that the device refused.
     pub refused_segments: u64,
+    /// The same by reason.
+    pub refusals: Refusals,
 }
 
 /// One direction of a leg.
@@ -52,6 +62,9 @@ pub struct LinkChain {
     pub surely_late: Lateness,
     least_transit_ns: u64,
     device_late_ns: u64,
+    /// What came during an outage, which waits for its end.
+    held: VecDeque<Run>,
+    outage_until_ns: u64,
     coalescer: Coalescer,
     moving: Vec<Run>,
     groups: Vec<Group>,
@@ -72,6 +85,8 @@ impl LinkChain {
             surely_late: Lateness::default(),
             least_transit_ns: u64::MAX,
             device_late_ns: 0,
+            held: VecDeque::new(),
+            outage_until_ns: 0,
             coalescer: Coalescer::new(coalesce),
             moving: Vec::new(),
             groups: Vec::new(),
@@ -82,18 +97,18 @@ impl LinkChain {
         }
     }
 
-    /// Takes the packet of `length` bytes that was read into the pool's room at `now_ns`, and had waited in the device
-    /// for up to `waited_ns`.
+    /// Takes the packet that was read into the pool's room.
     pub fn accept(
         &mut self,
-        now_ns: u64,
-        waited_ns: u64,
-        length: usize,
+        arrival: &Arrival,
         packets: &mut Packets,
         capture: Option<&mut Capture>,
     ) {
         self.devices.packets_read += 1;
-        let run = match keep(now_ns, waited_ns, length, packets) {
+        let kept = keep(arrival, packets);
+        let (Ok(run) | Err((run, _))) = &kept;
+        self.devices.segments_read += u64::from(run.count);
+        let run = match kept {
             Ok(run) => run,
             Err((run, reason)) => {
                 if let Some(first) = self.links.first_mut() {
@@ -102,6 +117,17 @@ impl LinkChain {
                 return;
             }
         };
+        let mut capture = capture;
+        self.end_outage(run.at_ns, packets, capture.as_deref_mut());
+        if run.at_ns < self.outage_until_ns {
+            self.held.push_back(run);
+        } else {
+            self.enter(run, packets, capture);
+        }
+    }
+
+    /// Passes a run to the first link.
+    fn enter(&mut self, run: Run, packets: &mut Packets, capture: Option<&mut Capture>) {
         if let Some(first) = self.links.first_mut() {
             if let (Some(capture), Some((way_in, _))) = (capture, first.points) {
                 capture.take(way_in, &run, packets);
@@ -110,6 +136,28 @@ impl LinkChain {
             settle(&mut first.link, &mut first.log, packets);
         } else {
             self.moving.push(run);
+        }
+    }
+
+    /// Lets nothing enter the links until `until_ns`; it waits before them. A later call replaces an earlier one. The
+    /// chain must have been advanced to now.
+    pub const fn interrupt(&mut self, until_ns: u64) {
+        self.outage_until_ns = until_ns;
+    }
+
+    /// If an outage is over at `now_ns`, passes on what waited.
+    fn end_outage(
+        &mut self,
+        now_ns: u64,
+        packets: &mut Packets,
+        mut capture: Option<&mut Capture>,
+    ) {
+        if now_ns < self.outage_until_ns {
+            return;
+        }
+        let at_ns = self.outage_until_ns;
+        while let Some(run) = self.held.pop_front() {
+            self.enter(Run { at_ns, ..run }, packets, capture.as_deref_mut());
         }
     }
 
@@ -122,6 +170,7 @@ impl LinkChain {
         clock: &impl Fn() -> u64,
         mut capture: Option<&mut Capture>,
     ) {
+        self.end_outage(now_ns, packets, capture.as_deref_mut());
         for index in 0..self.links.len() {
             let NamedLink {
                 link, points, log, ..
@@ -159,18 +208,21 @@ impl LinkChain {
     ) {
         for index in 0..self.groups.len() {
             let group = self.groups[index];
-            let written = self.write_group(&group, packets, port);
+            let refusal = self.write_group(&group, packets, port).err();
+            let written = refusal.is_none();
             let now_ns = clock();
             let packet = packets.packet(group.run.packet);
             let surely_ns = now_ns.saturating_sub(group.due_ns);
             let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
             let segments = u64::from(group.run.count);
-            if written {
+            if let Some(refusal) = refusal {
+                self.devices.refused_segments += segments;
+                self.devices.refusals.count(refusal, segments);
+            } else {
                 self.devices.packets_written += 1;
+                self.devices.segments_written += segments;
                 self.lateness.record(late_ns, segments);
                 self.surely_late.record(surely_ns, segments);
-            } else {
-                self.devices.refused_segments += segments;
             }
             self.note_departure(now_ns, &group, surely_ns, written);
             packets.release(group.run.packet, group.run.count);
@@ -193,16 +245,31 @@ impl LinkChain {
         self.device_late_ns
     }
 
-    fn write_group(&mut self, group: &Group, packets: &Packets, port: &mut impl Port) -> bool {
+    fn write_group(
+        &mut self,
+        group: &Group,
+        packets: &Packets,
+        port: &mut impl Port,
+    ) -> Result<(), Refusal> {
         let run = &group.run;
         let packet = packets.packet(run.packet);
         let bytes = packets.bytes(run.packet);
-        let marked = run.ecn == Ecn::Ce && packet.shape.ecn != Ecn::Ce as u8;
-        if run.flip == 0 && !marked && run.count == packet.shape.segments {
-            return port.write(&[IoSlice::new(bytes)]).is_ok();
+        if u32::from(packet.shape.segment_bytes) > port.largest_packet() {
+            return Err(Refusal::TooLong);
         }
-        let Some((vnet, ip)) = VnetHeader::split(bytes) else {
-            return false;
+        let marked = run.ecn == Ecn::Ce && packet.shape.ecn != Ecn::Ce as u8;
+        let mut write = |parts: &[IoSlice<'_>]| port.write(parts).map_err(|e| Refusal::of(&e));
+        if run.flip == 0 && !marked && run.count == packet.shape.segments {
+            return write(&[IoSlice::new(bytes)]);
+        }
+        let Some(Parts {
+            front,
+            vnet,
+            ip,
+            padding,
+        }) = Parts::of(bytes, packet.front)
+        else {
+            return Err(Refusal::Other);
         };
         if let Some(bit) = run.flipped_bit() {
             self.segment.clear();
@@ -216,12 +283,12 @@ impl LinkChain {
             );
             flip_bit(&mut self.segment, bit);
             // No virtio-net flags: the receiver checks the checksum, and finds it wrong.
-            return port
-                .write(&[
-                    IoSlice::new(&[0; VnetHeader::LEN]),
-                    IoSlice::new(&self.segment),
-                ])
-                .is_ok();
+            return write(&[
+                IoSlice::new(&[0; VnetHeader::LEN]),
+                IoSlice::new(front),
+                IoSlice::new(&self.segment),
+                IoSlice::new(padding),
+            ]);
         }
         let cut = piece(
             &vnet,
@@ -232,13 +299,13 @@ impl LinkChain {
             marked,
             &mut self.header,
         );
-        let front = cut.vnet.to_bytes();
-        port.write(&[
-            IoSlice::new(&front),
+        write(&[
+            IoSlice::new(&cut.vnet.before(packet.front).to_bytes()),
+            IoSlice::new(front),
             IoSlice::new(cut.header),
             IoSlice::new(&ip[cut.payload]),
+            IoSlice::new(padding),
         ])
-        .is_ok()
     }
 
     fn note_departure(&mut self, now_ns: u64, group: &Group, late_ns: u64, written: bool) {
@@ -281,10 +348,11 @@ impl LinkChain {
             .iter()
             .filter_map(|named| named.link.next_event_ns())
             .chain(self.coalescer.next_event_ns())
+            .chain((!self.held.is_empty()).then_some(self.outage_until_ns))
             .min()
     }
 
-    /// Packets in the links and in the open group.
+    /// Packets before the links, in them, and in the open group.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         let mut total = Backlog {
@@ -294,23 +362,56 @@ impl LinkChain {
         for named in &self.links {
             total += named.link.backlog();
         }
+        self.held.iter().for_each(|run| total.count(run));
         total
     }
 }
 
-/// Stores the packet of `length` bytes that was read into the pool's room, or returns the drop reason.
-fn keep(
-    now_ns: u64,
-    waited_ns: u64,
-    length: usize,
-    packets: &mut Packets,
-) -> Result<Run, (Run, Reason)> {
-    let bytes = packets.pool.read(length);
-    let shape = VnetHeader::split(bytes)
-        .and_then(|(vnet, ip)| inspect(&vnet, ip).ok())
+/// The parts of a packet as it was read.
+pub(crate) struct Parts<'a> {
+    /// The link-layer header; empty without.
+    pub front: &'a [u8],
+    /// The virtio-net header of the IP packet alone.
+    pub vnet: VnetHeader,
+    /// The IP packet.
+    pub ip: &'a [u8],
+    /// What stands after the IP packet, in a short frame.
+    pub padding: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// The parts of `bytes`, in which `front` bytes stand between virtio-net header and IP header.
+    pub fn of(bytes: &'a [u8], front: u8) -> Option<Self> {
+        let (vnet, rest) = VnetHeader::split(bytes)?;
+        if front == 0 {
+            return Some(Self {
+                front: &[],
+                vnet,
+                ip: rest,
+                padding: &[],
+            });
+        }
+        let (head, rest) = rest.split_at_checked(usize::from(front))?;
+        let (ip, padding) = rest.split_at(packet_length(rest));
+        Some(Self {
+            front: head,
+            vnet: vnet.after(front)?,
+            ip,
+            padding,
+        })
+    }
+}
+
+/// Stores the packet that was read into the pool's room, or returns the drop reason.
+fn keep(arrival: &Arrival, packets: &mut Packets) -> Result<Run, (Run, Reason)> {
+    let now_ns = arrival.read_ns;
+    let bytes = packets.pool.read(arrival.length);
+    let shape = Parts::of(bytes, arrival.front)
+        .and_then(|parts| inspect(&parts.vnet, parts.ip).ok())
         .filter(|shape| shape.network != Network::Unknown);
     let Some(shape) = shape else {
-        let ip_bytes = length.saturating_sub(VnetHeader::LEN);
+        let before = VnetHeader::LEN + usize::from(arrival.front);
+        let ip_bytes = arrival.length.saturating_sub(before);
         let ip_bytes = u16::try_from(ip_bytes).unwrap_or(u16::MAX);
         return Err((one_segment(now_ns, ip_bytes), Reason::Malformed));
     };
@@ -326,7 +427,7 @@ fn keep(
         },
         ..one_segment(now_ns, shape.last_bytes)
     };
-    match packets.add(length, shape, now_ns, waited_ns) {
+    match packets.add(arrival, shape) {
         Some(packet) => Ok(Run { packet, ..run }),
         None => Err((run, Reason::PacketMemory)),
     }

@@ -16,6 +16,19 @@ const BESIDE_BYTES: usize = size_of::<Packet>() + size_of::<u32>() + 2 * size_of
 /// The memory beside packets is taken for this many segments at a time. It is not returned: lists keep their capacity.
 const SEGMENTS_AT_A_TIME: u64 = 4_096;
 
+/// A packet that was read into the pool's room.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its bytes, with the virtio-net header.
+    pub length: usize,
+    /// How many of them stand between the virtio-net header and the IP header: a link-layer header.
+    pub front: u8,
+    /// When it was read.
+    pub read_ns: u64,
+    /// How long it waited in the device before that, at most, nanoseconds.
+    pub waited_ns: u64,
+}
+
 /// A packet in flight.
 #[derive(Clone, Copy)]
 pub struct Packet {
@@ -23,6 +36,8 @@ pub struct Packet {
     pub span: Span,
     /// Its segments and header fields.
     pub shape: Shape,
+    /// Bytes between its virtio-net header and its IP header.
+    pub front: u8,
     /// Distinguishes this packet from an earlier one with the same key.
     pub serial: u64,
     /// How long it waited in the device before it was read, at most, nanoseconds.
@@ -65,15 +80,9 @@ impl Packets {
         })
     }
 
-    /// Adds the packet of `length` bytes that was read into the pool's room, with all its segments, and returns its
-    /// key. It was read at `read_ns`, and waited up to `waited_ns` for that. `None` if there is no memory for it.
-    pub fn add(
-        &mut self,
-        length: usize,
-        shape: Shape,
-        read_ns: u64,
-        waited_ns: u64,
-    ) -> Option<u32> {
+    /// Adds the packet that was read into the pool's room, with all its segments, and returns its key. `None` if there
+    /// is no memory for it.
+    pub fn add(&mut self, arrival: &Arrival, shape: Shape) -> Option<u32> {
         let segments = u64::from(shape.segments);
         let wanted = self.in_flight_segments + segments;
         if wanted > self.covered_segments && !self.cover(wanted) {
@@ -83,16 +92,17 @@ impl Packets {
             Some(&key) => key,
             None => self.next_key()?,
         };
-        let span = self.pool.keep(length)?;
-        self.in_flight_bytes += length as u64;
+        let span = self.pool.keep(arrival.length)?;
+        self.in_flight_bytes += arrival.length as u64;
         self.in_flight_segments = wanted;
         self.added += 1;
         let packet = Packet {
             span,
             shape,
+            front: arrival.front,
             serial: self.added,
-            waited_ns,
-            read_ns,
+            waited_ns: arrival.waited_ns,
+            read_ns: arrival.read_ns,
             refs: u32::from(shape.segments),
         };
         if self.free.pop().is_some() {

@@ -1,12 +1,14 @@
 //! The summary of a laboratory: packets delivered, packets dropped by reason, and lateness.
 
 use std::fmt::Write as _;
+use std::iter;
 
 use serde::Serialize;
 use wavebed_link::{Counts, Reason};
 use wavebed_os::machine_time::Lost;
 
 use crate::event_loop::Ended;
+use crate::frames::FrameAccount;
 use crate::gaps::Gaps;
 use crate::host_counters::{HostCounters, HostLosses};
 use crate::link_chain::LinkChain;
@@ -23,6 +25,9 @@ pub struct Summary {
     pub links: Vec<LinkSummary>,
     /// Every direction of every leg.
     pub departures: Vec<DepartureSummary>,
+    /// The frames of every direction between ports of Ethernet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<FrameAccount>,
     /// Losses of the hosts.
     pub hosts: Vec<HostSummary>,
     /// Memory limit of packets in flight, bytes.
@@ -221,8 +226,8 @@ impl Summary {
             gaps: ended.gaps.clone(),
         });
         for attached in &ended.directions {
-            let chain = &attached.direction.chain;
-            for named in &chain.links {
+            let direction = &attached.direction;
+            for named in direction.links() {
                 let queued = named.link.backlog().segments;
                 self.add_link(&named.name, named.link.counters().total(), queued);
                 let lost_rows = named.log.as_ref().map_or(0, LinkLog::lost_rows);
@@ -234,7 +239,21 @@ impl Summary {
                     ));
                 }
             }
-            self.add_departures(&attached.name, chain, ended);
+            let classes = direction.classes.iter();
+            let classes = classes.map(|class| (&class.name, &class.chain));
+            for (name, chain) in iter::once((&attached.name, &direction.chain)).chain(classes) {
+                self.add_departures(name, chain, ended);
+                let refused = chain.devices.refused_segments;
+                // The account of frames says why.
+                if refused > 0 && direction.frames.is_none() {
+                    self.doubts.push(format!(
+                        "{name}: {refused} segments were refused by the receiving device"
+                    ));
+                }
+            }
+            if let Some(account) = attached.frames() {
+                self.add_frames(account);
+            }
             if let Some(capture) = &attached.direction.capture {
                 self.add_capture(&attached.name, capture.dropped_segments());
             }
@@ -339,12 +358,6 @@ impl Summary {
             at_most: late.clone(),
             surely: chain.surely_late.clone(),
         });
-        let refused = chain.devices.refused_segments;
-        if refused > 0 {
-            self.doubts.push(format!(
-                "{name}: {refused} segments were refused by the receiving device"
-            ));
-        }
         self.departures.push(DepartureSummary {
             name: name.into(),
             packets_read: chain.devices.packets_read,
@@ -358,6 +371,31 @@ impl Summary {
             scheduler: ended.scheduler.clone(),
             step_downs: ended.step_downs,
         });
+    }
+
+    fn add_frames(&mut self, account: FrameAccount) {
+        let name = format!("{} to {}", account.from, account.to);
+        let unaccounted = account.unaccounted_frames;
+        if unaccounted != 0 {
+            self.doubts.push(format!(
+                "{name}: {unaccounted} frames are unaccounted for: internal error"
+            ));
+        }
+        let remarks = [
+            ("unread", "were not read in time: the machine is too slow"),
+            (
+                "no_room",
+                "found no room in the queue of the port they leave by",
+            ),
+        ];
+        for (reason, remark) in remarks {
+            let frames = account.dropped(reason);
+            if frames > 0 {
+                self.doubts
+                    .push(format!("{name}: {frames} frames {remark}"));
+            }
+        }
+        self.frames.push(account);
     }
 
     /// The summary as text of several lines.
@@ -424,6 +462,9 @@ impl Summary {
                     departure.name, departure.scheduler
                 );
             }
+        }
+        for account in &self.frames {
+            let _ = writeln!(out, "{}", account.text());
         }
         let losses = self.hosts.iter().map(|host| host.losses);
         let (devices, sockets) = losses.fold((0, 0), |(devices, sockets), losses| {

@@ -129,9 +129,11 @@ impl Bench {
         Self {
             direction: Direction {
                 chain: LinkChain::new(vec![link("a.down", stages)], coalesce, true),
+                classes: Vec::new(),
                 packets: Packets::new(Arc::new(PacketMemory::new(memory_bytes))).unwrap(),
                 empty_ns: 0,
                 capture: None,
+                frames: None,
             },
             input: List::default(),
             output: List::default(),
@@ -145,7 +147,7 @@ impl Bench {
         let clock = || now_ns.get();
         while self
             .direction
-            .read(&mut self.input, &clock)
+            .read(&mut self.input, &mut self.output, &clock)
             .unwrap()
             .packets
             > 0

@@ -38,6 +38,7 @@ COMMANDS = {
     "export": "write a trial as a data file of flent",
     "report": "write the report of a run again from its results",
     "shell": "run a command behind an emulated path",
+    "bridge": "an emulated path between two ports of this machine, for real devices",
     "ctl": "counters and live changes of a running laboratory",
     "channel": "turn a radio scene into patterns, a picture and a table of states",
     "fit": "learn a channel from measured walks, and judge it on walks that were held out",

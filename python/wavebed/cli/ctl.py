@@ -23,7 +23,8 @@ __all__ = ["register", "run"]
 _DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
 _EPILOG = (
     "set: rate=50mbit, delay=5ms, loss=1%, pattern=FILE concern every link that has such a stage;"
-    " radio.down.rate=50mbit concerns one link. No packet is lost by a change."
+    " radio.down.rate=50mbit concerns one link. outage=2s lets nothing enter the links for a while; it waits"
+    " before them. No packet is lost by a change."
 )
 
 
@@ -96,4 +97,18 @@ def _table(answer: dict[str, Json]) -> str:
         dropped = cast("dict[str, int]", link["dropped_segments"])
         counts = {**link, "dropped_segments": sum(dropped.values())}
         rows.append((str(link["name"]), *(str(counts[f"{column}_segments"]) for column in columns[1:])))
-    return f"{table_text(rows)}\n(wire segments)"
+    text = f"{table_text(rows)}\n(wire segments)"
+    frames = cast("list[dict[str, Json]]", answer.get("frames", []))
+    return f"{text}\n\n{_frames(frames)}" if frames else text
+
+
+def _frames(accounts: list[dict[str, Json]]) -> str:
+    """Return the frames of a bridge by direction."""
+    columns = ("received", "delivered", "around", "dropped", "queued")
+    rows: list[tuple[str, ...]] = [("frames", *columns)]
+    for account in accounts:
+        dropped = cast("dict[str, int]", account["dropped_frames"])
+        counts = {**account, "dropped_frames": sum(dropped.values())}
+        way = f"{account['from']} to {account['to']}"
+        rows.append((way, *(str(counts[f"{column}_frames"]) for column in columns)))
+    return table_text(rows)

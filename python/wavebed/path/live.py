@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHANGES", "apply_change", "change_request"]
 
-CHANGES = ("rate", "delay", "loss", "pattern")
+CHANGES = ("rate", "delay", "loss", "pattern", "outage")
 
 
 def change_request(key: str, value: str) -> dict[str, Json]:
@@ -27,7 +27,7 @@ def change_request(key: str, value: str) -> dict[str, Json]:
     Parameters
     ----------
     key : str
-        ``rate``, ``delay``, ``loss`` or ``pattern``; with ``HOP.down.`` or ``HOP.up.`` before it for one
+        ``rate``, ``delay``, ``loss``, ``pattern`` or ``outage``; with ``HOP.down.`` or ``HOP.up.`` before it for one
         link.
     value : str
         As typed.
@@ -48,6 +48,8 @@ def change_request(key: str, value: str) -> dict[str, Json]:
             return request | {"key": "rate_bps", "value": at(key, values.rate_bps, value)}
         if what == "delay":
             return request | {"key": "delay_ns", "value": at(key, values.time_ns, value)}
+        if what == "outage":
+            return request | {"key": "outage_ns", "value": at(key, values.time_ns, value)}
         if what == "loss":
             return request | {"key": "loss", "value": at(key, values.percentage, value)}
         return _pattern(request, key, value)

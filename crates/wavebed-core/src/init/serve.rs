@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 
 use serde_json::Value;
 use wavebed_os::process;
-use wavebed_path::config::HopKind;
 
 use super::programs::Place;
 use super::{End, Init};
@@ -13,13 +12,6 @@ use crate::confine::Rules;
 use crate::control::{Connection, ControlRequest};
 use crate::engine::Request;
 use crate::signals;
-
-const fn kind_name(kind: HopKind) -> &'static str {
-    match kind {
-        HopKind::Wired => "wired",
-        HopKind::Radio => "radio",
-    }
-}
 
 impl Init {
     pub(super) fn hear_connection(&mut self, id: u64) {
@@ -109,7 +101,7 @@ impl Init {
         value["confined_user"] = self.rules.as_ref().and_then(Rules::other_user).into();
         let hops = self.lab.all_legs().flat_map(|leg| &leg.hops);
         value["hops"] = hops
-            .map(|hop| serde_json::json!({"name": hop.name, "kind": kind_name(hop.kind)}))
+            .map(|hop| serde_json::json!({"name": hop.name, "kind": hop.kind.name()}))
             .collect();
         Ok(value)
     }

@@ -224,6 +224,7 @@ mod tests {
             up: true,
             carrier: true,
             carrier_changes: 0,
+            master: None,
             xdp: false,
             counters: wavebed_os::interface::Counters::default(),
         };

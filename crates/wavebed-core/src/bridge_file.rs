@@ -1,0 +1,244 @@
+//! The bridge file: parsed and checked once.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use wavebed_forward::frame::mac_from_text;
+use wavebed_os::foreign;
+use wavebed_path::{Address, Coalesce, HopConfig, LegConfig};
+
+use crate::lab_file::{
+    MOST_BYTES, VERSION, check_coalesce, check_name, check_packet_memory, packet_memory_bytes,
+};
+use crate::problem::Problem;
+
+/// Two ports of this machine and the hops between them, as `docs/development/bridge-file.md` describes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BridgeFile {
+    /// Version of the format.
+    pub version: u32,
+    /// Name for the control socket.
+    pub name: String,
+    /// Seed of all random processes.
+    pub seed: u64,
+    /// Bytes of the largest IP packet that stages expect.
+    pub mtu: u32,
+    /// The port towards the network: the server's side.
+    pub a: String,
+    /// The port towards the devices: the client's side.
+    pub b: String,
+    /// Whether a port may be the one of the machine's default route.
+    pub force: bool,
+    /// What becomes of the traffic when the link engine fails.
+    pub on_failure: OnFailure,
+    /// Which segments are coalesced.
+    pub coalesce: Coalesce,
+    /// Memory limit of packets in flight, bytes; null for a quarter of what this process may have.
+    packet_memory_bytes: Option<usize>,
+    /// Hops, the one nearest to `a` first.
+    hops: Vec<HopConfig>,
+    /// Devices on the side of `b` with hops of their own.
+    pub classes: Vec<ClassFile>,
+    /// Folder of the series.
+    pub log_dir: Option<PathBuf>,
+    /// Whether the folder of the series gets a packet log of each link too.
+    pub packet_log: bool,
+    /// Folder of the captures.
+    pub pcap_dir: Option<PathBuf>,
+    /// File of the summary.
+    pub summary_file: Option<PathBuf>,
+}
+
+/// Devices with hops of their own.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassFile {
+    /// Their name.
+    pub name: String,
+    /// Their addresses: MAC, IPv4 or IPv6.
+    #[serde(deserialize_with = "read_addresses")]
+    pub addresses: Vec<Address>,
+    /// Their hops, the one nearest to `a` first.
+    pub hops: Vec<HopConfig>,
+}
+
+fn read_addresses<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Vec<Address>, D::Error> {
+    let texts = Vec::<String>::deserialize(source)?;
+    let read = |text: &String| {
+        let mac = || mac_from_text(text).map(Address::Mac);
+        let address = text.parse().ok().map(Address::Ip).or_else(mac);
+        address.ok_or_else(|| {
+            serde::de::Error::custom(format_args!(
+                "{text:?} is no address: use a MAC, IPv4 or IPv6 address"
+            ))
+        })
+    };
+    texts.iter().map(read).collect()
+}
+
+/// What becomes of the traffic when the link engine fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// It stops.
+    Closed,
+    /// It passes without the links.
+    Open,
+}
+
+impl BridgeFile {
+    /// Reads the file at `path` (`-` for standard input) and checks it.
+    ///
+    /// # Errors
+    /// One line with the file and the broken rule.
+    pub fn read(path: &str) -> Result<Self, Problem> {
+        let at = |line: String| Problem::wrong(format!("{path}: {line}"));
+        let text = if path == "-" {
+            foreign::read_bounded(std::io::stdin(), MOST_BYTES)
+        } else {
+            foreign::open(Path::new(path)).and_then(|file| foreign::read_bounded(file, MOST_BYTES))
+        };
+        let text = text.map_err(at)?;
+        Self::parse(&text).map_err(at)
+    }
+
+    /// The hops of all devices, and those of each class, as legs.
+    #[must_use]
+    pub fn legs(&self) -> Vec<LegConfig> {
+        let hops = [&self.hops].into_iter();
+        let hops = hops.chain(self.classes.iter().map(|class| &class.hops));
+        hops.map(|hops| LegConfig { hops: hops.clone() }).collect()
+    }
+
+    /// All hops, those of classes last.
+    pub fn all_hops(&self) -> impl Iterator<Item = &HopConfig> {
+        let of_classes = self.classes.iter().flat_map(|class| &class.hops);
+        self.hops.iter().chain(of_classes)
+    }
+
+    /// Memory limit of packets in flight, bytes.
+    #[must_use]
+    pub fn packet_memory_bytes(&self) -> usize {
+        packet_memory_bytes(self.packet_memory_bytes)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        file.check()?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.version != VERSION {
+            return Err(format!(
+                "version: {} is not supported: use {VERSION}",
+                self.version
+            ));
+        }
+        check_name("name", &self.name)?;
+        check_coalesce(self.coalesce)?;
+        check_packet_memory(self.packet_memory_bytes)?;
+        if self.a == self.b {
+            return Err(format!("b: {:?} is also a: name another port", self.b));
+        }
+        if self.packet_log && self.log_dir.is_none() {
+            return Err("packet_log: requires log_dir".to_owned());
+        }
+        if self.hops.is_empty() || self.classes.iter().any(|class| class.hops.is_empty()) {
+            return Err("hops: must have at least one hop".to_owned());
+        }
+        let mut names = BTreeSet::new();
+        let mut addresses = BTreeSet::new();
+        for class in &self.classes {
+            check_name("classes: name", &class.name)?;
+            if !names.insert(&class.name) {
+                return Err(format!(
+                    "classes: names must be distinct: {:?} occurs twice",
+                    class.name
+                ));
+            }
+            if let Some(address) = class.addresses.iter().find(|each| !addresses.insert(*each)) {
+                return Err(format!("classes: {address} is in two classes"));
+            }
+        }
+        let mut names = BTreeSet::new();
+        for hop in self.all_hops() {
+            check_name("hops: name", &hop.name)?;
+            if !names.insert(&hop.name) {
+                return Err(format!(
+                    "hops: names must be distinct: {:?} occurs twice",
+                    hop.name
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn example() -> Value {
+        json!({
+            "version": 1, "name": "k3f9", "seed": 1, "mtu": 1500, "a": "eth1", "b": "eth2", "force": false,
+            "on_failure": "closed", "coalesce": {"kind": "time", "time_ns": 125_000},
+            "packet_memory_bytes": null,
+            "hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}],
+            "classes": [{
+                "name": "tv", "addresses": ["02:00:00:00:00:01", "192.0.2.7", "fd00::7"],
+                "hops": [{"name": "tv.radio", "kind": "radio", "down": [], "up": []}],
+            }],
+            "log_dir": null, "packet_log": false, "pcap_dir": null, "summary_file": null
+        })
+    }
+
+    #[test]
+    fn the_documented_example_is_read() {
+        let file = BridgeFile::parse(&example().to_string()).expect("is right");
+        assert_eq!((file.a.as_str(), file.b.as_str()), ("eth1", "eth2"));
+        assert_eq!(file.on_failure, OnFailure::Closed);
+        assert_eq!(file.legs().len(), 2);
+        assert_eq!(file.classes[0].addresses.len(), 3);
+    }
+
+    #[test]
+    fn each_broken_rule_is_named() {
+        type Case = (fn(&mut Value), &'static str);
+        let cases: [Case; 11] = [
+            (|v| v["version"] = 2.into(), "version: 2"),
+            (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
+            (|v| v["b"] = "eth1".into(), "b: \"eth1\" is also a"),
+            (|v| v["on_failure"] = "half".into(), "half"),
+            (|v| v["hops"] = json!([]), "hops: must have"),
+            (
+                |v| v["hops"] = json!([v["hops"][0], v["hops"][0]]),
+                "\"radio\" occurs twice",
+            ),
+            (
+                |v| v["classes"][0]["addresses"][1] = "192.0.2".into(),
+                "\"192.0.2\" is no address",
+            ),
+            (
+                |v| v["classes"][0]["addresses"][1] = "02:00:00:00:00:01".into(),
+                "02:00:00:00:00:01 is in two classes",
+            ),
+            (
+                |v| v["classes"][0]["hops"][0]["name"] = "radio".into(),
+                "\"radio\" occurs twice",
+            ),
+            (|v| v["packet_log"] = true.into(), "requires log_dir"),
+            (|v| v["speed"] = 1.into(), "unknown field `speed`"),
+        ];
+        for (change, words) in cases {
+            let mut value = example();
+            change(&mut value);
+            let line = BridgeFile::parse(&value.to_string()).expect_err("must be refused");
+            assert!(line.contains(words), "{line:?} lacks {words:?}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A port on a veth pair: whole frames with their tags, in and out, also while the interface goes down and away.
+
+use std::io::IoSlice;
+use std::os::fd::AsFd;
+use std::process::Command;
+
+use wavebed_os::clock;
+use wavebed_os::ethernet_port::{EthernetPort, Refusal};
+use wavebed_os::namespace::{NetworkNamespace, effective_user};
+use wavebed_os::netlink::{Netlink, interface_index};
+use wavebed_os::nft_ingress::Ingress;
+use wavebed_os::poll;
+
+const VIRTIO: [u8; 10] = [0; 10];
+const WITHIN_NS: u64 = 2_000_000_000;
+
+/// Runs `work` in a network namespace with the interfaces `near` and `far`, each at one end of a cable.
+fn between(work: impl FnOnce(&Netlink) + Send + 'static) {
+    std::thread::spawn(|| {
+        let Ok(_namespace) = NetworkNamespace::new() else {
+            assert_ne!(effective_user().0, 0, "root may");
+            return;
+        };
+        let netlink = Netlink::route().expect("socket");
+        netlink.add_veth("near", "far").expect("pair");
+        for name in ["near", "far"] {
+            netlink.set_up(index(name)).expect("up");
+        }
+        work(&netlink);
+    })
+    .join()
+    .expect("no panic");
+}
+
+fn index(name: &str) -> u32 {
+    interface_index(name).expect("an interface")
+}
+
+/// The next frame of the type 0x88b5, which is for experiments, behind tags or not, after an empty virtio-net header.
+/// The kernel sends others.
+fn next_of_ours(port: &EthernetPort) -> Option<Vec<u8>> {
+    next_within(port, WITHIN_NS)
+}
+
+fn next_within(port: &EthernetPort, limit_ns: u64) -> Option<Vec<u8>> {
+    let end_ns = clock::monotonic_ns() + limit_ns;
+    let mut room = vec![0; 70_000];
+    loop {
+        if let Some(length) = port.read(&mut room).expect("a port") {
+            if room[..length].windows(2).any(|two| two == [0x88, 0xb5]) {
+                return Some([&VIRTIO, &room[VIRTIO.len()..length]].concat());
+            }
+        } else if clock::monotonic_ns() >= end_ns {
+            return None;
+        } else {
+            poll::wait(&[port.as_fd()], &mut [false], Some(10_000_000)).expect("poll");
+        }
+    }
+}
+
+fn frame(kind: &[u8], content: &[u8]) -> Vec<u8> {
+    let addresses: [&[u8]; 2] = [&[2, 0, 0, 0, 0, 1], &[2, 0, 0, 0, 0, 2]];
+    [&VIRTIO[..], &addresses.concat(), kind, content].concat()
+}
+
+#[test]
+fn a_frame_arrives_with_all_its_tags() {
+    between(|_| {
+        let [near, far] = ["near", "far"].map(|name| EthernetPort::open(name).expect("a port"));
+        let kinds: [&[u8]; 3] = [
+            &[0x88, 0xb5],
+            &[0x81, 0, 0x60, 5, 0x88, 0xb5],
+            &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9, 0x88, 0xb5],
+        ];
+        for kind in kinds {
+            let sent = frame(kind, &[7; 46]);
+            near.write(&[IoSlice::new(&sent[..30]), IoSlice::new(&sent[30..])])
+                .expect("sent");
+            assert_eq!(next_of_ours(&far), Some(sent));
+        }
+        assert_eq!((far.unread_frames(), far.unreadable_frames()), (0, 0));
+    });
+}
+
+#[test]
+fn a_frame_that_the_port_cannot_take_is_refused_with_a_reason() {
+    between(|_| {
+        let near = EthernetPort::open("near").expect("a port");
+        let long = frame(&[0x88, 0xb5], &[7; 1505]);
+        let error = near.write(&[IoSlice::new(&long)]).expect_err("too long");
+        assert_eq!(Refusal::of(&error), Refusal::TooLong);
+        let longest = frame(&[0x81, 0, 0, 5, 0x88, 0xb5], &[7; 1500]);
+        near.write(&[IoSlice::new(&longest)]).expect("one tag more");
+        ip("link set near down");
+        let short = frame(&[0x88, 0xb5], &[7; 46]);
+        let error = near.write(&[IoSlice::new(&short)]).expect_err("down");
+        assert_eq!(Refusal::of(&error), Refusal::Down);
+    });
+}
+
+#[test]
+fn a_port_outlives_a_pause_of_its_interface_but_not_its_end() {
+    between(|netlink| {
+        let [near, far] = ["near", "far"].map(|name| EthernetPort::open(name).expect("a port"));
+        let sent = frame(&[0x88, 0xb5], &[7; 46]);
+        ip("link set far down");
+        let mut room = vec![0; 70_000];
+        while far.read(&mut room).expect("down is no end").is_some() {}
+        assert!(far.check().is_ok());
+        netlink.set_up(index("far")).expect("up");
+        // The kernel starts the queue of the other end some milliseconds later.
+        let arrives = || {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            near.write(&[IoSlice::new(&sent)]).is_ok()
+                && next_within(&far, 0).as_ref() == Some(&sent)
+        };
+        assert!((0..200).any(|_| arrives()));
+        // Its peer ends with it.
+        ip("link del near");
+        assert!(far.check().is_err());
+        assert!(far.read(&mut room).is_err());
+    });
+}
+
+#[test]
+fn the_filter_keeps_frames_from_the_stack_only_and_ends_with_its_owner() {
+    between(|_| {
+        let [near, far] = ["near", "far"].map(|name| EthernetPort::open(name).expect("a port"));
+        let filter = Ingress::drop_all("wavebed-test", ["near", "far"]).expect("a table");
+        assert!(
+            Ingress::drop_all("wavebed-test", ["near", "far"]).is_err(),
+            "the name is taken"
+        );
+        let sent = frame(&[0x88, 0xb5], &[7; 46]);
+        near.write(&[IoSlice::new(&sent)]).expect("sent");
+        assert_eq!(next_of_ours(&far), Some(sent));
+        drop(filter);
+        Ingress::drop_all("wavebed-test", ["near", "far"]).expect("the name is free");
+    });
+}
+
+/// Runs iproute2 in the namespace of this thread.
+fn ip(words: &str) {
+    let status = Command::new("ip").args(words.split(' ')).status();
+    assert!(status.expect("ip starts").success(), "ip {words}");
+}

@@ -1,0 +1,175 @@
+"""The command line of bridges: what `bridge` hands to the core, what it refuses, and what `ctl` shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from wavebed.cli import main
+from wavebed.cli.ctl import _table
+
+PACKAGING = Path(__file__).parents[2] / "packaging/bridge"
+CORE = """#!/bin/sh
+test "$1" = bridge || exit 9
+cat "$2"
+exit 42
+"""
+PORTS = ("--a", "eth1", "--b", "eth2")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert main(["bridge", *PORTS, "--print-bridge", *arguments]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_command_becomes_the_core_and_gives_its_status(tmp_path: Path) -> None:
+    program = tmp_path / "core"
+    program.write_text(CORE)
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "wavebed", "bridge", *PORTS, "--rate", "10mbit", "--name", "mine"]
+    command += ["--log", str(tmp_path / "logs"), "--on-failure", "open"]
+    path = os.pathsep.join(path for path in sys.path if path)
+    variables = os.environ | {"PYTHONPATH": path, "WAVEBED_CORE": str(program)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    assert done.returncode == 42, done.stderr
+    bridge = json.loads(done.stdout)
+    assert {key: bridge[key] for key in ("name", "a", "b", "force", "on_failure")} == {
+        "name": "mine",
+        "a": "eth1",
+        "b": "eth2",
+        "force": False,
+        "on_failure": "open",
+    }
+    assert (tmp_path / "logs").is_dir()
+    assert bridge["summary_file"] == str(tmp_path / "logs/summary.json")
+
+
+def test_the_path_is_that_of_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--rate", "50mbit", "--down-delay", "10ms", "--seed", "7", "--mtu", "9000")
+    bridge = printed(capsys, *options)
+    assert main(["shell", *options, "--print-laboratory"]) == 0
+    laboratory = json.loads(capsys.readouterr().out)
+    assert bridge["hops"] == laboratory["legs"][0]["hops"]
+    for key in ("seed", "mtu", "coalesce", "packet_memory_bytes"):
+        assert bridge[key] == laboratory[key]
+
+
+def test_hops_on_both_sides_of_an_edge_are_in_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = tmp_path / "edge.toml"
+    scenario.write_text(
+        '[path.edge]\nafter = "internet"\n'
+        '[[path.hop]]\nname = "internet"\nkind = "wired"\ndelay = "5ms"\n'
+        '[[path.hop]]\nname = "radio"\nkind = "radio"\nrate = "10mbit"\n'
+    )
+    assert main(["bridge", *PORTS, "--print-bridge", "--scenario", str(scenario)]) == 0
+    captured = capsys.readouterr()
+    assert [hop["name"] for hop in json.loads(captured.out)["hops"]] == ["internet", "radio"]
+    assert captured.err == "wavebed: note: a bridge has no hosts: all hops of the path are in a row\n"
+
+
+def test_a_path_without_options_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys)["hops"] == [{"name": "radio", "kind": "radio", "down": [], "up": []}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--b", "eth2"], "--a"),
+        (["--a", "eth/1", "--b", "eth2"], "--a: 'eth/1' is no interface: write a name that `ip link` lists"),
+        (["--a", "eth1", "--b", "a-name-of-16-byt"], "--b: 'a-name-of-16-byt' is no interface"),
+        ([*PORTS, "--nat"], "nat: a bridge has no server: leave --nat out"),
+        ([*PORTS, "--on-failure", "half"], "invalid choice: 'half'"),
+        ([*PORTS, "--name", "Not a name"], "--name: 'Not a name' is not a name"),
+        ([*PORTS, "--rate", "10"], "--rate: '10' has no unit"),
+    ],
+)
+def test_a_wrong_use_is_refused_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bridge", "--print-bridge", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_a_second_radio_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = tmp_path / "two.toml"
+    scenario.write_text('[path]\nrate = "10mbit"\n[path.second-radio]\nrate = "5mbit"\n')
+    assert main(["bridge", *PORTS, "--print-bridge", "--scenario", str(scenario)]) == 2
+    assert "second-radio: a bridge has two ports" in capsys.readouterr().err
+
+
+def test_devices_have_the_path_of_a_scenario_under_their_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = tmp_path / "slow.toml"
+    scenario.write_text('[path]\nrate = "10mbit"\n')
+    bridge = printed(
+        capsys, "--devices", f"tv@02:00:00:00:00:0A,192.0.2.7={scenario}", "--devices", f"fd00::0:7={scenario}"
+    )
+    first, second = cast("list[dict[str, Any]]", bridge["classes"])
+    assert (first["name"], first["addresses"]) == ("tv", ["02:00:00:00:00:0a", "192.0.2.7"])
+    assert (second["name"], second["addresses"]) == ("device-2", ["fd00::7"])
+    assert [hop["name"] for hop in first["hops"]] == ["tv.radio"]
+    assert first["hops"][0]["down"][0]["rate"] == {"kind": "constant", "rate_bps": 10_000_000}
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        (["1.2.3=FILE"], "--devices: '1.2.3' is no address: write a MAC address as 02:00:00:00:00:01"),
+        (["tv@1.2.3.4"], "--devices: 'tv@1.2.3.4' names no scenario"),
+        (["Tv@1.2.3.4=FILE"], "--devices: 'Tv' is not a name"),
+        (["1.2.3.4=FILE", "1.2.3.4=FILE"], "--devices: 1.2.3.4 is an address of two devices"),
+        (["tv@1.2.3.4=FILE", "tv@1.2.3.5=FILE"], "--devices: 'tv' is the name of two devices"),
+        (["a-name-of-thirty-and-two-letters@1.2.3.4=FILE"], "is longer than 32 characters"),
+        (["1.2.3.4=NONE"], "no such file"),
+    ],
+)
+def test_wrong_devices_are_refused_in_one_line(
+    devices: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = tmp_path / "slow.toml"
+    scenario.write_text("[path]\n")
+    options = [word.replace("FILE", str(scenario)) for each in devices for word in ("--devices", each)]
+    assert main(["bridge", *PORTS, "--print-bridge", *options]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_ctl_shows_the_frames_of_both_directions() -> None:
+    frames = {"received_frames": 12, "delivered_frames": 7, "around_frames": 2, "queued_frames": 1}
+    answer = {
+        "links": [],
+        "frames": [{"from": "eth1", "to": "eth2", "dropped_frames": {"loss": 1, "too_long": 1}, **frames}],
+    }
+    lines = [line.split() for line in _table(answer).splitlines()]  # type: ignore[arg-type]
+    assert ["frames", "received", "delivered", "around", "dropped", "queued"] in lines
+    assert ["eth1", "to", "eth2", "12", "7", "2", "2", "1"] in lines
+
+
+def test_systemd_takes_the_unit_and_its_example_is_a_bridge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unit = (PACKAGING / "wavebed-bridge@.service").read_text()
+    assert "ExecStart=wavebed bridge --name %i $OPTIONS" in unit
+    copy = tmp_path / "wavebed-bridge@.service"
+    # Verified on a machine that has another program in the place of wavebed.
+    copy.write_text(unit.replace("ExecStart=wavebed ", "ExecStart=/bin/true "))
+    done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, check=False)
+    # It speaks of other units of the machine too.
+    assert done.returncode == 0, done.stderr
+    assert "wavebed-bridge" not in done.stderr
+    (options,) = [
+        line.removeprefix("OPTIONS=")
+        for line in (PACKAGING / "example.conf").read_text().splitlines()
+        if line.startswith("OPTIONS=")
+    ]
+    assert main(["bridge", "--print-bridge", *options.split()]) == 0
+    assert json.loads(capsys.readouterr().out)["on_failure"] == "closed"
