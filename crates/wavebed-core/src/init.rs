@@ -208,9 +208,12 @@ impl Init {
     /// Serves all descriptors until the laboratory is to end.
     fn attend(&mut self) {
         while self.end.is_none() {
-            let timeout_ns = self
+            let next_ns = self
                 .deadline_ns
-                .map(|at| at.saturating_sub(clock::monotonic_ns()));
+                .into_iter()
+                .chain(self.sample_due_ns())
+                .min();
+            let timeout_ns = next_ns.map(|at| at.saturating_sub(clock::monotonic_ns()));
             let Some((readable, order)) = self.wait(timeout_ns) else {
                 return;
             };
@@ -227,6 +230,9 @@ impl Init {
                 if readable[3 + index] && self.end.is_none() {
                     self.hear_connection(*id);
                 }
+            }
+            if self.end.is_none() {
+                self.send_samples();
             }
             if self.end.is_none()
                 && self

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags};
+use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags, TimeSum};
 use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit, inspect, piece};
 
 use crate::capture::Capture;
@@ -50,6 +50,8 @@ pub struct LinkChain {
     pub lateness: Lateness,
     /// Lateness without the wait in the input device, which is known as an upper bound only.
     pub surely_late: Lateness,
+    /// Times between the read of a segment and the time at which it was due.
+    pub transit: TimeSum,
     least_transit_ns: u64,
     device_late_ns: u64,
     coalescer: Coalescer,
@@ -70,6 +72,7 @@ impl LinkChain {
             devices: DeviceCounters::default(),
             lateness: Lateness::default(),
             surely_late: Lateness::default(),
+            transit: TimeSum::default(),
             least_transit_ns: u64::MAX,
             device_late_ns: 0,
             coalescer: Coalescer::new(coalesce),
@@ -165,7 +168,9 @@ impl LinkChain {
             let surely_ns = now_ns.saturating_sub(group.due_ns);
             let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
             let segments = u64::from(group.run.count);
+            let transit_ns = group.due_ns.saturating_sub(packet.read_ns);
             if written {
+                self.transit.add(transit_ns, segments);
                 self.devices.packets_written += 1;
                 self.lateness.record(late_ns, segments);
                 self.surely_late.record(surely_ns, segments);

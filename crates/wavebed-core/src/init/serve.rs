@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use serde_json::Value;
-use wavebed_os::process;
+use wavebed_os::{clock, process};
 use wavebed_path::config::HopKind;
 
 use super::programs::Place;
@@ -13,6 +13,7 @@ use crate::confine::Rules;
 use crate::control::{Connection, ControlRequest};
 use crate::engine::Request;
 use crate::signals;
+use crate::watch::Watch;
 
 const fn kind_name(kind: HopKind) -> &'static str {
     match kind {
@@ -49,6 +50,7 @@ impl Init {
     fn serve(&mut self, id: u64, request: Result<ControlRequest, String>) {
         let answer = match request {
             Ok(ControlRequest::Show) => self.show(),
+            Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
             Ok(ControlRequest::Begin) => self
                 .engine
                 .ask(&Request::Begin)
@@ -112,6 +114,41 @@ impl Init {
             .map(|hop| serde_json::json!({"name": hop.name, "kind": kind_name(hop.kind)}))
             .collect();
         Ok(value)
+    }
+
+    /// Lets samples follow the answer, which has the names of their columns.
+    fn watch(&mut self, id: u64, every_ms: u64) -> Result<Value, String> {
+        let mut head = self.engine.ask(&Request::Head)?;
+        head["every_ms"] = every_ms.into();
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.start_watch(Watch::new(every_ms, clock::monotonic_ns()));
+        }
+        Ok(serde_json::json!({"watching": head}))
+    }
+
+    /// When the next sample of a connection is due.
+    pub(super) fn sample_due_ns(&self) -> Option<u64> {
+        let connections = self.connections.values();
+        connections.filter_map(Connection::sample_due_ns).min()
+    }
+
+    /// Sends the samples that are due: one question to the engine serves all connections.
+    pub(super) fn send_samples(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        let due: Vec<u64> = self
+            .connections
+            .iter_mut()
+            .filter_map(|(id, connection)| connection.take_sample(now_ns).then_some(*id))
+            .collect();
+        if due.is_empty() {
+            return;
+        }
+        let sample = self.engine.ask(&Request::Sample).ok();
+        for id in due {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.send_sample(sample.as_ref());
+            }
+        }
     }
 
     fn kill_run(&self, pid: i32, signal: i32) -> Result<Value, String> {
