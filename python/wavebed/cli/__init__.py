@@ -39,6 +39,7 @@ COMMANDS = {
     "report": "write the report of a run again from its results",
     "shell": "run a command behind an emulated path",
     "ctl": "counters and live changes of a running laboratory",
+    "ui": "a live page of running laboratories, and an HTTP API",
     "channel": "turn a radio scene into patterns, a picture and a table of states",
     "fit": "learn a channel from measured walks, and judge it on walks that were held out",
     "trace": "read, convert, plot, cut and scale traces and patterns",
