@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from played_lab import PlayedLab, played
-from ui_client import page_server
+from tests.played_lab import PlayedLab, played
+from tests.ui_client import page_server
 
 from wavebed.errors import UserError
 from wavebed.path.live import CHANGES
@@ -28,7 +28,7 @@ from wavebed.ui.reference import reference_page
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ui_client import Client
+    from tests.ui_client import Client
 
 ROOT = Path(__file__).parents[2]
 EVENTS = "/api/labs/walk/events?every_ms=10"

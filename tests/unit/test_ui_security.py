@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from played_lab import PlayedLab, played
-from ui_client import page_server
+from tests.played_lab import PlayedLab, played
+from tests.ui_client import page_server
 
 from wavebed.errors import UserError
 from wavebed.ui import server as server_module
@@ -20,7 +20,7 @@ from wavebed.ui.server import MOST_BODY_BYTES, MOST_CONNECTIONS, listen_address
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ui_client import Client
+    from tests.ui_client import Client
 
 JSON = {"Content-Type": "application/json"}
 RATE = b'{"rate": "50mbit"}'

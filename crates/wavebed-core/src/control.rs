@@ -22,6 +22,7 @@ const LONGEST_LINE: usize = 256 << 20;
 #[serde(tag = "do", rename_all = "snake_case")]
 enum Line {
     Show,
+    Maps,
     Watch {
         every_ms: u64,
     },
@@ -51,6 +52,8 @@ enum Line {
 pub enum ControlRequest {
     /// Return counters and addresses.
     Show,
+    /// Return the maps of the scenes.
+    Maps,
     /// Send samples of the counters from now on.
     Watch {
         /// Milliseconds between two samples.
@@ -164,6 +167,7 @@ impl Connection {
             serde_json::from_slice(line).map_err(|error| format!("invalid request: {error}"))?;
         Ok(match line {
             Line::Show => ControlRequest::Show,
+            Line::Maps => ControlRequest::Maps,
             Line::Watch { every_ms } if EVERY_MS.contains(&every_ms) => {
                 ControlRequest::Watch { every_ms }
             }

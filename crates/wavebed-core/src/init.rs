@@ -5,7 +5,7 @@ mod programs;
 mod serve;
 mod stops;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -76,6 +76,8 @@ struct Init {
     runs: BTreeMap<i32, u64>,
     command: Option<i32>,
     stops: Stops,
+    /// Hops whose downlink has got another rate while it ran.
+    replaced: BTreeSet<String>,
     has_terminal: bool,
     interrupted: bool,
     /// Number of termination signals received.
@@ -180,6 +182,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         runs: BTreeMap::new(),
         command: None,
         stops: Stops::default(),
+        replaced: BTreeSet::new(),
         has_terminal,
         interrupted: false,
         asked_to_end: 0,

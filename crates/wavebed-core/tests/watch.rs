@@ -170,3 +170,39 @@ fn a_period_out_of_bounds_and_a_laboratory_without_time_are_refused() {
         },
     );
 }
+
+#[test]
+fn maps_are_kept_for_displays_and_a_new_rate_of_their_downlink_is_noted() {
+    on_own_machine(
+        "maps_are_kept_for_displays_and_a_new_rate_of_their_downlink_is_noted",
+        || {
+            let mut file = lab("mapped", 2, &[]);
+            let link = json!([
+                {"stage": "bottleneck", "rate": {"kind": "constant", "rate_bps": 1_000_000}, "queue": {"kind": "infinite"}},
+                {"stage": "delay", "delay": {"kind": "constant", "delay_ns": 0}}
+            ]);
+            file["legs"][0]["hops"][0]["down"] = link.clone();
+            file["legs"][0]["hops"][0]["up"] = link;
+            file["maps"] = json!([{"hop": "s1", "title": "A street", "ue": {"x_m": [0.5]}}]);
+            let running = start(&file);
+            let stream = support::connect(0, "mapped");
+            let maps = || ask(&stream, r#"{"do":"maps"}"#)["maps"].clone();
+            let whole = json!([{"hop": "s1", "title": "A street", "ue": {"x_m": [0.5]}, "replaced": false}]);
+            assert_eq!(maps(), whole);
+            for change in [
+                r#"{"do":"set","link":"s1.up","key":"rate_bps","value":5}"#,
+                r#"{"do":"set","link":null,"key":"delay_ns","value":5}"#,
+            ] {
+                assert_eq!(ask(&stream, change)["ok"], true);
+                assert_eq!(maps(), whole, "{change}");
+            }
+            let refused = r#"{"do":"set","link":"s2.down","key":"rate_bps","value":5}"#;
+            assert!(ask(&stream, refused)["error"].is_string());
+            assert_eq!(maps(), whole);
+            let change = r#"{"do":"set","link":null,"key":"rate_bps","value":5}"#;
+            assert_eq!(ask(&stream, change)["ok"], true);
+            assert_eq!(maps()[0]["replaced"], true);
+            stop("mapped", running);
+        },
+    );
+}

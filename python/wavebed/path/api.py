@@ -130,6 +130,7 @@ class Path:
             summary_file=FilePath(summary) if summary is not None else log_dir and log_dir / "summary.json",
             wait=wait,
             sample=sample,
+            maps=scene_maps(self.model),
         )
         traces = Traces()
         try:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
+from msgspec import convert
+
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, unknown_key
 from wavebed.errors import UserError
 from wavebed.foreign import read_text
+from wavebed.path.maps import SceneMap
 from wavebed.path.model import PatternFile
 from wavebed.path.traces import Traces
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.path.control import Connection
 
-__all__ = ["CHANGES", "apply_change", "change_request", "link_request", "show"]
+__all__ = ["CHANGES", "apply_change", "change_request", "link_request", "maps", "show"]
 
 CHANGES = ("rate", "delay", "loss", "pattern")
 _FIRST_LINE = "# wavebed pattern 1"
@@ -34,6 +37,17 @@ def show(connection: Connection) -> dict[str, Json]:
         If the laboratory does not answer.
     """
     return connection.ask({"do": "show"})
+
+
+def maps(connection: Connection) -> list[SceneMap]:
+    """Return the maps of the laboratory's scenes; none where it has no scene.
+
+    Raises
+    ------
+    LaboratoryGoneError, LaboratoryHungError
+        If the laboratory does not answer.
+    """
+    return convert(connection.ask({"do": "maps"})["maps"], list[SceneMap])
 
 
 def change_request(key: str, value: str) -> dict[str, Json]:

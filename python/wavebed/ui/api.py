@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from wavebed.errors import UserError
-from wavebed.path.live import CHANGES, apply_change, link_request, show
+from wavebed.path.live import CHANGES, apply_change, link_request, maps, show
+from wavebed.path.maps import SceneMap
 from wavebed.path.state import LabState
 from wavebed.path.watch import LEAST_MS, MOST_MS, Watch
 from wavebed.ui import events
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.ui.recordings import Recordings
     from wavebed.ui.routes import Call
 
-__all__ = ["Change", "Done", "Failure", "Laboratories", "LabEntry", "NewRecording", "RecordingList", "Settings", "routes"]
+__all__ = ["Change", "Done", "Failure", "Laboratories", "LabEntry", "Maps", "NewRecording", "RecordingList", "Settings", "routes"]
 
 MOST_PATTERN = 4_000_000
 EVERY = Parameter("every_ms", "milliseconds between two points", LEAST_MS, MOST_MS, 100)
@@ -50,6 +51,12 @@ class Laboratories(Struct, frozen=True):
 
     laboratories: tuple[LabEntry, ...]
     settings: Settings
+
+
+class Maps(Struct, frozen=True):
+    """The maps of a laboratory's scenes; none where it has no scene."""
+
+    maps: list[SceneMap]
 
 
 class Change(Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,6 +107,8 @@ def routes(labs: Labs, recordings: Recordings, describe: Callable[[], Answer]) -
         Route("GET", "/api/labs", "List the running laboratories", _list(labs, recordings), Laboratories),
         Route("GET", one, "Counters and conditions, as `wavebed ctl LAB show --json`", _show(labs), LabState,
               refusals=(404, 504)),
+        Route("GET", f"{one}/maps", "The maps of its scenes, with the movement of the UE", _maps(labs), Maps,
+              refusals=(404, 504)),
         Route("PATCH", f"{one}/links", "Change every link that takes the change", _change(labs), Done, Change,
               refusals=(400, 404, 413, 415, 504)),
         Route("PATCH", f"{one}/links/{{link}}", "Change one link", _change(labs), Done, Change,
@@ -129,6 +138,14 @@ def _show(labs: Labs) -> Callable[[Call], Answer]:
     def serve(call: Call) -> Answer:
         with labs.connect(call.places["lab"]) as connection:
             return json_answer(show(connection))
+
+    return serve
+
+
+def _maps(labs: Labs) -> Callable[[Call], Answer]:
+    def serve(call: Call) -> Answer:
+        with labs.connect(call.places["lab"]) as connection:
+            return _answer(Maps(maps(connection)))
 
     return serve
 

@@ -35,6 +35,7 @@ FILES = {
     "/feed.js": _File(_UI, "feed.js", _SCRIPT),
     "/format.js": _File(_UI, "format.js", _SCRIPT),
     "/links.js": _File(_UI, "links.js", _SCRIPT),
+    "/map.js": _File(_UI, "map.js", _SCRIPT),
     "/recordings.js": _File(_UI, "recordings.js", _SCRIPT),
     "/uplot.css": _File("wavebed.report", "uplot/uPlot.min.css", _CSS),
     "/uplot.js": _File("wavebed.report", "uplot/uPlot.iife.min.js", _SCRIPT),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FLUSH_S", "KIND", "MOST_STREAMS", "Head", "Points", "stream"]
 
 KIND = "text/event-stream"
-FLUSH_S = 0.03
+FLUSH_S = 0.02
 """Points of so long travel in one event: a page draws no more often."""
 SILENCE_S = 5.0
 """Without a point for so long, a comment keeps the connection."""

@@ -91,7 +91,7 @@ def _columns() -> str:
 
 def _type(name: str, schema: Json) -> str:
     assert isinstance(schema, dict), "a schema is a table"
-    lines = [f"### {name}", "", str(schema.get("description", "")), "", "| key | type | meaning |", "|---|---|---|"]
+    lines = [f"### {name}", "", str(schema.get("description", "")).replace("``", "`"), "", "| key | type | meaning |", "|---|---|---|"]
     properties = schema.get("properties")
     required = schema.get("required")
     assert isinstance(properties, dict), "a type has keys"

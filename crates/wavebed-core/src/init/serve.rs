@@ -11,7 +11,7 @@ use super::programs::Place;
 use super::{End, Init};
 use crate::confine::Rules;
 use crate::control::{Connection, ControlRequest};
-use crate::engine::Request;
+use crate::engine::{Request, Setting};
 use crate::signals;
 use crate::watch::Watch;
 
@@ -55,10 +55,8 @@ impl Init {
                 .engine
                 .ask(&Request::Begin)
                 .map(|zero_ns| serde_json::json!({"zero_ns": zero_ns})),
-            Ok(ControlRequest::Set { link, setting }) => self
-                .engine
-                .ask(&Request::Set { link, setting })
-                .map(|_| serde_json::json!({"ok": true})),
+            Ok(ControlRequest::Maps) => Ok(self.maps()),
+            Ok(ControlRequest::Set { link, setting }) => self.set(link, setting),
             Ok(ControlRequest::Run {
                 process,
                 environment,
@@ -114,6 +112,36 @@ impl Init {
             .map(|hop| serde_json::json!({"name": hop.name, "kind": kind_name(hop.kind)}))
             .collect();
         Ok(value)
+    }
+
+    fn set(&mut self, link: Option<String>, setting: Setting) -> Result<Value, String> {
+        let replaces = matches!(setting, Setting::RateBps(_) | Setting::Pattern(_));
+        let request = Request::Set { link, setting };
+        self.engine.ask(&request)?;
+        if let (true, Request::Set { link, .. }) = (replaces, request) {
+            let hops = self.lab.all_legs().flat_map(|leg| &leg.hops);
+            let of = |hop: &str| {
+                link.as_ref()
+                    .is_none_or(|link| *link == format!("{hop}.down"))
+            };
+            let changed = hops.filter(|hop| of(&hop.name));
+            self.replaced.extend(changed.map(|hop| hop.name.clone()));
+        }
+        Ok(serde_json::json!({"ok": true}))
+    }
+
+    /// The maps, and whether the downlink of each still follows its scene.
+    fn maps(&self) -> Value {
+        let maps = self.lab.maps.iter().map(|map| {
+            let mut value = map.rest.clone();
+            value.insert("hop".to_owned(), map.hop.clone().into());
+            value.insert(
+                "replaced".to_owned(),
+                self.replaced.contains(&map.hop).into(),
+            );
+            Value::Object(value)
+        });
+        serde_json::json!({"maps": maps.collect::<Vec<_>>()})
     }
 
     /// Lets samples follow the answer, which has the names of their columns.

@@ -4,6 +4,7 @@ import { Charts } from "./charts.js";
 import { Store, ask, listen } from "./feed.js";
 import * as format from "./format.js";
 import { Links } from "./links.js";
+import { Maps } from "./map.js";
 import { Recordings } from "./recordings.js";
 
 const LABS_MS = 3000;
@@ -25,6 +26,7 @@ const links = new Links(byId("links").querySelector("table"), byId("change"), {
   toggle: (link, shown) => charts.toggle(link, shown),
   said,
 });
+const maps = new Maps(byId("map"));
 const recordings = new Recordings(byId("recordings"), said);
 const every = () => Number(byId("every").value);
 const seconds = () => Number(byId("window").value);
@@ -105,6 +107,7 @@ const look = async () => {
     const whole = await ask("GET", `/api/labs/${encodeURIComponent(lab)}`);
     if (lab !== state.lab) return;
     links.total(whole);
+    maps.show((await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`)).maps);
     const kinds = new Map(whole.hops.map((hop) => [hop.name, hop.kind]));
     const hosts = whole.hosts.map((host) => `${host.name} ${host.ipv4}`);
     const flows = whole.flows ? ` · ${whole.flows.count} TCP connections` : "";
@@ -130,6 +133,7 @@ const frame = () => {
   if (state.dirty && !state.paused && state.store && !state.fresh) {
     state.dirty = false;
     charts.draw(seconds());
+    maps.draw(state.store, state.store.times.at(-1));
   }
   requestAnimationFrame(frame);
 };

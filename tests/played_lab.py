@@ -30,15 +30,23 @@ REASONS = ["overflow", "aqm", "loss"]
 
 
 class PlayedLab:
-    """A laboratory with two links for each hop; each link carries 1000 bytes each millisecond: 8 Mbit/s."""
+    """A laboratory with two links for each hop; each link carries 1000 bytes each millisecond: 8 Mbit/s.
 
-    def __init__(self, name: str, hops: int = 1) -> None:
+    Parameters
+    ----------
+    past_s : float
+        How long it has run; a watch gets the samples of this time at once.
+    """
+
+    def __init__(self, name: str, hops: int = 1, past_s: float = 0.0) -> None:
         self.name = name
         self.links = [f"hop{hop}.{way}" for hop in range(hops) for way in ("down", "up")]
+        self.maps: list[Json] = []
         self.asked: list[dict[str, Json]] = []
         self.watches = 0
         self.ended = threading.Event()
-        self._zero_ns = time.monotonic_ns()
+        self._past_s = past_s
+        self._zero_ns = time.monotonic_ns() - round(past_s * 1e9)
 
     def connect(self) -> Connection:
         ours, theirs = socket.socketpair()
@@ -54,8 +62,13 @@ class PlayedLab:
                 if request["do"] == "watch":
                     self._watch(stream, request["every_ms"])
                     return
-                answer = self.show() if request["do"] == "show" else self._set(request)
+                answer = self._answer(request)
                 stream.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _answer(self, request: dict[str, Json]) -> dict[str, Json]:
+        if request["do"] == "show":
+            return self.show()
+        return {"maps": self.maps} if request["do"] == "maps" else self._set(request)
 
     def _set(self, request: dict[str, Json]) -> dict[str, Json]:
         if request["link"] not in (None, *self.links):
@@ -104,9 +117,9 @@ class PlayedLab:
         stream.sendall(json.dumps({"watching": head}).encode() + b"\n")
         self.watches += 1
         try:
-            due_s = time.monotonic()
+            due_s = time.monotonic() - self._past_s
             while not self.ended.wait(max(0.0, due_s - time.monotonic())):
-                at_ns = time.monotonic_ns() - self._zero_ns
+                at_ns = min(time.monotonic_ns(), round(due_s * 1e9)) - self._zero_ns
                 ms = at_ns // 1_000_000
                 links = [self._row(place, at_ns) for place in range(len(self.links))]
                 sample = {"links": links, "directions": [[ms * 7_000_000, ms], [ms * 7_000_000, ms]], "lost": 0}
