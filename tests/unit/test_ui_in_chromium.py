@@ -20,17 +20,22 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
     from tests.ui_client import Client
 
-DRAWN = """() => [...document.querySelectorAll("#charts figure")].filter((figure) => {
-  const canvas = figure.querySelector("canvas");
-  const box = figure.querySelector(".u-over");
-  const ratio = canvas.width / canvas.clientWidth;
-  const data = canvas.getContext("2d").getImageData(
-    box.offsetLeft * ratio, box.offsetTop * ratio, box.offsetWidth * ratio, box.offsetHeight * ratio).data;
-  const colours = new Set();
-  for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 200) colours.add(data.slice(at, at + 3).join());
-  return colours.size > 2;
-}).map((figure) => figure.id)"""
-"""The charts whose plots have more than two colours: lines, not only a grid."""
+DRAWN = """() => {
+  const style = getComputedStyle(document.documentElement);
+  const colours = ["--s0", "--s1"].map((name) => style.getPropertyValue(name).trim().slice(1).match(/../g)
+    .map((part) => parseInt(part, 16)));
+  const alike = (data, at, colour) => colour.every((part, index) => Math.abs(data[at + index] - part) < 16);
+  return [...document.querySelectorAll("#charts figure")].filter((figure) => {
+    const canvas = figure.querySelector("canvas");
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let count = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      if (data[at + 3] > 100 && colours.some((colour) => alike(data, at, colour))) count += 1;
+    }
+    return count > 50;
+  }).map((figure) => figure.id);
+}"""
+"""The charts with lines in the colours of links."""
 
 
 class Heard(TypedDict):
@@ -80,6 +85,41 @@ def test_values_and_charts_appear_and_nothing_is_asked_of_another_server(browser
     assert page.evaluate("document.cookie") == "", "no script reads the cookie"
     others = [url for url in heard["requests"] if not url.startswith((f"http://{client.host}/", "data:"))]
     assert (heard["complaints"], others) == ([], [])
+    page.close()
+
+
+STREET = {
+    "hop": "hop0", "title": "A street", "duration_s": 20.0, "start_s": 5.0, "end": "repeat", "replaced": False,
+    "stations": [{"name": "mast", "x_m": 0.0, "y_m": 0.0}],
+    "ue": {"time_s": [0.0, 20.0], "x_m": [10.0, 50.0], "y_m": [5.0, 5.0]},
+    "obstacles": [
+        {"name": "shop", "kind": "building", "outline_m": [[20, 10], [40, 10], [40, 20], [20, 20]], "movement": None,
+         "present_s": []},
+        {"name": "bus", "kind": "bus", "outline_m": [[0, 2], [0, 4]], "present_s": [[0, 19]],
+         "movement": {"time_s": [0.0, 10.0], "x_m": [0.0, 10.0], "y_m": [0.0, 0.0]}},
+    ],
+}  # fmt: skip
+
+
+def test_the_ue_moves_on_the_map_until_its_link_follows_another_rate(
+    browser: Browser, client: Client, lab: PlayedLab
+) -> None:
+    lab.maps = [dict(STREET)]
+    page, heard = visit(browser, client)
+    page.wait_for_selector("#map .ue[cx]")
+    first = float(page.locator("#map .ue").get_attribute("cx") or "nan")
+    time_s = float(page.locator("#map .readout").inner_text().split()[0])
+    assert first == pytest.approx(10 + 2 * time_s, abs=1.5), "10 m at 0 s, 2 m each second"
+    assert page.locator("#map .ue").get_attribute("data-state") == "los"
+    page.wait_for_function(f"Number(document.querySelector('#map .ue').getAttribute('cx')) > {first + 1}")
+    shift = page.locator("#map .obstacle.bus").get_attribute("transform") or ""
+    assert 5 < float(shift.removeprefix("translate(").split()[0]) <= 10
+    lab.maps = [{**STREET, "replaced": True}]
+    page.wait_for_function("document.querySelector('#map .readout').textContent === 'the link follows another rate now'")
+    assert not page.locator("#map .ue").is_visible()
+    lab.maps = []
+    page.locator("#map").wait_for(state="hidden")
+    assert heard["complaints"] == []
     page.close()
 
 

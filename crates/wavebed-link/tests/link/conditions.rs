@@ -46,7 +46,7 @@ fn a_rate_over_time_is_shown_at_its_time_also_while_a_packet_is_served_across_an
         "0,12000000\n0.01,0\n0.06,24000000",
         End::Repeat,
     )]);
-    // 1500 bytes take 1 ms. The second one begins half a millisecond before the outage, and ends after it.
+    // 1500 bytes take 1 ms: the service begins half a millisecond before the outage, and ends after it.
     let arrivals = [Event::Arrival(segment(9_500_000, 1, 1500))];
     drive(&mut link, &arrivals, 20 * MS, false);
     let rate = |at_ms: u64| link.conditions(at_ms * MS).rate_bps;

@@ -13,7 +13,7 @@ const TABLE_MS = 250;
 const SILENT_MS = 3000;
 
 const byId = (id) => document.getElementById(id);
-const state = { lab: null, store: null, close: () => {}, paused: false, dirty: false, heard: 0, settings: {} };
+const state = { lab: null, store: null, close: () => {}, paused: false, waits: false, heard: 0, settings: {} };
 
 // The token was in the address once; the cookie has its place now.
 history.replaceState(null, "", location.pathname + location.hash);
@@ -38,11 +38,13 @@ const live = (kind, text) => {
 
 const start = (lab) => {
   state.close();
+  maps.show([]);
   state.lab = lab;
   state.store = null;
   charts.clear();
   byId("none").hidden = lab !== null;
   byId("shown").hidden = true;
+  document.title = lab === null ? "wavebed" : `${lab} – wavebed`;
   if (lab === null) {
     live("off", "waiting");
     state.close = () => {};
@@ -56,9 +58,9 @@ const start = (lab) => {
     },
     points: (points) => {
       state.store.add(points);
-      state.dirty = true;
       state.heard = performance.now();
       if (state.fresh) unveil();
+      redraw();
     },
     broken: () => live("wait", "connection lost, trying again"),
     ended: () => {
@@ -129,12 +131,17 @@ const table = () => {
   byId("lost").textContent = state.store.lost ? `${format.count(state.store.lost)} samples lost` : "";
 };
 
+// Draws once for all points that have come since the last frame; without points nothing is drawn.
 const frame = () => {
-  if (state.dirty && !state.paused && state.store && !state.fresh) {
-    state.dirty = false;
-    charts.draw(seconds());
-    maps.draw(state.store, state.store.times.at(-1));
-  }
+  state.waits = false;
+  if (state.paused || !state.store || state.fresh) return;
+  charts.draw(seconds());
+  maps.draw(state.store, state.store.times.at(-1));
+};
+
+const redraw = () => {
+  if (state.waits) return;
+  state.waits = true;
   requestAnimationFrame(frame);
 };
 
@@ -156,4 +163,3 @@ setInterval(labs, LABS_MS);
 setInterval(look, STATE_MS);
 setInterval(() => state.store && recordings.update(), STATE_MS);
 setInterval(table, TABLE_MS);
-requestAnimationFrame(frame);
