@@ -95,7 +95,7 @@ def _obstacle(obstacle: Obstacle, station: BaseStation) -> MapObstacle:
     if obstacle.trajectory is not None:
         movement = _movement(obstacle.trajectory, obstacle.trajectory.position_m[0][:2])
     return MapObstacle(
-        obstacle.name, obstacle.kind, _outline(obstacle.shape, station), movement, [*map(tuple, obstacle.present_s)]
+        obstacle.name, obstacle.kind, _outline(obstacle.shape, station), movement, list(obstacle.present_s)
     )
 
 
