@@ -5,8 +5,8 @@ Usage: python benches/live_page.py [--minutes N] [--rounds N] [--save FILE]
 1. Chromium shows a played laboratory of 8 hops with two links each, a point each 10 ms, a minute of them. Draws of the
    charts and gaps between frames are counted for ten seconds; the heap of the page after a collection, and the resident
    memory of the server, each minute.
-2. A laboratory carries iperf3 over 1 Gbit/s for some seconds, with nobody watching and with a watch each 10 ms, in turn:
-   processor time of the engine, and its lateness.
+2. A laboratory carries iperf3 over 1 Gbit/s for some seconds, with nobody watching and with a watch each 10 ms, in
+   turn: processor time of the engine, and its lateness.
 
 Prints JSON; needs root, iperf3 and Chromium.
 """
@@ -20,6 +20,7 @@ import statistics
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def frames(page: Page) -> dict[str, float]:
     after = page.evaluate("[...window.draws.values()]")
     elapsed = time.monotonic() - began
     times = page.evaluate("window.frames")
-    gaps = sorted(later - one for one, later in zip(times, times[1:], strict=False))
+    gaps = sorted(later - one for one, later in pairwise(times))
     return {
         "draws_per_s": round(max((new - old) / elapsed for old, new in zip(before, after, strict=True)), 1),
         "frames_per_s": round(len(times) / elapsed, 1),

@@ -91,14 +91,15 @@ class PlayedLab:
         for place, name in enumerate(self.links):
             row = dict(zip(COLUMNS, self._row(place, at_ns), strict=True))
             del row["at_ns"]
-            dropped: dict[str, Json] = {reason: row["dropped_segments"] for reason in REASONS}
+            dropped: dict[str, Json] = dict.fromkeys(REASONS, row["dropped_segments"])
             more = {"name": name, "takes": ["rate", "delay", "pattern"], "dropped_segments": dropped}
             zero = dict.fromkeys(
                 ["duplicated_segments", "l4s_marked_segments", "l4s_dropped_segments", "corrupted_segments"], 0
             )
             links.append({**row, **more, **zero})
         hosts: list[Json] = [
-            {"name": name, "ipv4": f"198.18.0.{at}", "ipv6": f"fd77::{at}"} for at, name in ((1, "server"), (2, "client"))
+            {"name": name, "ipv4": f"198.18.0.{at}", "ipv6": f"fd77::{at}"}
+            for at, name in ((1, "server"), (2, "client"))
         ]
         hops: list[Json] = [{"name": name.partition(".")[0], "kind": "radio"} for name in self.links[::2]]
         directions: list[Json] = [

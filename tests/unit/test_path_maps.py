@@ -15,7 +15,13 @@ from wavebed.path.maps import SceneMap, scene_maps
 def test_a_path_behind_a_scene_has_its_map() -> None:
     (made,) = scene_maps(Path.of(scene="street-canyon-bus", start_at="4s").model)
     scene = convert(made, SceneMap)
-    assert (scene.hop, scene.duration_s, scene.start_s, scene.end, scene.replaced) == ("radio", 30.0, 4.0, "repeat", False)
+    assert (scene.hop, scene.duration_s, scene.start_s, scene.end, scene.replaced) == (
+        "radio",
+        30.0,
+        4.0,
+        "repeat",
+        False,
+    )
     assert [station.name for station in scene.stations] == ["mast"]
     assert (scene.ue.x_m[0], scene.ue.y_m[0], scene.ue.time_s[0]) == (50.0, 18.0, 0.0)
     shapes = {obstacle.name: obstacle for obstacle in scene.obstacles}

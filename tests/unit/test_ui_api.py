@@ -277,9 +277,12 @@ def test_the_reference_page_of_the_api_is_up_to_date() -> None:
     assert stored == reference_page(), "run: python -m wavebed.ui.reference docs/reference/api.md"
 
 
-HEAD = Head(("a.down",), ("x-y.down",), ("at_ns", "offered_bytes", "delivered_bytes", "dropped_segments", "marked_segments",
-            "queued_bytes", "queued_segments", "waited_ns", "waited_segments", "rate_bps", "delay_ns", "loss", "blocks_sent",
-            "blocks_failed", "link_failures", "state", "sinr_db"), ("transit_ns", "transit_segments"), 10, 0)  # fmt: skip
+LINK_COLUMNS = (
+    "at_ns", "offered_bytes", "delivered_bytes", "dropped_segments", "marked_segments", "queued_bytes",
+    "queued_segments", "waited_ns", "waited_segments", "rate_bps", "delay_ns", "loss", "blocks_sent", "blocks_failed",
+    "link_failures", "state", "sinr_db",
+)  # fmt: skip
+HEAD = Head(("a.down",), ("x-y.down",), LINK_COLUMNS, ("transit_ns", "transit_segments"), 10, 0)
 
 
 def sample(at_ms: int, **values: float | str | None) -> Sample:
@@ -290,7 +293,10 @@ def sample(at_ms: int, **values: float | str | None) -> Sample:
 
 def test_a_point_is_made_of_the_differences_of_two_samples() -> None:
     meter = Meter(HEAD)
-    assert meter.point(sample(10, delivered_bytes=1000, waited_ns=5_000_000, waited_segments=5, dropped_segments=1)) is None
+    assert (
+        meter.point(sample(10, delivered_bytes=1000, waited_ns=5_000_000, waited_segments=5, dropped_segments=1))
+        is None
+    )
     later = sample(
         30, delivered_bytes=3500, waited_ns=25_000_000, waited_segments=9, dropped_segments=4, delay_ns=1_500_000,
         rate_bps=None, state="nlos", transit_ns=8_000_000, transit_segments=2,
@@ -326,5 +332,5 @@ def test_a_watch_reads_samples_until_the_laboratory_ends(lab: PlayedLab) -> None
     times = [watch.next(5).links[0][0] for _ in range(5)]
     assert times == sorted(times)
     watch.close()
-    with pytest.raises(UserError, match="every_ms: 9 is out of range"):
-        Watch(lab.connect(), 9)
+    with lab.connect() as connection, pytest.raises(UserError, match="every_ms: 9 is out of range"):
+        Watch(connection, 9)

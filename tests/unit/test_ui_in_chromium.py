@@ -115,7 +115,9 @@ def test_the_ue_moves_on_the_map_until_its_link_follows_another_rate(
     shift = page.locator("#map .obstacle.bus").get_attribute("transform") or ""
     assert 5 < float(shift.removeprefix("translate(").split()[0]) <= 10
     lab.maps = [{**STREET, "replaced": True}]
-    page.wait_for_function("document.querySelector('#map .readout').textContent === 'the link follows another rate now'")
+    page.wait_for_function(
+        "document.querySelector('#map .readout').textContent === 'the link follows another rate now'"
+    )
     assert not page.locator("#map .ue").is_visible()
     lab.maps = []
     page.locator("#map").wait_for(state="hidden")
@@ -142,7 +144,9 @@ def test_a_rate_is_changed_and_a_wrong_value_is_told(browser: Browser, client: C
     page.close()
 
 
-def test_a_pattern_is_sent_as_text_to_all_links(browser: Browser, client: Client, lab: PlayedLab, tmp_path: Path) -> None:
+def test_a_pattern_is_sent_as_text_to_all_links(
+    browser: Browser, client: Client, lab: PlayedLab, tmp_path: Path
+) -> None:
     text = "# wavebed pattern 1\n# kind = steps\n# duration_s = 1\ntime_s,rate_bps\n0,1000\n"
     file = tmp_path / "outage.csv"
     file.write_text(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +18,7 @@ from wavebed.ui.server import MOST_BODY_BYTES, MOST_CONNECTIONS, listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.ui_client import Client
 
@@ -82,9 +82,7 @@ def test_the_page_gets_a_cookie_for_the_token_that_scripts_and_other_sites_do_no
     assert client.ask("POST", f"/?token={client.token}").status == 401
 
 
-@pytest.mark.parametrize(
-    "cookie", ["wavebed-ui-{port}=wrong", "other={value}", "wavebed-ui-{port}", "\x01=", "a=b; c"]
-)
+@pytest.mark.parametrize("cookie", ["wavebed-ui-{port}=wrong", "other={value}", "wavebed-ui-{port}", "\x01=", "a=b; c"])
 def test_a_wrong_cookie_is_refused(client: Client, page: dict[str, str], cookie: str) -> None:
     value = page["Cookie"].partition("=")[2]
     given = cookie.format(port=client.server.port, value=value)
@@ -95,7 +93,8 @@ def test_a_wrong_cookie_is_refused(client: Client, page: dict[str, str], cookie:
     "host",
     [
         "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "127.0.0.2:{port}", "[::1]:{port}",
-        "127.0.0.1:{port}@evil.example", "127.0.0.1.evil.example:{port}", "localhost.:{port}", ":{port}", "2130706433:{port}",
+        "127.0.0.1:{port}@evil.example", "127.0.0.1.evil.example:{port}", "localhost.:{port}", ":{port}",
+        "2130706433:{port}",
     ],
 )  # fmt: skip
 def test_another_host_is_refused_whoever_asks(client: Client, host: str) -> None:
@@ -112,13 +111,17 @@ def test_this_server_is_known_by_address_and_as_localhost_once(client: Client) -
     assert client.raw(no_host % client.token.encode()).status == 403
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1", "https://{host}", "http://{host}/"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1", "https://{host}", "http://{host}/"]
+)
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 def test_a_foreign_origin_is_refused(
     client: Client, lab: PlayedLab, page: dict[str, str], origin: str, method: str
 ) -> None:
     headers = {**page, **JSON, "Origin": origin.format(host=client.host)}
-    reply = client.ask(method, "/api/labs/walk" if method == "GET" else LINKS, headers, RATE if method == "PATCH" else b"")
+    reply = client.ask(
+        method, "/api/labs/walk" if method == "GET" else LINKS, headers, RATE if method == "PATCH" else b""
+    )
     assert (reply.status, changes(lab)) == (403, [])
     headers = {**client.bearer, **JSON, "Origin": origin.format(host=client.host)}
     assert client.ask("GET", "/api/labs", headers).status == 403, "the token does not help"
@@ -147,9 +150,12 @@ def test_a_change_by_the_cookie_comes_from_the_page(client: Client, lab: PlayedL
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", ""]
+    "kind",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", ""],
 )
-def test_a_body_that_a_form_can_send_is_refused(client: Client, lab: PlayedLab, page: dict[str, str], kind: str) -> None:
+def test_a_body_that_a_form_can_send_is_refused(
+    client: Client, lab: PlayedLab, page: dict[str, str], kind: str
+) -> None:
     headers = {**page, **({"Content-Type": kind} if kind else {})}
     assert client.ask("PATCH", LINKS, headers, RATE).status == 415
     assert changes(lab) == []
@@ -243,10 +249,17 @@ def test_every_file_of_the_page_is_served(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "request_line", ["GET http://{host}/api/labs HTTP/1.1", "GET * HTTP/1.1", "GET evil HTTP/1.1", "CONNECT {host} HTTP/1.1"]
+    "request_line",
+    ["GET http://{host}/api/labs HTTP/1.1", "GET * HTTP/1.1", "GET evil HTTP/1.1", "CONNECT {host} HTTP/1.1"],
 )
 def test_a_target_that_is_no_path_is_refused(client: Client, request_line: str) -> None:
-    lines = [request_line.format(host=client.host), f"Host: {client.host}", f"Authorization: Bearer {client.token}", "", ""]
+    lines = [
+        request_line.format(host=client.host),
+        f"Host: {client.host}",
+        f"Authorization: Bearer {client.token}",
+        "",
+        "",
+    ]
     assert client.raw("\r\n".join(lines).encode()).status == 400
 
 
@@ -269,7 +282,13 @@ def test_what_is_no_request_of_this_protocol_is_refused(client: Client, request_
 
 
 def test_every_answer_forbids_other_sources_frames_and_guesses(client: Client) -> None:
-    for reply in (client.get("/"), client.get("/api/labs"), client.get("/nothing"), client.ask("GET", "/"), client.raw(b"x\r\n\r\n")):
+    for reply in (
+        client.get("/"),
+        client.get("/api/labs"),
+        client.get("/nothing"),
+        client.ask("GET", "/"),
+        client.raw(b"x\r\n\r\n"),
+    ):
         policy = reply.headers["content-security-policy"].split("; ")
         assert "default-src 'none'" in policy
         assert "script-src 'self'" in policy
@@ -284,7 +303,9 @@ def test_every_answer_forbids_other_sources_frames_and_guesses(client: Client) -
 
 @pytest.mark.timed
 def test_more_connections_than_there_may_be_are_closed_and_the_others_served(client: Client) -> None:
-    open_ones = [socket.create_connection(("127.0.0.1", client.server.port), timeout=5) for _ in range(MOST_CONNECTIONS)]
+    open_ones = [
+        socket.create_connection(("127.0.0.1", client.server.port), timeout=5) for _ in range(MOST_CONNECTIONS)
+    ]
     deadline = time.monotonic() + 5
     refused = b"x"
     while refused and time.monotonic() < deadline:
@@ -346,7 +367,9 @@ def test_an_address_to_listen_on_is_read(text: str, address: tuple[str, int]) ->
     assert listen_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "8080", ":8080", "example.org:80", "127.0.0.1:", "127.0.0.1:65536", "::1:80", "1.2.3:80"])
+@pytest.mark.parametrize(
+    "text", ["", "8080", ":8080", "example.org:80", "127.0.0.1:", "127.0.0.1:65536", "::1:80", "1.2.3:80"]
+)
 def test_what_is_no_address_to_listen_on_is_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"^--listen: .*write 127\.0\.0\.1:8080"):
         listen_address(text)

@@ -102,19 +102,15 @@ fn a_reader_that_does_not_read_loses_whole_samples_and_delays_nobody() {
                 .expect("timeout");
             let mut lines = BufReader::new(stream).lines();
             let mut read = 0;
-            let lost = loop {
+            let mut lost = 0;
+            // A late machine loses some too: what came and what was lost are all that were due.
+            while read + lost < 250 {
                 let line = lines.next().expect("a line").expect("a line");
                 let sample: Value = serde_json::from_str(&line).expect("a whole sample");
                 read += 1;
-                let lost = sample["lost"].as_u64().expect("a count");
-                if lost > 0 {
-                    break lost;
-                }
-            };
-            assert!(
-                read + lost >= 250,
-                "{read} came and {lost} were lost of 250"
-            );
+                lost = sample["lost"].as_u64().expect("a count");
+            }
+            assert!(lost > 100, "{read} came and {lost} were lost");
             stop("slow", running);
         },
     );

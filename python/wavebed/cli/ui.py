@@ -26,7 +26,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("ui", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument(
-        "lab", nargs="?", metavar="LAB", help="name of the only laboratory that is shown (default: all that wavebed ctl lists)"
+        "lab",
+        nargs="?",
+        metavar="LAB",
+        help="name of the only laboratory that is shown (default: all that wavebed ctl lists)",
     )
     parser.add_argument(
         "--listen",

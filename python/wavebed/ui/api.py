@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from wavebed.ui.recordings import Recordings
     from wavebed.ui.routes import Call
 
-__all__ = ["Change", "Done", "Failure", "Laboratories", "LabEntry", "Maps", "NewRecording", "RecordingList", "Settings", "routes"]
+__all__ = [
+    "Change",
+    "Done",
+    "Failure",
+    "LabEntry",
+    "Laboratories",
+    "Maps",
+    "NewRecording",
+    "RecordingList",
+    "Settings",
+    "routes",
+]
 
 MOST_PATTERN = 4_000_000
 EVERY = Parameter("every_ms", "milliseconds between two points", LEAST_MS, MOST_MS, 100)

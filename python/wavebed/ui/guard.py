@@ -114,7 +114,9 @@ class Guard:
             return True
         if request.path == "/" and request.method in SAFE and self.cookie_for(request):
             return True
-        raise RefusedError(401, "the token is missing: open the address that wavebed ui printed, or send it as Bearer token")
+        raise RefusedError(
+            401, "the token is missing: open the address that wavebed ui printed, or send it as Bearer token"
+        )
 
     def _cookies(self, request: Request) -> list[str]:
         found = []

@@ -28,7 +28,9 @@ class Metric(NamedTuple):
     values: Callable[..., Iterator[tuple[dict[str, str], float | int | None]]]
 
 
-def _one(value: Callable[..., float | int | None]) -> Callable[..., Iterator[tuple[dict[str, str], float | int | None]]]:
+def _one(
+    value: Callable[..., float | int | None],
+) -> Callable[..., Iterator[tuple[dict[str, str], float | int | None]]]:
     def values(thing: LinkState | DirectionState) -> Iterator[tuple[dict[str, str], float | int | None]]:
         yield {}, value(thing)
 
@@ -58,7 +60,8 @@ LINK_METRICS = (
            _one(lambda link: link.duplicated_segments)),
     Metric("wavebed_link_dropped_segments_total", True, "Segments dropped, by reason.", _drops),
     Metric("wavebed_link_marked_segments_total", True, "Segments marked CE.", _one(lambda link: link.marked_segments)),
-    Metric("wavebed_link_blocks_sent_total", True, "Transmissions of radio blocks.", _one(lambda link: link.blocks_sent)),
+    Metric("wavebed_link_blocks_sent_total", True, "Transmissions of radio blocks.",
+           _one(lambda link: link.blocks_sent)),
     Metric("wavebed_link_blocks_failed_total", True, "Failed transmissions of radio blocks.",
            _one(lambda link: link.blocks_failed)),
     Metric("wavebed_link_failures_total", True, "Failures of the radio link.", _one(lambda link: link.link_failures)),

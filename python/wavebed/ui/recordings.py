@@ -48,7 +48,8 @@ class Recorded(Struct, frozen=True):
     every_ms: int
     started: Annotated[str, Meta(description="UTC, ISO 8601")]
     state: Annotated[
-        State, Meta(description="`ended`: the laboratory did; `full`: the file has 4 GiB; `failed`: it cannot be written")
+        State,
+        Meta(description="`ended`: the laboratory did; `full`: the file has 4 GiB; `failed`: it cannot be written"),
     ]
     points: int
     lost: Annotated[int, Meta(description="samples that are missing because this machine was late")]

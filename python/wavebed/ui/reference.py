@@ -36,9 +36,10 @@ api -X PATCH --json '{"rate": "50mbit"}' http://127.0.0.1:8080/api/labs/LAB/link
 api -N http://127.0.0.1:8080/api/labs/LAB/events?every_ms=10
 ```
 
-- Every request has the token, as `Authorization: Bearer TOKEN`; the page has a cookie in its place. `Host` is the address of
-  the server. A request with an `Origin` comes from the page itself; a change by the cookie has one.
-- Bodies and answers are JSON; a body has the header `Content-Type: application/json`. A refusal is `{"error": "one line"}`.
+- Every request has the token, as `Authorization: Bearer TOKEN`; the page has a cookie in its place. `Host` is the
+  address of the server. A request with an `Origin` comes from the page itself; a change by the cookie has one.
+- Bodies and answers are JSON; a body has the header `Content-Type: application/json`. A refusal is
+  `{"error": "one line"}`.
 - No request names a file or a command.
 """
 
@@ -59,8 +60,10 @@ def _request(route: Route) -> str:
     for name, place in PLACES.items():
         if f"{{{name}}}" in route.path:
             lines.append(f"- `{name}`: {place.meaning}.")
-    for each in route.query:
-        lines.append(f"- `?{each.name}=`: {each.meaning}, {each.least} to {each.most}; {each.default} by default.")
+    lines += [
+        f"- `?{each.name}=`: {each.meaning}, {each.least} to {each.most}; {each.default} by default."
+        for each in route.query
+    ]
     if route.body is not None:
         lines.append(f"- Body: {_link(route.body.__name__)}.")
     answer = _link(route.answer.__name__) if route.answer is not None else f"`{route.kind.partition(';')[0]}`"
@@ -73,10 +76,10 @@ def _request(route: Route) -> str:
 
 def _events() -> str:
     text = (
-        f"A stream is `{events.KIND}`. Its first event is `head`; `points` come each {round(events.FLUSH_S * 1000)} ms or"
-        " slower, each with all points since the last one; `end` is the last, when the laboratory has ended. A client that"
-        f" reads too slowly loses samples, which are counted, and delays nothing. At most {events.MOST_STREAMS} streams"
-        " are open at a time.\n\n| event | data |\n|---|---|\n"
+        f"A stream is `{events.KIND}`. Its first event is `head`; `points` come each {round(events.FLUSH_S * 1000)} ms"
+        " or slower, each with all points since the last one; `end` is the last, when the laboratory has ended. A"
+        " client that reads too slowly loses samples, which are counted, and delays nothing. At most"
+        f" {events.MOST_STREAMS} streams are open at a time.\n\n| event | data |\n|---|---|\n"
     )
     return text + "".join(f"| `{name}` | {_link(kind.__name__)} |\n" for name, kind in EVENTS.items())
 
@@ -84,14 +87,22 @@ def _events() -> str:
 def _columns() -> str:
     rows = "".join(f"| `{column.name}` | {column.meaning} |\n" for column in COLUMNS)
     return (
-        "Of each link, in `links` of an event and in the columns of a recording, which has `time_s` and `link` before them.\n\n"
+        "Of each link, in `links` of an event and in the columns of a recording, which has `time_s` and `link` before"
+        " them.\n\n"
         f"| value | meaning |\n|---|---|\n{rows}"
     )
 
 
 def _type(name: str, schema: Json) -> str:
     assert isinstance(schema, dict), "a schema is a table"
-    lines = [f"### {name}", "", str(schema.get("description", "")).replace("``", "`"), "", "| key | type | meaning |", "|---|---|---|"]
+    lines = [
+        f"### {name}",
+        "",
+        str(schema.get("description", "")).replace("``", "`"),
+        "",
+        "| key | type | meaning |",
+        "|---|---|---|",
+    ]
     properties = schema.get("properties")
     required = schema.get("required")
     assert isinstance(properties, dict), "a type has keys"

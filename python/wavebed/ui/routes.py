@@ -1,4 +1,4 @@
-"""The table of what may be asked: methods, paths, bodies and answers, from which the API's description is written too."""
+"""The table of what may be asked: methods, paths, bodies, answers. The API's description is written from it too."""
 
 from __future__ import annotations
 

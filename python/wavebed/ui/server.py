@@ -132,7 +132,7 @@ class PageServer(ThreadingHTTPServer):
             self.shutdown_request(request)
             return
         try:
-            super().process_request(request, client_address)  # type: ignore[arg-type]
+            super().process_request(request, client_address)
         except BaseException:
             self._room.release()
             raise
@@ -142,7 +142,7 @@ class PageServer(ThreadingHTTPServer):
     ) -> None:
         """Serve a connection, and make room for the next one."""
         try:
-            super().process_request_thread(request, client_address)  # type: ignore[arg-type]
+            super().process_request_thread(request, client_address)
         finally:
             self._room.release()
 
@@ -155,7 +155,7 @@ class PageServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """One connection."""
 
-    server: PageServer  # type: ignore[assignment]
+    server: PageServer
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
     error_content_type = "application/json"
