@@ -106,7 +106,7 @@ def page_figures(minutes: int) -> dict[str, Any]:
             page.add_init_script(COUNT)
             page.goto(f"http://{client.host}/?token={client.token}")
             page.select_option("#every", "10")
-            page.wait_for_function("document.querySelector('#chart-throughput canvas')")
+            page.wait_for_selector("#chart-throughput canvas")
             page.wait_for_timeout(5000)
             found["frames"][str(width)] = frames(page)
             if width != WIDTHS[-1]:

@@ -30,7 +30,7 @@ REASONS = ["overflow", "aqm", "loss"]
 
 
 class PlayedLab:
-    """A laboratory with two links for each hop; each link carries 1000 bytes each millisecond: 8 Mbit/s.
+    """A laboratory with two links for each hop: the first carries 8 Mbit/s, each next one less.
 
     Parameters
     ----------
@@ -79,10 +79,12 @@ class PlayedLab:
 
     def _row(self, link: int, at_ns: int) -> list[Json]:
         ms = at_ns // 1_000_000
-        queued = (ms % 1000) * (link + 1)
+        queued = 2000 + 1000 * link + (ms // 100 * 7919 + link) % 997
+        size = 1000 - 50 * link
         return [
-            at_ns, ms, ms * 1000, ms, ms * 1000, ms // 100, 0, ms, ms // 10, 0, queued // 1000, queued,
-            ms * 2_000_000, ms, 10_000_000, 5_000_000, 0.0, STATES[ms // 4000 % 4] if link == 0 else None, None,
+            at_ns, ms, ms * size, ms, ms * size, ms // (100 + 20 * link), 0, ms, ms // 10, 0, queued // 1000, queued,
+            ms * (2_000_000 + 400_000 * link), ms, 10_000_000 - 500_000 * link, 5_000_000, 0.0,
+            STATES[ms // 4000 % 4] if link == 0 else None, None,
         ]  # fmt: skip
 
     def show(self) -> dict[str, Json]:
@@ -123,7 +125,7 @@ class PlayedLab:
                 at_ns = min(time.monotonic_ns(), round(due_s * 1e9)) - self._zero_ns
                 ms = at_ns // 1_000_000
                 links = [self._row(place, at_ns) for place in range(len(self.links))]
-                sample = {"links": links, "directions": [[ms * 7_000_000, ms], [ms * 7_000_000, ms]], "lost": 0}
+                sample = {"links": links, "directions": [[ms * 7_000_000, ms], [ms * 4_000_000, ms]], "lost": 0}
                 stream.sendall(json.dumps(sample).encode() + b"\n")
                 due_s += every_ms / 1000
         finally:

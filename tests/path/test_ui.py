@@ -110,8 +110,8 @@ def test_the_stream_shows_the_traffic_and_its_delay(lab: Laboratory, client: Cli
     ping.kill()
     ping.wait(5)
     assert bits > 10 * 84 * 8, "some echoes came"
-    # The emulated delay does not depend on this machine: 1 ms and 67.2 µs, more behind another packet.
-    assert min(delays) == pytest.approx(1.067, abs=0.01)
+    # What is emulated does not depend on this machine: 1 ms and 67.2 µs, and more behind another packet.
+    assert 1.067 <= min(delays) < 3
 
 
 def test_metrics_are_those_of_the_state(lab: Laboratory, client: Client) -> None:

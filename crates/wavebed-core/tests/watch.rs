@@ -91,8 +91,9 @@ fn a_reader_that_does_not_read_loses_whole_samples_and_delays_nobody() {
             let (stream, _) = watch("slow");
             let (other, _) = watch("slow");
             // 120 links are 8 kB each 10 ms: the buffer of a socket takes less than a second of them.
-            let read = BufReader::new(&other).lines().take(250);
-            assert_eq!(read.filter(Result::is_ok).count(), 250);
+            for line in BufReader::new(&other).lines().take(250) {
+                line.expect("a line");
+            }
             assert_eq!(
                 ask(&support::connect(0, "slow"), r#"{"do":"show"}"#)["links"][0]["name"],
                 "s1.down"

@@ -148,7 +148,7 @@ export class Charts {
         y: { range: (_, least, most) => (low ? [Math.min(least ?? 0, 0) - 2, (most ?? 10) + 2] : [0, most > 0 ? most * 1.08 : 1]) },
       },
       axes: [
-        { ...axis(), values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(2))} s`), space: 70 },
+        { ...axis(), values: (_, ticks) => ticks.map((tick) => (tick < 0 ? "" : `${Number(tick.toFixed(2))} s`)), space: 70, size: 28 },
         { ...axis(), values: kind.axis, size: 82 },
       ],
       series: [{}, ...series],
@@ -255,6 +255,7 @@ const axis = () => ({
   font: "12px system-ui, sans-serif",
   grid: { stroke: () => css("--rule"), width: 1 },
   ticks: { show: false },
+  gap: 6,
 });
 
 const legend = () => {
