@@ -1,6 +1,6 @@
 """Optional packages: the extra of each, and the error for a missing one.
 
-``shell``, ``ctl``, ``channel``, ``trace``, ``resolve``, ``schema`` and ``doctor`` need none of them.
+``shell``, ``ctl``, ``ui``, ``channel``, ``trace``, ``resolve``, ``schema`` and ``doctor`` need none of them.
 """
 
 from __future__ import annotations

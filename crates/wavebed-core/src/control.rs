@@ -12,6 +12,7 @@ use wavebed_os::unix;
 use crate::confine::Needs;
 use crate::engine::Setting;
 use crate::lab_file::ProcessFile;
+use crate::watch::{EVERY_MS, Watch};
 
 /// Longest line: a pattern of a few million rows.
 const LONGEST_LINE: usize = 256 << 20;
@@ -21,6 +22,10 @@ const LONGEST_LINE: usize = 256 << 20;
 #[serde(tag = "do", rename_all = "snake_case")]
 enum Line {
     Show,
+    Maps,
+    Watch {
+        every_ms: u64,
+    },
     Begin,
     Set {
         link: Option<String>,
@@ -47,6 +52,13 @@ enum Line {
 pub enum ControlRequest {
     /// Return counters and addresses.
     Show,
+    /// Return the maps of the scenes.
+    Maps,
+    /// Send samples of the counters from now on.
+    Watch {
+        /// Milliseconds between two samples.
+        every_ms: u64,
+    },
     /// Start the laboratory's time.
     Begin,
     /// Change links while they run.
@@ -85,6 +97,9 @@ pub struct Connection {
     stream: UnixStream,
     buffer: Vec<u8>,
     descriptors: VecDeque<OwnedFd>,
+    /// The rest of a sample for which the socket had no room.
+    unsent: Vec<u8>,
+    watch: Option<Watch>,
     closed: bool,
 }
 
@@ -102,6 +117,8 @@ impl Connection {
             stream,
             buffer: Vec::new(),
             descriptors: VecDeque::new(),
+            unsent: Vec::new(),
+            watch: None,
             closed: false,
         }
     }
@@ -150,6 +167,16 @@ impl Connection {
             serde_json::from_slice(line).map_err(|error| format!("invalid request: {error}"))?;
         Ok(match line {
             Line::Show => ControlRequest::Show,
+            Line::Maps => ControlRequest::Maps,
+            Line::Watch { every_ms } if EVERY_MS.contains(&every_ms) => {
+                ControlRequest::Watch { every_ms }
+            }
+            Line::Watch { every_ms } => {
+                let (least, most) = (EVERY_MS.start(), EVERY_MS.end());
+                return Err(format!(
+                    "every_ms: {every_ms} is out of range: write a whole number from {least} to {most}"
+                ));
+            }
             Line::Begin => ControlRequest::Begin,
             Line::Set { link, setting } => ControlRequest::Set { link, setting },
             Line::Run {
@@ -172,9 +199,60 @@ impl Connection {
 
     /// Sends an answer. A connection whose peer does not read its answers is closed.
     pub fn answer(&mut self, answer: &Value) {
-        let mut line = answer.to_string().into_bytes();
+        let mut line = std::mem::take(&mut self.unsent);
+        line.extend(answer.to_string().into_bytes());
         line.push(b'\n');
         self.closed |= self.stream.write_all(&line).is_err();
+    }
+
+    /// Sends samples from now on, in place of those of an earlier request.
+    pub fn start_watch(&mut self, watch: Watch) {
+        self.watch = Some(watch);
+    }
+
+    /// When the next sample is due.
+    #[must_use]
+    pub fn sample_due_ns(&self) -> Option<u64> {
+        let watch = self.watch.as_ref().filter(|_| !self.closed)?;
+        Some(watch.due_ns())
+    }
+
+    /// Takes the sample that is due at `now_ns`. Returns whether one was.
+    pub fn take_sample(&mut self, now_ns: u64) -> bool {
+        let watch = self.watch.as_mut().filter(|_| !self.closed);
+        watch.is_some_and(|watch| watch.take(now_ns))
+    }
+
+    /// Sends a sample, with the number of those lost before. Without room for the rest of an earlier one, or without a
+    /// sample, it is lost: a peer that reads slowly delays nobody.
+    pub fn send_sample(&mut self, sample: Option<&Value>) {
+        self.send_rest();
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        let Some(Value::Object(sample)) = sample.filter(|_| self.unsent.is_empty()) else {
+            watch.lose();
+            return;
+        };
+        let mut sample = sample.clone();
+        sample.insert("lost".to_owned(), watch.lost().into());
+        self.unsent = Value::Object(sample).to_string().into_bytes();
+        self.unsent.push(b'\n');
+        self.send_rest();
+    }
+
+    /// Sends as much of an earlier sample as there is room for.
+    fn send_rest(&mut self) {
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(count) => drop(self.unsent.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.closed |= error.kind() != io::ErrorKind::WouldBlock;
+                    return;
+                }
+            }
+        }
     }
 }
 

@@ -40,6 +40,18 @@ pub trait Engine {
     /// The engine does not answer.
     fn show(&self) -> Result<Value, String>;
 
+    /// The names of links and directions and the columns of their samples.
+    ///
+    /// # Errors
+    /// Time has not begun, or the engine does not answer.
+    fn head(&self) -> Result<Value, String>;
+
+    /// The values of all links and directions, in the order of the head.
+    ///
+    /// # Errors
+    /// As those of the head.
+    fn sample(&self) -> Result<Value, String>;
+
     /// Changes links while they run: one, or every link that takes the change.
     ///
     /// # Errors
@@ -80,6 +92,10 @@ pub enum Request {
     Begin,
     /// [`Engine::show`].
     Show,
+    /// [`Engine::head`].
+    Head,
+    /// [`Engine::sample`].
+    Sample,
     /// [`Engine::set`].
     Set {
         /// The link; null for all.
@@ -145,6 +161,8 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
         let answer = match serde_json::from_str(&line) {
             Ok(Request::Begin) => engine.begin().map(Value::from),
             Ok(Request::Show) => engine.show(),
+            Ok(Request::Head) => engine.head(),
+            Ok(Request::Sample) => engine.sample(),
             Ok(Request::Set { link, setting }) => {
                 engine.set(link.as_deref(), setting).map(|()| Value::Null)
             }

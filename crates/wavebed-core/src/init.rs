@@ -5,7 +5,7 @@ mod programs;
 mod serve;
 mod stops;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -76,6 +76,8 @@ struct Init {
     runs: BTreeMap<i32, u64>,
     command: Option<i32>,
     stops: Stops,
+    /// Hops whose downlink has got another rate while it ran.
+    replaced: BTreeSet<String>,
     has_terminal: bool,
     interrupted: bool,
     /// Number of termination signals received.
@@ -180,6 +182,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         runs: BTreeMap::new(),
         command: None,
         stops: Stops::default(),
+        replaced: BTreeSet::new(),
         has_terminal,
         interrupted: false,
         asked_to_end: 0,
@@ -208,9 +211,12 @@ impl Init {
     /// Serves all descriptors until the laboratory is to end.
     fn attend(&mut self) {
         while self.end.is_none() {
-            let timeout_ns = self
+            let next_ns = self
                 .deadline_ns
-                .map(|at| at.saturating_sub(clock::monotonic_ns()));
+                .into_iter()
+                .chain(self.sample_due_ns())
+                .min();
+            let timeout_ns = next_ns.map(|at| at.saturating_sub(clock::monotonic_ns()));
             let Some((readable, order)) = self.wait(timeout_ns) else {
                 return;
             };
@@ -227,6 +233,9 @@ impl Init {
                 if readable[3 + index] && self.end.is_none() {
                     self.hear_connection(*id);
                 }
+            }
+            if self.end.is_none() {
+                self.send_samples();
             }
             if self.end.is_none()
                 && self

@@ -80,6 +80,19 @@ pub struct LabFile {
     pub pcap_dir: Option<PathBuf>,
     /// File of the summary.
     pub summary_file: Option<PathBuf>,
+    /// Maps of the scenes, for displays.
+    #[serde(default)]
+    pub maps: Vec<MapFile>,
+}
+
+/// The map of a hop's scene. Displays read it; only the name of the hop is read here.
+#[derive(Debug, Deserialize)]
+pub struct MapFile {
+    /// The hop.
+    pub hop: String,
+    /// The rest of it.
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A host.

@@ -24,8 +24,10 @@ mod problem;
 mod ready;
 mod sandbox;
 mod say;
+mod shown;
 mod signals;
 mod sysctl;
+mod watch;
 
 use clap::{Parser, Subcommand};
 

@@ -15,6 +15,7 @@ use wavebed_path::{
 use crate::bridge_file::BridgeFile;
 use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
+use crate::shown;
 
 /// The engine before and after time zero. Both are absent when it could not start.
 struct PathEngine {
@@ -161,48 +162,19 @@ impl Engine for PathEngine {
 
     fn show(&self) -> Result<Value, String> {
         if self.waiting.is_some() {
-            return Ok(json!({"now_ns": null, "zero_ns": null, "links": [], "flows": null}));
+            return Ok(
+                json!({"now_ns": null, "zero_ns": null, "links": [], "directions": [], "flows": null}),
+            );
         }
         let engine = self.running()?;
         let loops = engine.show().map_err(|error| error.to_string())?;
-        let links: Vec<Value> = loops
-            .iter()
-            .flat_map(|each| &each.links)
-            .map(|link| {
-                let counts = &link.counts;
-                let dropped: serde_json::Map<String, Value> = wavebed_link::Reason::ALL
-                    .iter()
-                    .map(|reason| {
-                        (
-                            reason.name().to_owned(),
-                            counts.dropped[*reason as usize].segments.into(),
-                        )
-                    })
-                    .collect();
-                json!({
-                    "name": link.name,
-                    "offered_segments": counts.offered.segments,
-                    "offered_bytes": counts.offered.bytes,
-                    "duplicated_segments": counts.duplicated.segments,
-                    "delivered_segments": counts.delivered.segments,
-                    "delivered_bytes": counts.delivered.bytes,
-                    "dropped_segments": dropped,
-                    "marked_segments": counts.marked.segments,
-                    "l4s_marked_segments": counts.l4s_marked.segments,
-                    "l4s_dropped_segments": counts.l4s_dropped.segments,
-                    "corrupted_segments": counts.corrupted.segments,
-                    "blocks_sent": counts.blocks_sent,
-                    "blocks_failed": counts.blocks_failed,
-                    "link_failures": counts.link_failures,
-                    "queued_segments": link.backlog.segments,
-                    "queued_bytes": link.backlog.bytes,
-                })
-            })
-            .collect();
+        let links = loops.iter().flat_map(|each| &each.links);
+        let directions = loops.iter().flat_map(|each| &each.directions);
         let mut answer = json!({
             "now_ns": clock::monotonic_ns() - self.origin_ns,
             "zero_ns": self.origin_ns,
-            "links": links,
+            "links": links.map(shown::link).collect::<Vec<_>>(),
+            "directions": directions.map(shown::direction).collect::<Vec<_>>(),
             "flows": engine.flows(),
             "in_flight_bytes": loops.iter().map(|each| each.in_flight_bytes).sum::<u64>(),
             "pool_bytes": loops.iter().map(|each| each.pool_bytes).sum::<usize>(),
@@ -212,6 +184,18 @@ impl Engine for PathEngine {
             answer["frames"] = json!(frames);
         }
         Ok(answer)
+    }
+
+    fn head(&self) -> Result<Value, String> {
+        let loops = self.running()?.show().map_err(|error| error.to_string())?;
+        let mut head = shown::head(&loops);
+        head["zero_ns"] = self.origin_ns.into();
+        Ok(head)
+    }
+
+    fn sample(&self) -> Result<Value, String> {
+        let loops = self.running()?.show().map_err(|error| error.to_string())?;
+        Ok(shown::sample(&loops))
     }
 
     fn set(&self, link: Option<&str>, change: Setting) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::pattern::{End, Kind};
 use crate::queue::Queue;
@@ -352,5 +353,20 @@ impl<Q: Queue> Stage for Bottleneck<Q> {
             self.find_special();
         }
         taken
+    }
+
+    fn takes(&self) -> &'static [&'static str] {
+        if self.server.takes_rate() {
+            &["rate", "pattern"]
+        } else {
+            &[]
+        }
+    }
+
+    fn conditions(&self, now_ns: u64) -> Conditions {
+        Conditions {
+            rate_bps: self.server.rate_of(now_ns),
+            ..Conditions::default()
+        }
     }
 }

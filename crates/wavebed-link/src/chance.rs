@@ -36,6 +36,12 @@ impl Chance {
         Self { hits_of_steps }
     }
 
+    /// The probability.
+    #[expect(clippy::cast_precision_loss, reason = "at most 2^53: exact")]
+    pub(crate) const fn probability(self) -> f64 {
+        self.hits_of_steps as f64 / STEPS
+    }
+
     /// Whether `index` is hit.
     pub(crate) const fn hits(self, random: RandomStream, index: u64) -> bool {
         random.word(index) >> 11 < self.hits_of_steps

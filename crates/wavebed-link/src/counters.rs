@@ -163,10 +163,34 @@ impl Sojourn {
     }
 }
 
+/// Times of segments, summed: the mean over an interval is the difference of the sums by that of the segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeSum {
+    /// Their sum, nanoseconds, modulo 2^64.
+    pub sum_ns: u64,
+    /// How many segments.
+    pub segments: u64,
+}
+
+impl TimeSum {
+    /// Adds the time of that many segments.
+    pub const fn add(&mut self, time_ns: u64, segments: u64) {
+        self.sum_ns = self.sum_ns.wrapping_add(time_ns.wrapping_mul(segments));
+        self.segments += segments;
+    }
+
+    /// Adds the times of another sum.
+    pub const fn merge(&mut self, other: Self) {
+        self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
+        self.segments += other.segments;
+    }
+}
+
 /// Totals and optionally the series and the packet log of one link.
 #[derive(Debug, Default)]
 pub struct LinkCounters {
     total: Counts,
+    waited: TimeSum,
     series: Option<Series>,
     /// The packet log, if there is one.
     pub packets: Option<Box<PacketLog>>,
@@ -212,6 +236,7 @@ impl LinkCounters {
     pub fn new(with_series: bool) -> Self {
         Self {
             total: Counts::default(),
+            waited: TimeSum::default(),
             series: with_series.then(Series::default),
             packets: None,
         }
@@ -221,6 +246,12 @@ impl LinkCounters {
     #[must_use]
     pub const fn total(&self) -> &Counts {
         &self.total
+    }
+
+    /// The times in the queue of all segments that left it.
+    #[must_use]
+    pub const fn waited(&self) -> TimeSum {
+        self.waited
     }
 
     fn note(&mut self, run: &Run, pick: impl Fn(&mut Counts) -> &mut Counter) {
@@ -302,8 +333,9 @@ impl LinkCounters {
 
     /// `run`, which arrived at `run.at_ns`, left the queue at `at_ns`.
     pub fn sojourn(&mut self, at_ns: u64, run: &Run) {
+        let time_ns = at_ns.saturating_sub(run.at_ns);
+        self.waited.add(time_ns, u64::from(run.count));
         if let Some(series) = &mut self.series {
-            let time_ns = at_ns.saturating_sub(run.at_ns);
             let row = series.row(at_ns);
             row.sojourn.add(time_ns);
             if run.ecn.is_l4s() {

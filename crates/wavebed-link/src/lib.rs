@@ -9,6 +9,7 @@
 
 pub mod bottleneck;
 mod chance;
+pub mod conditions;
 pub mod config;
 pub mod corrupt;
 pub mod counters;
@@ -28,7 +29,8 @@ pub mod stage;
 pub mod unit;
 pub mod wifi;
 
-pub use counters::{Counter, Counts, LinkCounters, MillisecondRow, Reason, Sojourn};
+pub use conditions::Conditions;
+pub use counters::{Counter, Counts, LinkCounters, MillisecondRow, Reason, Sojourn, TimeSum};
 pub use link::Link;
 pub use packet_log::PacketLog;
 pub use random_stream::RandomStream;

@@ -1,5 +1,6 @@
 //! One direction of a hop: stages in a row, and their counters.
 
+use crate::conditions::Conditions;
 use crate::counters::{LinkCounters, Reason};
 use crate::packet_log::{Event, PacketLog};
 use crate::run::Run;
@@ -158,6 +159,25 @@ impl Link {
             taken |= stage.apply(now_ns, change);
         }
         taken
+    }
+
+    /// The live changes that a stage takes, in the order of [`Link::CHANGES`].
+    #[must_use]
+    pub fn takes(&self) -> Vec<&'static str> {
+        let taken = |key: &&str| self.stages.iter().any(|stage| stage.takes().contains(key));
+        Self::CHANGES.into_iter().filter(taken).collect()
+    }
+
+    /// The keys of all live changes.
+    pub const CHANGES: [&'static str; 4] = ["rate", "delay", "loss", "pattern"];
+
+    /// The conditions at `now_ns`; the link must have been polled to that time.
+    #[must_use]
+    pub fn conditions(&self, now_ns: u64) -> Conditions {
+        let stages = self.stages.iter();
+        stages.fold(Conditions::default(), |before, stage| {
+            before.then(stage.conditions(now_ns))
+        })
     }
 
     /// The counters.

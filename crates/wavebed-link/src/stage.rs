@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::conditions::Conditions;
 use crate::counters::{LinkCounters, Reason};
 use crate::packet_log::Event;
 use crate::radio::BlockRecord;
@@ -34,6 +35,17 @@ pub trait Stage: Send {
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         let _ = (now_ns, change);
         false
+    }
+
+    /// The live changes that the stage takes, by their keys: `rate`, `delay`, `loss`, `pattern`.
+    fn takes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The conditions at `now_ns`, for a display: nothing changes by the question.
+    fn conditions(&self, now_ns: u64) -> Conditions {
+        let _ = now_ns;
+        Conditions::default()
     }
 
     /// Keeps a record of every transmission of a block from now on. Returns whether the stage has blocks.

@@ -2,6 +2,7 @@
 
 use std::{io, iter};
 
+use wavebed_link::TimeSum;
 use wavebed_packet::sctp;
 
 use crate::capture::Capture;
@@ -143,6 +144,16 @@ impl Direction {
     pub fn chains_mut(&mut self) -> impl Iterator<Item = &mut LinkChain> {
         let classes = self.classes.iter_mut().map(|each| &mut each.chain);
         iter::once(&mut self.chain).chain(classes)
+    }
+
+    /// Times of all chains between the read of a segment and the time at which it was due.
+    #[must_use]
+    pub fn transit(&self) -> TimeSum {
+        let mut all = TimeSum::default();
+        for chain in self.chains() {
+            all.merge(chain.transit);
+        }
+        all
     }
 
     /// The links of all chains.

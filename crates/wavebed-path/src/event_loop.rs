@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use wavebed_link::{Change, Counts};
+use wavebed_link::{Change, Conditions, Counts, TimeSum};
 use wavebed_os::awake::Awake;
 use wavebed_os::{clock, poll, sched};
 
@@ -51,7 +51,7 @@ pub enum Command {
 }
 
 /// The state of a link as `ctl show` prints it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LinkState {
     /// `HOP.down` or `HOP.up`.
     pub name: String,
@@ -59,11 +59,30 @@ pub struct LinkState {
     pub counts: Counts,
     /// Segments in it.
     pub backlog: wavebed_link::Backlog,
+    /// Times in its queue so far.
+    pub waited: TimeSum,
+    /// Its conditions now.
+    pub conditions: Conditions,
+    /// The live changes that it takes.
+    pub takes: Vec<&'static str>,
+}
+
+/// The state of one direction of a leg.
+#[derive(Clone, Debug, Default)]
+pub struct DirectionState {
+    /// `HOST-HOST.down` or `.up`.
+    pub name: String,
+    /// Times from device to device of the segments that left so far, as emulated.
+    pub transit: TimeSum,
 }
 
 /// The state of the directions of a loop.
 #[derive(Clone, Debug, Default)]
 pub struct LoopState {
+    /// Time since time zero, nanoseconds.
+    pub at_ns: u64,
+    /// Its directions.
+    pub directions: Vec<DirectionState>,
     /// Every link, in the order in which packets pass them.
     pub links: Vec<LinkState>,
     /// The frames of every direction between ports of Ethernet.
@@ -249,7 +268,7 @@ impl Loop {
             match command {
                 Command::Show(answer) => {
                     self.advance(clock);
-                    let _ = answer.send(self.state());
+                    let _ = answer.send(self.state(clock()));
                 }
                 Command::Apply(name, change, answer) => {
                     let _ = answer.send(self.apply(&name, &change, clock));
@@ -294,17 +313,26 @@ impl Loop {
         found
     }
 
-    fn state(&self) -> LoopState {
+    fn state(&self, at_ns: u64) -> LoopState {
         let links = self
             .directions
             .iter()
             .flat_map(|attached| attached.direction.links());
+        let directions = self.directions.iter().map(|attached| DirectionState {
+            name: attached.name.clone(),
+            transit: attached.direction.transit(),
+        });
         LoopState {
+            at_ns,
+            directions: directions.collect(),
             links: links
                 .map(|named| LinkState {
                     name: named.name.clone(),
                     counts: *named.link.counters().total(),
                     backlog: named.link.backlog(),
+                    waited: named.link.counters().waited(),
+                    conditions: named.link.conditions(at_ns),
+                    takes: named.link.takes(),
                 })
                 .collect(),
             frames: self

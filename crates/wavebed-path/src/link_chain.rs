@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags};
+use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags, TimeSum};
 use wavebed_os::ethernet_port::Refusal;
 use wavebed_packet::ethernet::packet_length;
 use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit, inspect, piece};
@@ -60,6 +60,8 @@ pub struct LinkChain {
     pub lateness: Lateness,
     /// Lateness without the wait in the input device, which is known as an upper bound only.
     pub surely_late: Lateness,
+    /// Times between the read of a segment and the time at which it was due.
+    pub transit: TimeSum,
     least_transit_ns: u64,
     device_late_ns: u64,
     /// What came during an outage, which waits for its end.
@@ -83,6 +85,7 @@ impl LinkChain {
             devices: DeviceCounters::default(),
             lateness: Lateness::default(),
             surely_late: Lateness::default(),
+            transit: TimeSum::default(),
             least_transit_ns: u64::MAX,
             device_late_ns: 0,
             held: VecDeque::new(),
@@ -215,10 +218,12 @@ impl LinkChain {
             let surely_ns = now_ns.saturating_sub(group.due_ns);
             let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
             let segments = u64::from(group.run.count);
+            let transit_ns = group.due_ns.saturating_sub(packet.read_ns);
             if let Some(refusal) = refusal {
                 self.devices.refused_segments += segments;
                 self.devices.refusals.count(refusal, segments);
             } else {
+                self.transit.add(transit_ns, segments);
                 self.devices.packets_written += 1;
                 self.devices.segments_written += segments;
                 self.lateness.record(late_ns, segments);

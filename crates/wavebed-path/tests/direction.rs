@@ -187,6 +187,8 @@ fn a_super_packet_without_impairment_leaves_unchanged() {
     assert_eq!(bench.output.written, [frame]);
     assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
     assert_eq!(bench.direction.chain.lateness.percentile(1.0), Some(0));
+    let transit = bench.direction.chain.transit;
+    assert_eq!((transit.sum_ns, transit.segments), (21_000_000, 21));
 }
 
 #[test]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.path.control import connect_to, running
-from wavebed.path.live import apply_change, change_request
+from wavebed.path.live import apply_change, change_request, show
+from wavebed.path.state import lab_state
 from wavebed.printable import printable
 from wavebed.terminal import table_text
 
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         if args.changes:
             raise UserError(f"{args.changes[0]!r}: show takes no more arguments: write set before KEY=VALUE")
         with connect_to(args.lab) as connection:
-            answer = connection.ask({"do": "show"})
+            answer = show(connection)
         print(json.dumps(answer) if args.json else printable(_table(answer), keep="\n"))
     return 0
 
@@ -93,10 +94,16 @@ def _set(lab: str, changes: list[str]) -> None:
 def _table(answer: dict[str, Json]) -> str:
     columns = ("link", "offered", "duplicated", "delivered", "dropped", "marked", "queued")
     rows: list[tuple[str, ...]] = [columns]
-    for link in cast("list[dict[str, Json]]", answer["links"]):
-        dropped = cast("dict[str, int]", link["dropped_segments"])
-        counts = {**link, "dropped_segments": sum(dropped.values())}
-        rows.append((str(link["name"]), *(str(counts[f"{column}_segments"]) for column in columns[1:])))
+    for link in lab_state(answer).links:
+        counts = {
+            "offered": link.offered_segments,
+            "duplicated": link.duplicated_segments,
+            "delivered": link.delivered_segments,
+            "dropped": sum(link.dropped_segments.values()),
+            "marked": link.marked_segments,
+            "queued": link.queued_segments,
+        }
+        rows.append((link.name, *(str(counts[column]) for column in columns[1:])))
     text = f"{table_text(rows)}\n(wire segments)"
     frames = cast("list[dict[str, Json]]", answer.get("frames", []))
     return f"{text}\n\n{_frames(frames)}" if frames else text

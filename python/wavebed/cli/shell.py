@@ -16,6 +16,7 @@ from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
+from wavebed.path.maps import scene_maps
 from wavebed.path.options import add_path_options, path_options
 from wavebed.path.scenario import read_path
 from wavebed.path.traces import Traces
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         pcap_dir=args.pcap,
         confine=_rules() if args.confine else None,
         confined=args.confine,
+        maps=scene_maps(path),
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
     laboratory = laboratory_file(resolve_network(path, traces), plan)

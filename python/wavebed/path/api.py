@@ -17,6 +17,7 @@ from wavebed.config.table import fields
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
+from wavebed.path.maps import scene_maps
 from wavebed.path.scenario import read_path
 from wavebed.path.tables import DIRECTED, AirTable, LinkTable, PathTable, link_key, path_keys
 from wavebed.path.traces import Traces
@@ -130,6 +131,7 @@ class Path:
             summary_file=FilePath(summary) if summary is not None else log_dir and log_dir / "summary.json",
             wait=wait,
             sample=sample,
+            maps=scene_maps(self.model),
         )
         traces = Traces()
         try:

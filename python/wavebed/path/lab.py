@@ -18,7 +18,7 @@ from wavebed.lab.protocol import Host, Lab
 from wavebed.path.core import Core
 from wavebed.path.laboratory import laboratory_file
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
-from wavebed.path.live import apply_change, change_request
+from wavebed.path.live import apply_change, change_request, show
 from wavebed.path.process import LabProcess, Pump, pipe_or
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ class Laboratory(Lab):
     def show(self) -> dict[str, Json]:
         """Return the counters of all links, as ``wavebed ctl LAB show --json`` prints them."""
         with self.connect() as connection:
-            return connection.ask({"do": "show"})
+            return show(connection)
 
     def begin(self) -> int:
         """Let time begin, in a laboratory that waits, and return `zero_ns`.

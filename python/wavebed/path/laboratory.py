@@ -67,6 +67,8 @@ class LabPlan(Struct, frozen=True):
         How confined programs are confined, by `wavebed.lab.confine.confinement_rules`; ``None``: none can be.
     confined : bool
         Whether `command` and `background` are confined.
+    maps : sequence of JSON data
+        The maps of its scenes, by `wavebed.path.maps.scene_maps`, for displays.
     """
 
     name: str
@@ -80,6 +82,7 @@ class LabPlan(Struct, frozen=True):
     sample: bool = False
     confine: Mapping[str, Json] | None = None
     confined: bool = False
+    maps: Sequence[Json] = ()
 
 
 def resolve_network(path: PathModel, traces: Traces) -> Network:
@@ -142,6 +145,7 @@ def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
         "packet_log": network.packet_log and plan.log_dir is not None,
         "pcap_dir": _absolute(plan.pcap_dir),
         "summary_file": _absolute(plan.summary_file),
+        **({"maps": list(plan.maps)} if plan.maps else {}),
     }
 
 

@@ -48,7 +48,7 @@ def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
 
 def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:
     """Make a laboratory of namespaces on this machine (a `StartLab`)."""
-    plan = LabPlan(name=random_name(), seed=resolved.spec.seed, log_dir=log, wait=True, sample=True)
+    plan = LabPlan(name=random_name(), seed=resolved.spec.seed, log_dir=log, wait=True, sample=True, maps=resolved.maps)
     return Laboratory(resolved.network, plan, resolved.descriptors, limits)
 
 

@@ -13,6 +13,7 @@ from wavebed.config.table import raw_values
 from wavebed.errors import WavebedError
 from wavebed.experiment.disk import explained
 from wavebed.path.laboratory import resolve_network
+from wavebed.path.maps import scene_maps
 from wavebed.path.traces import Traces
 from wavebed.run.remedies import remedies_of
 from wavebed.run.scenario import StoredTrial
@@ -50,12 +51,15 @@ class Resolved:
         Pattern files by their names in the specification.
     descriptors : sequence of int
         File descriptors of patterns in memory.
+    maps : sequence of JSON data
+        The maps of its scenes, for displays; none of a stored trial.
     """
 
     spec: TrialSpec
     network: Network
     files: Mapping[str, str]
     descriptors: Sequence[int]
+    maps: Sequence[Json] = ()
 
 
 class Resolver:
@@ -101,13 +105,14 @@ class Resolver:
         if slot.seed != self._seed or len(self._traces.realisations) > _MOST_REALISATIONS:
             self._traces.forget_scenes()
             self._seed = slot.seed
-        network = resolve_network(replace(path, seed=slot.seed), self._traces)
+        path = replace(path, seed=slot.seed)
+        network = resolve_network(path, self._traces)
         named = {file: self._keep(file) for file in pattern_files(network)}
         origins = {name: self._origin(file, size) for file, (name, size) in named.items()}
         known = with_pattern_files(network, lambda file: named[file][0])
         spec = self._spec(slot, known, origins)
         files = {name: file for file, (name, _) in named.items()}
-        yield Resolved(spec, network, files, self._traces.descriptors)
+        yield Resolved(spec, network, files, self._traces.descriptors, scene_maps(path))
 
     def draw_scene(self) -> None:
         """Draw the map of the current trial's scene, if it has one, or copy that of its run.

@@ -4,14 +4,15 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use serde_json::Value;
-use wavebed_os::process;
+use wavebed_os::{clock, process};
 
 use super::programs::Place;
 use super::{End, Init};
 use crate::confine::Rules;
 use crate::control::{Connection, ControlRequest};
-use crate::engine::Request;
+use crate::engine::{Request, Setting};
 use crate::signals;
+use crate::watch::Watch;
 
 impl Init {
     pub(super) fn hear_connection(&mut self, id: u64) {
@@ -41,14 +42,13 @@ impl Init {
     fn serve(&mut self, id: u64, request: Result<ControlRequest, String>) {
         let answer = match request {
             Ok(ControlRequest::Show) => self.show(),
+            Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
             Ok(ControlRequest::Begin) => self
                 .engine
                 .ask(&Request::Begin)
                 .map(|zero_ns| serde_json::json!({"zero_ns": zero_ns})),
-            Ok(ControlRequest::Set { link, setting }) => self
-                .engine
-                .ask(&Request::Set { link, setting })
-                .map(|_| serde_json::json!({"ok": true})),
+            Ok(ControlRequest::Maps) => Ok(self.maps()),
+            Ok(ControlRequest::Set { link, setting }) => self.set(link, setting),
             Ok(ControlRequest::Run {
                 process,
                 environment,
@@ -104,6 +104,71 @@ impl Init {
             .map(|hop| serde_json::json!({"name": hop.name, "kind": hop.kind.name()}))
             .collect();
         Ok(value)
+    }
+
+    fn set(&mut self, link: Option<String>, setting: Setting) -> Result<Value, String> {
+        let replaces = matches!(setting, Setting::RateBps(_) | Setting::Pattern(_));
+        let request = Request::Set { link, setting };
+        self.engine.ask(&request)?;
+        if let (true, Request::Set { link, .. }) = (replaces, request) {
+            let hops = self.lab.all_legs().flat_map(|leg| &leg.hops);
+            let of = |hop: &str| {
+                link.as_ref()
+                    .is_none_or(|link| *link == format!("{hop}.down"))
+            };
+            let changed = hops.filter(|hop| of(&hop.name));
+            self.replaced.extend(changed.map(|hop| hop.name.clone()));
+        }
+        Ok(serde_json::json!({"ok": true}))
+    }
+
+    /// The maps, and whether the downlink of each still follows its scene.
+    fn maps(&self) -> Value {
+        let maps = self.lab.maps.iter().map(|map| {
+            let mut value = map.rest.clone();
+            value.insert("hop".to_owned(), map.hop.clone().into());
+            value.insert(
+                "replaced".to_owned(),
+                self.replaced.contains(&map.hop).into(),
+            );
+            Value::Object(value)
+        });
+        serde_json::json!({"maps": maps.collect::<Vec<_>>()})
+    }
+
+    /// Lets samples follow the answer, which has the names of their columns.
+    fn watch(&mut self, id: u64, every_ms: u64) -> Result<Value, String> {
+        let mut head = self.engine.ask(&Request::Head)?;
+        head["every_ms"] = every_ms.into();
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.start_watch(Watch::new(every_ms, clock::monotonic_ns()));
+        }
+        Ok(serde_json::json!({"watching": head}))
+    }
+
+    /// When the next sample of a connection is due.
+    pub(super) fn sample_due_ns(&self) -> Option<u64> {
+        let connections = self.connections.values();
+        connections.filter_map(Connection::sample_due_ns).min()
+    }
+
+    /// Sends the samples that are due: one question to the engine serves all connections.
+    pub(super) fn send_samples(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        let due: Vec<u64> = self
+            .connections
+            .iter_mut()
+            .filter_map(|(id, connection)| connection.take_sample(now_ns).then_some(*id))
+            .collect();
+        if due.is_empty() {
+            return;
+        }
+        let sample = self.engine.ask(&Request::Sample).ok();
+        for id in due {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.send_sample(sample.as_ref());
+            }
+        }
     }
 
     fn kill_run(&self, pid: i32, signal: i32) -> Result<Value, String> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub use distribution::{Distribution, Shape};
 
 use crate::chance::stretches;
+use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::pattern::{Cursor, End, Kind, Pattern};
 use crate::random_stream::RandomStream;
@@ -71,6 +72,19 @@ impl Source {
                 *index += u64::from(run.count);
                 common
             }
+        }
+    }
+
+    /// The delay at `now_ns` as far as it is known without a segment: the mean of a distribution.
+    fn known(&self, now_ns: u64) -> Option<u64> {
+        match self {
+            Self::Constant(delay_ns) => Some(*delay_ns),
+            Self::Distribution(sampler) => Some(sampler.mean_ns()),
+            Self::OverTime(cursor) => {
+                let row = cursor.row_at(now_ns)?;
+                cursor.pattern().delay_ns().map(|delays| delays[row])
+            }
+            Self::ByIndex(..) => None,
         }
     }
 
@@ -321,6 +335,17 @@ impl Stage for Delay {
             self.source = source;
         }
         taken
+    }
+
+    fn takes(&self) -> &'static [&'static str] {
+        &["delay", "pattern"]
+    }
+
+    fn conditions(&self, now_ns: u64) -> Conditions {
+        Conditions {
+            delay_ns: self.source.known(now_ns),
+            ..Conditions::default()
+        }
     }
 }
 

@@ -35,6 +35,13 @@ impl Probabilities {
         self.cursor.seek(position).map(|row| self.chances[row])
     }
 
+    /// The probability at `position`, as [`Probabilities::chance`] without a move.
+    pub(super) fn known(&self, position: u64) -> Option<f64> {
+        self.cursor
+            .row_at(position)
+            .map(|row| self.chances[row].probability())
+    }
+
     /// Decision `index`, at `position`.
     pub(super) fn outcome(&mut self, position: u64, random: RandomStream, index: u64) -> Outcome {
         match self.chance(position) {

@@ -10,6 +10,7 @@ pub use gilbert_elliott::GilbertElliott;
 use std::sync::Arc;
 
 use crate::chance::{Chance, stretches};
+use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::pattern::{End, Kind, Pattern};
 use crate::random_stream::RandomStream;
@@ -266,5 +267,21 @@ impl Stage for Loss {
             _ => return false,
         };
         true
+    }
+
+    fn takes(&self) -> &'static [&'static str] {
+        &["loss", "pattern"]
+    }
+
+    fn conditions(&self, now_ns: u64) -> Conditions {
+        let loss = match &self.model {
+            Model::Independent(chance) => Some(chance.probability()),
+            Model::OverTime(probabilities) => probabilities.known(now_ns),
+            Model::GilbertElliott(_) | Model::FourState(_) | Model::ByIndex(_) => None,
+        };
+        Conditions {
+            loss,
+            ..Conditions::default()
+        }
     }
 }

@@ -69,6 +69,21 @@ impl Cursor {
         (!self.mark.ended).then_some(self.mark.row)
     }
 
+    /// The row that holds at `at`, any position from the origin on, as [`Cursor::seek`] without a move.
+    #[must_use]
+    pub fn row_at(&self, at: u64) -> Option<usize> {
+        let position = at.saturating_sub(self.origin).saturating_add(self.start);
+        let rows = self.pattern.at();
+        let period = self.pattern.period();
+        let within = match self.end {
+            _ if position < period => position,
+            End::Repeat => position % period,
+            End::Hold => return Some(rows.len() - 1),
+            End::Stop => return None,
+        };
+        Some(rows.partition_point(|&row| row <= within) - 1)
+    }
+
     /// The absolute position at which the row of the last [`Cursor::seek`] stops holding; `u64::MAX` if never.
     #[must_use]
     pub const fn until(&self) -> u64 {

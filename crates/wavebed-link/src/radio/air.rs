@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::conditions::Conditions;
 use crate::pattern::{End, Kind, Pattern, State};
 
 /// The rate, errors and state of a link over time. Queries may come in any order of time.
@@ -149,6 +150,20 @@ impl Air {
             self.seek(at_ns);
         }
         self.now
+    }
+
+    /// The conditions at `at_ns`, for a display; the state of a channel whose pattern has states.
+    #[must_use]
+    pub fn conditions(&self, at_ns: u64) -> Conditions {
+        let now = self.clone().at(at_ns);
+        let played = self.played.as_ref();
+        let has_states = played.is_some_and(|played| played.pattern.state().is_some());
+        Conditions {
+            rate_bps: Some(now.rate_bps),
+            state: has_states.then_some(now.state),
+            sinr_db: now.sinr.map(|sinr| sinr.sinr_db),
+            ..Conditions::default()
+        }
     }
 
     #[cold]

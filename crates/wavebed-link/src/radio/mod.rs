@@ -34,6 +34,7 @@ pub use settings::{
 pub use slots::{Carriers, Found, Needs, Slot};
 pub use split::{SplitBearer, SplitConfig};
 
+use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
@@ -525,6 +526,14 @@ impl Stage for Radio {
         }
         self.make_plan(now_ns);
         true
+    }
+
+    fn takes(&self) -> &'static [&'static str] {
+        &["rate", "pattern"]
+    }
+
+    fn conditions(&self, now_ns: u64) -> Conditions {
+        self.air.conditions(now_ns)
     }
 
     fn log_blocks(&mut self) -> bool {

@@ -9,6 +9,7 @@ use super::numbers::Numbers;
 use super::order::Order;
 use super::settings::Direction;
 use super::{NEVER, Radio, deliver};
+use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::pattern::State;
 use crate::queue::Queue;
@@ -428,6 +429,16 @@ impl Stage for SplitBearer {
         self.look_ns = now_ns;
         true
     }
+
+    fn takes(&self) -> &'static [&'static str] {
+        &["rate", "pattern"]
+    }
+
+    /// Those of the carrier.
+    fn conditions(&self, now_ns: u64) -> Conditions {
+        self.legs[PRIMARY].radio.conditions(now_ns)
+    }
+
     fn log_blocks(&mut self) -> bool {
         Self::log_blocks(self);
         true

@@ -48,6 +48,11 @@ pub trait Server: Send {
     /// The rate over time, for limits in time and for outages; the mean for a server without a rate.
     fn profile(&self) -> Profile;
 
+    /// The rate at `at_ns`, for a display; `None` for a server without a rate.
+    fn rate_of(&self, at_ns: u64) -> Option<u64> {
+        Some(self.profile().rate_of(at_ns))
+    }
+
     /// Whether [`Server::ready`] depends on the size of the head.
     fn minds_size(&self) -> bool {
         false

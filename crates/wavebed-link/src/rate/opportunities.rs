@@ -180,6 +180,10 @@ impl Server for Opportunities {
         Profile::constant(self.pattern.mean_rate_bps().unwrap_or(0))
     }
 
+    fn rate_of(&self, _at_ns: u64) -> Option<u64> {
+        None
+    }
+
     fn end_ns(&self) -> Option<u64> {
         let length = self.pattern.period().saturating_sub(self.start_ns);
         (self.end == End::Stop).then(|| self.origin_ns.saturating_add(length))

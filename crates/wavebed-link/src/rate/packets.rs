@@ -78,6 +78,10 @@ impl Server for Packets {
         Profile::constant(u64::MAX)
     }
 
+    fn rate_of(&self, _at_ns: u64) -> Option<u64> {
+        None
+    }
+
     fn takes_rate(&self) -> bool {
         false
     }

@@ -69,6 +69,17 @@ impl Profile {
         self.rate_bps
     }
 
+    /// The rate at `at_ns`, any time from the origin on, as [`Profile::rate_at`] without a move.
+    #[must_use]
+    pub fn rate_of(&self, at_ns: u64) -> u64 {
+        let Some(Played { cursor, .. }) = &self.played else {
+            return self.rate_bps;
+        };
+        let rates = cursor.pattern().rate_bps();
+        let rate = cursor.row_at(at_ns).zip(rates);
+        rate.map_or(0, |(row, rates)| rates[row])
+    }
+
     #[cold]
     fn seek(&mut self, at_ns: u64) {
         let Some(Played { cursor, .. }) = &mut self.played else {

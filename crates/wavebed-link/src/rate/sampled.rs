@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{NANOBITS_PER_BYTE, Profile};
+use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::queue::{Held, Limit, Room};
 use crate::run::Run;
@@ -281,5 +282,16 @@ impl Stage for Sampled {
         let taken = profile.is_some();
         self.changes.extend(profile.map(|profile| (at_ns, profile)));
         taken
+    }
+
+    fn takes(&self) -> &'static [&'static str] {
+        &["rate", "pattern"]
+    }
+
+    fn conditions(&self, now_ns: u64) -> Conditions {
+        Conditions {
+            rate_bps: Some(self.profile.rate_of(now_ns)),
+            ..Conditions::default()
+        }
     }
 }

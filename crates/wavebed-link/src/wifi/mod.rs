@@ -9,6 +9,7 @@ mod window;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::conditions::Conditions;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
@@ -137,5 +138,16 @@ impl Stage for Wifi {
         let mut medium = self.air.medium();
         let at_ns = now_ns.max(medium.reached_ns());
         medium.station(self.place).apply(at_ns, change)
+    }
+
+    fn takes(&self) -> &'static [&'static str] {
+        &["rate", "pattern"]
+    }
+
+    fn conditions(&self, now_ns: u64) -> Conditions {
+        Conditions {
+            rate_bps: Some(self.air.medium().station(self.place).rate_of(now_ns)),
+            ..Conditions::default()
+        }
     }
 }

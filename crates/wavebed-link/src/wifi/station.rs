@@ -275,6 +275,11 @@ impl Station {
         backlog
     }
 
+    /// The rate at `at_ns`, for a display.
+    pub(super) fn rate_of(&self, at_ns: u64) -> u64 {
+        self.air.profile().rate_of(at_ns)
+    }
+
     /// Takes a live change at `at_ns`. Returns false if it does not concern the stage.
     pub(super) fn apply(&mut self, at_ns: u64, change: &Change) -> bool {
         let taken = match change {

@@ -13,6 +13,7 @@ mod bottleneck_oracles;
 mod bottleneck_rules;
 mod codel_rfc;
 mod codel_support;
+mod conditions;
 mod corrupt_stage;
 mod counters;
 mod delay_stage;

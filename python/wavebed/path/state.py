@@ -1,0 +1,98 @@
+"""The state of a running laboratory as types: the answer to ``show``, which ``wavebed ctl`` and the API print.
+
+Counters only grow. Differences of two answers give rates; the mean time in a queue is a difference of times by one of
+segments. A condition of ``null`` means that the link has none, or that it is not known without traffic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct, convert
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DirectionState", "Flows", "HopState", "HostState", "LabState", "LinkState", "lab_state"]
+
+
+class LinkState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One link: counters since time zero, its queue and its conditions now."""
+
+    name: Annotated[str, Meta(description="`HOP.down` (towards the client) or `HOP.up`")]
+    takes: Annotated[tuple[str, ...], Meta(description="the changes that it takes: `rate`, `delay`, `loss`, `pattern`")]
+    offered_segments: Annotated[int, Meta(description="wire segments that entered")]
+    offered_bytes: Annotated[int, Meta(description="their IP bytes")]
+    duplicated_segments: Annotated[int, Meta(description="copies made by duplication")]
+    delivered_segments: Annotated[int, Meta(description="segments that left at the far end")]
+    delivered_bytes: Annotated[int, Meta(description="their IP bytes")]
+    dropped_segments: Annotated[dict[str, int], Meta(description="segments dropped, by reason")]
+    marked_segments: Annotated[int, Meta(description="segments marked CE")]
+    l4s_marked_segments: Annotated[int, Meta(description="those of them that were ECT(1)")]
+    l4s_dropped_segments: Annotated[int, Meta(description="dropped segments with ECT(1) or CE")]
+    corrupted_segments: Annotated[int, Meta(description="segments with a flipped bit")]
+    blocks_sent: Annotated[int, Meta(description="transmissions of radio blocks, repetitions included")]
+    blocks_failed: Annotated[int, Meta(description="failed transmissions")]
+    link_failures: Annotated[int, Meta(description="failures of the radio link")]
+    queued_segments: Annotated[int, Meta(description="segments in the link now")]
+    queued_bytes: Annotated[int, Meta(description="their IP bytes")]
+    waited_ns: Annotated[int, Meta(description="sum of the times in the queue, modulo 2^64")]
+    waited_segments: Annotated[int, Meta(description="segments in this sum")]
+    rate_bps: Annotated[int | None, Meta(description="rate of the link now, bits per second")]
+    delay_ns: Annotated[int | None, Meta(description="delay beside queueing now; the mean of a distribution")]
+    loss: Annotated[float | None, Meta(description="probability of loss now, 0 to 1")]
+    state: Annotated[
+        str | None, Meta(description="state of the radio: `los`, `nlos`, `blocked`, `outage`, `handover`, `fallback`")
+    ]
+    sinr_db: Annotated[float | None, Meta(description="effective SINR of the data, dB")]
+
+
+class DirectionState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One direction between two neighbouring hosts: the emulated one-way delay."""
+
+    name: Annotated[str, Meta(description="`HOST-HOST.down` or `.up`")]
+    transit_ns: Annotated[int, Meta(description="sum of the times from device to device, modulo 2^64")]
+    transit_segments: Annotated[int, Meta(description="segments in this sum")]
+
+
+class HostState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One host."""
+
+    name: str
+    ipv4: str
+    ipv6: str
+
+
+class HopState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One hop, with a link in each direction."""
+
+    name: str
+    kind: Annotated[str, Meta(description="`wired` or `radio`")]
+
+
+class Flows(Struct, frozen=True, forbid_unknown_fields=True):
+    """The server's established TCP connections at the last sample."""
+
+    count: int
+    max_rtt_us: Annotated[int | None, Meta(description="the longest smoothed round trip, microseconds")]
+
+
+class LabState(Struct, frozen=True, forbid_unknown_fields=True):
+    """A running laboratory."""
+
+    name: str
+    now_ns: Annotated[int | None, Meta(description="time since time zero; null before")]
+    zero_ns: Annotated[int | None, Meta(description="time zero on CLOCK_MONOTONIC; null before")]
+    links: Annotated[tuple[LinkState, ...], Meta(description="none before time zero")]
+    directions: tuple[DirectionState, ...]
+    hosts: tuple[HostState, ...]
+    hops: tuple[HopState, ...]
+    flows: Annotated[Flows | None, Meta(description="null where connections are not sampled")]
+    confined_user: Annotated[int | None, Meta(description="user number of confined programs")]
+    in_flight_bytes: Annotated[int, Meta(description="bytes of packets in flight")] = 0
+    pool_bytes: Annotated[int, Meta(description="memory of the packet pool")] = 0
+
+
+def lab_state(answer: Mapping[str, object]) -> LabState:
+    """Return the answer to ``show`` as a type."""
+    return convert(answer, LabState)

@@ -1,0 +1,88 @@
+"""Read the samples of a running laboratory: counters and conditions of every link, each 10 ms or slower.
+
+The laboratory never waits for a reader: samples for which a socket has no room are lost, and counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct, convert
+
+from wavebed.errors import UserError
+
+if TYPE_CHECKING:
+    from wavebed.path.control import Connection
+
+__all__ = ["LEAST_MS", "MOST_MS", "Head", "Sample", "Value", "Watch"]
+
+LEAST_MS, MOST_MS = 10, 10_000
+"""Between two samples (`watch.rs`)."""
+
+Value: TypeAlias = int | float | str | None
+
+
+class Head(Struct, frozen=True):
+    """The names that the values of samples have, in their order."""
+
+    links: tuple[str, ...]
+    directions: tuple[str, ...]
+    link_columns: tuple[str, ...]
+    direction_columns: tuple[str, ...]
+    every_ms: int
+    zero_ns: int
+
+
+class Sample(Struct, frozen=True):
+    """The values of all links and directions at one time, a row each.
+
+    Parameters
+    ----------
+    lost : int
+        Samples lost before this one, since the watch began.
+    """
+
+    links: list[list[Value]]
+    directions: list[list[Value]]
+    lost: int
+
+
+class Watch:
+    """The samples of one connection, which it takes over.
+
+    Parameters
+    ----------
+    connection : Connection
+        To the laboratory; closing it ends the watch.
+    every_ms : int
+        Milliseconds between two samples, `LEAST_MS` to `MOST_MS`.
+
+    Raises
+    ------
+    UserError
+        If the time is out of bounds, or the laboratory's time has not begun.
+    LaboratoryGoneError, LaboratoryHungError
+        If the laboratory does not answer.
+    """
+
+    def __init__(self, connection: Connection, every_ms: int = LEAST_MS) -> None:
+        if not LEAST_MS <= every_ms <= MOST_MS:
+            raise UserError(f"every_ms: {every_ms} is out of range: write a whole number from {LEAST_MS} to {MOST_MS}")
+        self._connection = connection
+        self.head = convert(connection.ask({"do": "watch", "every_ms": every_ms})["watching"], Head)
+
+    def next(self, timeout_s: float | None = None) -> Sample:
+        """Wait for the next sample.
+
+        Raises
+        ------
+        TimeoutError
+            If none came in time.
+        LaboratoryGoneError
+            If the laboratory ended.
+        """
+        return convert(self._connection.answer(timeout_s), Sample)
+
+    def close(self) -> None:
+        """End the watch and its connection."""
+        self._connection.close()

@@ -1,0 +1,145 @@
+// The maps of the scenes from above, with the UE and what moves at the time of the last point.
+
+const SVG = "http://www.w3.org/2000/svg";
+const WIDEN = 0.35; // Obstacles widen the map by this fraction of what base stations and UE take.
+
+const make = (name, attributes, parent) => {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  parent?.append(element);
+  return element;
+};
+
+// Where a movement is at a time of its scene.
+export const place = (movement, time) => {
+  const times = movement.time_s;
+  const after = times.findIndex((each) => each > time);
+  if (after === 0) return [movement.x_m[0], movement.y_m[0]];
+  if (after < 0) return [movement.x_m.at(-1), movement.y_m.at(-1)];
+  const part = (time - times[after - 1]) / (times[after] - times[after - 1]);
+  const between = (values) => values[after - 1] + part * (values[after] - values[after - 1]);
+  return [between(movement.x_m), between(movement.y_m)];
+};
+
+// The time of the scene at a time of the laboratory; null after its end.
+export const sceneTime = (map, seconds) => {
+  const time = map.start_s + seconds;
+  if (time < map.duration_s) return time;
+  if (map.end === "repeat") return time % map.duration_s;
+  return map.end === "hold" ? map.duration_s : null;
+};
+
+const extent = (map) => {
+  const xs = [...map.stations.map((station) => station.x_m), ...map.ue.x_m];
+  const ys = [...map.stations.map((station) => station.y_m), ...map.ue.y_m];
+  const box = { left: Math.min(...xs), right: Math.max(...xs), low: Math.min(...ys), high: Math.max(...ys) };
+  const span = Math.max(box.right - box.left, box.high - box.low, 1) * WIDEN;
+  const inner = { ...box };
+  for (const [x, y] of map.obstacles.flatMap((obstacle) => obstacle.outline_m)) {
+    box.left = Math.min(box.left, Math.max(x, inner.left - span));
+    box.right = Math.max(box.right, Math.min(x, inner.right + span));
+    box.low = Math.min(box.low, Math.max(y, inner.low - span));
+    box.high = Math.max(box.high, Math.min(y, inner.high + span));
+  }
+  const longest = Math.max(box.right - box.left, box.high - box.low, 1);
+  const pad = 0.06 * longest;
+  const lack = (size) => Math.max(0, 0.25 * longest - size) / 2;
+  const [wide, tall] = [lack(box.right - box.left), lack(box.high - box.low)];
+  return { left: box.left - pad - wide, right: box.right + pad + wide, low: box.low - pad - tall, high: box.high + pad + tall };
+};
+
+class SceneMap {
+  constructor(map, parent) {
+    this.map = map;
+    this.figure = document.createElement("figure");
+    const title = document.createElement("figcaption");
+    const name = document.createElement("b");
+    name.textContent = map.title;
+    this.time = document.createElement("span");
+    this.time.className = "readout";
+    title.append(name, this.time);
+    const box = extent(map);
+    const size = [box.right - box.left, box.high - box.low];
+    this.unit = Math.max(...size) / 100;
+    this.svg = make("svg", {
+      viewBox: `${box.left} ${-box.high} ${size[0]} ${size[1]}`, role: "img",
+      "aria-label": `Map of ${map.title}: base stations, obstacles and the UE`,
+    });
+    this.figure.append(title, this.svg);
+    parent.append(this.figure);
+    this.obstacles = map.obstacles.map((obstacle) => this.obstacle(obstacle));
+    this.path();
+    for (const station of map.stations) this.station(station);
+    this.ue = make("circle", { class: "ue", r: 1.7 * this.unit, "stroke-width": 0.5 * this.unit }, this.svg);
+  }
+
+  obstacle(obstacle) {
+    const group = make("g", { class: `obstacle ${obstacle.kind}` }, this.svg);
+    const points = obstacle.outline_m.map(([x, y]) => `${x},${-y}`).join(" ");
+    const width = obstacle.outline_m.length > 2 ? 0.25 * this.unit : 0.9 * this.unit;
+    make(obstacle.outline_m.length > 2 ? "polygon" : "polyline", { points, "stroke-width": width }, group);
+    make("title", {}, group).textContent = obstacle.name;
+    return { ...obstacle, group };
+  }
+
+  path() {
+    const points = this.map.ue.x_m.map((x, at) => `${x},${-this.map.ue.y_m[at]}`).join(" ");
+    make("polyline", { class: "walk", points, "stroke-width": 0.4 * this.unit, "stroke-dasharray": `${this.unit} ${this.unit}` }, this.svg);
+  }
+
+  station(station) {
+    const size = 1.8 * this.unit;
+    const [x, y] = [station.x_m, -station.y_m];
+    make("polygon", { class: "station", points: `${x},${y - size} ${x + size},${y + size} ${x - size},${y + size}` }, this.svg);
+    const label = make("text", { class: "name", x: x + 1.3 * size, y, "font-size": 3 * this.unit }, this.svg);
+    label.textContent = station.name;
+  }
+
+  move(seconds, state) {
+    const time = sceneTime(this.map, seconds);
+    this.figure.classList.toggle("over", time === null || this.map.replaced);
+    if (this.map.replaced || time === null) {
+      this.time.textContent = time === null ? "the pattern has ended" : "the link follows another rate now";
+      return;
+    }
+    this.time.textContent = `${time.toFixed(1)} of ${this.map.duration_s} s`;
+    const [x, y] = place(this.map.ue, time);
+    this.ue.setAttribute("cx", x);
+    this.ue.setAttribute("cy", -y);
+    this.ue.dataset.state = state ?? "";
+    for (const { movement, present_s, group } of this.obstacles) {
+      if (movement) {
+        const [dx, dy] = place(movement, time);
+        group.setAttribute("transform", `translate(${dx} ${-dy})`);
+      }
+      const there = !present_s.length || present_s.some(([from, to]) => time >= from && time <= to);
+      group.classList.toggle("away", !there);
+    }
+  }
+}
+
+export class Maps {
+  constructor(section) {
+    this.section = section;
+    this.list = section.querySelector(".maps");
+    this.key = "";
+    this.maps = [];
+  }
+
+  // Takes the maps of a laboratory; the same ones as before stay.
+  show(maps) {
+    const key = JSON.stringify(maps);
+    if (key === this.key) return;
+    this.key = key;
+    this.list.replaceChildren();
+    this.maps = maps.map((map) => new SceneMap(map, this.list));
+    this.section.hidden = maps.length === 0;
+  }
+
+  draw(store, seconds) {
+    for (const map of this.maps) {
+      const link = store.head.links.indexOf(`${map.map.hop}.down`);
+      map.move(seconds, link < 0 ? null : store.last(link, "state"));
+    }
+  }
+}

@@ -1,0 +1,165 @@
+// The page: chooses a laboratory, listens to it, and keeps table and charts up to date.
+
+import { Charts } from "./charts.js";
+import { Store, ask, listen } from "./feed.js";
+import * as format from "./format.js";
+import { Links } from "./links.js";
+import { Maps } from "./map.js";
+import { Recordings } from "./recordings.js";
+
+const LABS_MS = 3000;
+const STATE_MS = 2000;
+const TABLE_MS = 250;
+const SILENT_MS = 3000;
+
+const byId = (id) => document.getElementById(id);
+const state = { lab: null, store: null, close: () => {}, paused: false, waits: false, heard: 0, settings: {} };
+
+// The token was in the address once; the cookie has its place now.
+history.replaceState(null, "", location.pathname + location.hash);
+
+const said = (text) => {
+  byId("said").textContent = text;
+};
+const charts = new Charts(byId("charts"));
+const links = new Links(byId("links").querySelector("table"), byId("change"), {
+  toggle: (link, shown) => charts.toggle(link, shown),
+  said,
+});
+const maps = new Maps(byId("map"));
+const recordings = new Recordings(byId("recordings"), said);
+const every = () => Number(byId("every").value);
+const seconds = () => Number(byId("window").value);
+
+const live = (kind, text) => {
+  byId("live").dataset.kind = kind;
+  byId("live").querySelector(".text").textContent = text;
+};
+
+const start = (lab) => {
+  state.close();
+  maps.show([]);
+  state.lab = lab;
+  state.store = null;
+  charts.clear();
+  byId("none").hidden = lab !== null;
+  byId("shown").hidden = true;
+  document.title = lab === null ? "wavebed" : `${lab} – wavebed`;
+  if (lab === null) {
+    live("off", "waiting");
+    state.close = () => {};
+    return;
+  }
+  live("wait", "connecting");
+  state.close = listen(lab, every(), {
+    head: (head) => {
+      state.store = new Store(head);
+      state.fresh = true;
+    },
+    points: (points) => {
+      state.store.add(points);
+      state.heard = performance.now();
+      if (state.fresh) unveil();
+      redraw();
+    },
+    broken: () => live("wait", "connection lost, trying again"),
+    ended: () => {
+      live("off", "no samples: it has ended, or its time has not begun");
+      state.lab = null;
+    },
+  });
+};
+
+// Shows what came with the first points.
+const unveil = () => {
+  state.fresh = false;
+  byId("shown").hidden = false;
+  charts.hidden.clear();
+  charts.show(state.store);
+  links.show(state.lab, state.store);
+  recordings.show(state.lab, state.store, every(), state.settings.records);
+  recordings.update();
+  look();
+};
+
+// Looks which laboratories run.
+const labs = async () => {
+  try {
+    const { laboratories, settings } = await ask("GET", "/api/labs");
+    state.settings = settings;
+    const names = laboratories.map((lab) => lab.name);
+    const select = byId("lab");
+    const before = [...select.options].map((option) => option.value);
+    if (before.join() !== names.join()) {
+      select.replaceChildren(...names.map((name) => new Option(name, name)));
+    }
+    select.disabled = names.length < 2;
+    if (!names.includes(state.lab)) start(names[0] ?? null);
+    if (state.lab !== null) select.value = state.lab;
+  } catch {
+    live("off", "wavebed ui has ended");
+  }
+};
+
+// Asks for what changes slowly: totals, hosts, what can be changed.
+const look = async () => {
+  const lab = state.lab;
+  if (lab === null || !state.store || document.hidden) return;
+  try {
+    const whole = await ask("GET", `/api/labs/${encodeURIComponent(lab)}`);
+    if (lab !== state.lab) return;
+    links.total(whole);
+    maps.show((await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`)).maps);
+    const kinds = new Map(whole.hops.map((hop) => [hop.name, hop.kind]));
+    const hosts = whole.hosts.map((host) => `${host.name} ${host.ipv4}`);
+    const flows = whole.flows ? ` · ${whole.flows.count} TCP connections` : "";
+    const hops = [...kinds].map(([name, kind]) => (kind === name ? name : `${name} (${kind})`));
+    byId("path").textContent = `${hosts.join(" – ")} · hops: ${hops.join(", ")}${flows}`;
+  } catch {
+    // It has ended, or is busy: the stream says so.
+  }
+};
+
+const table = () => {
+  if (!state.store || !state.store.times.length || state.fresh || document.hidden) return;
+  const silent = performance.now() - state.heard > SILENT_MS + every();
+  const times = state.store.times;
+  if (state.paused) return;
+  if (state.lab !== null) live(silent ? "wait" : "on", silent ? "no samples" : format.clock(times[times.length - 1]));
+  links.update();
+  if (charts.isOutdated()) charts.show(state.store);
+  byId("lost").textContent = state.store.lost ? `${format.count(state.store.lost)} samples lost` : "";
+};
+
+// Draws once for all points that have come since the last frame; without points nothing is drawn.
+const frame = () => {
+  state.waits = false;
+  if (state.paused || !state.store || state.fresh) return;
+  charts.draw(seconds());
+  maps.draw(state.store, state.store.times.at(-1));
+};
+
+const redraw = () => {
+  if (state.waits) return;
+  state.waits = true;
+  requestAnimationFrame(frame);
+};
+
+byId("lab").addEventListener("change", (event) => start(event.target.value));
+byId("every").addEventListener("change", () => start(state.lab));
+byId("window").addEventListener("change", () => {
+  if (state.store) charts.draw(seconds());
+});
+byId("pause").addEventListener("click", (event) => {
+  state.paused = !state.paused;
+  event.target.setAttribute("aria-pressed", String(state.paused));
+  event.target.textContent = state.paused ? "Go on" : "Pause";
+  if (state.paused) live("wait", "paused");
+});
+byId("change-all").addEventListener("click", () => links.open(null));
+
+labs();
+setInterval(labs, LABS_MS);
+setInterval(look, STATE_MS);
+setInterval(() => state.store && recordings.update(), STATE_MS);
+setInterval(table, TABLE_MS);

@@ -1,0 +1,121 @@
+"""The counters of all laboratories in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from wavebed.errors import WavebedError
+from wavebed.path.live import show
+from wavebed.path.state import lab_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wavebed.path.state import DirectionState, LabState, LinkState
+    from wavebed.ui.labs import Labs
+
+__all__ = ["DIRECTION_METRICS", "KIND", "LINK_METRICS", "Metric", "metrics"]
+
+KIND = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metric(NamedTuple):
+    """A metric: its name, whether it only grows, its meaning, and its values of one thing by further labels."""
+
+    name: str
+    grows: bool
+    meaning: str
+    values: Callable[..., Iterator[tuple[dict[str, str], float | int | None]]]
+
+
+def _one(
+    value: Callable[..., float | int | None],
+) -> Callable[..., Iterator[tuple[dict[str, str], float | int | None]]]:
+    def values(thing: LinkState | DirectionState) -> Iterator[tuple[dict[str, str], float | int | None]]:
+        yield {}, value(thing)
+
+    return values
+
+
+def _drops(link: LinkState) -> Iterator[tuple[dict[str, str], float | int | None]]:
+    for reason, segments in link.dropped_segments.items():
+        yield {"reason": reason}, segments
+
+
+def _state(link: LinkState) -> Iterator[tuple[dict[str, str], float | int | None]]:
+    if link.state is not None:
+        yield {"state": link.state}, 1
+
+
+LINK_METRICS = (
+    Metric("wavebed_link_offered_segments_total", True, "Wire segments that entered the link.",
+           _one(lambda link: link.offered_segments)),
+    Metric("wavebed_link_offered_bytes_total", True, "IP bytes that entered the link.",
+           _one(lambda link: link.offered_bytes)),
+    Metric("wavebed_link_delivered_segments_total", True, "Wire segments that left at the far end.",
+           _one(lambda link: link.delivered_segments)),
+    Metric("wavebed_link_delivered_bytes_total", True, "IP bytes that left at the far end.",
+           _one(lambda link: link.delivered_bytes)),
+    Metric("wavebed_link_duplicated_segments_total", True, "Copies made by duplication.",
+           _one(lambda link: link.duplicated_segments)),
+    Metric("wavebed_link_dropped_segments_total", True, "Segments dropped, by reason.", _drops),
+    Metric("wavebed_link_marked_segments_total", True, "Segments marked CE.", _one(lambda link: link.marked_segments)),
+    Metric("wavebed_link_blocks_sent_total", True, "Transmissions of radio blocks.",
+           _one(lambda link: link.blocks_sent)),
+    Metric("wavebed_link_blocks_failed_total", True, "Failed transmissions of radio blocks.",
+           _one(lambda link: link.blocks_failed)),
+    Metric("wavebed_link_failures_total", True, "Failures of the radio link.", _one(lambda link: link.link_failures)),
+    Metric("wavebed_link_wait_seconds_total", True, "Times in the queue of all segments that left it.",
+           _one(lambda link: link.waited_ns / 1e9)),
+    Metric("wavebed_link_wait_segments_total", True, "Segments in wavebed_link_wait_seconds_total.",
+           _one(lambda link: link.waited_segments)),
+    Metric("wavebed_link_queued_segments", False, "Segments in the link.", _one(lambda link: link.queued_segments)),
+    Metric("wavebed_link_queued_bytes", False, "IP bytes in the link.", _one(lambda link: link.queued_bytes)),
+    Metric("wavebed_link_rate_bits_per_second", False, "Rate of the link.", _one(lambda link: link.rate_bps)),
+    Metric("wavebed_link_delay_seconds", False, "Delay beside queueing.",
+           _one(lambda link: None if link.delay_ns is None else link.delay_ns / 1e9)),
+    Metric("wavebed_link_loss_ratio", False, "Probability of loss.", _one(lambda link: link.loss)),
+    Metric("wavebed_link_sinr_decibels", False, "Effective SINR of the data.", _one(lambda link: link.sinr_db)),
+    Metric("wavebed_link_radio_state", False, "1 for the state of the radio.", _state),
+)  # fmt: skip
+DIRECTION_METRICS = (
+    Metric("wavebed_direction_transit_seconds_total", True, "Emulated one-way delays of all segments that left.",
+           _one(lambda direction: direction.transit_ns / 1e9)),
+    Metric("wavebed_direction_transit_segments_total", True, "Segments in wavebed_direction_transit_seconds_total.",
+           _one(lambda direction: direction.transit_segments)),
+)  # fmt: skip
+
+
+def metrics(labs: Labs) -> bytes:
+    """Return the metrics of the laboratories that run; one that ends meanwhile is left out."""
+    states = []
+    for lab in labs.running():
+        try:
+            with labs.connect(lab.name) as connection:
+                states.append(lab_state(show(connection)))
+        except WavebedError:
+            continue
+    lines: list[str] = []
+    for metric in LINK_METRICS:
+        lines += _written(metric, ((state, "link", link) for state in states for link in state.links))
+    for metric in DIRECTION_METRICS:
+        lines += _written(metric, ((state, "direction", each) for state in states for each in state.directions))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _written(metric: Metric, things: Iterator[tuple[LabState, str, LinkState | DirectionState]]) -> list[str]:
+    lines = [
+        f"# HELP {metric.name} {metric.meaning}",
+        f"# TYPE {metric.name} {'counter' if metric.grows else 'gauge'}",
+    ]
+    for state, kind, thing in things:
+        for labels, value in metric.values(thing):
+            if value is not None:
+                named = {"lab": state.name, kind: thing.name, **labels}
+                text = ",".join(f'{key}="{_escaped(label)}"' for key, label in named.items())
+                lines.append(f"{metric.name}{{{text}}} {value}")
+    return lines
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

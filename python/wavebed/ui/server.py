@@ -1,0 +1,280 @@
+"""The HTTP server: reads requests within bounds, asks the guard, and sends answers.
+
+`http.server` of the standard library, because one page, eleven routes and one stream need no framework, and the page
+then needs no package. Its limits are set here: connections, times, sizes, methods.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import socketserver
+import sys
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from wavebed.errors import MachineError, UserError, WavebedError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.ui.messages import Answer, RefusedError, Request, json_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wavebed.ui.guard import Guard
+
+__all__ = ["MOST_BODY_BYTES", "MOST_CONNECTIONS", "PageServer", "listen_address"]
+
+MOST_CONNECTIONS = 64
+MOST_BODY_BYTES = 8 << 20
+"""The text of a pattern, and its escapes."""
+MOST_FIELDS = 8
+IDLE_S = 30.0
+"""A connection without a request for so long is closed."""
+SEND_S = 10.0
+"""A client may take so long to make room for a part of an answer."""
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_LISTEN = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]|[0-9.]+|localhost)(?::([0-9]{1,5}))?")
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Return the address and port that ``--listen`` names; port 0 is a free one.
+
+    Raises
+    ------
+    UserError
+        If it names none.
+    """
+    match = _LISTEN.fullmatch(text)
+    host = "" if match is None else match[1].removeprefix("[").removesuffix("]")
+    port = int(match[2] or 0) if match is not None else 0
+    host = "127.0.0.1" if host == "localhost" else host
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        port = -1
+    if not 0 <= port < 1 << 16:
+        raise UserError(f"--listen: {text!r} is no address and port: write 127.0.0.1:8080 or [::1]:8080")
+    return host, port
+
+
+class PageServer(ThreadingHTTPServer):
+    """A server of one page and its API, a thread for each connection.
+
+    Parameters
+    ----------
+    address : (str, int)
+        Where it listens.
+    serve : callable
+        Answers a request that the guard let pass.
+    make_guard : callable
+        Makes the guard of an address and a port.
+
+    Raises
+    ------
+    MachineError
+        If it cannot listen there.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        serve: Callable[[Request, Guard], Answer],
+        make_guard: Callable[[str, int], Guard],
+    ) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.serve = serve
+        try:
+            super().__init__(address, _Handler)
+        except OSError as error:
+            reason = (error.strerror or "cannot listen").lower()
+            raise MachineError(f"--listen: {address[0]} port {address[1]}: {reason}: name another") from None
+        self.guard = make_guard(address[0], self.port)
+
+    @property
+    def port(self) -> int:
+        """The port at which it listens."""
+        return int(self.socket.getsockname()[1])
+
+    @property
+    def origin(self) -> str:
+        """The beginning of its addresses."""
+        host = str(self.server_address[0])
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def server_bind(self) -> None:
+        """Bind the socket, without asking a name server for a name that nobody needs."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.port
+
+    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
+        """Start a thread for a connection, or close it if there are too many."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._room.release()
+            raise
+
+    def process_request_thread(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        """Serve a connection, and make room for the next one."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Forget a connection that broke: a client that leaves is no error."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: PageServer
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_S
+    error_content_type = "application/json"
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: an address has the token in it."""
+
+    def version_string(self) -> str:
+        """Return the name in the header ``Server``, without versions."""
+        return "wavebed"
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse a request that could not be read."""
+        self.close_connection = True
+        self.request_version = "HTTP/1.0"  # what came may be no version: the answer has headers all the same
+        self._send(_refusal(RefusedError(code, message or explain or "the request is wrong")))
+
+    def handle_expect_100(self) -> bool:
+        """Ask for no body before the request was checked: `_body` does."""
+        return True
+
+    def _serve(self) -> None:
+        self._body_read = False
+        try:
+            answer = self._answer()
+        except WavebedError as error:
+            answer = _refusal(error)
+            self.close_connection = True
+        if self._has_body() and not self._body_read:
+            self.close_connection = True
+        self._send(answer)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - the names of the library
+    do_OPTIONS = do_TRACE = do_CONNECT = _serve  # noqa: N815
+
+    def _answer(self) -> Answer:
+        if self.request_version not in ("HTTP/1.0", "HTTP/1.1"):
+            self.request_version = "HTTP/1.0"
+            raise RefusedError(505, "this server speaks HTTP/1.1")
+        path, _, query = self.path.partition("?")
+        if not path.startswith("/"):
+            raise RefusedError(400, "the target is no path of this server")
+        try:
+            fields = dict(parse_qsl(query, max_num_fields=MOST_FIELDS))
+        except ValueError:
+            raise RefusedError(400, f"the query has more than {MOST_FIELDS} fields") from None
+        request = Request(self.command, path, fields, self.headers, self._body)
+        self.server.guard.check(request)
+        return self.server.serve(request, self.server.guard)
+
+    def _has_body(self) -> bool:
+        return "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+
+    def _body(self) -> bytes:
+        """Read the body, once its length is known to be within bounds."""
+        lengths = self.headers.get_all("Content-Length") or []
+        if "Transfer-Encoding" in self.headers or len(lengths) != 1 or not re.fullmatch("[0-9]{1,12}", lengths[0]):
+            raise RefusedError(411, "Content-Length: is missing or wrong: send the length of the body")
+        length = int(lengths[0])
+        if length > MOST_BODY_BYTES:
+            raise RefusedError(413, f"the body has {length} bytes: at most {MOST_BODY_BYTES} are read")
+        if self.headers.get("Expect", "").lower() == "100-continue" and self.request_version == "HTTP/1.1":
+            self.send_response_only(100)
+            self.end_headers()
+        body = self.rfile.read(length)
+        self._body_read = True
+        if len(body) < length:
+            raise RefusedError(400, f"the body has {len(body)} bytes instead of {length}")
+        return body
+
+    def _send(self, answer: Answer) -> None:
+        """Send an answer; its parts, if it has some, until the end of the connection."""
+        parts = answer.parts
+        try:
+            # The first part before the headers: what refuses to begin is refused with a status.
+            first = next(parts, b"") if parts is not None and self.command != "HEAD" else answer.body
+        except WavebedError as error:
+            self.close_connection = True
+            answer = _refusal(error)
+            first, parts = answer.body, None
+        try:
+            self.connection.settimeout(SEND_S)
+            self.send_response(answer.status)
+            for name, value in {**HEADERS, "Content-Type": answer.kind, **answer.headers}.items():
+                self.send_header(name, value)
+            if parts is None:
+                self.send_header("Content-Length", str(len(answer.body)))
+            else:
+                self.close_connection = True
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            if self.command == "HEAD":
+                return
+            self.wfile.write(first)
+            for part in parts or ():
+                self.wfile.write(part)
+        except OSError:
+            self.close_connection = True
+        finally:
+            with suppress(OSError):
+                self.connection.settimeout(IDLE_S)
+            close = getattr(parts, "close", None)
+            if close is not None:
+                close()
+
+
+def _refusal(error: WavebedError) -> Answer:
+    answer = json_answer({"error": str(error)}, _status(error))
+    if isinstance(error, RefusedError):
+        return Answer(answer.status, answer.kind, answer.body, error.headers)
+    return answer
+
+
+def _status(error: WavebedError) -> int:
+    if isinstance(error, RefusedError):
+        return error.status
+    if isinstance(error, LaboratoryHungError):
+        return 504
+    if isinstance(error, LaboratoryGoneError):
+        return 404
+    return 400 if isinstance(error, UserError) else 500

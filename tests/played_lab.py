@@ -1,0 +1,152 @@
+"""Laboratories that are played: they answer over sockets as real ones do, with counters that follow a rule."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from wavebed.errors import UserError
+from wavebed.path.control import Connection, Running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+    from wavebed.config.data import Json
+
+COLUMNS = [
+    "at_ns", "offered_segments", "offered_bytes", "delivered_segments", "delivered_bytes", "dropped_segments",
+    "marked_segments", "blocks_sent", "blocks_failed", "link_failures", "queued_segments", "queued_bytes",
+    "waited_ns", "waited_segments", "rate_bps", "delay_ns", "loss", "state", "sinr_db",
+]  # fmt: skip
+STATES = ["los", "nlos", "blocked", "outage"]
+REASONS = ["overflow", "aqm", "loss"]
+
+
+class PlayedLab:
+    """A laboratory with two links for each hop: the first carries 8 Mbit/s, each next one less.
+
+    Parameters
+    ----------
+    past_s : float
+        How long it has run; a watch gets the samples of this time at once.
+    """
+
+    def __init__(self, name: str, hops: int = 1, past_s: float = 0.0) -> None:
+        self.name = name
+        self.links = [f"hop{hop}.{way}" for hop in range(hops) for way in ("down", "up")]
+        self.maps: list[Json] = []
+        self.asked: list[dict[str, Json]] = []
+        self.watches = 0
+        self.ended = threading.Event()
+        self._past_s = past_s
+        self._zero_ns = time.monotonic_ns() - round(past_s * 1e9)
+
+    def connect(self) -> Connection:
+        ours, theirs = socket.socketpair()
+        threading.Thread(target=self._serve, args=(theirs,), daemon=True).start()
+        return Connection(self.name, ours)
+
+    def _serve(self, stream: socket.socket) -> None:
+        with stream, suppress(OSError):
+            lines = stream.makefile("rb")
+            while line := lines.readline():
+                request = json.loads(line)
+                self.asked.append(request)
+                if request["do"] == "watch":
+                    self._watch(stream, request["every_ms"])
+                    return
+                answer = self._answer(request)
+                stream.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _answer(self, request: dict[str, Json]) -> dict[str, Json]:
+        if request["do"] == "show":
+            return self.show()
+        return {"maps": self.maps} if request["do"] == "maps" else self._set(request)
+
+    def _set(self, request: dict[str, Json]) -> dict[str, Json]:
+        if request["link"] not in (None, *self.links):
+            return {"error": f"there is no link {request['link']}"}
+        if request["key"] == "loss":
+            return {"error": f"{request['link']} has no stage that takes this change"}
+        return {"ok": True}
+
+    def _row(self, link: int, at_ns: int) -> list[Json]:
+        ms = at_ns // 1_000_000
+        queued = 2000 + 1000 * link + (ms // 100 * 7919 + link) % 997
+        size = 1000 - 50 * link
+        return [
+            at_ns, ms, ms * size, ms, ms * size, ms // (100 + 20 * link), 0, ms, ms // 10, 0, queued // 1000, queued,
+            ms * (2_000_000 + 400_000 * link), ms, 10_000_000 - 500_000 * link, 5_000_000, 0.0,
+            STATES[ms // 4000 % 4] if link == 0 else None, None,
+        ]  # fmt: skip
+
+    def show(self) -> dict[str, Json]:
+        at_ns = time.monotonic_ns() - self._zero_ns
+        links: list[Json] = []
+        for place, name in enumerate(self.links):
+            row = dict(zip(COLUMNS, self._row(place, at_ns), strict=True))
+            del row["at_ns"]
+            dropped: dict[str, Json] = dict.fromkeys(REASONS, row["dropped_segments"])
+            more = {"name": name, "takes": ["rate", "delay", "pattern"], "dropped_segments": dropped}
+            zero = dict.fromkeys(
+                ["duplicated_segments", "l4s_marked_segments", "l4s_dropped_segments", "corrupted_segments"], 0
+            )
+            links.append({**row, **more, **zero})
+        hosts: list[Json] = [
+            {"name": name, "ipv4": f"198.18.0.{at}", "ipv6": f"fd77::{at}"}
+            for at, name in ((1, "server"), (2, "client"))
+        ]
+        hops: list[Json] = [{"name": name.partition(".")[0], "kind": "radio"} for name in self.links[::2]]
+        directions: list[Json] = [
+            {"name": f"server-client.{way}", "transit_ns": 7_000_000, "transit_segments": 1} for way in ("down", "up")
+        ]
+        return {
+            "name": self.name, "now_ns": at_ns, "zero_ns": self._zero_ns, "links": links, "directions": directions,
+            "hosts": hosts, "hops": hops, "flows": None, "confined_user": None, "in_flight_bytes": 0, "pool_bytes": 0,
+        }  # fmt: skip
+
+    def _watch(self, stream: socket.socket, every_ms: int) -> None:
+        head = {
+            "links": self.links, "directions": ["server-client.down", "server-client.up"], "link_columns": COLUMNS,
+            "direction_columns": ["transit_ns", "transit_segments"], "every_ms": every_ms, "zero_ns": self._zero_ns,
+        }  # fmt: skip
+        stream.sendall(json.dumps({"watching": head}).encode() + b"\n")
+        self.watches += 1
+        try:
+            due_s = time.monotonic() - self._past_s
+            while not self.ended.wait(max(0.0, due_s - time.monotonic())):
+                at_ns = min(time.monotonic_ns(), round(due_s * 1e9)) - self._zero_ns
+                ms = at_ns // 1_000_000
+                links = [self._row(place, at_ns) for place in range(len(self.links))]
+                sample = {"links": links, "directions": [[ms * 7_000_000, ms], [ms * 4_000_000, ms]], "lost": 0}
+                stream.sendall(json.dumps(sample).encode() + b"\n")
+                due_s += every_ms / 1000
+        finally:
+            self.watches -= 1
+
+
+@contextmanager
+def played(monkeypatch: pytest.MonkeyPatch, *labs: PlayedLab) -> Iterator[None]:
+    """Let these be the laboratories that run."""
+    known = {lab.name: lab for lab in labs}
+
+    def running() -> list[Running]:
+        return [Running(lab.name, os.geteuid(), "x") for lab in labs if not lab.ended.is_set()]
+
+    def connect(name: str) -> Connection:
+        if name not in known or known[name].ended.is_set():
+            raise UserError(f"{name!r} is no running laboratory")
+        return known[name].connect()
+
+    monkeypatch.setattr("wavebed.ui.labs.running", running)
+    monkeypatch.setattr("wavebed.ui.labs.connect_to", connect)
+    yield
+    for lab in labs:
+        lab.ended.set()
