@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use serde::Deserialize;
 use serde_json::Value;
-use wavebed_os::unix;
+use wavebed_os::{clock, unix};
 
 use crate::confine::Needs;
 use crate::engine::Setting;
@@ -265,4 +265,30 @@ fn check(host: String, argv: Vec<String>, confined: bool) -> Result<ProcessFile,
         argv,
         confined,
     })
+}
+/// When the next sample of any connection is due.
+pub fn sample_due_ns(connections: &BTreeMap<u64, Connection>) -> Option<u64> {
+    let connections = connections.values();
+    connections.filter_map(Connection::sample_due_ns).min()
+}
+
+/// Sends the samples that are due: one question to the engine serves all connections.
+pub fn send_samples(
+    connections: &mut BTreeMap<u64, Connection>,
+    sample: impl FnOnce() -> Option<Value>,
+) {
+    let now_ns = clock::monotonic_ns();
+    let due: Vec<u64> = connections
+        .iter_mut()
+        .filter_map(|(id, connection)| connection.take_sample(now_ns).then_some(*id))
+        .collect();
+    if due.is_empty() {
+        return;
+    }
+    let sample = sample();
+    for id in due {
+        if let Some(connection) = connections.get_mut(&id) {
+            connection.send_sample(sample.as_ref());
+        }
+    }
 }

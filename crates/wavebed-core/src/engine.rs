@@ -247,7 +247,7 @@ impl EngineLink {
         self.fault.as_deref()
     }
 
-    fn ask_within(&mut self, request: &Request, limit: Duration) -> Result<Value, String> {
+    pub fn ask_within(&mut self, request: &Request, limit: Duration) -> Result<Value, String> {
         self.request(request, limit)?;
         self.answer(limit)
     }

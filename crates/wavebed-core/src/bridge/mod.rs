@@ -18,13 +18,13 @@ use wavebed_os::ethernet_port::EthernetPort;
 use wavebed_os::namespace::{self, Child, Forked, Isolation, Notice};
 use wavebed_os::nft_ingress::Ingress;
 use wavebed_os::process::{self, ChildState, Signals};
-use wavebed_os::{output, poll, unix};
+use wavebed_os::{clock, output, poll, unix};
 use wavebed_path::{Device, HopSetup, LinkError};
 
 use self::ports::Ports;
 use self::unshaped::Unshaped;
 use crate::bridge_file::{BridgeFile, OnFailure};
-use crate::control::Connection;
+use crate::control::{self, Connection};
 use crate::directory;
 use crate::engine::{self, EngineLink, TEXT};
 use crate::limits;
@@ -172,6 +172,7 @@ impl Bridge {
             if let Some(end) = self.end {
                 return self.finish(end);
             }
+            self.send_samples();
         }
     }
 
@@ -193,7 +194,11 @@ impl Bridge {
         fds.extend(connections.map(|(id, each)| (Source::Connection(*id), each.as_fd())));
         let (sources, fds): (Vec<Source>, Vec<_>) = fds.into_iter().unzip();
         let mut readable = vec![false; fds.len()];
-        if let Err(error) = poll::wait(&fds, &mut readable, Some(limits::HEARTBEAT_EVERY_NS)) {
+        let sample_ns = control::sample_due_ns(&self.connections).map_or(u64::MAX, |at_ns| {
+            at_ns.saturating_sub(clock::monotonic_ns())
+        });
+        let limit_ns = sample_ns.min(limits::HEARTBEAT_EVERY_NS);
+        if let Err(error) = poll::wait(&fds, &mut readable, Some(limit_ns)) {
             say(format_args!("cannot wait: {error}"));
             self.end_with(FAILED);
         }

@@ -1,10 +1,13 @@
 //! The requests of connections to a bridge.
 
 use serde_json::{Value, json};
+use wavebed_os::clock;
 
 use super::{Bridge, End, State};
-use crate::control::{Connection, ControlRequest};
+use crate::control::{self, Connection, ControlRequest};
 use crate::engine::Request;
+use crate::limits;
+use crate::watch::Watch;
 
 impl Bridge {
     pub(super) fn hear_connection(&mut self, id: u64) {
@@ -26,6 +29,8 @@ impl Bridge {
                 .ask(&Request::Set { link, setting })
                 .map(|_| json!({"ok": true})),
             Ok(ControlRequest::Begin) => self.ask(&Request::Begin),
+            Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
+            Ok(ControlRequest::Maps) => Ok(json!({"maps": []})),
             Ok(ControlRequest::Run { .. } | ControlRequest::Kill { .. }) => {
                 Err("a bridge has no programs".to_owned())
             }
@@ -42,6 +47,25 @@ impl Bridge {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.answer(&answer);
         }
+    }
+
+    /// Lets samples follow the answer, which has the names of their columns.
+    fn watch(&mut self, id: u64, every_ms: u64) -> Result<Value, String> {
+        let mut head = self.ask(&Request::Head)?;
+        head["every_ms"] = every_ms.into();
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.start_watch(Watch::new(every_ms, clock::monotonic_ns()));
+        }
+        Ok(json!({"watching": head}))
+    }
+
+    /// Sends the samples that are due. An engine that hangs is killed, as by the heartbeat.
+    pub(super) fn send_samples(&mut self) {
+        let (engine, state) = (&mut self.engine, &self.state);
+        control::send_samples(&mut self.connections, || {
+            matches!(state, State::Shaping(_))
+                .then(|| engine.ask_within(&Request::Sample, limits::HEARTBEAT).ok())?
+        });
     }
 
     fn ask(&mut self, request: &Request) -> Result<Value, String> {

@@ -9,7 +9,7 @@ use wavebed_os::{clock, process};
 use super::programs::Place;
 use super::{End, Init};
 use crate::confine::Rules;
-use crate::control::{Connection, ControlRequest};
+use crate::control::{self, Connection, ControlRequest};
 use crate::engine::{Request, Setting};
 use crate::signals;
 use crate::watch::Watch;
@@ -148,27 +148,14 @@ impl Init {
 
     /// When the next sample of a connection is due.
     pub(super) fn sample_due_ns(&self) -> Option<u64> {
-        let connections = self.connections.values();
-        connections.filter_map(Connection::sample_due_ns).min()
+        control::sample_due_ns(&self.connections)
     }
 
     /// Sends the samples that are due: one question to the engine serves all connections.
     pub(super) fn send_samples(&mut self) {
-        let now_ns = clock::monotonic_ns();
-        let due: Vec<u64> = self
-            .connections
-            .iter_mut()
-            .filter_map(|(id, connection)| connection.take_sample(now_ns).then_some(*id))
-            .collect();
-        if due.is_empty() {
-            return;
-        }
-        let sample = self.engine.ask(&Request::Sample).ok();
-        for id in due {
-            if let Some(connection) = self.connections.get_mut(&id) {
-                connection.send_sample(sample.as_ref());
-            }
-        }
+        control::send_samples(&mut self.connections, || {
+            self.engine.ask(&Request::Sample).ok()
+        });
     }
 
     fn kill_run(&self, pid: i32, signal: i32) -> Result<Value, String> {
