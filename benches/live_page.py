@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -140,7 +141,7 @@ def transfer(*, watched: bool) -> dict[str, float]:
         thread = threading.Thread(target=read_samples, args=(lab, counts))
         if watched:
             thread.start()
-        server = lab.server.start(["iperf3", "-s", "-1"])
+        server = lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
         lab.server.wait_for_port(5201)
         done = lab.client.run(["iperf3", "-c", "server", "-R", "-t", str(TRANSFER_S), "-J"], capture_output=True)
         server.wait(5)
