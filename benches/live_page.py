@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -107,6 +108,7 @@ def page_figures(minutes: int) -> dict[str, Any]:
             page.goto(f"http://{client.host}/?token={client.token}")
             page.select_option("#every", "10")
             page.wait_for_selector("#chart-throughput canvas")
+            page.evaluate("document.querySelector('#charts').scrollIntoView()")  # only what can be seen is drawn
             page.wait_for_timeout(5000)
             found["frames"][str(width)] = frames(page)
             if width != WIDTHS[-1]:
@@ -139,7 +141,7 @@ def transfer(*, watched: bool) -> dict[str, float]:
         thread = threading.Thread(target=read_samples, args=(lab, counts))
         if watched:
             thread.start()
-        server = lab.server.start(["iperf3", "-s", "-1"])
+        server = lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
         lab.server.wait_for_port(5201)
         done = lab.client.run(["iperf3", "-c", "server", "-R", "-t", str(TRANSFER_S), "-J"], capture_output=True)
         server.wait(5)

@@ -43,10 +43,15 @@ class PlayedLab:
         self.links = [f"hop{hop}.{way}" for hop in range(hops) for way in ("down", "up")]
         self.maps: list[Json] = []
         self.asked: list[dict[str, Json]] = []
-        self.watches = 0
+        self._watching: set[int] = set()
         self.ended = threading.Event()
         self._past_s = past_s
         self._zero_ns = time.monotonic_ns() - round(past_s * 1e9)
+
+    @property
+    def watches(self) -> int:
+        """How many connections watch it now."""
+        return len(self._watching)
 
     def connect(self) -> Connection:
         ours, theirs = socket.socketpair()
@@ -118,7 +123,7 @@ class PlayedLab:
             "direction_columns": ["transit_ns", "transit_segments"], "every_ms": every_ms, "zero_ns": self._zero_ns,
         }  # fmt: skip
         stream.sendall(json.dumps({"watching": head}).encode() + b"\n")
-        self.watches += 1
+        self._watching.add(threading.get_ident())
         try:
             due_s = time.monotonic() - self._past_s
             while not self.ended.wait(max(0.0, due_s - time.monotonic())):
@@ -129,7 +134,7 @@ class PlayedLab:
                 stream.sendall(json.dumps(sample).encode() + b"\n")
                 due_s += every_ms / 1000
         finally:
-            self.watches -= 1
+            self._watching.discard(threading.get_ident())
 
 
 @contextmanager

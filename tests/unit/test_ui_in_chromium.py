@@ -32,7 +32,7 @@ DRAWN = """() => {
     for (let at = 0; at < data.length; at += 4) {
       if (data[at + 3] > 100 && colours.some((colour) => alike(data, at, colour))) count += 1;
     }
-    return count > 50;
+    return count > 10;
   }).map((figure) => figure.id);
 }"""
 """The charts with lines in the colours of links."""
@@ -87,6 +87,8 @@ def test_values_and_charts_appear_and_nothing_is_asked_of_another_server(browser
     assert (cell(page, "hop1.up", "rate"), cell(page, "hop1.up", "wait")) == ("8.50 Mbit/s", "3.20 ms")
     assert (cell(page, "hop0.down", "wait"), cell(page, "hop0.down", "radio").lower()) == ("2.00 ms", "los")
     assert cell(page, "hop0.up", "radio") == ""
+    page.set_viewport_size({"width": 1280, "height": 2000})  # only what can be seen is drawn
+    page.wait_for_timeout(500)
     assert page.evaluate(DRAWN) == ["chart-throughput", "chart-wait", "chart-transit", "chart-queue", "chart-drops"]
     assert "server 198.18.0.1" in page.locator("#path").inner_text()
     assert re.fullmatch(r"0:0\d", page.locator("#live").inner_text())
@@ -124,9 +126,7 @@ def test_the_ue_moves_on_the_map_until_its_link_follows_another_rate(
     shift = page.locator("#map .obstacle.bus").get_attribute("transform") or ""
     assert 5 < float(shift.removeprefix("translate(").split()[0]) <= 10
     lab.maps = [{**STREET, "replaced": True}]
-    until(page, 
-        "document.querySelector('#map .readout').textContent === 'the link follows another rate now'"
-    )
+    until(page, "document.querySelector('#map .readout').textContent === 'the link follows another rate now'")
     assert not page.locator("#map .ue").is_visible()
     lab.maps = []
     page.locator("#map").wait_for(state="hidden")
@@ -256,6 +256,21 @@ def test_a_laboratory_is_shown_once_it_runs_and_its_end_is_told(
         page.get_by_role("heading", name="No laboratory runs").wait_for(timeout=10_000)
         page.close()
     assert [each for each in heard["complaints"] if "404" not in each] == []
+
+
+def test_another_laboratory_is_chosen_and_stays_chosen(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    labs = [PlayedLab("first"), PlayedLab("second", 2)]
+    with played(monkeypatch, *labs), page_server() as client:
+        page, _ = visit(browser, client)
+        page.wait_for_selector('tr[data-link="hop0.up"] td.delivered:has-text("Mbit/s")')
+        assert page.locator("#links tbody tr").count() == 2
+        page.select_option("#lab", "second")
+        page.wait_for_selector('tr[data-link="hop1.up"] td.delivered:has-text("Mbit/s")')
+        page.wait_for_timeout(3500)  # longer than between two looks at what runs
+        assert page.locator("#links tbody tr").count() == 4
+        assert page.title() == "second – wavebed"
+        assert labs[0].watches == 0
+        page.close()
 
 
 def test_a_page_of_another_origin_reads_and_changes_nothing(

@@ -48,7 +48,7 @@ const KINDS = [
       { ...line(name, style[link]), of: () => store.links[link].wait_ms, link })),
   },
   {
-    id: "transit", title: "One-way delay as emulated, and the round trip (thick)", axis: format.axis(["ms", "s"]), value: format.time,
+    id: "transit", title: "One-way delay, round trip (thick)", axis: format.axis(["ms", "s"]), value: format.time,
     series: (store) => {
       const style = styles(store.head.directions);
       return [

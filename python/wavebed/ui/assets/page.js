@@ -13,7 +13,7 @@ const TABLE_MS = 250;
 const SILENT_MS = 3000;
 
 const byId = (id) => document.getElementById(id);
-const state = { lab: null, store: null, close: () => {}, paused: false, waits: false, heard: 0, settings: {} };
+const state = { lab: null, wanted: null, store: null, close: () => {}, paused: false, waits: false, heard: 0, settings: {} };
 
 // The token was in the address once; the cookie has its place now.
 history.replaceState(null, "", location.pathname + location.hash);
@@ -84,6 +84,8 @@ const unveil = () => {
 
 // Looks which laboratories run.
 const labs = async () => {
+  if (state.looks) return;
+  state.looks = true;
   try {
     const { laboratories, settings } = await ask("GET", "/api/labs");
     state.settings = settings;
@@ -94,10 +96,12 @@ const labs = async () => {
       select.replaceChildren(...names.map((name) => new Option(name, name)));
     }
     select.disabled = names.length < 2;
-    if (!names.includes(state.lab)) start(names[0] ?? null);
+    if (!names.includes(state.lab)) start(names.includes(state.wanted) ? state.wanted : names[0] ?? null);
     if (state.lab !== null) select.value = state.lab;
   } catch {
     live("off", "wavebed ui has ended");
+  } finally {
+    state.looks = false;
   }
 };
 
@@ -145,7 +149,10 @@ const redraw = () => {
   requestAnimationFrame(frame);
 };
 
-byId("lab").addEventListener("change", (event) => start(event.target.value));
+byId("lab").addEventListener("change", (event) => {
+  state.wanted = event.target.value;
+  start(state.wanted);
+});
 byId("every").addEventListener("change", () => start(state.lab));
 byId("window").addEventListener("change", () => {
   if (state.store) charts.draw(seconds());
