@@ -316,7 +316,7 @@ CanvasRenderingContext2D.prototype.clearRect = function (...box) {
 @pytest.mark.alone
 @pytest.mark.timed
 @pytest.mark.slow
-def test_a_minute_of_sixteen_links_each_ten_milliseconds_is_drawn_thirty_times_a_second(
+def test_one_chart_in_view_of_sixteen_links_for_a_minute_is_drawn_thirty_times_a_second(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = PlayedLab("many", 8, past_s=70.0)

@@ -105,7 +105,7 @@ export class Links {
     this.form.reset();
     this.name = name;
     this.form.querySelector("h2").textContent = name ? `Change ${name}` : "Change all links";
-    for (const label of this.form.querySelectorAll("[data-key]")) label.hidden = !takes.has(label.dataset.key);
+    for (const label of this.form.querySelectorAll("[data-key]")) label.hidden = label.dataset.key !== "outage" && !takes.has(label.dataset.key);
     this.tell("");
     this.dialog.showModal();
   }
@@ -116,7 +116,7 @@ export class Links {
 
   async apply() {
     const change = {};
-    for (const key of ["rate", "delay", "loss"]) {
+    for (const key of ["rate", "delay", "loss", "outage"]) {
       const value = this.form.elements[key].value.trim();
       if (value) change[key] = value;
     }
