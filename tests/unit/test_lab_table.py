@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +13,9 @@ from wavebed.run.scenario import read_plan
 from wavebed.spec.lab import HostsLab, NamespacesLab
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wavebed.run.scenario import Plan
 
+ROOT = Path(__file__).parents[2]
 BULK = '[[workload]]\nkind = "bulk"\nduration = "10s"\n'
 
 
@@ -77,3 +77,14 @@ def test_the_data_volume_is_estimated_from_the_expected_rate(tmp_path: Path) -> 
 
 def test_without_an_expected_rate_there_is_no_estimate(tmp_path: Path) -> None:
     assert "data" not in plan_text(plan(tmp_path, 'backend = "hosts"\nserver = "ssh://x"'))
+
+
+def test_the_shipped_design_of_bbr_5g_compares_cubic_and_bbr_over_real_hosts() -> None:
+    shipped = read_plan(ROOT / "scenarios" / "real" / "bbr-5g.toml", overrides={"lab.server": "ssh://ada@server"})
+    assert [treatment.name for treatment in shipped.treatments] == ["cubic", "bbr"]
+    assert all(
+        isinstance(treatment.lab, HostsLab) and treatment.lab.server == "ssh://ada@server"
+        for treatment in shipped.treatments
+    )
+    assert shipped.trials == 3
+    assert "of data, at most 3gb in each trial" in plan_text(shipped)
