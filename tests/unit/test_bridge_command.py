@@ -148,7 +148,12 @@ def test_wrong_devices_are_refused_in_one_line(
 def test_ctl_shows_the_frames_of_both_directions() -> None:
     frames = {"received_frames": 12, "delivered_frames": 7, "around_frames": 2, "queued_frames": 1}
     answer = {
+        "name": "walk",
         "links": [],
+        "hosts": [],
+        "hops": [],
+        "state": "unshaped",
+        "ports": {"a": "eth1", "b": "eth2"},
         "frames": [{"from": "eth1", "to": "eth2", "dropped_frames": {"loss": 1, "too_long": 1}, **frames}],
     }
     lines = [line.split() for line in _table(answer).splitlines()]  # type: ignore[arg-type]

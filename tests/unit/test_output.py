@@ -77,10 +77,13 @@ OPTIONS = [
 ]
 ELSEWHERE = {
     ("shell", "--log"), ("shell", "--pcap"), ("shell", "--summary"),  # tests/path/test_outputs.py
+    ("bridge", "--log"), ("bridge", "--pcap"), ("bridge", "--summary"),  # the same options
+    ("ui", "--record-to"), ("ui", "--token-file"),  # tests/unit/test_ui_command.py
     ("run", "--output"), ("rerun", "--output"), ("demo", "--output"),  # new folders
     ("forward", "--output"), ("reproduce", "--output"), ("campaign", "run", "--output"),
     ("campaign", "plan", "--pilot"), ("compare", "--baseline"),  # read
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
+    ("bridge", "--scenario"), ("bridge", "--trace"), ("bridge", "--up-trace"), ("bridge", "--down-trace"),  # read
 }  # fmt: skip
 
 

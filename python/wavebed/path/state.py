@@ -81,16 +81,24 @@ class LabState(Struct, frozen=True, forbid_unknown_fields=True):
     """A running laboratory."""
 
     name: str
-    now_ns: Annotated[int | None, Meta(description="time since time zero; null before")]
-    zero_ns: Annotated[int | None, Meta(description="time zero on CLOCK_MONOTONIC; null before")]
     links: Annotated[tuple[LinkState, ...], Meta(description="none before time zero")]
-    directions: tuple[DirectionState, ...]
     hosts: tuple[HostState, ...]
     hops: tuple[HopState, ...]
-    flows: Annotated[Flows | None, Meta(description="null where connections are not sampled")]
-    confined_user: Annotated[int | None, Meta(description="user number of confined programs")]
+    now_ns: Annotated[int | None, Meta(description="time since time zero; null before")] = None
+    zero_ns: Annotated[int | None, Meta(description="time zero on CLOCK_MONOTONIC; null before")] = None
+    directions: tuple[DirectionState, ...] = ()
+    flows: Annotated[Flows | None, Meta(description="null where connections are not sampled")] = None
+    confined_user: Annotated[int | None, Meta(description="user number of confined programs")] = None
     in_flight_bytes: Annotated[int, Meta(description="bytes of packets in flight")] = 0
     pool_bytes: Annotated[int, Meta(description="memory of the packet pool")] = 0
+    state: Annotated[
+        str | None, Meta(description="of a bridge: `shaping`, or `unshaped` after a failure of its engine")
+    ] = None
+    ports: Annotated[dict[str, str] | None, Meta(description="of a bridge: the interfaces `a` and `b`")] = None
+    frames: Annotated[
+        tuple[dict[str, str | int | dict[str, int]], ...],
+        Meta(description="of a bridge: the frames of each direction, from which port to which, and what became of them"),
+    ] = ()
 
 
 def lab_state(answer: Mapping[str, object]) -> LabState:
