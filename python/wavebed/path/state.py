@@ -97,7 +97,9 @@ class LabState(Struct, frozen=True, forbid_unknown_fields=True):
     ports: Annotated[dict[str, str] | None, Meta(description="of a bridge: the interfaces `a` and `b`")] = None
     frames: Annotated[
         tuple[dict[str, str | int | dict[str, int]], ...],
-        Meta(description="of a bridge: the frames of each direction, from which port to which, and what became of them"),
+        Meta(
+            description="of a bridge: the frames of each direction, from which port to which, and what became of them"
+        ),
     ] = ()
 
 

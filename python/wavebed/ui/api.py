@@ -80,7 +80,8 @@ class Change(Struct, frozen=True, forbid_unknown_fields=True):
         str | None, Meta(description="the text of a pattern in the native format, which starts now; 4 MB at most")
     ] = None
     outage: Annotated[
-        str | None, Meta(description="nothing enters the links of this direction for so long, such as `2s`; `0s` ends it")
+        str | None,
+        Meta(description="nothing enters the links of this direction for so long, such as `2s`; `0s` ends it"),
     ] = None
 
 
