@@ -24,7 +24,7 @@ RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputi
 	dnsmasq=dnsmasq-base unshare=util-linux
 NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
 TEST_PROGRAMS := $(RUN_PROGRAMS) haproxy=haproxy tshark=tshark setpriv=util-linux dpkg-deb=dpkg readelf=binutils systemd-analyze=systemd mptcpize=mptcpize \
-	ssh=openssh-client dropbear=dropbear-bin
+	ssh=openssh-client dropbear=dropbear-bin ps=procps
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/\t/' | expand -t 14
