@@ -39,7 +39,7 @@ impl Rules {
         }
     }
 
-    /// The user to whom folders are handed over; `None`: programs have the user of the agent.
+    /// The user that owns the folders of confined programs; `None`: that of the agent.
     #[must_use]
     pub fn other_user(&self) -> Option<u32> {
         self.is_root.then_some(self.user)

@@ -67,6 +67,8 @@ class ClockBounds:
         self._above = _Ceiling()
         self._below = _Ceiling()
         """Bounds from below, with the opposite sign."""
+        self._is_consistent: bool | None = None
+        """Whether the answers agree; ``None`` until it is asked after the last of them."""
 
     def add(self, asked_ns: int, read_ns: int, sent_ns: int, heard_ns: int) -> None:
         """Add an answer.
@@ -81,6 +83,7 @@ class ClockBounds:
         with self._lock:
             self._above.add(asked_ns, read_ns - asked_ns)
             self._below.add(heard_ns, heard_ns - sent_ns)
+            self._is_consistent = None
 
     def at(self, at_ns: int) -> tuple[int, int]:
         """Return the offset at a time of our clock, and its error, nanoseconds; at least one answer was added.
@@ -99,10 +102,7 @@ class ClockBounds:
     def is_consistent(self) -> bool:
         """Return whether some offset agrees with all answers."""
         with self._lock:
-            times = [at_ns for ceiling in (self._above, self._below) for at_ns, _ in ceiling.tight()]
-        try:
-            for at_ns in times:
-                self.at(at_ns)
-        except ClockSteppedError:
-            return False
-        return True
+            if self._is_consistent is None:
+                times = [at_ns for ceiling in (self._above, self._below) for at_ns, _ in ceiling.tight()]
+                self._is_consistent = all(self._above.at(at_ns) >= -self._below.at(at_ns) for at_ns in times)
+            return self._is_consistent

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
+from wavebed.lab.ports import WORKLOAD_PORTS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["WORKLOAD_PORTS", "merge_samples"]
-
-WORKLOAD_PORTS = range(20_000, 20_640)
-"""Those of `wavebed.run.play`: 20 for each of 32 workloads. Other connections of a host are not ours to record."""
+__all__ = ["merge_samples"]
 
 
 def merge_samples(folders: Mapping[str, Path], log: Path) -> None:

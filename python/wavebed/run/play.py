@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
+from wavebed.lab.ports import ports_of
 from wavebed.workload.model import Outcome, Span, TrialContext
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ STOP_GRACE_S = 10.0
 """A session must end within 5 s of `stop`; after twice that the laboratory is ended."""
 OPEN_S = 120.0
 """Time to open a session: servers take 10 s at most, a browser on a busy machine a minute."""
-FIRST_PORT = 20_000
-PORTS_EACH = 20
 LOOK_EVERY_S = 0.2
 
 
@@ -104,7 +103,7 @@ def open_all(
             client=host(workload.common.client),
             folder=folder,
             clock=lab.clock,
-            port=FIRST_PORT + PORTS_EACH * number,
+            port=ports_of(number).start,
             address=f"198.19.{number + 1}.",
             seed=seed,
             limit_s=workload.common.limit_s,

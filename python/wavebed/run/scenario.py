@@ -19,6 +19,7 @@ from wavebed.config.table import Key, read_table
 from wavebed.config.units import format_time
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
+from wavebed.lab.ports import MOST_WORKLOADS
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
@@ -46,7 +47,6 @@ __all__ += ["plan_of_spec", "read_plan"]
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
 MAX_TRIALS = 10_000
-MAX_WORKLOADS = 32
 
 _OF_THE_RUN = "run"
 _SEED = ("path", "seed")
@@ -348,8 +348,8 @@ def _treatment(
         workloads.append(workload)
     if not workloads:
         raise Problem('is missing: add a table [[workload]] with kind = "download" or another kind', "workload")
-    if len(workloads) > MAX_WORKLOADS:
-        raise Problem(f"there are {len(workloads)}: write at most {MAX_WORKLOADS}", "workload")
+    if len(workloads) > MOST_WORKLOADS:
+        raise Problem(f"there are {len(workloads)}: write at most {MOST_WORKLOADS}", "workload")
     _check_order(workloads)
     limited = {
         workload.name
