@@ -1,15 +1,14 @@
 //! The bridge file: parsed and checked once.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use wavebed_forward::frame::mac_from_text;
-use wavebed_os::foreign;
 use wavebed_path::{Address, Coalesce, HopConfig, LegConfig};
 
 use crate::lab_file::{
-    MOST_BYTES, VERSION, check_coalesce, check_name, check_packet_memory, packet_memory_bytes,
+    VERSION, check_coalesce, check_name, check_packet_memory, packet_memory_bytes, read_file,
 };
 use crate::problem::Problem;
 
@@ -94,14 +93,7 @@ impl BridgeFile {
     /// # Errors
     /// One line with the file and the broken rule.
     pub fn read(path: &str) -> Result<Self, Problem> {
-        let at = |line: String| Problem::wrong(format!("{path}: {line}"));
-        let text = if path == "-" {
-            foreign::read_bounded(std::io::stdin(), MOST_BYTES)
-        } else {
-            foreign::open(Path::new(path)).and_then(|file| foreign::read_bounded(file, MOST_BYTES))
-        };
-        let text = text.map_err(at)?;
-        Self::parse(&text).map_err(at)
+        read_file(path, Self::parse)
     }
 
     /// The hops of all devices, and those of each class, as legs.

@@ -15,7 +15,7 @@ use wavebed_os::capabilities::{self, Set};
 use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, ChildState, Signals};
-use wavebed_os::{clock, mount, output, poll, terminal, unix};
+use wavebed_os::{clock, mount, poll, terminal, unix};
 use wavebed_path::HopSetup;
 
 use self::stops::Stops;
@@ -30,6 +30,7 @@ use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::say::{say, say_text};
 use crate::signals;
+use crate::summary_file::write_summary;
 
 /// Capabilities that init keeps once the hosts exist: it starts programs in their namespaces, confines some, and
 /// signals all.
@@ -380,14 +381,7 @@ impl Init {
     }
 
     fn write_summary(&self, summary: &Value) -> Result<(), String> {
-        let Some(path) = &self.lab.summary_file else {
-            return Ok(());
-        };
-        let mut summary = summary.clone();
-        summary["name"] = self.lab.name.clone().into();
-        summary["seed"] = self.lab.seed.into();
-        let text = serde_json::to_string_pretty(&summary).map_err(|error| error.to_string())?;
-        output::write(path, (text + "\n").as_bytes())
-            .map_err(|error| format!("summary_file: {}: {error}", path.display()))
+        let file = &self.lab;
+        write_summary(file.summary_file.as_deref(), &file.name, file.seed, summary)
     }
 }

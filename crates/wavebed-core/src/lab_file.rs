@@ -12,7 +12,7 @@ use crate::confine::ConfineFile;
 use crate::problem::Problem;
 
 /// Largest file. Patterns are separate files.
-pub const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// The supported version.
 pub const VERSION: u32 = 1;
@@ -130,20 +130,31 @@ pub struct ProcessFile {
     pub confined: bool,
 }
 
+/// Reads the file at `path` (`-` for standard input) by `parse`.
+///
+/// # Errors
+/// One line with the file and the broken rule.
+pub fn read_file<T>(
+    path: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, Problem> {
+    let at = |line: String| Problem::wrong(format!("{path}: {line}"));
+    let text = if path == "-" {
+        foreign::read_bounded(std::io::stdin(), MOST_BYTES)
+    } else {
+        foreign::open(Path::new(path)).and_then(|file| foreign::read_bounded(file, MOST_BYTES))
+    };
+    let text = text.map_err(at)?;
+    parse(&text).map_err(at)
+}
+
 impl LabFile {
     /// Reads the file at `path` (`-` for standard input) and checks it.
     ///
     /// # Errors
     /// One line with the file and the broken rule.
     pub fn read(path: &str) -> Result<Self, Problem> {
-        let at = |line: String| Problem::wrong(format!("{path}: {line}"));
-        let text = if path == "-" {
-            foreign::read_bounded(std::io::stdin(), MOST_BYTES)
-        } else {
-            foreign::open(Path::new(path)).and_then(|file| foreign::read_bounded(file, MOST_BYTES))
-        };
-        let text = text.map_err(at)?;
-        Self::parse(&text).map_err(at)
+        read_file(path, Self::parse)
     }
 
     /// Reads a file's text and checks it.

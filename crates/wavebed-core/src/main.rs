@@ -26,6 +26,7 @@ mod sandbox;
 mod say;
 mod shown;
 mod signals;
+mod summary_file;
 mod sysctl;
 mod watch;
 

@@ -18,7 +18,7 @@ use wavebed_os::ethernet_port::EthernetPort;
 use wavebed_os::namespace::{self, Child, Forked, Isolation, Notice};
 use wavebed_os::nft_ingress::Ingress;
 use wavebed_os::process::{self, ChildState, Signals};
-use wavebed_os::{clock, output, poll, unix};
+use wavebed_os::{clock, poll, unix};
 use wavebed_path::{Device, HopSetup, LinkError};
 
 use self::ports::Ports;
@@ -32,6 +32,7 @@ use crate::path_engine;
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::say::{say, say_text};
 use crate::signals;
+use crate::summary_file::write_summary;
 
 /// Signals that end the bridge.
 const ENDING: [i32; 4] = [signals::INT, signals::TERM, signals::HUP, signals::QUIT];
@@ -299,14 +300,7 @@ impl Bridge {
     }
 
     fn write_summary(&self, summary: &Value) -> Result<(), String> {
-        let Some(path) = &self.file.summary_file else {
-            return Ok(());
-        };
-        let mut summary = summary.clone();
-        summary["name"] = self.file.name.clone().into();
-        summary["seed"] = self.file.seed.into();
-        let text = serde_json::to_string_pretty(&summary).map_err(|error| error.to_string())?;
-        output::write(path, (text + "\n").as_bytes())
-            .map_err(|error| format!("summary_file: {}: {error}", path.display()))
+        let file = &self.file;
+        write_summary(file.summary_file.as_deref(), &file.name, file.seed, summary)
     }
 }
