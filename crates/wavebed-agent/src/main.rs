@@ -1,13 +1,16 @@
-//! `wavebed-agent`: runs the programs of a trial on a real host.
+//! `wavebed-agent`: runs the programs of a trial on a real host. `wavebed-agent probe` is one of them.
 
-use std::io::Write as _;
+use std::io::{BufWriter, Read as _, Write as _};
 use std::process::ExitCode;
 
 use wavebed_agent::front;
 use wavebed_agent::problem::Problem;
+use wavebed_probe::config::Config;
+use wavebed_probe::endpoint;
 
 const USAGE: &str = "wavebed starts this program over ssh, for scenarios with [lab] backend = \"hosts\".\n\
-    usage: wavebed-agent [--remove-own-file] | --version\n";
+    usage: wavebed-agent [--remove-own-file] | --version\n\
+    \u{20}      wavebed-agent probe <SETTINGS >RECEIVED\n";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +22,7 @@ fn main() -> ExitCode {
     {
         [] => front::run(),
         ["--remove-own-file"] => front::remove_own_file().and_then(|()| front::run()),
+        ["probe"] => probe(),
         ["--version"] => print(concat!("wavebed-agent ", env!("CARGO_PKG_VERSION"), "\n")),
         ["--help" | "-h"] => print(USAGE),
         _ => {
@@ -34,6 +38,15 @@ fn main() -> ExitCode {
             ExitCode::from(3)
         }
     }
+}
+
+/// Takes part in a recording; its settings are on standard input.
+fn probe() -> Result<i32, Problem> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    let config = Config::read(&text)?;
+    endpoint::run(&config, BufWriter::new(std::io::stdout().lock()))?;
+    Ok(0)
 }
 
 fn print(text: &str) -> Result<i32, Problem> {

@@ -26,3 +26,9 @@ impl From<io::Error> for Problem {
         Self(error.to_string())
     }
 }
+
+impl From<wavebed_probe::problem::Problem> for Problem {
+    fn from(problem: wavebed_probe::problem::Problem) -> Self {
+        Self(problem.to_string())
+    }
+}

@@ -38,6 +38,7 @@ mod shared;
 pub mod sock_diag;
 pub mod tcp_option;
 pub mod terminal;
+pub mod timed_udp;
 pub mod tun;
 pub mod unix;
 pub mod xdp_socket;

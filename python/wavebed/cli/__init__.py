@@ -40,6 +40,7 @@ COMMANDS = {
     "shell": "run a command behind an emulated path",
     "bridge": "an emulated path between two ports of this machine, for real devices",
     "ctl": "counters and live changes of a running laboratory",
+    "record": "record a real access as patterns, replay them, and judge the replay",
     "ui": "a live page of running laboratories, and an HTTP API",
     "channel": "turn a radio scene into patterns, a picture and a table of states",
     "fit": "learn a channel from measured walks, and judge it on walks that were held out",

@@ -25,6 +25,7 @@ KINDS = {
     "video": "wavebed.workload.video:Video",
     "web": "wavebed.workload.web:Web",
     "command": "wavebed.workload.command:Command",
+    "record": "wavebed.workload.record:Record",
 }
 """The class of each kind of workload; imported when it is needed."""
 

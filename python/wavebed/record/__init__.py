@@ -1,0 +1,1 @@
+"""Recordings: patterns of a real access from light and heavy load, their replay, and its judgement."""
