@@ -1,6 +1,6 @@
 //! Samples of connections and processors, by a process of its own: the agent forks programs and so has one thread.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
 use wavebed_os::namespace::{self, Child, Forked, Isolation, Notice};
@@ -56,7 +56,10 @@ impl Sampling {
             Forked::Child => {
                 drop(ours);
                 let _ = process::die_with_parent();
-                std::process::exit(sample(plan, &theirs.into()));
+                let stop: OwnedFd = theirs.into();
+                // The inputs of programs are open here too: they would never end.
+                let _ = process::keep_only(stop.as_fd());
+                std::process::exit(sample(plan, &stop));
             }
         }
     }
@@ -79,8 +82,6 @@ impl Sampling {
 }
 
 fn sample(plan: SamplingPlan<'_>, stop: &OwnedFd) -> i32 {
-    use std::os::fd::AsFd;
-
     let start = || -> Result<Sampler, String> {
         let sockets = SockDiag::open().map_err(|error| error.to_string())?;
         let setup = SampleSetup {

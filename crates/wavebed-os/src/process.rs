@@ -171,15 +171,28 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
     if let Some(directory) = &what.directory {
         std::env::set_current_dir(directory)?;
     }
-    // SAFETY: close_range(2) takes numbers; descriptors close when the program starts. musl has no function for it.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            3 as libc::c_uint,
-            libc::c_uint::MAX,
-            CLOSE_AT_EXEC,
-        )
-    };
+    close_range(3, libc::c_uint::MAX, CLOSE_AT_EXEC)
+}
+
+/// Closes every descriptor of a forked child but its standard ones and `kept`: those of its parent must end when the
+/// parent closes them.
+///
+/// The child must never use or drop what owned the others: it ends by `exit`.
+///
+/// # Errors
+/// The kernel is older than Linux 5.9.
+pub fn keep_only(kept: BorrowedFd<'_>) -> io::Result<()> {
+    let kept = libc::c_uint::try_from(kept.as_raw_fd()).unwrap_or(0);
+    if kept > 3 {
+        close_range(3, kept - 1, 0)?;
+    }
+    close_range(kept.max(2) + 1, libc::c_uint::MAX, 0)
+}
+
+/// close_range(2), for which musl has no function.
+fn close_range(first: libc::c_uint, last: libc::c_uint, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: it takes numbers. Callers close descriptors at the start of a program, or in a child that uses none of them.
+    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     check(i32::try_from(answer).unwrap_or(-1)).map(drop)
 }
 
