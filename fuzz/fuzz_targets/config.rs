@@ -24,6 +24,9 @@ fn load(file: &Path) -> Result<Arc<Pattern>, String> {
         Some('f') => {
             "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\ntime_s,rate_bps,state,fallback_rate_bps\n0,1000000000,los,90000000\n0.002,0,handover,80000000\n0.004,80000000,fallback,80000000\n0.008,0,handover,80000000\n"
         }
+        Some('l') => {
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.01\n# light_bytes = 4000\n# light_idle_s = 0.0001\ntime_s,rate_bps,light_rate_bps\n0,1000000000,90000000\n0.002,0,1\n0.004,80000000,0\n0.008,100000000,900000000\n"
+        }
         Some('p') => {
             "# wavebed pattern 1\n# kind = packets\n# packets = 5\npacket,loss,delay_s\n0,0,0\n3,1,0.001\n"
         }

@@ -18,6 +18,9 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(pattern) => {
             let pattern = Arc::new(pattern);
             let rows = pattern.at().len();
+            let light = pattern.light_pattern();
+            assert_eq!(light.is_some(), pattern.light().is_some());
+            assert!(light.is_none_or(|light| light.at() == pattern.at()));
             for end in [End::Repeat, End::Hold, End::Stop] {
                 let mut cursor = Cursor::new(pattern.clone(), end, pattern.period() / 3, 7);
                 let mut at = 7;

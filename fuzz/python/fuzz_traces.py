@@ -37,8 +37,9 @@ def write_seeds(folder: Path) -> None:
     pattern = read_source(
         Source(
             "seed",
-            "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,sinr_db,need_db,fallback_rate_bps\n"
-            "0,12000000,12.5,10,500\n1,24000000,-2.5,-0.125,0\n",
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\n# light_bytes = 9\n# light_idle_s = 0.5\n"
+            "time_s,rate_bps,sinr_db,need_db,fallback_rate_bps,light_rate_bps\n"
+            "0,12000000,12.5,10,500,7\n1,24000000,-2.5,-0.125,0,0\n",
         )
     )
     for index, name in enumerate(NAMES):

@@ -14,6 +14,7 @@ import pytest
 from wavebed.cli import main
 
 NATIVE = "# wavebed pattern 1\n# kind = steps\n# duration_s = 40\n"
+LIGHT = "# light_bytes = 15000\n# light_idle_s = 0.1\n"
 OPPORTUNITIES = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 1\ntime_s,bytes\n"
 PACKETS = "# wavebed pattern 1\n# kind = packets\n# packets = 10\npacket,loss\n"
 NS3 = "DL/UL\ttime\trnti\ttbSize\tmcs\tcorrupt\n"
@@ -86,6 +87,27 @@ CORPUS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
         NATIVE + "time_s,rate_bps,fallback_rate_bps,fallback_sinr_db,fallback_need_db\n0,1,3,3,101\n",
         (),
     ),
+    "native_light_without_rate": (NATIVE + LIGHT + "time_s,light_rate_bps\n0,1\n", ()),
+    "native_light_without_bytes": (NATIVE + "# light_idle_s = 0.1\ntime_s,rate_bps,light_rate_bps\n0,1,1\n", ()),
+    "native_light_without_idle": (NATIVE + "# light_bytes = 9\ntime_s,rate_bps,light_rate_bps\n0,1,1\n", ()),
+    "native_light_keys_alone": (NATIVE + LIGHT + "time_s,rate_bps\n0,1\n", ()),
+    "native_light_idle_of_opportunities": (
+        "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 1\n# light_idle_s = 0.1\ntime_s,bytes\n0,1\n",
+        (),
+    ),
+    "native_light_bytes_zero": (
+        NATIVE + "# light_bytes = 0\n# light_idle_s = 0.1\ntime_s,rate_bps,light_rate_bps\n0,1,1\n",
+        (),
+    ),
+    "native_light_idle_zero": (
+        NATIVE + "# light_bytes = 9\n# light_idle_s = 0\ntime_s,rate_bps,light_rate_bps\n0,1,1\n",
+        (),
+    ),
+    "native_light_idle_with_unit": (
+        NATIVE + "# light_bytes = 9\n# light_idle_s = 100ms\ntime_s,rate_bps,light_rate_bps\n0,1,1\n",
+        (),
+    ),
+    "native_light_rate_too_large": (NATIVE + LIGHT + "time_s,rate_bps,light_rate_bps\n0,1,1000000000001\n", ()),
     "native_unknown_state": (NATIVE + "time_s,state\n0,los\n3,LOS\n", ()),
     "native_state_missing": (NATIVE + "time_s,rate_bps,state\n0,1,\n", ()),
     "native_state_of_packets": ("# wavebed pattern 1\n# kind = packets\n# packets = 9\npacket,state\n0,los\n", ()),

@@ -66,6 +66,7 @@ def radio_steps(draw) -> Pattern:
     measured = rated and draw(st.booleans())
     both = rated and draw(st.booleans())
     both_measured = both and draw(st.booleans())
+    light = rated and draw(st.booleans())
     return steps(
         index,
         period,
@@ -77,6 +78,9 @@ def radio_steps(draw) -> Pattern:
         fallback_rate_bps=ints(columns(draw, RATES, index)) if both else None,
         fallback_sinr_mdb=ints(columns(draw, DECIBELS, index)) if both_measured else None,
         fallback_need_mdb=ints(columns(draw, DECIBELS, index)) if both_measured else None,
+        light_rate_bps=ints(columns(draw, RATES, index)) if light else None,
+        light_bytes=draw(st.integers(1, 10**9)) if light else None,
+        light_idle_ns=draw(st.integers(1, 10**18)) if light else None,
     )
 
 
@@ -249,6 +253,9 @@ NEAR_MISS = st.lists(
             "sinr_db",
             "need_db",
             "fallback_rate_bps",
+            "light_rate_bps",
+            "light_bytes",
+            "light_idle_s",
             "los",
             "DL",
         ]

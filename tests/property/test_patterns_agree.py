@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COUNT = 3000
 HEAD = "# wavebed pattern 1\n# kind = steps\n# duration_s = 9\n"
 COLUMNS = ("bler", "sinr_db", "need_db", "loss", "delay_s", "state")
+LIGHT = "light_rate_bps"
 FALLBACK = ("fallback_rate_bps", "fallback_sinr_db", "fallback_need_db")
 WRONG = 0.03
 """Probability that a value breaks a rule of most columns."""
@@ -40,7 +41,7 @@ def value(draw: random.Random, column: str) -> str:
             return f"{draw.uniform(0, 9):.{draw.randint(0, 9)}f}"
         case "state":
             return draw.choice(["los", "nlos", "outage"])
-        case "fallback_rate_bps":
+        case "fallback_rate_bps" | "light_rate_bps":
             return str(draw.choice([0, 1, 10**12, 10**12, draw.randint(0, 10**9)]))
         case _:
             return draw.choice(["0", "1", f"{draw.random():.4f}"])
@@ -52,11 +53,25 @@ def text(draw: random.Random) -> str:
         names = list(dict.fromkeys([*names, "sinr_db", "need_db"]))
     if draw.random() < 0.3:
         names += FALLBACK[: draw.choice([1, 3, 3, 2])]
+    light = draw.random() < 0.3
+    if light:
+        names.insert(draw.randint(0, len(names)), LIGHT)
+    keys = "".join(
+        light_key(draw, key) for key in ("light_bytes", "light_idle_s") if draw.random() < (0.98 if light else 0.02)
+    )
     rows = [
         ",".join([str(row), str(draw.randint(0, 10**9)), *(value(draw, name) for name in names)])
         for row in range(draw.randint(1, 4))
     ]
-    return HEAD + "\n".join([",".join(["time_s", "rate_bps", *names]), *rows]) + "\n"
+    return HEAD + keys + "\n".join([",".join(["time_s", "rate_bps", *names]), *rows]) + "\n"
+
+
+def light_key(draw: random.Random, key: str) -> str:
+    values = ["1", "007", "1000000000", "0.000000001", "0.25", "12.50", str(draw.randint(1, 10**6))]
+    wrong = ["0", "0.0", "1000000001", "1000000000.000000001", "0.0000000001", *WRONG_VALUES]
+    if key == "light_bytes":
+        values = [value for value in values if "." not in value]
+    return f"# {key} = {draw.choice(wrong if draw.random() < 0.1 else values)}\n"
 
 
 def refused_here(pattern: str) -> str | None:

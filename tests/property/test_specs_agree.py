@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 COUNT = 10_000
 STEPS = (
-    "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps,delay_s,loss,bler,sinr_db,need_db,"
-    "fallback_rate_bps\n0,5000000,0.01,0,0.1,-2.5,-2.8,1000000\n"
+    "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\n# light_bytes = 9\n# light_idle_s = 1\n"
+    "time_s,rate_bps,delay_s,loss,bler,sinr_db,need_db,fallback_rate_bps,light_rate_bps\n"
+    "0,5000000,0.01,0,0.1,-2.5,-2.8,1000000,7\n"
 )
 MOMENTS = "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 3\ntime_s,bytes\n0,1500\n1,3000\n"
 WRONG = 0.01

@@ -228,6 +228,55 @@ def test_the_sinr_of_a_radio_pattern_is_shown_drawn_and_kept(folder, capsys) -> 
     assert "0,900000000,12.345,10\n4,100000000,-2.5,0\n" in capsys.readouterr().out
 
 
+LIGHT = (
+    "# wavebed pattern 1\n# kind = steps\n# duration_s = 10\n# light_bytes = 15000\n# light_idle_s = 0.1\n"
+    "# title = both\ntime_s,rate_bps,light_rate_bps\n0,80000000,20000000\n5,10000000,90000000\n"
+)
+
+
+def test_a_light_rate_is_shown_drawn_and_kept(folder, capsys) -> None:
+    (folder / "light.csv").write_text(LIGHT)
+    assert command("info", "light.csv") == 0
+    out = capsys.readouterr().out
+    assert re.search(
+        r"after idle +mean 55 Mbit/s  p5 20 Mbit/s .* p95 90 Mbit/s\n +the first 15000 bytes after 0\.1 s", out
+    )
+    assert command("info", "light.csv", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["light"]
+    assert (found["mean_bps"], found["percentiles_bps"]["p75"]) == (55_000_000, 90_000_000)
+    assert (found["bytes"], found["idle_s"]) == (15_000, 0.1)
+    assert command("plot", "light.csv", "-o", "light.html") == 0
+    page = (folder / "light.html").read_text()
+    (rate,) = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL).group(1))["panels"]
+    full, light = rate["curves"]
+    assert (full["mean"], light["mean"], rate["unit"]) == ([80, 10], [20, 90], "Mbit/s")
+    assert light["name"] == "after idle"
+    assert full["series"] != light["series"]
+    assert rate["top"] > 90
+    assert "the second line is the rate of the first 15000 bytes after 0.1 s without packets" in page
+    for name in ("light.png", "light.svg"):
+        assert command("plot", "light.csv", "-o", name) == 0
+    picture = (folder / "light.svg").read_text()
+    assert "stroke-dasharray" in picture
+    assert "after idle" in picture
+    (folder / "plain.csv").write_text(
+        re.sub("# light.*\n", "", LIGHT)
+        .replace(",light_rate_bps", "")
+        .replace(",20000000", "")
+        .replace(",90000000", "")
+    )
+    assert command("plot", "plain.csv", "-o", "plain.svg") == 0
+    assert "stroke-dasharray" not in (folder / "plain.svg").read_text()
+    assert command("plot", "light.csv", "plain.csv", "-o", "two.html") == 0
+    assert '"name":"both, after idle"' in (folder / "two.html").read_text()
+    assert command("convert", "light.csv", "-o", "light.mahimahi", "--to", "mahimahi") == 0
+    assert "light rate cannot be written in this format" in capsys.readouterr().err
+    assert command("cut", "light.csv", "--from", "1s", "--to", "6s") == 0
+    out = capsys.readouterr().out
+    assert "# light_bytes = 15000\n# light_idle_s = 0.1\n" in out
+    assert "0,80000000,20000000\n4,10000000,90000000\n" in out
+
+
 def test_the_states_of_a_radio_pattern_are_shaded_in_place_of_outages(folder) -> None:
     (folder / "radio.csv").write_text(RADIO)
     assert command("plot", "radio.csv", "-o", "radio.html") == 0

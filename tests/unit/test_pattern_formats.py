@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -223,6 +225,20 @@ def test_a_foreign_format_says_that_block_errors_and_states_are_lost(name: str) 
     options = WriteOptions()
     render(pattern, name, options)
     lost = "rate, bler, sinr and state" if light else "bler, sinr and state"
+    assert f"{lost} cannot be written in this format" in options.notes
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, form in FORMATS.items() if form.write is not None and name not in {"native", "mahimahi"}]
+)
+def test_a_foreign_format_says_that_the_light_rate_is_lost_and_holds_the_rest(name: str) -> None:
+    index = np.array([0, 10**9], dtype=np.int64)
+    delay = index if name == "cellreplay-light" else None
+    plain = steps(index, 2 * 10**9 + 1, rate_bps=np.array([8 * 10**6, 0]), delay_ns=delay)
+    light = replace(plain, light_rate_bps=np.array([5, 7]), light_bytes=9, light_idle_ns=1)
+    options = WriteOptions()
+    assert render(light, name, options) == render(plain, name)
+    lost = "rate and light rate" if delay is not None else "light rate"
     assert f"{lost} cannot be written in this format" in options.notes
 
 

@@ -127,6 +127,67 @@ def test_cutting_scaling_and_merging_keep_block_errors_and_states() -> None:
     assert replace(pattern, need_mdb=ints(1, 2, 3, 3)) != pattern
 
 
+def light_steps(rates: tuple[int, ...], light: tuple[int, ...]) -> Pattern:
+    index = np.arange(len(rates), dtype=np.int64) * 10
+    keys = {"light_bytes": 9, "light_idle_ns": 3}
+    return steps(index, len(rates) * 10, rate_bps=ints(*rates), light_rate_bps=ints(*light), **keys)
+
+
+def test_a_light_rate_is_weighted_by_time_and_is_not_the_rate() -> None:
+    summary = summarise(light_steps((4, 4, 0), (1, 3, 8)))
+    assert (summary.mean_light_bps, summary.light_percentiles_bps[50]) == (4, 3)
+    assert (summary.light_bytes, summary.light_idle_ns) == (9, 3)
+    assert (summary.peak_bps, summary.outages.total_ns) == (4, 10)
+    plain = summarise(steps(ints(0), 10, rate_bps=ints(1)))
+    assert (plain.mean_light_bps, plain.light_percentiles_bps, plain.light_bytes) == (None, None, None)
+
+
+def test_editing_a_pattern_keeps_its_light_rate() -> None:
+    pattern = light_steps((4, 4, 8), (1, 1, 6))
+    for changed in (cut(pattern, 5, 25), scale_time(pattern, Fraction(3)), pattern.merged()):
+        assert (changed.light_bytes, changed.light_idle_ns) == (9, 3)
+        assert changed.light_rate_bps.tolist()[-1] == 6
+    assert pattern.merged().index.tolist() == [0, 20]
+    assert replace(pattern, light_rate_bps=ints(1, 2, 6)).merged().index.tolist() == [0, 10, 20]
+    double = scale_rate(pattern, Fraction(2))
+    assert (double.rate_bps.tolist(), double.light_rate_bps.tolist()) == ([8, 8, 16], [2, 2, 12])
+    wide = window_rates(pattern, 15)
+    assert (wide.rate_bps.tolist(), wide.light_rate_bps.tolist()) == ([4, 7], [1, 4])
+    assert (wide.light_bytes, wide.light_idle_ns) == (9, 3)
+
+
+def test_patterns_with_other_light_rates_are_different() -> None:
+    pattern = light_steps((4, 4), (1, 1))
+    for other in (
+        replace(pattern, light_bytes=8),
+        replace(pattern, light_idle_ns=4),
+        replace(pattern, light_rate_bps=ints(1, 2)),
+        replace(pattern, light_rate_bps=None, light_bytes=None, light_idle_ns=None),
+    ):
+        assert other != pattern
+        assert not other.same_series(pattern)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"light_bytes": 0}, "light_bytes 0 is not from 1"),
+        ({"light_bytes": 10**9 + 1}, "light_bytes 1000000001 is not from 1"),
+        ({"light_idle_ns": 0}, "light_idle_ns 0 is not from 1"),
+        ({"light_rate_bps": ints(-1)}, "light_rate_bps -1 is not from 0"),
+        ({"light_rate_bps": None}, "stand together beside rate_bps or not at all"),
+        ({"light_bytes": None}, "stand together"),
+        ({"light_idle_ns": None}, "stand together"),
+        ({"rate_bps": None}, "stand together"),
+    ],
+)
+def test_a_light_rate_with_a_part_missing_or_out_of_range_is_refused(columns, said: str) -> None:
+    whole = {"rate_bps": ints(1), "light_rate_bps": ints(1), "light_bytes": 1, "light_idle_ns": 1}
+    steps(ints(0), 10, **whole)
+    with pytest.raises(UserError, match=said):
+        steps(ints(0), 10, **{**whole, **columns})
+
+
 def test_sinr_and_need_stand_together_beside_a_rate_and_in_their_range() -> None:
     for columns in ({"sinr_mdb": ints(0)}, {"need_mdb": ints(0)}):
         with pytest.raises(UserError, match="together or not at all"):

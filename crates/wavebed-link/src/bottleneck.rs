@@ -6,7 +6,7 @@ use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::pattern::{End, Kind};
 use crate::queue::Queue;
-use crate::rate::{Fluid, Opportunities, Profile, Server};
+use crate::rate::{Opportunities, Profile, Server, at_rate};
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
 use crate::unit::Unit;
@@ -45,6 +45,8 @@ pub struct Bottleneck<Q: Queue> {
     finish_ns: u64,
     /// Since when the server has been free while packets wait.
     free_ns: u64,
+    /// When the last packet left; `NEVER` before that.
+    left_ns: u64,
     /// When the next service begins; recomputed when `known` is false.
     ready_ns: u64,
     ready_known: bool,
@@ -102,6 +104,7 @@ impl<Q: Queue> Bottleneck<Q> {
             in_service: None,
             finish_ns: NEVER,
             free_ns: 0,
+            left_ns: NEVER,
             ready_ns: NEVER,
             ready_known: true,
             changes: VecDeque::new(),
@@ -136,6 +139,15 @@ impl<Q: Queue> Bottleneck<Q> {
         self.special_ns = change_ns.min(end_ns).min(edge_ns);
     }
 
+    /// How long no packet has been here at `at_ns`; `u64::MAX` if there was none yet.
+    const fn idle_ns(&self, at_ns: u64) -> u64 {
+        if self.left_ns == NEVER {
+            u64::MAX
+        } else {
+            at_ns.saturating_sub(self.left_ns)
+        }
+    }
+
     fn empty(&self) -> bool {
         self.in_service.is_none() && self.queue.head_bytes().is_none()
     }
@@ -166,6 +178,7 @@ impl<Q: Queue> Bottleneck<Q> {
                 });
                 self.in_service = None;
                 self.free_ns = self.finish_ns;
+                self.left_ns = self.finish_ns;
                 self.ready_known = false;
             }
             if !self.ready_known {
@@ -188,6 +201,7 @@ impl<Q: Queue> Bottleneck<Q> {
     fn begin(&mut self, start_ns: u64, out: &mut Outlet<'_>) {
         self.ready_ns = NEVER;
         let Some(run) = self.queue.dequeue(start_ns, out) else {
+            self.left_ns = start_ns;
             out.queue_level(start_ns, self.queue.backlog());
             return;
         };
@@ -219,6 +233,9 @@ impl<Q: Queue> Bottleneck<Q> {
 
     /// Drops all packets in the bottleneck.
     fn purge(&mut self, at_ns: u64, reason: Reason, out: &mut Outlet<'_>) {
+        if !self.empty() {
+            self.left_ns = at_ns;
+        }
         if let Some(run) = self.in_service.take() {
             self.server.break_off(at_ns);
             out.drop(Run { at_ns, ..run }, reason);
@@ -245,7 +262,7 @@ impl<Q: Queue> Bottleneck<Q> {
         };
         if let Some(profile) = profile {
             if !self.server.set_profile(at_ns, profile.clone()) {
-                self.server = Box::new(Fluid::new(profile));
+                self.server = at_rate(profile);
             }
         } else if let Change::Pattern(pattern) = change {
             let end = if end == End::Stop { end } else { End::Repeat };
@@ -280,7 +297,7 @@ impl<Q: Queue> Bottleneck<Q> {
         let at_ns = run.at_ns;
         if self.in_service.is_none() {
             if self.queue.head_bytes().is_none() {
-                self.server.idle(at_ns);
+                self.server.idle(at_ns, self.idle_ns(at_ns));
             }
             self.free_ns = self.free_ns.max(at_ns);
             self.ready_known = false;

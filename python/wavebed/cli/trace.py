@@ -209,6 +209,13 @@ def _as_json(file: str, summary: Summary) -> dict[str, object]:
             "total_s": summary.outages.total_ns / 1e9,
             "longest_s": summary.outages.longest_ns / 1e9,
         }
+    if summary.light_percentiles_bps is not None and summary.light_idle_ns is not None:
+        result["light"] = {
+            "mean_bps": summary.mean_light_bps,
+            "percentiles_bps": {f"p{key}": value for key, value in summary.light_percentiles_bps.items()},
+            "bytes": summary.light_bytes,
+            "idle_s": summary.light_idle_ns / 1e9,
+        }
     if summary.delay_percentiles_ns is not None and summary.mean_delay_ns is not None:
         result["mean_delay_s"] = summary.mean_delay_ns / 1e9
         result["percentiles_delay_s"] = {f"p{key}": value / 1e9 for key, value in summary.delay_percentiles_ns.items()}
@@ -243,6 +250,11 @@ def _as_text(file: str, summary: Summary) -> str:
         percentiles = "  ".join(f"p{key} {say_rate(value)}" for key, value in summary.rate_percentiles_bps.items())
         line("percentiles", percentiles + window)
         line("peak", say_rate(summary.peak_bps) + window)
+    if summary.light_percentiles_bps is not None and summary.mean_light_bps is not None:
+        percentiles = "  ".join(f"p{key} {say_rate(value)}" for key, value in summary.light_percentiles_bps.items())
+        after = "" if summary.light_idle_ns is None else f" after {say_time(summary.light_idle_ns)} without packets"
+        line("after idle", f"mean {say_rate(summary.mean_light_bps)}  {percentiles}")
+        line("", f"the first {plural(summary.light_bytes or 0, 'byte')}{after}")
     if summary.outages is not None:
         found = summary.outages
         rule = f"a rate of {format_rate(found.threshold_bps)} or less" if found.threshold_bps else "a rate of 0"

@@ -60,6 +60,8 @@ class Drawing:
         Start and end in seconds.
     states : dict of str to list of (float, float)
         Start and end in seconds of each state of the radio.
+    light : Curve, optional
+        The rate of the first bytes after an idle time, bit/s; the second line of the panel ``rate``.
     """
 
     name: str
@@ -69,6 +71,11 @@ class Drawing:
     outages: list[tuple[float, float]]
     summary: Summary
     states: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    light: Curve | None = None
+
+    def curves(self, key: str) -> list[Curve]:
+        """Return the lines of a panel: one, or two where the rate has a light rate beside it."""
+        return [self.panels[key], *([self.light] if key == "rate" and self.light is not None else [])]
 
 
 def stepped(index: NDArray[np.int64], values: NDArray[np.float64], period: int, scale: float) -> Curve:
@@ -125,6 +132,8 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
         if values is not None:
             index = rated.index if key == "rate" else pattern.index
             panels[key] = stepped(index, values.astype(np.float64) * unit, pattern.period, scale)
+    light = pattern.light_rate_bps
+    light_curve = None if light is None else stepped(pattern.index, light.astype(np.float64), pattern.period, scale)
     if not panels:
         raise UserError("the pattern has no column to draw")
     spans = [] if rated.rate_bps is None else outages(rated, threshold_bps).spans_ns.tolist()
@@ -132,7 +141,8 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
     states = {
         state: [(start / 1e9, end / 1e9) for start, end in spans] for state, spans in state_spans(pattern).items()
     }
-    return Drawing(name, title, over_packets, panels, shaded, summarise(pattern, threshold_bps, window_ns), states)
+    summary = summarise(pattern, threshold_bps, window_ns)
+    return Drawing(name, title, over_packets, panels, shaded, summary, states, light_curve)
 
 
 def say_time(time_ns: int) -> str:
@@ -156,6 +166,8 @@ def headline(drawing: Drawing) -> str:
         parts.append(f"mean {say_rate(summary.mean_bps)}")
         parts.append(f"median {say_rate(summary.rate_percentiles_bps[50])}")
         parts.append(f"peak {say_rate(summary.peak_bps)}")
+    if summary.mean_light_bps is not None:
+        parts.append(f"mean after idle {say_rate(summary.mean_light_bps)}")
     if summary.outages is not None:
         count = len(summary.outages.spans_ns)
         if count:

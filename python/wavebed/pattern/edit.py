@@ -54,7 +54,7 @@ def _place(pattern: Pattern, value: int) -> str:
 
 
 def scale_rate(pattern: Pattern, factor: Fraction) -> Pattern:
-    """Multiply the rate; opportunities keep their times and carry fractions of a byte on.
+    """Multiply all rates; opportunities keep their times and carry fractions of a byte on.
 
     Raises
     ------
@@ -64,9 +64,12 @@ def scale_rate(pattern: Pattern, factor: Fraction) -> Pattern:
     if factor < 0:
         raise UserError("a rate is scaled by 0 or more")
     if pattern.rate_bps is not None:
+        fallback, light = (
+            None if other is None else _scaled(other, factor)
+            for other in (pattern.fallback_rate_bps, pattern.light_rate_bps)
+        )
         rates = _scaled(pattern.rate_bps, factor)
-        other = pattern.fallback_rate_bps
-        return replace(pattern, rate_bps=rates, fallback_rate_bps=None if other is None else _scaled(other, factor))
+        return replace(pattern, rate_bps=rates, fallback_rate_bps=fallback, light_rate_bps=light)
     if pattern.size_bytes is None:
         raise UserError("the pattern has no rate to scale")
     done = [int(total * factor) for total in np.cumsum(pattern.size_bytes).tolist()]

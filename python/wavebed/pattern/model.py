@@ -30,10 +30,11 @@ MAX_RATE_BPS = 10**12
 MAX_PACKETS = 10**12
 MAX_OPPORTUNITY_BYTES = 10**9
 MAX_MDB = 100_000
+MAX_LIGHT_BYTES = 10**9
 _BLOCK = 1 << 16
 _VALUES = (
     *("rate_bps", "delay_ns", "loss", "bler", "sinr_mdb", "need_mdb", "state"),
-    *("fallback_rate_bps", "fallback_sinr_mdb", "fallback_need_mdb", "size_bytes"),
+    *("fallback_rate_bps", "fallback_sinr_mdb", "fallback_need_mdb", "light_rate_bps", "size_bytes"),
 )
 
 
@@ -62,6 +63,10 @@ class Pattern:
         State of the radio, as its place in `STATES`.
     fallback_rate_bps, fallback_sinr_mdb, fallback_need_mdb : int64 array, optional
         Those of the fallback carrier at all times, for a split bearer; the latter two both or neither, beside its rate.
+    light_rate_bps : int64 array, optional
+        Rate of the first bytes after an idle time; only beside a rate and with the next two.
+    light_bytes, light_idle_ns : int, optional
+        The number of these bytes, and the shortest idle time before them.
     size_bytes : int64 array, optional
         IP bytes that an opportunity may deliver.
     header : tuple of (str, str)
@@ -86,6 +91,9 @@ class Pattern:
     fallback_rate_bps: Integers | None = None
     fallback_sinr_mdb: Integers | None = None
     fallback_need_mdb: Integers | None = None
+    light_rate_bps: Integers | None = None
+    light_bytes: int | None = None
+    light_idle_ns: int | None = None
     size_bytes: Integers | None = None
     header: tuple[tuple[str, str], ...] = ()
 
@@ -116,7 +124,19 @@ class Pattern:
             return -1, "fallback_sinr_db and fallback_need_db stand together or not at all"
         if self.fallback_sinr_mdb is not None and self.fallback_rate_bps is None:
             return -1, "fallback_sinr_db stands without fallback_rate_bps; a SINR belongs to a rate"
-        return self._order_problem() or self._range_problem()
+        return self._light_problem() or self._order_problem() or self._range_problem()
+
+    def _light_problem(self) -> tuple[int, str] | None:
+        parts = (self.light_rate_bps, self.light_bytes, self.light_idle_ns)
+        if all(part is None for part in parts):
+            return None
+        if self.rate_bps is None or self.light_bytes is None or self.light_idle_ns is None or parts[0] is None:
+            return -1, "light_rate_bps, light_bytes and light_idle_ns stand together beside rate_bps or not at all"
+        if not 0 < self.light_bytes <= MAX_LIGHT_BYTES:
+            return -1, f"light_bytes {self.light_bytes} is not from 1 to {MAX_LIGHT_BYTES}"
+        if not 0 < self.light_idle_ns <= MAX_NS:
+            return -1, f"light_idle_ns {self.light_idle_ns} is not from 1 to {MAX_NS}"
+        return None
 
     def _order_problem(self) -> tuple[int, str] | None:
         gaps = np.diff(self.index)
@@ -150,6 +170,7 @@ class Pattern:
             ("fallback_rate_bps", self.fallback_rate_bps, 0, MAX_RATE_BPS),
             ("fallback_sinr_mdb", self.fallback_sinr_mdb, -MAX_MDB, MAX_MDB),
             ("fallback_need_mdb", self.fallback_need_mdb, -MAX_MDB, MAX_MDB),
+            ("light_rate_bps", self.light_rate_bps, 0, MAX_RATE_BPS),
             ("bytes", self.size_bytes, 1, MAX_OPPORTUNITY_BYTES),
         )
         for name, values, least, most in limits:
@@ -177,6 +198,8 @@ class Pattern:
     def same_series(self, other: Pattern) -> bool:
         """Tell whether the other pattern has the same rows and period, whatever its header says."""
         if (self.kind, self.period) != (other.kind, other.period):
+            return False
+        if (self.light_bytes, self.light_idle_ns) != (other.light_bytes, other.light_idle_ns):
             return False
         for mine, theirs in zip(self._columns(), other._columns(), strict=True):
             if (mine is None) != (theirs is None):
@@ -263,6 +286,9 @@ def steps(
     fallback_rate_bps: Integers | None = None,
     fallback_sinr_mdb: Integers | None = None,
     fallback_need_mdb: Integers | None = None,
+    light_rate_bps: Integers | None = None,
+    light_bytes: int | None = None,
+    light_idle_ns: int | None = None,
 ) -> Pattern:
     """Make a pattern whose values hold from their time to the next row's time."""
     return Pattern(
@@ -279,6 +305,9 @@ def steps(
         fallback_rate_bps=fallback_rate_bps,
         fallback_sinr_mdb=fallback_sinr_mdb,
         fallback_need_mdb=fallback_need_mdb,
+        light_rate_bps=light_rate_bps,
+        light_bytes=light_bytes,
+        light_idle_ns=light_idle_ns,
     )
 
 

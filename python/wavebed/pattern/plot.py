@@ -36,6 +36,8 @@ STATE_COLOURS = {
     "fallback": "#009e73",
 }
 STATE_SHADE = 0.2
+#: The line of the rate that the first bytes after an idle time get.
+LIGHT_STYLE = "--"
 RATE_UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 DELAY_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -61,7 +63,15 @@ def panel_limits(key: str, curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def _draw_curve(
-    axes: Axes, curve: Curve, scale: float, colour: str, label: str | None, *, filled: bool, base: float
+    axes: Axes,
+    curve: Curve,
+    scale: float,
+    colour: str,
+    label: str | None,
+    *,
+    filled: bool,
+    base: float,
+    style: str = "-",
 ) -> None:
     if curve.banded:
         axes.stairs(
@@ -75,6 +85,7 @@ def _draw_curve(
         baseline=None,
         color=colour,
         lw=0.8 if len(curve.mean) > 1000 else 1.3,
+        ls=style,
         label=label,
     )
 
@@ -113,12 +124,15 @@ def drawable_outages(spans: Sequence[tuple[float, float]], least: float) -> list
 
 def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[str]) -> None:
     shown = [(drawing, colour) for drawing, colour in zip(drawings, colours, strict=True) if key in drawing.panels]
-    low, high = panel_limits(key, [drawing.panels[key] for drawing, _ in shown])
+    low, high = panel_limits(key, [curve for drawing, _ in shown for curve in drawing.curves(key)])
     scale, unit = panel_unit(key, max(float(np.max(drawing.panels[key].high)) for drawing, _ in shown))
     for drawing, colour in shown:
         # A label that begins with an underscore would be left out of the legend.
         label = None if len(drawings) == 1 else " " + drawing.title if drawing.title[:1] == "_" else drawing.title
         _draw_curve(axes, drawing.panels[key], scale, colour, label, filled=len(drawings) == 1, base=low)
+        if key == "rate" and drawing.light is not None:
+            said = "after idle" if len(drawings) == 1 else None
+            _draw_curve(axes, drawing.light, scale, colour, said, filled=False, base=low, style=LIGHT_STYLE)
         if len(drawings) == 1 and drawing.states:
             _shade_states(axes, drawing)
         elif key == "rate" and len(drawings) == 1:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DARK", "curve_data", "render_page"]
 
+AFTER_IDLE = "after idle"
 NOTHING = "\N{EN DASH}"
 
 DARK = ("#6aa5e8", "#f0955a", "#5fc28c", "#bd87d6", "#d9b04a", "#4fbccb", "#e57a86", "#9fb0bb")
@@ -46,7 +47,7 @@ def curve_data(curve: Curve, series: int, scale: float) -> dict[str, object]:
 def _panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: int) -> dict[str, object]:
     shown = [(series, drawings[series]) for series in order if key in drawings[series].panels]
     scale, unit = panel_unit(key, max(float(np.max(drawing.panels[key].high)) for _, drawing in shown))
-    low, high = panel_limits(key, [drawing.panels[key] for _, drawing in shown])
+    low, high = panel_limits(key, [curve for _, drawing in shown for curve in drawing.curves(key)])
     alone = shown[0][1] if len(shown) == 1 else None
     return {
         "name": LABELS[key],
@@ -59,8 +60,19 @@ def _panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: 
         if alone is not None and key == "rate" and not alone.states
         else [],
         "states": [] if alone is None else _states(alone, float(alone.panels[key].edges[-1]) / 4000),
-        "curves": [curve_data(drawing.panels[key], series, scale) for series, drawing in shown],
+        "curves": _curves(key, shown, scale, len(drawings)),
     }
+
+
+def _curves(key: str, shown: Sequence[tuple[int, Drawing]], scale: float, count: int) -> list[dict[str, object]]:
+    """Return the lines of a panel; a light rate has a colour and a name of its own."""
+    curves = []
+    for series, drawing in shown:
+        curves.append(curve_data(drawing.panels[key], series, scale))
+        if key == "rate" and drawing.light is not None:
+            name = AFTER_IDLE if count == 1 else f"{drawing.title}, {AFTER_IDLE}"
+            curves.append({**curve_data(drawing.light, count + series, scale), "name": name})
+    return curves
 
 
 def _states(drawing: Drawing, least: float) -> list[dict[str, object]]:
@@ -111,6 +123,12 @@ def _foot(drawings: Sequence[Drawing]) -> str:
     if windows:
         said = ", ".join(f"{window / 1e6:g} ms" for window in windows)
         parts.append(f"Opportunities are counted in windows of {said}.")
+    for drawing in drawings:
+        if drawing.summary.light_bytes is not None and drawing.summary.light_idle_ns is not None:
+            first = (
+                f"{drawing.summary.light_bytes} bytes after {say_time(drawing.summary.light_idle_ns)} without packets"
+            )
+            parts.append(f"{drawing.title}: the second line is the rate of the first {first}.")
     if any(curve.banded for drawing in drawings for curve in drawing.panels.values()):
         parts.append("The line is the mean of each point's time, the band its lowest and highest value.")
     return html.escape(" ".join(parts)) + _legend(drawings)

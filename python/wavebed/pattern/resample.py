@@ -31,11 +31,10 @@ NS_PER_MS = 10**6
 _BLOCK = 1 << 16
 
 
-def _cumulative(pattern: Pattern, times_ns: Sequence[int]) -> list[int]:
-    """Bit·nanoseconds per second that steps deliver from 0 to each of the times."""
-    assert pattern.rate_bps is not None, "the caller has checked for a rate"
+def _cumulative(pattern: Pattern, rate_bps: NDArray[np.int64], times_ns: Sequence[int]) -> list[int]:
+    """Bit·nanoseconds per second that these rates of steps deliver from 0 to each of the times."""
     starts = pattern.index.tolist()
-    rates = pattern.rate_bps.tolist()
+    rates = rate_bps.tolist()
     done = [0, *accumulate(map(mul, rates, pattern.lengths().tolist()))]
     result = []
     for time in times_ns:
@@ -66,7 +65,7 @@ def _window_count(duration_ns: int, window_ns: int) -> int:
 
 
 def window_rates(pattern: Pattern, window_ns: int) -> Pattern:
-    """Average the rate over windows; opportunities count where they fall, one at the end in the last window.
+    """Average the rate and the light rate over windows; opportunities count where they fall, at the end in the last.
 
     Raises
     ------
@@ -78,11 +77,23 @@ def window_rates(pattern: Pattern, window_ns: int) -> Pattern:
     if pattern.rate_bps is None:
         raise UserError("the pattern has no rate")
     edges = window_edges(pattern.duration_ns, window_ns)
+    light = pattern.light_rate_bps
+    return steps(
+        np.array([0, *edges[:-1]], dtype=np.int64),
+        pattern.duration_ns,
+        rate_bps=_averages(pattern, pattern.rate_bps, edges),
+        light_rate_bps=None if light is None else _averages(pattern, light, edges),
+        light_bytes=pattern.light_bytes,
+        light_idle_ns=pattern.light_idle_ns,
+    )
+
+
+def _averages(pattern: Pattern, rate_bps: NDArray[np.int64], edges: list[int]) -> NDArray[np.int64]:
     starts = [0, *edges[:-1]]
-    done = _cumulative(pattern, edges)
+    done = _cumulative(pattern, rate_bps, edges)
     scaled = [after - before for before, after in zip([0, *done[:-1]], done, strict=True)]
     rates = [_rounded(bits, end - start) for bits, start, end in zip(scaled, starts, edges, strict=True)]
-    return steps(np.array(starts, dtype=np.int64), pattern.duration_ns, rate_bps=np.array(rates, dtype=np.int64))
+    return np.array(rates, dtype=np.int64)
 
 
 def _opportunity_rates(pattern: Pattern, size_bytes: NDArray[np.int64], window_ns: int) -> Pattern:
@@ -132,8 +143,8 @@ def to_windows(pattern: Pattern, window_ns: int, options: WriteOptions, grid: st
     rounded = -(-pattern.period // window_ns) * window_ns
     if rounded != pattern.period:
         options.notes.append(f"the duration is rounded up to {rounded / NS_PER_S:g} s; the last rate is held")
-        assert pattern.rate_bps is not None, "only patterns with a rate come here"
-        pattern = steps(pattern.index, rounded, rate_bps=pattern.rate_bps)
+    assert pattern.rate_bps is not None, "only patterns with a rate come here"
+    pattern = steps(pattern.index, rounded, rate_bps=pattern.rate_bps)
     options.notes.append(f"the rate is averaged over {grid}")
     return window_rates(pattern, window_ns).merged()
 
@@ -153,7 +164,8 @@ def to_opportunities(pattern: Pattern, size_bytes: int) -> tuple[Pattern, int]:
     duration_ms = max(1, -(-pattern.duration_ns // NS_PER_MS))
     end = pattern.duration_ns
     edges = window_edges(end, NS_PER_MS) if pattern.kind == "steps" else []
-    done = _cumulative(pattern, edges)
+    assert pattern.rate_bps is not None, "only patterns with a rate come here"
+    done = _cumulative(pattern, pattern.rate_bps, edges)
     if done[-1] // (8 * NS_PER_S) > MAX_OPPORTUNITIES * size_bytes:
         raise UserError(f"the trace would have more than {MAX_OPPORTUNITIES} opportunities; cut it or scale its rate")
     counts = np.diff(np.array([bits // (8 * NS_PER_S * size_bytes) for bits in done], dtype=np.int64), prepend=0)

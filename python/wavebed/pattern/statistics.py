@@ -64,6 +64,8 @@ class Summary:
         Weighted by time (or by packets); None without that column.
     sinr_percentiles_db, need_percentiles_db : dict of int to float
         The same of the SINR and of the SINR that the MCS needs.
+    mean_light_bps, light_percentiles_bps : float, dict of int to float
+        The same of the light rate, with its bytes and the idle time before them.
     state_fractions : dict of str to float
         Fraction of time in each state of the radio that occurs; None without that column.
     """
@@ -86,6 +88,10 @@ class Summary:
     sinr_percentiles_db: dict[int, float] | None = None
     mean_need_db: float | None = None
     need_percentiles_db: dict[int, float] | None = None
+    mean_light_bps: float | None = None
+    light_percentiles_bps: dict[int, float] | None = None
+    light_bytes: int | None = None
+    light_idle_ns: int | None = None
     state_fractions: dict[str, float] | None = None
 
 
@@ -165,6 +171,7 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
     weights = None if pattern.kind == "opportunities" else pattern.lengths()
     delay, loss, bler = pattern.delay_ns, pattern.loss, pattern.bler
     sinr, need = (None if column is None else column / 1000 for column in (pattern.sinr_mdb, pattern.need_mdb))
+    light = pattern.light_rate_bps
     rate = None if rated is None else rated.rate_bps
     return Summary(
         kind=pattern.kind,
@@ -185,5 +192,9 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
         sinr_percentiles_db=None if sinr is None or weights is None else weighted_percentiles(sinr, weights),
         mean_need_db=None if need is None or weights is None else _mean(need, weights, pattern.period),
         need_percentiles_db=None if need is None or weights is None else weighted_percentiles(need, weights),
+        mean_light_bps=None if light is None or weights is None else _mean(light, weights, pattern.period),
+        light_percentiles_bps=None if light is None or weights is None else weighted_percentiles(light, weights),
+        light_bytes=pattern.light_bytes,
+        light_idle_ns=pattern.light_idle_ns,
         state_fractions=_state_fractions(pattern),
     )

@@ -15,7 +15,7 @@ use crate::pattern::{End, Kind, Pattern};
 use crate::queue::DropTail;
 use crate::random_stream::RandomStream;
 use crate::rate::{
-    Fluid, Opportunities, Packets, Profile, Sampled, SampledConfig, Server, TokenBucket,
+    Fluid, Opportunities, Packets, Profile, Sampled, SampledConfig, Server, TokenBucket, at_rate,
 };
 use crate::reorder::Reorder;
 use crate::stage::Stage;
@@ -259,7 +259,7 @@ fn server(
             file,
             end,
             start_ns,
-        } => Box::new(Fluid::new(profile(file, *end, *start_ns, loader)?)),
+        } => at_rate(profile(file, *end, *start_ns, loader)?),
         RateConfig::Opportunities {
             file,
             end,

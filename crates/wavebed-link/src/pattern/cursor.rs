@@ -97,10 +97,25 @@ impl Cursor {
         (self.end == End::Stop).then(|| self.origin.saturating_add(length))
     }
 
+    /// Another pattern with rows at the same positions, played as this one.
+    #[must_use]
+    pub fn beside(&self, pattern: Arc<Pattern>) -> Self {
+        Self {
+            pattern,
+            ..self.clone()
+        }
+    }
+
     /// The pattern.
     #[must_use]
     pub const fn pattern(&self) -> &Arc<Pattern> {
         &self.pattern
+    }
+
+    /// The absolute position at which it begins.
+    #[must_use]
+    pub const fn origin(&self) -> u64 {
+        self.origin
     }
 
     /// Behaviour after the end of the pattern.

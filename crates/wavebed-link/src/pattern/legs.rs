@@ -33,6 +33,7 @@ impl Pattern {
             rate_bps,
             state,
             fallback: Columns::default(),
+            light: None,
             ..self.clone()
         }
     }
@@ -54,6 +55,7 @@ impl Pattern {
             bler: None,
             bytes: None,
             fallback: Columns::default(),
+            light: None,
             headers: Vec::new(),
         })
     }

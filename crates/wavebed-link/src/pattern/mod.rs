@@ -5,11 +5,13 @@
 
 mod cursor;
 mod legs;
+mod light;
 mod number;
 mod parse;
 mod state;
 
 pub use cursor::{Cursor, End, Mark};
+pub use light::Light;
 pub use parse::PatternError;
 pub use state::State;
 
@@ -51,6 +53,7 @@ pub struct Pattern {
     state: Option<Box<[State]>>,
     bytes: Option<Box<[u32]>>,
     fallback: legs::Columns,
+    light: Option<Light>,
     headers: Vec<(String, String)>,
 }
 

@@ -1,6 +1,7 @@
 //! The parser of the native pattern format.
 
 use super::legs::Columns;
+use super::light::{Light, LightKeys, read_light};
 use super::{Kind, Pattern, State, number};
 
 /// The error of an invalid pattern.
@@ -16,7 +17,7 @@ pub struct PatternError {
 const FIRST_LINE: &str = "# wavebed pattern 1";
 const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 const MAX_PACKETS: u64 = 1_000_000_000_000;
-const MAX_BYTES: u64 = 1_000_000_000;
+pub(super) const MAX_BYTES: u64 = 1_000_000_000;
 
 impl Pattern {
     /// Reads a pattern from bytes that should be UTF-8.
@@ -56,7 +57,7 @@ impl Pattern {
 }
 
 /// The lines of a text, without their ends.
-struct Lines<'a> {
+pub(super) struct Lines<'a> {
     rest: &'a [u8],
     number: usize,
 }
@@ -73,7 +74,7 @@ impl<'a> Lines<'a> {
         Some(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    fn error<T>(&self, message: impl Into<String>) -> Result<T, PatternError> {
+    pub(super) fn error<T>(&self, message: impl Into<String>) -> Result<T, PatternError> {
         Err(PatternError {
             line: self.number,
             message: message.into(),
@@ -82,7 +83,7 @@ impl<'a> Lines<'a> {
 }
 
 /// A value, shortened for a message.
-fn shown(bytes: &[u8]) -> String {
+pub(super) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut shown: String = text.chars().take(40).collect();
     if shown.len() < text.len() {
@@ -103,6 +104,7 @@ enum Column {
     FallbackRate,
     FallbackSinr,
     FallbackNeed,
+    LightRate,
     Bytes,
 }
 
@@ -119,13 +121,14 @@ impl Column {
             Self::FallbackRate => "fallback_rate_bps",
             Self::FallbackSinr => "fallback_sinr_db",
             Self::FallbackNeed => "fallback_need_db",
+            Self::LightRate => "light_rate_bps",
             Self::Bytes => "bytes",
         }
     }
 
     const fn rule(self) -> &'static str {
         match self {
-            Self::RateBps | Self::FallbackRate => {
+            Self::RateBps | Self::FallbackRate | Self::LightRate => {
                 "a whole number of bits per second from 0 to 1000000000000"
             }
             Self::Delay => SECONDS_RULE,
@@ -141,7 +144,7 @@ impl Column {
     }
 }
 
-const SECONDS_RULE: &str = "plain decimal seconds from 0 to 1000000000 with at most nine digits after the point, without exponent or sign";
+pub(super) const SECONDS_RULE: &str = "plain decimal seconds from 0 to 1000000000 with at most nine digits after the point, without exponent or sign";
 
 const fn allowed(kind: Kind) -> &'static [Column] {
     match kind {
@@ -156,6 +159,7 @@ const fn allowed(kind: Kind) -> &'static [Column] {
             Column::FallbackRate,
             Column::FallbackSinr,
             Column::FallbackNeed,
+            Column::LightRate,
         ],
         Kind::Opportunities => &[Column::Bytes],
         Kind::Packets => &[Column::Loss, Column::Delay],
@@ -175,6 +179,7 @@ struct Head {
     period: u64,
     headers: Vec<(String, String)>,
     columns: Vec<Column>,
+    light: Option<LightKeys>,
 }
 
 impl Head {
@@ -214,6 +219,7 @@ impl Head {
         };
         let period = read_period(kind, key, find(key), lines)?;
         let columns = read_columns(kind, names, lines)?;
+        let light = read_light(&headers, columns.contains(&Column::LightRate), lines)?;
         let headers = headers
             .into_iter()
             .map(|(key, value, _)| (key, value))
@@ -223,6 +229,7 @@ impl Head {
             period,
             headers,
             columns,
+            light,
         })
     }
 }
@@ -341,6 +348,7 @@ fn read_columns(kind: Kind, names: &[u8], lines: &Lines<'_>) -> Result<Vec<Colum
         (Column::FallbackSinr, Column::FallbackRate),
         (Column::FallbackSinr, Column::FallbackNeed),
         (Column::FallbackNeed, Column::FallbackSinr),
+        (Column::LightRate, Column::RateBps),
     ] {
         if columns.contains(&column) && !columns.contains(&other) {
             let (column, other) = (column.name(), other.name());
@@ -368,6 +376,7 @@ struct Rows {
     fallback_rate_bps: Vec<u64>,
     fallback_sinr_mdb: Vec<i32>,
     fallback_need_mdb: Vec<i32>,
+    light_rate_bps: Vec<u64>,
     bytes: Vec<u32>,
 }
 
@@ -388,6 +397,7 @@ impl Rows {
             fallback_rate_bps: Vec::new(),
             fallback_sinr_mdb: Vec::new(),
             fallback_need_mdb: Vec::new(),
+            light_rate_bps: Vec::new(),
             bytes: Vec::new(),
         }
     }
@@ -490,6 +500,7 @@ impl Rows {
         let read = match column {
             Column::RateBps => rate(&mut self.rate_bps),
             Column::FallbackRate => rate(&mut self.fallback_rate_bps),
+            Column::LightRate => rate(&mut self.light_rate_bps),
             Column::Delay => number::seconds(field).map(|delay| self.delay_ns.push(delay)),
             Column::Loss => number::fraction(field).map(|loss| self.loss.push(loss)),
             Column::Bler => number::fraction(field).map(|bler| self.bler.push(bler)),
@@ -542,6 +553,11 @@ impl Rows {
                 sinr_mdb: has(Column::FallbackSinr).then(|| self.fallback_sinr_mdb.into()),
                 need_mdb: has(Column::FallbackNeed).then(|| self.fallback_need_mdb.into()),
             },
+            light: head.light.map(|(bytes, idle_ns)| Light {
+                rate_bps: self.light_rate_bps.into(),
+                bytes,
+                idle_ns,
+            }),
             at: self.at.into_boxed_slice(),
             headers: head.headers,
         })

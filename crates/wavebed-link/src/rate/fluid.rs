@@ -126,7 +126,7 @@ impl Server for Fluid {
         Some(start_ns + span_ns)
     }
 
-    fn idle(&mut self, _at_ns: u64) {
+    fn idle(&mut self, _at_ns: u64, _for_ns: u64) {
         self.spare = 0;
     }
 
@@ -146,6 +146,9 @@ impl Server for Fluid {
     }
 
     fn set_profile(&mut self, _at_ns: u64, profile: Profile) -> bool {
+        if profile.has_light() {
+            return false;
+        }
         self.profile = profile;
         true
     }

@@ -4,6 +4,7 @@
 //! integers hold every service time exactly, also where the rate changes in the middle of a segment.
 
 mod fluid;
+mod light;
 mod opportunities;
 mod packets;
 mod profile;
@@ -11,6 +12,7 @@ mod sampled;
 mod token_bucket;
 
 pub use fluid::Fluid;
+pub use light::Light;
 pub use opportunities::Opportunities;
 pub use packets::Packets;
 pub use profile::Profile;
@@ -32,8 +34,8 @@ pub trait Server: Send {
     /// Serves a segment of `bytes` from `start_ns` on. Returns when the last byte is served, or `None` if never.
     fn serve(&mut self, start_ns: u64, bytes: u64) -> Option<u64>;
 
-    /// Reports that the server was idle up to and including `at_ns`.
-    fn idle(&mut self, at_ns: u64);
+    /// Reports that the server was idle for the `for_ns` up to and including `at_ns`; `u64::MAX` if it has served nothing.
+    fn idle(&mut self, at_ns: u64, for_ns: u64);
 
     /// Interrupts the current service at `at_ns`. Returns the remaining work, nanobits.
     fn break_off(&mut self, at_ns: u64) -> u64;
@@ -42,7 +44,7 @@ pub trait Server: Send {
     fn resume(&mut self, at_ns: u64, work: u64) -> Option<u64>;
 
     /// Sets a new rate from `at_ns` on, while idle. Returns false if this server has no rate, and must be replaced by
-    /// one with a rate.
+    /// [`at_rate`].
     fn set_profile(&mut self, at_ns: u64, profile: Profile) -> bool;
 
     /// The rate over time, for limits in time and for outages; the mean for a server without a rate.
@@ -65,4 +67,13 @@ pub trait Server: Send {
 
     /// When the server's pattern ends, if it does.
     fn end_ns(&self) -> Option<u64>;
+}
+
+/// The server that works at this rate, and at the light rate of its pattern if that has one.
+#[must_use]
+pub fn at_rate(profile: Profile) -> Box<dyn Server> {
+    match Light::new(&profile) {
+        Some(server) => Box::new(server),
+        None => Box::new(Fluid::new(profile)),
+    }
 }

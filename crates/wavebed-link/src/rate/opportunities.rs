@@ -134,7 +134,7 @@ impl Server for Opportunities {
         self.take(start_ns, bytes)
     }
 
-    fn idle(&mut self, at_ns: u64) {
+    fn idle(&mut self, at_ns: u64, _for_ns: u64) {
         self.place.bytes = 0;
         if at_ns < self.origin_ns || self.next_ns().is_none_or(|next_ns| next_ns > at_ns) {
             return;

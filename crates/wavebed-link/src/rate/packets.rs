@@ -46,7 +46,7 @@ impl Server for Packets {
         self.resume(start_ns, NANOPACKETS_PER_PACKET)
     }
 
-    fn idle(&mut self, _at_ns: u64) {
+    fn idle(&mut self, _at_ns: u64, _for_ns: u64) {
         self.spare = 0;
     }
 

@@ -42,11 +42,16 @@ impl Profile {
     /// if the pattern has no rate.
     #[must_use]
     pub fn pattern(pattern: Arc<Pattern>, end: End, start_ns: u64, origin_ns: u64) -> Option<Self> {
-        let rates = pattern.rate_bps()?;
+        Self::played(Cursor::new(pattern, end, start_ns, origin_ns))
+    }
+
+    /// The rate of the pattern that `cursor` plays, from its position on.
+    pub(super) fn played(cursor: Cursor) -> Option<Self> {
+        let rates = cursor.pattern().rate_bps()?;
         // With `hold` only the last rate has no end; the other rows are searched one by one.
         let has_zero = rates.contains(&0);
         let has_service = rates.iter().any(|&rate| rate > 0);
-        let cursor = Cursor::new(pattern, end, start_ns, origin_ns);
+        let origin_ns = cursor.origin();
         let mut profile = Self {
             rate_bps: 0,
             until_ns: 0,
@@ -58,6 +63,17 @@ impl Profile {
         };
         profile.rate_at(origin_ns);
         Some(profile)
+    }
+
+    /// Whether its pattern has a light rate, which another server gives.
+    pub(super) fn has_light(&self) -> bool {
+        self.cursor()
+            .is_some_and(|cursor| cursor.pattern().light().is_some())
+    }
+
+    /// Its position in the pattern, unless it is constant.
+    pub(super) fn cursor(&self) -> Option<&Cursor> {
+        self.played.as_ref().map(|played| &played.cursor)
     }
 
     /// The rate at `at_ns`, bits per second; 0 after the end of a pattern.

@@ -86,7 +86,7 @@ impl Server for TokenBucket {
         self.resume(start_ns, bytes * NANOBITS_PER_BYTE)
     }
 
-    fn idle(&mut self, at_ns: u64) {
+    fn idle(&mut self, at_ns: u64, _for_ns: u64) {
         self.fill(at_ns);
     }
 

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::link_support::{Outcome, segment, super_packet, through};
+use crate::link_support::{Event, Outcome, drive, segment, super_packet, through};
 use proptest::prelude::*;
 use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig};
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::{DropTail, Infinite, Limit};
 use wavebed_link::rate::{
-    Fluid, Opportunities, Profile, Sampled, SampledConfig, Server, TokenBucket,
+    Fluid, Opportunities, Profile, Sampled, SampledConfig, Server, TokenBucket, at_rate,
 };
-use wavebed_link::{Run, Unit};
+use wavebed_link::{Change, Link, Run, Unit};
 
 /// A segment in a naive model: packet, index, bytes, arrival.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +122,111 @@ fn ticking_oracle(
         }
     }
     delivered
+}
+
+/// The light rate of an oracle: the rates of each nanosecond, full and light, repeated; bytes; idle time.
+#[derive(Clone, Debug)]
+struct LightRates {
+    each: Vec<(u64, u64)>,
+    bytes: u64,
+    idle_ns: u64,
+    text: String,
+}
+
+impl LightRates {
+    /// The rates `at_ns` after the start; an outage is one of both.
+    fn at(&self, at_ns: u64) -> (u64, u64) {
+        let (full, light) = self.each[usize::try_from(at_ns).unwrap() % self.each.len()];
+        (full, if full == 0 { 0 } else { light })
+    }
+}
+
+/// A link with a light rate, nanosecond by nanosecond. From `second.0` on the rates of `second.1` hold.
+fn light_oracle(
+    arrivals: &[Run],
+    first: &LightRates,
+    second: (u64, &LightRates),
+    until_ns: u64,
+) -> Vec<(u32, u16, u64)> {
+    let mut to_come: VecDeque<Item> = items(arrivals).into();
+    let mut queue: VecDeque<(Item, u64)> = VecDeque::new();
+    let mut delivered = Vec::new();
+    let (mut light_left, mut empty_since) = (0u64, None);
+    for now_ns in 0..until_ns {
+        let (rates, since_ns) = if now_ns < second.0 {
+            (first, 0)
+        } else {
+            (second.1, second.0)
+        };
+        if now_ns == second.0 {
+            light_left = 0;
+        }
+        while let Some(item) = to_come.pop_front_if_due(now_ns) {
+            let idle = |since: u64| now_ns - since >= rates.idle_ns;
+            if queue.is_empty() && empty_since.is_none_or(idle) {
+                light_left = rates.bytes * 8_000_000_000;
+            }
+            queue.push_back((item, item.bytes * 8_000_000_000));
+        }
+        let (full, light) = rates.at(now_ns - since_ns);
+        let mut full_budget = if light_left == 0 { full } else { 0 };
+        let mut light_budget = light;
+        while let Some((item, left)) = queue.front_mut() {
+            if light_left > 0 {
+                let served = light_budget.min(*left).min(light_left);
+                light_budget -= served;
+                light_left -= served;
+                *left -= served;
+                if light_left == 0 {
+                    let rest = u128::from(full) * u128::from(light_budget) / u128::from(light);
+                    full_budget = u64::try_from(rest).unwrap();
+                }
+            }
+            let served = full_budget.min(*left);
+            full_budget -= served;
+            *left -= served;
+            if *left > 0 {
+                break;
+            }
+            delivered.push((item.packet, item.index, now_ns + 1));
+            queue.pop_front();
+            empty_since = Some(now_ns + 1);
+        }
+    }
+    delivered
+}
+
+/// Random rates, and the text of their pattern.
+fn light_rates() -> impl Strategy<Value = LightRates> {
+    let rate = || {
+        prop_oneof![
+            1 => Just(0u64),
+            4 => 1_000_000_000u64..20_000_000_000,
+            1 => 500_000_000_000u64..=1_000_000_000_000,
+        ]
+    };
+    let rows = prop::collection::vec((1u64..300, rate(), rate()), 1..8);
+    (rows, 1u64..900, 1u64..200).prop_map(|(rows, bytes, idle_ns)| {
+        let (mut each, mut lines) = (Vec::new(), String::new());
+        for (span_ns, full, light) in rows {
+            writeln!(lines, "0.{:09},{full},{light}", each.len()).unwrap();
+            each.extend(std::iter::repeat_n(
+                (full, light),
+                usize::try_from(span_ns).unwrap(),
+            ));
+        }
+        let text = format!(
+            "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.{:09}\n# light_bytes = {bytes}\n\
+             # light_idle_s = 0.{idle_ns:09}\ntime_s,rate_bps,light_rate_bps\n{lines}",
+            each.len()
+        );
+        LightRates {
+            each,
+            bytes,
+            idle_ns,
+            text,
+        }
+    })
 }
 
 /// mahimahi's link queue: a list of opportunities, and a packet in transit that has left the queue.
@@ -331,6 +436,24 @@ proptest! {
         let profile = Profile::pattern(pattern, end, start, 0).unwrap();
         let outcome = through(unlimited(Fluid::new(profile)), &arrivals, until_ns);
         prop_assert_eq!(outcome.departures(), ticking_oracle(&arrivals, rate_at, until_ns));
+    }
+
+    #[test]
+    fn a_light_rate_matches_a_nanosecond_by_nanosecond_server(
+        arrivals in arrivals(400, 120),
+        first in light_rates(),
+        second in light_rates(),
+        change_ns in 0u64..12_000,
+    ) {
+        let until_ns = 40_000;
+        let pattern = |rates: &LightRates| Arc::new(Pattern::parse(&rates.text).unwrap());
+        let profile = Profile::pattern(pattern(&first), End::Repeat, 0, 0).unwrap();
+        let stage = Bottleneck::new(BottleneckConfig::default(), Infinite::new(Unit::Packet), at_rate(profile));
+        let mut events: Vec<Event> = arrivals.iter().map(|&run| Event::Arrival(run)).collect();
+        let place = arrivals.partition_point(|run| run.at_ns < change_ns);
+        events.insert(place, Event::Change(change_ns, Change::Pattern(pattern(&second))));
+        let outcome = drive(&mut Link::new(vec![Box::new(stage)], false), &events, until_ns, false);
+        prop_assert_eq!(outcome.departures(), light_oracle(&arrivals, &first, (change_ns, &second), until_ns));
     }
 
     #[test]

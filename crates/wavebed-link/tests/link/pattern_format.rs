@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use wavebed_link::pattern::{Kind, Pattern, State};
 
-fn parse(header: &str, rows: &str) -> Result<Pattern, String> {
+pub fn parse(header: &str, rows: &str) -> Result<Pattern, String> {
     Pattern::parse(&format!("# wavebed pattern 1\n{header}{rows}"))
         .map_err(|error| error.to_string())
 }
@@ -225,7 +225,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "# kind = steps\n# duration_s = 40\n",
         "time_s,rate\n0,1\n",
         "line 4",
-        "use rate_bps, delay_s, loss, bler, sinr_db, need_db, state, fallback_rate_bps, fallback_sinr_db, fallback_need_db",
+        "use rate_bps, delay_s, loss, bler, sinr_db, need_db, state, fallback_rate_bps, fallback_sinr_db, fallback_need_db, light_rate_bps",
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
@@ -499,9 +499,10 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-#[test]
-fn each_broken_rule_is_named_with_its_line() {
-    for (header, rows, line, rule) in REFUSED {
+/// Each pattern of `refused` is refused with its message: header lines after the first, rows, and what the message must
+/// begin with and contain.
+pub fn assert_refused(refused: &[(&str, &str, &str, &str)]) {
+    for (header, rows, line, rule) in refused {
         let message = parse(header, rows).expect_err(rows);
         assert!(
             message.starts_with(&format!("{line}: ")),
@@ -510,6 +511,11 @@ fn each_broken_rule_is_named_with_its_line() {
         assert!(message.contains(rule), "{header}{rows}: {message}");
         assert!(!message.contains('\n'), "{message}");
     }
+}
+
+#[test]
+fn each_broken_rule_is_named_with_its_line() {
+    assert_refused(REFUSED);
 }
 
 #[test]
@@ -560,7 +566,7 @@ fn a_million_rows_are_read() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,3}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|sinr_db|need_db|state)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
+    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets|light_bytes|light_idle_s) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,4}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|sinr_db|need_db|state|light_rate_bps)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
         let _ = Pattern::parse(&text);
     }
 }

@@ -96,6 +96,7 @@ def note_lost_columns(pattern: Pattern, options: WriteOptions, held: Collection[
         ("sinr", pattern.sinr_mdb),
         ("state", pattern.state),
         ("fallback rate", pattern.fallback_rate_bps),
+        ("light rate", pattern.light_rate_bps),
     )
     lost = [name for name, column in columns if column is not None and name not in held]
     if lost:

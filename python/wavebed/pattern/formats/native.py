@@ -8,7 +8,16 @@ import numpy as np
 
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
-from wavebed.pattern.model import MAX_MDB, MAX_NS, MAX_OPPORTUNITY_BYTES, MAX_PACKETS, MAX_RATE_BPS, STATES, Pattern
+from wavebed.pattern.model import (
+    MAX_LIGHT_BYTES,
+    MAX_MDB,
+    MAX_NS,
+    MAX_OPPORTUNITY_BYTES,
+    MAX_PACKETS,
+    MAX_RATE_BPS,
+    STATES,
+    Pattern,
+)
 from wavebed.pattern.numbers import (
     Rows,
     decimals,
@@ -39,8 +48,11 @@ _ROWS_AT_ONCE = 1 << 16
 
 _STEPS = ("rate_bps", "delay_s", "loss", "bler", "sinr_db", "need_db", "state")
 _FALLBACK = ("fallback_rate_bps", "fallback_sinr_db", "fallback_need_db")
+_LIGHT = "light_rate_bps"
+_LIGHT_KEYS = {"light_bytes": "15000", "light_idle_s": "0.1"}
+"""The header keys that stand beside that column and only there, each with an example."""
 KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
-    "steps": ("steps", "duration_s", "time_s", _STEPS + _FALLBACK),
+    "steps": ("steps", "duration_s", "time_s", (*_STEPS, *_FALLBACK, _LIGHT)),
     "opportunities": ("opportunities", "duration_s", "time_s", ("bytes",)),
     "packets": ("packets", "packets", "packet", ("loss", "delay_s")),
 }
@@ -53,6 +65,7 @@ _NEEDS = (
     ("fallback_sinr_db", "fallback_rate_bps"),
     ("fallback_sinr_db", "fallback_need_db"),
     ("fallback_need_db", "fallback_sinr_db"),
+    (_LIGHT, "rate_bps"),
 )
 _DECIBELS = {"sinr_db", "need_db", "fallback_sinr_db", "fallback_need_db"}
 
@@ -175,6 +188,7 @@ _MOST = {
     "bytes": MAX_OPPORTUNITY_BYTES,
     "rate_bps": MAX_RATE_BPS,
     "fallback_rate_bps": MAX_RATE_BPS,
+    _LIGHT: MAX_RATE_BPS,
 }
 
 
@@ -193,6 +207,7 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     kind_name, period_key, first, _ = KINDS[kind]
     period = _read_period(source, *_required(source, header, period_key, _PERIODS[period_key]), period_key)
     names = _read_columns(source, number, line, kind)
+    light_bytes, light_idle_ns = _read_light(source, header, number, _LIGHT in names)
     columns = _Columns(source, names)
     for begin, rows in source.blocks(number + 1):
         columns.add(begin, rows)
@@ -218,9 +233,46 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         fallback_rate_bps=columns.whole("fallback_rate_bps"),
         fallback_sinr_mdb=columns.whole("fallback_sinr_db"),
         fallback_need_mdb=columns.whole("fallback_need_db"),
+        light_rate_bps=columns.whole(_LIGHT),
+        light_bytes=light_bytes,
+        light_idle_ns=light_idle_ns,
         size_bytes=size,
-        header=tuple((key, value) for key, (_, value) in header.items() if key not in {"kind", period_key}),
+        header=tuple(
+            (key, value) for key, (_, value) in header.items() if key not in {"kind", period_key, *_LIGHT_KEYS}
+        ),
     )
+
+
+def _read_light(
+    source: Source, header: dict[str, tuple[int, str]], number: int, has_column: bool
+) -> tuple[int | None, int | None]:
+    """Return the bytes and the idle time of the light rate, if there is a column of it."""
+    values: list[int] = []
+    for key, example in _LIGHT_KEYS.items():
+        if not has_column and key in header:
+            raise source.error(
+                f"header key {key!r} stands without the column {_LIGHT}; add {_LIGHT} or remove {key}", header[key][0]
+            )
+        if not has_column:
+            continue
+        if key not in header:
+            add = f"add '# {key} = {example}' or remove {_LIGHT}"
+            raise source.error(f"column {_LIGHT!r} stands without the header key {key!r}; {add}", number)
+        line, text = header[key]
+        value = _light_value(source, line, key, text)
+        if value == 0:
+            raise source.error(f"{key} is 0; it is more than that, as {example}", line)
+        values.append(value)
+    return (values[0], values[1]) if values else (None, None)
+
+
+def _light_value(source: Source, line: int, key: str, text: str) -> int:
+    def line_of(_: int) -> int:
+        return line
+
+    if key == "light_bytes":
+        return int(integers(source, [text], line_of, key, most=MAX_LIGHT_BYTES)[0])
+    return int(decimals(source, [text], line_of, key, digits=_DIGITS, most=MAX_NS)[0])
 
 
 def _read_period(source: Source, line: int, text: str, key: str) -> int:
@@ -283,6 +335,9 @@ def parts(pattern: Pattern) -> Iterator[str]:
     _, period_key, first, allowed = KINDS[pattern.kind]
     digits = 0 if pattern.kind == "packets" else _DIGITS
     out = [MAGIC, f"# kind = {pattern.kind}", f"# {period_key} = {format_scaled(pattern.period, digits)}"]
+    if pattern.light_bytes is not None and pattern.light_idle_ns is not None:
+        out.append(f"# light_bytes = {pattern.light_bytes}")
+        out.append(f"# light_idle_s = {format_scaled(pattern.light_idle_ns, _DIGITS)}")
     for key, value in pattern.header:
         plain = all(text == text.strip() and "\n" not in text and "\r" not in text for text in (key, value))
         if not key or "=" in key or not plain:
@@ -310,6 +365,7 @@ def _columns(pattern: Pattern) -> tuple[tuple[str, Column | None], ...]:
         ("fallback_rate_bps", pattern.fallback_rate_bps),
         ("fallback_sinr_db", pattern.fallback_sinr_mdb),
         ("fallback_need_db", pattern.fallback_need_mdb),
+        (_LIGHT, pattern.light_rate_bps),
         ("bytes", pattern.size_bytes),
     )
 

@@ -31,10 +31,15 @@ const SPLIT: &str = "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.00009
     0.000045,4000000000,fallback,4000000000,5,8.125\n0.00006,0,handover,1000000000,3,-2\n\
     0.00007,8000000000,blocked,2000000000,9,9\n0.00008,0,outage,2000000000,9,9\n";
 
+const LIGHT: &str = "# wavebed pattern 1\n# kind = steps\n# duration_s = 0.00002\n# light_bytes = 4000\n\
+    # light_idle_s = 0.000002\ntime_s,rate_bps,light_rate_bps\n0,10000000000,3000000000\n0.000003,0,7\n\
+    0.000005,2000000000,9000000000\n0.000011,7000000000,0\n0.000012,9000000000,700000000\n";
+
 /// The patterns by name; a real file for anything else is an error.
 pub fn load(file: &Path) -> Result<Arc<Pattern>, String> {
     let text = match file.to_str() {
         Some("steps") => STEPS,
+        Some("light") => LIGHT,
         Some("opportunities") => OPPORTUNITIES,
         Some("packets") => PACKETS,
         Some("radio") => RADIO,
@@ -97,9 +102,14 @@ pub fn bottlenecks() -> impl Strategy<Value = String> {
     let rates = prop_oneof![
         (500_000_000u64..20_000_000_000)
             .prop_map(|rate| format!(r#"{{"kind":"constant","rate_bps":{rate}}}"#)),
-        (ends(), 0u64..10_000).prop_map(|(end, start)| format!(
-            r#"{{"kind":"pattern","file":"steps","end":"{end}","start_ns":{start}}}"#
-        )),
+        (
+            prop_oneof![Just("steps"), Just("light")],
+            ends(),
+            0u64..10_000
+        )
+            .prop_map(|(file, end, start)| format!(
+                r#"{{"kind":"pattern","file":"{file}","end":"{end}","start_ns":{start}}}"#
+            )),
         (500_000_000u64..20_000_000_000, 1500u32..9_000).prop_map(|(rate, burst)| format!(
             r#"{{"kind":"token_bucket","rate_bps":{rate},"burst_bytes":{burst}}}"#
         )),
@@ -336,6 +346,7 @@ fn changes() -> impl Strategy<Value = Change> {
         (0.0..0.3).prop_map(Change::Loss),
         prop_oneof![
             Just("steps"),
+            Just("light"),
             Just("opportunities"),
             Just("packets"),
             Just("sinr"),
