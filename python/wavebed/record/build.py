@@ -166,32 +166,43 @@ def joined(parts: Sequence[Direction]) -> Direction:
 
 def pattern(part: Direction, load: Load, header: Sequence[tuple[str, str]], shift_ns: float = 0.0) -> Pattern:
     """Return a direction as a pattern with the rates of heavy and of light load, delay and loss."""
-    return _pattern(
-        part,
-        (*header, ("light_bytes", str(load.train_bytes)), ("light_idle_s", f"{load.idle_s:.9f}".rstrip("0"))),
-        np.maximum(part.delay_ns + shift_ns, 0),
-        part.light_rate_bps,
+    made = steps(
+        _index(part),
+        len(part) * GRID_NS,
+        rate_bps=_whole(part.rate_bps),
+        delay_ns=_rounded(np.maximum(part.delay_ns + shift_ns, 0)),
+        loss=_some(part.loss),
+        light_rate_bps=_whole(part.light_rate_bps),
+        light_bytes=load.train_bytes,
+        light_idle_ns=round(load.idle_s * 1e9),
     )
+    return replace(made, header=tuple(header)).merged()
 
 
 def saturating(part: Direction, header: Sequence[tuple[str, str]], shift_ns: float = 0.0) -> Pattern:
     """Return what a saturating measurement alone would have: the rate, and the least delay at all times."""
     least = np.full(len(part), max(0.0, float(part.delay_ns.min()) + shift_ns))
-    return _pattern(part, header, least, None)
-
-
-def _pattern(
-    part: Direction, header: Sequence[tuple[str, str]], delay_ns: Floats, light_rate_bps: Floats | None
-) -> Pattern:
     made = steps(
-        np.arange(len(part), dtype=np.int64) * GRID_NS,
+        _index(part),
         len(part) * GRID_NS,
         rate_bps=_whole(part.rate_bps),
-        light_rate_bps=None if light_rate_bps is None else _whole(light_rate_bps),
-        delay_ns=np.rint(delay_ns / 1000).astype(np.int64) * 1000,
-        loss=np.round(part.loss, 6) if part.loss.any() else None,
+        delay_ns=_rounded(least),
+        loss=_some(part.loss),
     )
     return replace(made, header=tuple(header)).merged()
+
+
+def _index(part: Direction) -> NDArray[np.int64]:
+    return np.arange(len(part), dtype=np.int64) * GRID_NS
+
+
+def _rounded(delay_ns: Floats) -> NDArray[np.int64]:
+    """Return delays in whole microseconds."""
+    return np.rint(delay_ns / 1000).astype(np.int64) * 1000
+
+
+def _some(loss: Floats) -> Floats | None:
+    return np.round(loss, 6) if loss.any() else None
 
 
 def _whole(rate_bps: Floats) -> NDArray[np.int64]:

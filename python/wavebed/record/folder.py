@@ -160,10 +160,8 @@ def _recording(
 
 
 def _header(run: RunRecord, starts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    said = (
-        ("title", f"recording: {run.title}"),
-        ("source", f"recorded by wavebed {__version__}, {len(starts)} recordings from {starts[0]} to {starts[-1]}"),
-    )
+    when = starts[0] if len(starts) == 1 else f"{len(starts)} times from {starts[0]} to {starts[-1]}"
+    said = (("title", f"recording: {run.title}"), ("source", f"recorded by wavebed {__version__}, {when}"))
     return tuple((key, " ".join(value.split())) for key, value in said)
 
 

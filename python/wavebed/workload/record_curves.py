@@ -68,8 +68,9 @@ class Curves:
     ----------
     delay_at_ns, delay_ns : arrays
         Sending and one-way delay of packets that found an idle access; without those that an outage held.
-    train_at_ns, train_bps : arrays
-        Sending of trains, and the rate of their packets after the first, in bits of IP packets per second.
+    train_at_ns, train_ns, train_bps : arrays
+        Sending of trains, time from the first to the last arrival, and the rate of the packets after the first, bits of
+        IP packets per second: a train that arrives at once has no limit.
     loss_at_ns, loss_end_ns, loss_sent, loss_lost : int64 arrays
         Spans of light load without outages, packets sent and lost in them.
     outages_ns : int64 array of shape (N, 2)
@@ -86,6 +87,7 @@ class Curves:
     delay_at_ns: Integers
     delay_ns: Floats
     train_at_ns: Integers
+    train_ns: Integers
     train_bps: Floats
     loss_at_ns: Integers
     loss_end_ns: Integers
@@ -121,11 +123,11 @@ def curves(
     outages, held = _outages(light, delay_ns)
     first = (light.index == 0) & ~held
     base_at, base = light.send_ns[first], delay_ns[first]
-    trains_at, trains = _trains(light, header_bytes, held)
+    trains = _trains(light, header_bytes, held)
     spans = _losses(light, outages)
     rate, heavy_ns, busy_ns = _rates(heavy, base_at, base, sign, clocks, duration_ns, pause_ns, header_bytes)
     queue = _queue(heavy, base, sign, clocks, header_bytes)
-    return Curves(base_at, base, trains_at, trains, *spans, outages, rate, heavy_ns, busy_ns, *queue)
+    return Curves(base_at, base, *trains, *spans, outages, rate, heavy_ns, busy_ns, *queue)
 
 
 def _outages(light: Light, delay_ns: Floats) -> tuple[Integers, Flags]:
@@ -148,21 +150,21 @@ def _outages(light: Light, delay_ns: Floats) -> tuple[Integers, Flags]:
     return np.array(found, dtype=np.int64).reshape(-1, 2), held
 
 
-def _trains(light: Light, header_bytes: int, held: Flags) -> tuple[Integers, Floats]:
-    """Return the rates of trains that arrived whole and in order."""
+def _trains(light: Light, header_bytes: int, held: Flags) -> tuple[Integers, Integers, Floats]:
+    """Return sending, spread and rate of the trains that arrived whole and in order."""
     heads = np.flatnonzero((light.index == 0) & (light.count > 1) & ~held)
     at: list[int] = []
-    bps: list[float] = []
+    spread: list[int] = []
+    bits: list[int] = []
     for head in heads.tolist():
         count = int(light.count[head])
         part = slice(head, head + count)
-        if len(light.index[part]) < count or not np.array_equal(light.index[part], np.arange(count)):
-            continue
-        span_ns = int(light.arrival_ns[part][-1] - light.arrival_ns[head])
-        size = int(light.size_bytes[part][1:].sum()) + (count - 1) * header_bytes
-        at.append(int(light.send_ns[head]))
-        bps.append(size * 8e9 / max(span_ns, 1))
-    return np.array(at, dtype=np.int64), np.array(bps)
+        if len(light.index[part]) == count and np.array_equal(light.index[part], np.arange(count)):
+            at.append(int(light.send_ns[head]))
+            spread.append(int(light.arrival_ns[part][-1] - light.arrival_ns[head]))
+            bits.append(8 * int(light.size_bytes[part][1:].sum() + (count - 1) * header_bytes))
+    spread_ns = np.array(spread, dtype=np.int64)
+    return np.array(at, dtype=np.int64), spread_ns, np.array(bits) * 1e9 / np.maximum(spread_ns, 1)
 
 
 def _losses(light: Light, outages: Integers) -> tuple[Integers, Integers, Integers, Integers]:

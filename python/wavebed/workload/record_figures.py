@@ -107,11 +107,11 @@ def _metrics(direction: str, each: Curves, *, bears: bool) -> list[Metric]:
             for part in (5, 50, 95)
         ),
         Metric(
-            f"train rate {direction} p50",
-            float(np.median(each.train_bps)) / 1e6 if len(each.train_bps) else None,
-            "Mbit/s",
-            "higher",
-            "of the packets of a train after the first",
+            f"train spread {direction} p50",
+            float(np.median(each.train_ns)) / 1e6 if len(each.train_ns) else None,
+            "ms",
+            "lower",
+            "from the first to the last arrival of ten packets sent at once after an idle time",
         ),
         *(
             Metric(
