@@ -76,6 +76,8 @@ OPTIONS = [
     Option(("trace", "plot", "TRACE"), "-o", "plot.html", b"<!doctype html>"),
 ]
 ELSEWHERE = {
+    ("record", "--output"),
+    ("record", "--replay"),
     ("shell", "--log"), ("shell", "--pcap"), ("shell", "--summary"),  # tests/path/test_outputs.py
     ("bridge", "--log"), ("bridge", "--pcap"), ("bridge", "--summary"),  # the same options
     ("ui", "--record-to"), ("ui", "--token-file"),  # tests/unit/test_ui_command.py
