@@ -58,6 +58,24 @@ def test_opportunities_are_averaged_and_keep_their_bytes(folder):
     assert set(both.delay_ns.tolist()) == {10**7}
 
 
+def test_the_light_rate_of_the_light_recording_is_kept_and_its_rate_is_not(folder):
+    Path("light.csv").write_text(
+        "# wavebed pattern 1\n# kind = steps\n# duration_s = 4\n# light_bytes = 15000\n# light_idle_s = 0.1\n"
+        "time_s,rate_bps,delay_s,light_rate_bps\n0,7,0.03,20000000\n1.505,7,0.03,0\n2,7,0.03,5000000\n"
+    )
+    assert fit("heavy.txt", "light.csv", "-o", "both.csv") == 0
+    both = read_trace("both.csv")
+    assert (both.light_bytes, both.light_idle_ns) == (15_000, S // 10)
+    assert set(both.rate_bps.tolist()) == {10_000_000, 0, 40_000_000}
+    assert set(both.delay_ns.tolist()) == {30_000_000}
+    light = {20_000_000: [0, 1505], 0: [1505, 2000], 5_000_000: [2000, 3000]}
+    for rate, (start_ms, end_ms) in light.items():
+        within = (both.index >= start_ms * 10**6) & (both.index < end_ms * 10**6)
+        assert set(both.light_rate_bps[within].tolist()) == {rate}
+    assert both.index.tolist().count(1_505_000_000) == 1
+    assert read_trace("both.csv").same_series(combine(read_trace("heavy.txt"), read_trace("light.csv")))
+
+
 def test_the_figures_of_both_are_printed(folder, capsys):
     assert fit("heavy.txt", "light") == 0
     text = capsys.readouterr().out

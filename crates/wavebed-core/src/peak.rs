@@ -30,8 +30,7 @@ pub fn run(file: &str) -> Result<i32, Problem> {
 
 fn peak_bps(pattern: &Pattern) -> Option<u64> {
     if let Some(rates) = pattern.rate_bps() {
-        let light = pattern.light().map_or(&[][..], |light| light.rate_bps());
-        return rates.iter().chain(light).copied().max();
+        return rates.iter().copied().max();
     }
     let mut most = 0;
     let (mut window, mut sum) = (0, 0);
@@ -61,7 +60,11 @@ mod tests {
         let keys = "# light_bytes = 1\n# light_idle_s = 1\n";
         let light =
             format!("{head}{keys}# kind = steps\ntime_s,rate_bps,light_rate_bps\n0,5,2\n0.5,1,9\n");
-        assert_eq!(peak_of(&light), Some(9));
+        assert_eq!(
+            peak_of(&light),
+            Some(5),
+            "the light rate has no effect on a queue"
+        );
         let moments =
             format!("{head}# kind = opportunities\ntime_s,bytes\n0.01,10\n0.09,20\n0.1,25\n");
         assert_eq!(peak_of(&moments), Some(30 * 8 * 10));

@@ -97,7 +97,9 @@ def read_replay(files: Sequence[Path]) -> Replay:
     light: list[tuple[str, Pattern]] = []
     for file in files:
         pattern = read_trace(file)
-        has_rate = pattern.rate_bps is not None or pattern.size_bytes is not None
+        # A recording of a light rate has a rate beside it, since the format wants one; its delay tells it apart.
+        is_light = pattern.light_rate_bps is not None and pattern.delay_ns is not None
+        has_rate = not is_light and (pattern.rate_bps is not None or pattern.size_bytes is not None)
         if pattern.kind == "packets" or has_rate == (pattern.delay_ns is not None):
             raise UserError(f"{file}: is no recording of either a rate or a delay over time: name one of each")
         (heavy if has_rate else light).append((file.name, pattern))
@@ -108,13 +110,25 @@ def read_replay(files: Sequence[Path]) -> Replay:
 
 
 def combine(heavy: Pattern, light: Pattern) -> Pattern:
-    """Return the rate of one pattern with the delay of another, as long as the shorter of them."""
+    """Return the rate of one pattern with the delay, and the light rate, of another, as long as the shorter of them."""
     rate = window_rates(heavy, WINDOW_NS) if heavy.size_bytes is not None else heavy
     assert rate.rate_bps is not None, "it is a recording of a rate"
     assert light.delay_ns is not None, "it is a recording of a delay"
     period = min(rate.period, light.period)
     index = np.union1d(rate.index, np.arange(0, period, GRID_NS))
+    first = light.light_rate_bps
+    if first is not None:
+        index = np.union1d(index, light.index)
     index = index[index < period]
     row = np.searchsorted(rate.index, index, side="right") - 1
     delay = np.rint(np.interp(index, light.index, light.delay_ns)).astype(np.int64)
-    return steps(index, period, rate_bps=rate.rate_bps[row], delay_ns=delay)
+    light_row = np.searchsorted(light.index, index, side="right") - 1
+    return steps(
+        index,
+        period,
+        rate_bps=rate.rate_bps[row],
+        delay_ns=delay,
+        light_rate_bps=None if first is None else first[light_row],
+        light_bytes=light.light_bytes,
+        light_idle_ns=light.light_idle_ns,
+    )

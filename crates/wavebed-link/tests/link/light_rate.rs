@@ -11,7 +11,7 @@ use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig, Outage};
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::{DropTail, Infinite, Limit, Queue};
 use wavebed_link::rate::{Profile, Sampled, SampledConfig, Server, TokenBucket, at_rate};
-use wavebed_link::{Change, Link, Run, Stage, Unit};
+use wavebed_link::{Backlog, Change, Link, Outlet, Reason, Run, Stage, Unit};
 
 const MS: u64 = 1_000_000;
 const FAR_NS: u64 = 1 << 40;
@@ -332,17 +332,87 @@ fn an_outage_that_drops_ends_the_idle_time_with_its_packets() {
             played(with_light(rows, "1"), End::Hold),
         )
     };
-    // Packets are in the link up to 20 ms; 9 ms later it has not been idle long enough, 10 ms later it has. Of those
+    // Packets are in the link up to 20 ms, the last one that leaves it does so before; 9.9 ms later it has not been idle long enough, 10 ms later it has. Of those
     // that arrive during the outage, none is in the link.
-    for (at_ns, takes_ns) in [(29 * MS, MS), (30 * MS, 2 * MS)] {
+    for (at_ns, takes_ns) in [(30 * MS - 100_000, MS), (30 * MS, 2 * MS)] {
         let events = arrivals(&[
-            super_packet(0, 1, 40, 1500, 1500),
+            super_packet(500_000, 1, 40, 1500, 1500),
             segment(22 * MS, 2, 1500),
             segment(at_ns, 3, 1500),
         ]);
         let out = drive(&mut link(), &events, FAR_NS, false);
         assert_eq!(out.departures().last(), Some(&(3, 0, at_ns + takes_ns)));
         assert_eq!(out.losses().last(), Some(&(2, 0, 22 * MS)));
+    }
+}
+
+#[test]
+fn a_packet_dropped_in_service_has_used_light_bytes() {
+    let config = BottleneckConfig {
+        outage: Outage::Drop,
+        ..BottleneckConfig::default()
+    };
+    let rows = "0,12000000,6000000\n0.001,0,0\n0.002,12000000,6000000";
+    let mut link = link_of(
+        config,
+        Infinite::new(Unit::Packet),
+        played(with_light(rows, "1"), End::Hold),
+    );
+    let events = arrivals(&[segment(0, 1, 1500), super_packet(3 * MS, 2, 3, 1500, 1500)]);
+    let out = drive(&mut link, &events, FAR_NS, false);
+    // 750 of 3000 bytes are used at 1 ms.
+    assert_eq!(out.losses(), [(1, 0, MS)]);
+    assert_eq!(
+        out.departures(),
+        [(2, 0, 5 * MS), (2, 1, 6_500_000), (2, 2, 7_500_000)]
+    );
+}
+
+/// A queue that drops what waits when it is asked for a packet before `until_ns`.
+struct Emptied {
+    queue: Infinite,
+    until_ns: u64,
+}
+
+impl Queue for Emptied {
+    fn enqueue(&mut self, run: Run, out: &mut Outlet<'_>) {
+        self.queue.enqueue(run, out);
+    }
+
+    fn dequeue(&mut self, now_ns: u64, out: &mut Outlet<'_>) -> Option<Run> {
+        if now_ns < self.until_ns {
+            self.queue.clear(now_ns, Reason::Overflow, out);
+        }
+        self.queue.dequeue(now_ns, out)
+    }
+
+    fn head_bytes(&self) -> Option<u32> {
+        self.queue.head_bytes()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+}
+
+#[test]
+fn the_idle_time_begins_when_the_queue_drops_the_last_packet() {
+    for (at_ns, takes_ns) in [(30 * MS - 1, MS), (30 * MS, 2 * MS)] {
+        let queue = Emptied {
+            queue: Infinite::new(Unit::Packet),
+            until_ns: 25 * MS,
+        };
+        // The packet waits while the rate is 0, until 20 ms, and is dropped then.
+        let stopped = at_rate(Profile::constant(0));
+        let mut link = link_of(BottleneckConfig::default(), queue, stopped);
+        let events = [
+            Event::Arrival(segment(0, 1, 1500)),
+            Event::Change(20 * MS, Change::Pattern(usual())),
+            Event::Arrival(segment(at_ns, 2, 1500)),
+        ];
+        let out = drive(&mut link, &events, 500 * MS, false);
+        assert_eq!(out.losses(), [(1, 0, 20 * MS)]);
+        assert_eq!(out.departures(), [(2, 0, at_ns + takes_ns)]);
     }
 }
 
