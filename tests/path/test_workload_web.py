@@ -11,7 +11,6 @@ from small_site import MAIN, OTHER, TABLE, small_site
 from workload_harness import KNOWN_PATH, metrics, run_workload
 
 from wavebed.errors import MachineError
-from wavebed.workload import read_workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,9 +198,8 @@ def test_without_a_browser_the_message_says_how_to_get_one(
     site: BuiltSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wavebed.lab.tools._look_for", lambda name: None if name == "chromium" else f"/bin/{name}")
-    workload = read_workload({"kind": "web", "site": "small", "tls": False, "protocol": "http/1.1"})
     with pytest.raises(MachineError, match="apt-get install chromium"):
-        workload.prepare(tmp_path)
+        run_workload({**TABLE, "tls": False, "protocol": "http/1.1"}, KNOWN_PATH, tmp_path)
 
 
 def test_raw_outputs_are_a_trace_and_what_the_page_says(known: tuple[Outcome, Path]) -> None:

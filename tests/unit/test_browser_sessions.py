@@ -75,7 +75,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
         monkeypatch.setattr(module, "Agent", Silent)
     for module in (video_module, web_module):
         monkeypatch.setattr(module, "start_web_server", lambda *_: made)
-        monkeypatch.setattr(module, "find", lambda name: name)
     return made
 
 

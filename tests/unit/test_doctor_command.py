@@ -180,7 +180,11 @@ def _first_of_commands(folder: Path) -> set[str]:
                 options = [part for part in others if isinstance(part, str) and re.match(r"--?\w", part)]
                 if isinstance(first, str) and re.fullmatch(r"[a-z0-9]+", first) and options:
                     found.add(first)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("find"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+                "find",
+                "find_program",
+                "program",
+            ):
                 given = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
                 found.update(word for word in given if isinstance(word, str))
     return found

@@ -57,8 +57,14 @@ def test_a_treatment_cannot_change_the_hosts_by_a_wrong_key(tmp_path: Path) -> N
         (
             'backend = "hosts"\nserver = "ssh://x"',
             "",
-            '[[workload]]\nkind = "call"\n',
-            r"workload\.call: ",
+            '[[workload]]\nkind = "web"\nsite = "google"\nnames = "resolver"\n',
+            r'workload\.web: .*lacks a DNS server of its own: write names = "mapped"',
+        ),
+        (
+            'backend = "hosts"\nserver = "ssh://x"',
+            "",
+            '[[workload]]\nkind = "command"\nrun = "nc {client} 1"\n',
+            r"workload\.command: .*leave \{client\} out",
         ),
     ],
 )

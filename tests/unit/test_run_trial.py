@@ -208,14 +208,14 @@ def test_a_server_that_dies_ends_its_workload_with_its_last_line(tmp_path: Path)
 def test_probes_go_on_until_all_others_have_ended_and_for_their_tail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wavebed.workload.ping.find", lambda name: name)
+    monkeypatch.setattr("wavebed.lab.protocol.find", lambda name: name)
     text = '[[workload]]\nkind = "latency"\ntail = "4s"\n' + command("load")
     record = trial(tmp_path, text, {"ping": Program(None, on_signal={signal.SIGINT: 0}), "load": Program(50.0)}).run()
     assert spans(record) == {"latency": (0, 54), "load": (0, 50)}
 
 
 def test_a_probe_that_dies_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wavebed.workload.ping.find", lambda name: name)
+    monkeypatch.setattr("wavebed.lab.protocol.find", lambda name: name)
     text = '[[workload]]\nkind = "latency"\n' + command("load")
     ping = Program(7.0, status=2, errors="ping: sendmsg: no buffer space\n")
     record = trial(tmp_path, text, {"ping": ping, "load": Program(50.0)}).run()

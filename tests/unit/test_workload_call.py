@@ -73,7 +73,7 @@ def figures(outcome: Outcome) -> dict[str, float | None]:
 
 def test_each_direction_has_what_its_receiver_counted() -> None:
     smooth, slow = end([0, 30, 60, 90, 120]), end([0, 15, 30, 45, 60])
-    outcome = call_outcome(slow, smooth, 30, clock())
+    outcome = call_outcome(slow, smooth, 30, (clock(), clock()))
     found = figures(outcome)
     assert found["frame rate down"] == 30
     assert found["frame rate up"] == 15
@@ -92,7 +92,7 @@ def test_each_direction_has_what_its_receiver_counted() -> None:
 
 def test_a_freeze_is_an_event_with_a_beginning_and_an_end() -> None:
     frozen = end([0, 30, 45, 75, 105], [(0, 0.0), (0, 0.0), (1, 0.5), (1, 0.5), (1, 0.5)])
-    outcome = call_outcome(end([0, 30, 60, 90, 120]), frozen, 30, clock())
+    outcome = call_outcome(end([0, 30, 60, 90, 120]), frozen, 30, (clock(), clock()))
     (event,) = outcome.events
     assert (event.name, event.text) == ("freeze", "down")
     assert event.time_s == pytest.approx(2.5)
@@ -102,7 +102,7 @@ def test_a_freeze_is_an_event_with_a_beginning_and_an_end() -> None:
 
 
 def test_a_picture_that_stands_still_until_the_end_is_frozen() -> None:
-    outcome = call_outcome(end([0, 30, 60, 90, 120]), end([0, 30, 60, 60, 60]), 30, clock())
+    outcome = call_outcome(end([0, 30, 60, 90, 120]), end([0, 30, 60, 60, 60]), 30, (clock(), clock()))
     assert figures(outcome)["freezes down"] == 1
     assert figures(outcome)["frozen down"] == pytest.approx(100 * 2 / 4)
 
@@ -111,7 +111,7 @@ def test_a_call_that_never_connects_has_failed() -> None:
     lonely = end([0, 0])
     lonely["marks"] = {"begin": BEGIN_MS, "end": BEGIN_MS + 2000}
     lonely["state"] = "connecting"
-    outcome = call_outcome(end([0, 30]), lonely, 30, clock())
+    outcome = call_outcome(end([0, 30]), lonely, 30, (clock(), clock()))
     assert outcome.status == "failed"
     assert "client" in outcome.reason
     assert "connecting" in outcome.reason
@@ -120,7 +120,7 @@ def test_a_call_that_never_connects_has_failed() -> None:
 def test_a_direction_without_a_picture_has_no_frame_rate() -> None:
     blind = end([0, 0, 0])
     blind["marks"] = {"begin": BEGIN_MS, "connected": BEGIN_MS + 100, "end": BEGIN_MS + 3000}
-    outcome = call_outcome(end([0, 30, 60]), blind, 30, clock())
+    outcome = call_outcome(end([0, 30, 60]), blind, 30, (clock(), clock()))
     found = figures(outcome)
     assert "no picture came down" in outcome.doubts
     assert found["frame rate down"] is None
@@ -131,7 +131,7 @@ def test_a_direction_without_a_picture_has_no_frame_rate() -> None:
 def test_a_call_without_any_picture_has_failed() -> None:
     blind = end([0, 0, 0])
     blind["marks"] = {"begin": BEGIN_MS, "connected": BEGIN_MS + 100, "end": BEGIN_MS + 3000}
-    outcome = call_outcome(blind, blind, 30, clock())
+    outcome = call_outcome(blind, blind, 30, (clock(), clock()))
     assert (outcome.status, outcome.reason) == ("failed", "the ends connected, but no picture came to either")
 
 
@@ -139,21 +139,21 @@ def test_the_bitrate_counts_from_the_first_picture() -> None:
     """Its first picture comes after 2 s, when 125 kB of the 500 kB had come."""
     late = end([0, 0, 30, 60, 90])
     late["marks"]["firstFrame"] = BEGIN_MS + 2000  # type: ignore[index, call-overload]
-    found = figures(call_outcome(end([0, 30, 60, 90, 120]), late, 30, clock()))
+    found = figures(call_outcome(end([0, 30, 60, 90, 120]), late, 30, (clock(), clock())))
     assert found["bitrate down"] == pytest.approx(8 * 375_000 / 3 / 1e6)
 
 
 def test_a_call_that_the_processor_limited_is_doubtful() -> None:
     busy = end([0, 30, 60], limited={"cpu": 2.0, "bandwidth": 0.0, "none": 8.0, "other": 0.0}, encoded=300)
-    outcome = call_outcome(busy, end([0, 30, 60]), 30, clock())
+    outcome = call_outcome(busy, end([0, 30, 60]), 30, (clock(), clock()))
     assert any("processor" in doubt and "down" in doubt and "20%" in doubt for doubt in outcome.doubts)
 
 
 def test_a_sender_that_makes_few_pictures_without_want_of_bitrate_is_doubtful() -> None:
     slow = end([0, 30, 60], encoded=60)
-    assert call_outcome(slow, end([0, 30, 60]), 30, clock()).doubts
+    assert call_outcome(slow, end([0, 30, 60]), 30, (clock(), clock())).doubts
     thin = end([0, 30, 60], encoded=80, limited={"cpu": 0.0, "bandwidth": 7.0, "none": 1.0, "other": 0.0})
-    assert not call_outcome(thin, end([0, 30, 60], encoded=300), 30, clock()).doubts
+    assert not call_outcome(thin, end([0, 30, 60], encoded=300), 30, (clock(), clock())).doubts
 
 
 def test_the_cameras_film_is_made_once(tmp_path: Path) -> None:

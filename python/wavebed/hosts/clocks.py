@@ -93,11 +93,18 @@ class ClockBounds:
         ClockSteppedError
             If no offset agrees with all answers.
         """
-        with self._lock:
-            above, below = self._above.at(at_ns), -self._below.at(at_ns)
+        above, below = self._bounds(at_ns)
         if above < below:
             raise ClockSteppedError
         return round((above + below) / 2), math.ceil((above - below) / 2) + 1
+
+    def middle(self, at_ns: int) -> int:
+        """Return the offset at a time of our clock; between its bounds, even if they do not agree."""
+        return round(sum(self._bounds(at_ns)) / 2)
+
+    def _bounds(self, at_ns: int) -> tuple[float, float]:
+        with self._lock:
+            return self._above.at(at_ns), -self._below.at(at_ns)
 
     def is_consistent(self) -> bool:
         """Return whether some offset agrees with all answers."""

@@ -8,20 +8,22 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from wavebed.errors import UserError
+from wavebed.errors import MachineError, UserError
 from wavebed.hosts.agent import Agent
 from wavebed.hosts.clocks import ClockSteppedError
 from wavebed.hosts.files import Fetched, Pushed
 from wavebed.hosts.process import AgentProcess, Sink
 from wavebed.lab.confine import Confined, confinement_rules, program_files
 from wavebed.lab.protocol import ClockOffset, Host
+from wavebed.lab.tools import find, known_names, missing, not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wavebed.config.data import Json
     from wavebed.hosts.address import HostAddress
     from wavebed.hosts.agent import Header
+    from wavebed.hosts.clocks import ClockBounds
     from wavebed.lab.clock import MachineClock
     from wavebed.lab.protocol import Redirect
 
@@ -29,6 +31,7 @@ __all__ = ["AgentHost"]
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt")
 _LOOK_S = 0.05
+_LONGEST_S = 20.0
 
 
 class AgentHost(Host):
@@ -50,10 +53,12 @@ class AgentHost(Host):
         self.name = name
         self.clock: MachineClock = clock
         self.address = address
+        self.is_far = not address.is_local
         self._memory = list(memory)
         self._processes: dict[int, AgentProcess] = {}
         self._written: dict[Path, None] = {}
         self._fetched = Fetched()
+        self._programs: dict[str, str] = {}
         self.agent = Agent(name, address, self._hear)
         self._pushed = Pushed(self.agent)
 
@@ -188,6 +193,40 @@ class AgentHost(Host):
             return None
         return ClockOffset((offset_ns - self.clock.unix_minus_monotonic_ns) / 1e9, error_ns / 1e9)
 
+    def of_monotonic_ns(self, at_ns: int) -> float:
+        """Return the seconds since time zero of a moment of its CLOCK_MONOTONIC."""
+        return self.clock.of_monotonic_ns(_without(self.agent.monotonic, at_ns) if self.is_far else at_ns)
+
+    def of_unix_s(self, at_s: float) -> float:
+        """Return the seconds since time zero of a moment of its system's clock."""
+        if not self.is_far:
+            return self.clock.of_unix_s(at_s)
+        return self.clock.of_monotonic_ns(_without(self.agent.unix, round(at_s * 1e9)))
+
+    def program(self, name: str) -> str:
+        """Return the path of a program on it; raises a `MachineError` that names the package if it has none."""
+        if not self.is_far:
+            return find(name)
+        self.require([name])
+        return self._programs[name]
+
+    def require(self, names: Iterable[str]) -> None:
+        """Look for programs on it.
+
+        Raises
+        ------
+        MachineError
+            If some are not installed there; the message names their packages.
+        """
+        absent = [] if self.is_far else missing(names)
+        for name in names if self.is_far else ():
+            asked = " || ".join(f"command -v {each}" for each in known_names(name))
+            found = self.run(["sh", "-c", asked], capture_output=True, timeout=_LONGEST_S).stdout.strip()
+            self._programs[name] = found
+            absent += [] if found else [name]
+        if absent:
+            raise MachineError(f"{self.name}, {self.address}: {not_found(absent)}{' there' if self.is_far else ''}")
+
     def fetch_written(self, limit_s: float) -> None:
         """Get the files that programs wrote into their folders.
 
@@ -228,6 +267,14 @@ class AgentHost(Host):
             process.hear_closed(stream)
         elif event == "exit":
             process.hear_exit(cast("int", header["status"]))
+
+
+def _without(offset: ClockBounds, at_ns: int) -> int:
+    """Return the moment of our CLOCK_MONOTONIC at which a clock with this offset from it showed `at_ns`."""
+    ours_ns = at_ns
+    for _ in range(3):  # the offset is known by our time, and changes by less than a thousandth of it
+        ours_ns = at_ns - offset.middle(ours_ns)
+    return ours_ns
 
 
 def _reading_end(given: Redirect) -> int:

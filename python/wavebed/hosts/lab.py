@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
 
 from wavebed.errors import MachineError, UserError, WavebedError
@@ -23,6 +24,7 @@ from wavebed.lab.protocol import Lab
 from wavebed.lab.tools import cache_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from wavebed.config.data import Json
@@ -49,16 +51,24 @@ class RealHosts(Lab):
         Folder for the samples of connections and processors.
     limits : Limits
         How long answers and the end may take.
+    programs : mapping
+        The programs that each host has to have.
 
     Raises
     ------
     UserError
         If the server has no address.
     MachineError
-        If a host cannot be reached, or cannot run programs.
+        If a host cannot be reached, cannot run programs, or lacks one.
     """
 
-    def __init__(self, spec: HostsLab, log: Path, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self,
+        spec: HostsLab,
+        log: Path,
+        limits: Limits = LIMITS,
+        programs: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self.clock = MachineClock()
         self.messages = ""
         self.summary: dict[str, Json] | None = None
@@ -79,7 +89,8 @@ class RealHosts(Lab):
                 self._hosts[name] = AgentHost(name, host_address(where), self.clock, memory)
             for name, host in self._hosts.items():
                 self._said[name] = host.hello({"server": address})
-            self._address = address
+                host.require(programs.get(name, ()))
+            self._address = self._hosts["server"].only_address = address
             for host in self._hosts.values():
                 for _ in range(_CLOCK_FIRST):
                     host.agent.ask_clock(limits.answer_s)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["MOST_WORKLOADS", "WORKLOAD_PORTS", "ports_of"]
+from typing import TYPE_CHECKING
 
-_FIRST = 20_000
-_EACH = 20
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MOST_WORKLOADS", "PORTS_EACH", "WORKLOAD_PORTS", "first_ports"]
+
+PORTS_EACH = 20
+"""Ports of a workload that needs no more."""
 MOST_WORKLOADS = 32
-WORKLOAD_PORTS = range(_FIRST, _FIRST + _EACH * MOST_WORKLOADS)
+_FIRST = 20_000
+WORKLOAD_PORTS = range(_FIRST, _FIRST + PORTS_EACH * MOST_WORKLOADS)
 """Those of all workloads of a trial, TCP and UDP."""
 
 
-def ports_of(number: int) -> range:
-    """Return the ports of a workload by its place in the trial, from 0; no other has them."""
-    first = _FIRST + _EACH * number
-    return range(first, first + _EACH)
+def first_ports(counts: Sequence[int]) -> list[int]:
+    """Return the first port of each workload of a trial, from how many each needs; no other has its ports."""
+    return [_FIRST + sum(counts[:place]) for place in range(len(counts))]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
+from wavebed.lab.tools import find
+
 if TYPE_CHECKING:
     import os
     import subprocess
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.confine import Confined
 
-__all__ = ["Clock", "ClockOffset", "Host", "Lab", "Process", "Redirect"]
+__all__ = ["Clock", "ClockOffset", "Host", "Lab", "Process", "Redirect", "Stamps"]
 
 Redirect: TypeAlias = int | IO[bytes] | IO[str] | None
 """A file, a descriptor, ``subprocess.PIPE`` or ``subprocess.DEVNULL``; ``None``: that of this process."""
@@ -29,7 +31,17 @@ class ClockOffset:
     error_s: float = 0.0
 
 
-class Clock(Protocol):
+class Stamps(Protocol):
+    """Gives the time since time zero of what programs read from their clocks."""
+
+    def of_monotonic_ns(self, at_ns: int) -> float:
+        """Return the seconds since time zero of a moment of CLOCK_MONOTONIC, as programs read it."""
+
+    def of_unix_s(self, at_s: float) -> float:
+        """Return the seconds since time zero of a moment of the system's clock, as programs read it."""
+
+
+class Clock(Stamps, Protocol):
     """The time of a laboratory. A virtual clock jumps when all threads wait, so all of them must wait by it."""
 
     def now_s(self) -> float:
@@ -37,12 +49,6 @@ class Clock(Protocol):
 
     def monotonic_s(self) -> float:
         """Return the seconds since an arbitrary moment; for limits, also before time zero."""
-
-    def of_monotonic_ns(self, at_ns: int) -> float:
-        """Return the seconds since time zero of a moment of CLOCK_MONOTONIC, as programs on hosts read it."""
-
-    def of_unix_s(self, at_s: float) -> float:
-        """Return the seconds since time zero of a moment of the system's clock, as programs on hosts read it."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -99,13 +105,17 @@ class Process(Protocol):
         """Wait for its end; return its standard output and standard error, where they are ``PIPE``."""
 
 
-class Host(Protocol):
+class Host(Stamps, Protocol):
     """A host of a laboratory."""
 
     name: str
     """All hosts resolve it to an address of this one."""
     clock: Clock
     """The clock of its laboratory."""
+    is_far: bool = False
+    """Whether it is another machine: it has neither Python nor the files of this one."""
+    only_address: str = ""
+    """The address by which others reach it, if it can be given no further ones; empty: it can."""
 
     def start(
         self,
@@ -187,6 +197,24 @@ class Host(Protocol):
         """
         del at_s
         return ClockOffset()
+
+    def of_monotonic_ns(self, at_ns: int) -> float:
+        """Return the seconds since time zero of a moment of its CLOCK_MONOTONIC."""
+        return self.clock.of_monotonic_ns(at_ns)
+
+    def of_unix_s(self, at_s: float) -> float:
+        """Return the seconds since time zero of a moment of its system's clock."""
+        return self.clock.of_unix_s(at_s)
+
+    def program(self, name: str) -> str:
+        """Return the path of a program on it.
+
+        Raises
+        ------
+        MachineError
+            If it is not installed there; the message names its package.
+        """
+        return find(name)
 
 
 class Lab(Protocol):

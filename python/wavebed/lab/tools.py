@@ -8,15 +8,15 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavebed.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["PACKAGES", "Program", "cache_folder", "find", "install_commands", "missing", "not_found"]
-__all__ += ["version"]
+__all__ = ["PACKAGES", "End", "Program", "cache_folder", "find", "install_commands", "known_names"]
+__all__ += ["missing", "not_found", "version"]
 
 PACKAGES = {
     "caddy": "caddy",
@@ -62,6 +62,8 @@ _VERSION_OPTION = {
     "ssh": "-V",
 }
 _VERSION_TIMEOUT_S = 20.0
+
+End: TypeAlias = Literal["server", "client", "both", "here"]
 _OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
 _SYSTEM_FOLDERS = "/usr/sbin:/sbin:/usr/local/sbin"
 
@@ -78,19 +80,29 @@ class Program:
         The option of the workload that decides; empty: the workload always runs it.
     values : sequence
         The values of that option with which the workload runs it.
+    end : str
+        Where: on its ``server``, on its ``client``, on ``both``, or on the machine that runs the trial (``here``).
     """
 
     name: str
     option: str = ""
     values: Sequence[object] = ()
+    end: End = "both"
 
-    def is_needed(self, options: object) -> bool:
-        """Return whether a workload with these options runs it."""
+    def is_needed(self, options: object, end: End | None = None) -> bool:
+        """Return whether a workload with these options runs it, at this end of it or anywhere."""
+        if end is not None and self.end not in (end, "here" if end == "here" else "both"):
+            return False
         return not self.option or getattr(options, self.option) in self.values
 
 
+def known_names(name: str) -> tuple[str, ...]:
+    """Return the names by which systems have a program."""
+    return (name, *_OTHER_NAMES.get(name, ()))
+
+
 def _look_for(name: str) -> str | None:
-    for candidate in (name, *_OTHER_NAMES.get(name, ())):
+    for candidate in known_names(name):
         path: str | None = shutil.which(candidate) or shutil.which(candidate, path=_SYSTEM_FOLDERS)
         if path is not None:
             return path

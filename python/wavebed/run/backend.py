@@ -43,7 +43,9 @@ class StartLab(Protocol):
 def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
     """Make the laboratory that a trial names (a `StartLab`)."""
     lab = resolved.spec.lab
-    return RealHosts(lab, log, limits) if isinstance(lab, HostsLab) else in_namespaces(resolved, log, limits)
+    if isinstance(lab, HostsLab):
+        return RealHosts(lab, log, limits, resolved.programs)
+    return in_namespaces(resolved, log, limits)
 
 
 def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:

@@ -14,6 +14,7 @@ from wavebed.experiment.ledger import Ledger, Stored, read_ledger, reconciled, s
 from wavebed.experiment.store import KEPT
 from wavebed.experiment.trials import Trials
 from wavebed.extras import require
+from wavebed.hosts.address import host_address
 from wavebed.lab.tools import missing, not_found
 from wavebed.remedy.model import EDGE
 from wavebed.result.campaign import Group
@@ -25,6 +26,7 @@ from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
 from wavebed.run.remedies import remedy_programs
 from wavebed.run.write import open_run, write_head, write_run
+from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.experiment.journal import Journal
+    from wavebed.lab.tools import End
     from wavebed.run.design import Design
     from wavebed.run.order import Slot
     from wavebed.run.scenario import Plan, TreatmentPlan
+    from wavebed.spec.lab import LabSpec
 
 __all__ = ["Opened", "Outcome", "check_programs", "open_folder", "programs"]
 
@@ -174,11 +178,24 @@ def _keep_lost_metrics(folder: Path, ledger: Ledger) -> None:
 
 
 def programs(plan: Plan) -> set[str]:
-    """Return the programs that the workloads and remedies of a plan start, but wavebed's own."""
+    """Return the programs that the workloads and remedies of a plan start on this machine, but wavebed's own."""
     of_workloads = {
-        program for each in plan.treatments for workload in each.workloads for program in workload.needed_programs()
+        program
+        for each in plan.treatments
+        for workload in each.workloads
+        for end in _ends_here(each.lab)
+        for program in workload.needed_programs(end)
     }
     return (of_workloads | remedy_programs(plan)) - {EDGE}
+
+
+def _ends_here(lab: LabSpec) -> list[End]:
+    ends: list[End] = ["here"]
+    if not isinstance(lab, HostsLab) or host_address(lab.server).is_local:
+        ends.append("server")
+    if not isinstance(lab, HostsLab) or host_address(lab.client).is_local:
+        ends.append("client")
+    return ends
 
 
 def check_programs(plan: Plan) -> None:

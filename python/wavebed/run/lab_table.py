@@ -94,11 +94,8 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
         raise Problem(f"is the server too, {server}: name another host", "lab.client")
     _check_path(path)
     for workload in workloads:
-        if not workload.runs_on_hosts:
-            raise Problem(
-                f"{workload.kind} needs addresses, names or programs that only emulated hosts have: leave it out",
-                f"workload.{workload.name}",
-            )
+        if workload.emulated_only:
+            raise Problem(f'with backend = "hosts" it lacks {workload.emulated_only}', f"workload.{workload.name}")
     return HostsLab(str(server), str(client), lab.server_address, lab.expected_rate_bps, lab.data_limit_bytes)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
-from wavebed.lab.ports import ports_of
+from wavebed.lab.ports import first_ports
 from wavebed.workload.model import Outcome, Span, TrialContext
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def open_all(
     """
     running = []
     host = host or lab.host
+    ports = first_ports([workload.port_count for workload in workloads])
     for number, workload in enumerate(workloads):
         folder = raw / workload.name
         folder.mkdir(parents=True)
@@ -103,7 +104,7 @@ def open_all(
             client=host(workload.common.client),
             folder=folder,
             clock=lab.clock,
-            port=ports_of(number).start,
+            port=ports[number],
             address=f"198.19.{number + 1}.",
             seed=seed,
             limit_s=workload.common.limit_s,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan
     from wavebed.workload.model import AnyWorkload
 
-__all__ = ["Resolved", "Resolver", "read_spec"]
+__all__ = ["Resolved", "Resolver", "programs_on", "read_spec"]
 
 _MOST_REALISATIONS = 8
 """Realised scenes that the cells of a block may leave in memory for its next cells."""
@@ -53,6 +53,8 @@ class Resolved:
         File descriptors of patterns in memory.
     maps : sequence of JSON data
         The maps of its scenes, for displays; none of a stored trial.
+    programs : mapping
+        The programs of its workloads on each of its hosts.
     """
 
     spec: TrialSpec
@@ -60,6 +62,19 @@ class Resolved:
     files: Mapping[str, str]
     descriptors: Sequence[int]
     maps: Sequence[Json] = ()
+    programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def programs_on(workloads: Sequence[AnyWorkload]) -> dict[str, list[str]]:
+    """Return the programs of workloads on each of their hosts."""
+    found: dict[str, dict[str, None]] = {}
+    for each in workloads:
+        for host, names in (
+            (each.common.server, each.needed_programs("server")),
+            (each.common.client, each.needed_programs("client")),
+        ):
+            found.setdefault(host, {}).update(dict.fromkeys(names))
+    return {host: [*each] for host, each in found.items()}
 
 
 class Resolver:
@@ -100,7 +115,7 @@ class Resolver:
         if isinstance(path, StoredTrial):
             with _unpacked(path, self._folder) as (network, files, descriptors):
                 spec = self._spec(slot, path.spec.network, path.spec.patterns)
-                yield Resolved(spec, network, files, descriptors)
+                yield Resolved(spec, network, files, descriptors, programs=programs_on(slot.treatment.workloads))
             return
         if slot.seed != self._seed or len(self._traces.realisations) > _MOST_REALISATIONS:
             self._traces.forget_scenes()
@@ -112,7 +127,8 @@ class Resolver:
         known = with_pattern_files(network, lambda file: named[file][0])
         spec = self._spec(slot, known, origins)
         files = {name: file for file, (name, _) in named.items()}
-        yield Resolved(spec, network, files, self._traces.descriptors, scene_maps(path))
+        programs = programs_on(slot.treatment.workloads)
+        yield Resolved(spec, network, files, self._traces.descriptors, scene_maps(path), programs)
 
     def draw_scene(self) -> None:
         """Draw the map of the current trial's scene, if it has one, or copy that of its run.

@@ -15,7 +15,7 @@ from wavebed.config.problems import Problem
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.lab.confine import Confined
-from wavebed.lab.tools import Program, find
+from wavebed.lab.tools import Program
 from wavebed.workload.iperf3 import End, Stream, read_end, shortfall
 from wavebed.workload.keys import Common
 from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
@@ -105,11 +105,6 @@ class Bulk(Workload[BulkOptions]):
         """Whether the transport is UDP."""
         return self.options.protocol == "udp"
 
-    @property
-    def runs_on_hosts(self) -> bool:
-        """Whether real hosts can run it."""
-        return True
-
     def expected_s(self) -> float:
         """Return its duration and 0.5 s for the handshakes."""
         return min(self.common.limit_s, self.options.duration_s + 0.5)
@@ -158,7 +153,7 @@ class _BulkSession(Session):
         self._failure: str | None = None
         self._start_s = self._end_s = 0.0
         self._status: int | None = None
-        argv = [find("iperf3"), "-s", "-1", "-4", "-J", "-i", INTERVAL, "-p", str(context.port)]
+        argv = [context.server.program("iperf3"), "-s", "-1", "-4", "-J", "-i", INTERVAL, "-p", str(context.port)]
         log = context.folder / "server.log"
         with create(context.folder / "server.json") as output, create(log) as errors:
             process = context.server.start(argv, stdout=output, stderr=errors, confined=workload.needs())
@@ -168,7 +163,7 @@ class _BulkSession(Session):
     def run(self) -> None:
         context = self._context
         where = [context.server.name, "-4", "-p", str(context.port)]
-        argv = [find("iperf3"), "-c", *where, "-J", "-i", INTERVAL, *self._workload.client_options()]
+        argv = [context.client.program("iperf3"), "-c", *where, "-J", "-i", INTERVAL, *self._workload.client_options()]
         self._start_s = context.clock.now_s()
         with create(context.folder / "client.json") as output, create(context.folder / "client.log") as errors:
             client = context.client.start(argv, stdout=output, stderr=errors, confined=self._workload.needs())
@@ -226,7 +221,7 @@ class _BulkSession(Session):
             # Of about six round trips without data, five are before the start.
             first_s = self._start_s + (latest_s - self._start_s) * _ROUND_TRIPS_TO_START / 6
         if client.begun_unix_s is not None:
-            first_s = max(first_s, self._context.clock.of_unix_s(client.begun_unix_s))
+            first_s = max(first_s, self._context.client.of_unix_s(client.begun_unix_s))
         return min(first_s, latest_s)
 
     def _failed(self, client: End, flows: Sequence[Flows]) -> tuple[str | None, list[str]]:

@@ -15,7 +15,7 @@ from wavebed.config.reader import Reader
 from wavebed.config.table import Key
 from wavebed.config.values import number, rate_bps, seconds
 from wavebed.errors import WavebedError
-from wavebed.lab.tools import Program, find
+from wavebed.lab.tools import Program
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
 from wavebed.workload.call_report import EVERY_MS, call_outcome
 from wavebed.workload.call_video import camera_film
@@ -36,6 +36,9 @@ __all__ = ["Call"]
 
 _ANSWER_S = 10.0
 _FINISH_S = 4.0
+_CANDIDATE = "a=candidate:"
+_CHROMIUM_MOST_BPS, _AUDIO_BPS = 2_000_000, 60_000
+"""The highest bitrates of Chromium's video without another limit, and of its audio, with all headers."""
 
 
 def _even(least: int, most: int) -> Reader[int]:
@@ -80,6 +83,12 @@ class Call(Workload[CallOptions]):
         """Return its duration."""
         return self.duration_s
 
+    def expected_bytes(self, rate_bps: float, others_s: float) -> float:
+        """Return what both directions take, at most."""
+        del others_s
+        video_bps = min(rate_bps, self.options.max_bitrate_bps or _CHROMIUM_MOST_BPS)
+        return 2 * (video_bps + _AUDIO_BPS) * self.duration_s / 8
+
     def prepare(self, cache: Path) -> None:
         """Make the film of the cameras."""
         self.film = camera_film(cache, self.options.width, self.options.height, self.options.fps)
@@ -99,7 +108,6 @@ class Call(Workload[CallOptions]):
         """Return the settings of both agents."""
         assert self.film is not None, "it was prepared"
         return {
-            "chromium": find("chromium"),
             "arguments": [
                 "--use-fake-ui-for-media-stream",
                 "--use-fake-device-for-media-stream",
@@ -133,7 +141,7 @@ class CallSession(Session):
             self._agents[end] = self._agent(end, host, settings)
         for agent in self._agents.values():
             agent.await_ready()
-        self._offer = self._ask("server", "offer")
+        self._offer = reachable(self._ask("server", "offer"), self._context.server.only_address)
 
     def close(self) -> None:
         """End both browsers."""
@@ -173,7 +181,9 @@ class CallSession(Session):
             if not file.exists():
                 return Outcome("failed", f"the {name}'s end of the call left no statistics")
             ends[name] = cast("dict[str, dict[str, Json]]", json.loads(output_of(file)))["result"]
-        outcome = call_outcome(ends["server"], ends["client"], self._workload.options.fps, self._context.clock)
+        outcome = call_outcome(
+            ends["server"], ends["client"], self._workload.options.fps, (self._context.server, self._context.client)
+        )
         sandboxes = ", ".join(dict.fromkeys(agent.sandbox for agent in self._agents.values()))
         outcome = replace(outcome, details={**outcome.details, "browser sandbox": sandboxes})
         return outcome if not self._stopped_early or outcome.status == "failed" else _partial(outcome)
@@ -200,6 +210,34 @@ class CallSession(Session):
             return self._agents[end].hear(timeout_s)
         except WavebedError as error:
             raise WavebedError(f"the {end}'s end of the call: {error}") from None
+
+
+def reachable(description: Json, address: str) -> Json:
+    """Return a session description whose candidates are those of an address, over UDP.
+
+    Parameters
+    ----------
+    description : JSON
+        With an ``sdp`` of Chromium.
+    address : str
+        That by which the other end reaches this one; empty: all stay. A host that does not know it itself, behind a
+        translator of addresses, has it in the place of its own ones.
+    """
+    if not address:
+        return description
+    told = cast("dict[str, str]", description)
+    lines = told["sdp"].splitlines()
+    of_udp = [line for line in lines if line.startswith(_CANDIDATE) and line.split()[2].lower() == "udp"]
+    own = [line for line in of_udp if line.split()[4] == address]
+    kept = own or [_moved(line, address) for line in of_udp if "." in line.split()[4]]
+    places = dict(zip(own or [line for line in of_udp if "." in line.split()[4]], kept, strict=True))
+    rest = (places.get(line, line) for line in lines if line in places or not line.startswith(_CANDIDATE))
+    return {**told, "sdp": "".join(f"{line}\r\n" for line in rest)}
+
+
+def _moved(candidate: str, address: str) -> str:
+    words = candidate.split(" ")
+    return " ".join([*words[:4], address, *words[5:]])
 
 
 def _partial(outcome: Outcome) -> Outcome:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.config.data import Json
-    from wavebed.lab.protocol import Clock
+    from wavebed.lab.protocol import Stamps
 
 __all__ = ["EVERY_MS", "Direction", "call_outcome", "read_direction"]
 
@@ -43,7 +43,7 @@ class Direction:
     name : str
         ``down``: what the client's end receives; ``up``: what the server's end receives.
     first_frame_ms : float or None
-        From the receipt of the sender's session description to the first picture.
+        From the moment when both ends have the other's session description to the first picture.
     from_s, end_s : float
         From the first picture to the end of the call, seconds since time zero.
     rows : sequence
@@ -73,8 +73,18 @@ class Direction:
         return self.end_s - self.from_s
 
 
-def read_direction(name: str, receiver: Mapping[str, Json], sender: Mapping[str, Json], clock: Clock) -> Direction:
-    """Read the statistics of the receiver and the sender of a direction."""
+def read_direction(
+    name: str, receiver: Mapping[str, Json], sender: Mapping[str, Json], clock: Stamps, told_s: float
+) -> Direction:
+    """Read the statistics of the receiver and the sender of a direction.
+
+    Parameters
+    ----------
+    clock : Stamps
+        That of the receiver.
+    told_s : float
+        When both ends had the other's session description, seconds since time zero.
+    """
     marks = cast("dict[str, float]", receiver["marks"])
     samples = cast("list[Row]", receiver["samples"])
     rows = [
@@ -90,7 +100,7 @@ def read_direction(name: str, receiver: Mapping[str, Json], sender: Mapping[str,
     from_s = clock.of_unix_s((marks["end"] if first is None else first) / 1e3)
     return Direction(
         name=name,
-        first_frame_ms=None if first is None else first - marks["begin"],
+        first_frame_ms=None if first is None else 1e3 * (from_s - told_s),
         from_s=from_s,
         end_s=end_s,
         rows=rows,
@@ -117,7 +127,9 @@ def _freezes(name: str, rows: Sequence[tuple[float, Mapping[str, float]]], end_s
     return events
 
 
-def call_outcome(server: Mapping[str, Json], client: Mapping[str, Json], fps: int, clock: Clock) -> Outcome:
+def call_outcome(
+    server: Mapping[str, Json], client: Mapping[str, Json], fps: int, clocks: tuple[Stamps, Stamps]
+) -> Outcome:
     """Return the results of both directions.
 
     Parameters
@@ -126,12 +138,20 @@ def call_outcome(server: Mapping[str, Json], client: Mapping[str, Json], fps: in
         Results of the two ends: ``samples``, ``marks``, ``state``.
     fps : int
         Pictures per second of the cameras.
+    clocks : tuple of Stamps
+        Those of the server and of the client.
     """
     for name, end in (("server", server), ("client", client)):
         if "connected" not in cast("dict[str, float]", end["marks"]):
             return Outcome("failed", f"the {name}'s end never connected: its state was {end['state']!r}")
-    directions = [read_direction("down", client, server, clock), read_direction("up", server, client, clock)]
-    rtt = {name: _rtt(end, clock) for name, end in (("server", server), ("client", client))}
+    of_server, of_client = clocks
+    # The answer of the client comes to the server last.
+    told_s = of_server.of_unix_s(cast("dict[str, float]", server["marks"])["begin"] / 1e3)
+    directions = [
+        read_direction("down", client, server, of_client, told_s),
+        read_direction("up", server, client, of_server, told_s),
+    ]
+    rtt = {"server": _rtt(server, of_server), "client": _rtt(client, of_client)}
     if all(direction.first_frame_ms is None for direction in directions):
         return Outcome("failed", "the ends connected, but no picture came to either")
     metrics = [metric for direction in directions for metric in _metrics(direction)]
@@ -206,7 +226,7 @@ def _metrics(direction: Direction) -> list[Metric]:
             direction.first_frame_ms,
             "ms",
             "lower",
-            "from the receipt of the sender's session description (then the receiver connects) to the first picture",
+            "from when both ends have the other's session description to the first picture: 2",
         ),
     ]
 
@@ -220,7 +240,7 @@ def _bytes(row: Mapping[str, float]) -> float:
     return row.get("bytesReceived", 0.0) + row.get("headerBytesReceived", 0.0)
 
 
-def _rtt(end: Mapping[str, Json], clock: Clock) -> list[tuple[float, float | None]]:
+def _rtt(end: Mapping[str, Json], clock: Stamps) -> list[tuple[float, float | None]]:
     found = []
     for sample in cast("list[Row]", end["samples"]):
         report = cast("dict[str, float]", sample.get("remote-inbound-rtp", {}))

@@ -30,6 +30,7 @@ __all__ = ["Command"]
 _STOP_GRACE_S = 3.0
 _LAST_WORDS_S = 1.0
 _PORT = "{port}"
+_CLIENT = "{client}"
 
 
 @reader(
@@ -70,6 +71,13 @@ class Command(Workload[CommandOptions]):
     summary = "any program, its output parsed or kept"
     options_type = CommandOptions
 
+    @property
+    def emulated_only(self) -> str:
+        """What it needs that real hosts do not have; empty: nothing."""
+        words = [*self.options.run, *(self.options.server_run or ())]
+        has_client = any(_CLIENT in word for word in words)
+        return f"an address of the client, which may be behind NAT: leave {_CLIENT} out" if has_client else ""
+
     def expected_s(self) -> float:
         """Return its limit: the duration of the program is unknown."""
         return self.common.limit_s
@@ -83,7 +91,7 @@ def filled_in(command: Sequence[str], context: TrialContext) -> list[str]:
     """Return a command with ``{server}``, ``{client}``, ``{port}`` and ``{seed}`` replaced."""
     known = {
         "{server}": context.server.name,
-        "{client}": context.client.name,
+        _CLIENT: context.client.name,
         _PORT: str(context.port),
         "{seed}": str(context.seed),
     }

@@ -19,8 +19,8 @@ from wavebed.lab.tools import Program, find
 from wavebed.workload.arrivals import Arrivals
 from wavebed.workload.download_figures import details_of, metrics_of, part_figures, read_figures
 from wavebed.workload.drafts import drafted
-from wavebed.workload.model import Event, Metric, Outcome, Session, Workload
-from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names
+from wavebed.workload.model import FRAME_BYTES, SEGMENT_BYTES, Event, Metric, Outcome, Session, Workload
+from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names, resolver_needed
 from wavebed.workload.raw import create
 from wavebed.workload.serve import (
     Certificate,
@@ -50,8 +50,6 @@ _GUESSED_BPS = 100e6
 _LAST_WORDS_S = 1.0
 """Time for curl to write its figures at its own limit, or after the end of nginx."""
 _TIMED_OUT = 28
-_FRAME_BYTES, _SEGMENT_BYTES = 1514, 1448
-"""A full packet on Ethernet, and what it carries."""
 _HOSTS = ("client", "edge", "server")
 
 
@@ -94,9 +92,9 @@ class Download(Workload[DownloadOptions]):
     summary = "a file from nginx to curl over one connection"
     options_type = DownloadOptions
     programs: ClassVar[Sequence[Program]] = (
-        Program("nginx"),
-        Program("curl"),
-        Program("openssl", "protocol", ("h2",)),
+        Program("nginx", end="server"),
+        Program("curl", end="client"),
+        Program("openssl", "protocol", ("h2",), end="here"),
         Program("ip", "names", ("resolver",)),
         *RESOLVER_PROGRAMS,
     )
@@ -123,9 +121,9 @@ class Download(Workload[DownloadOptions]):
         return self.options.protocol
 
     @property
-    def runs_on_hosts(self) -> bool:
-        """Whether real hosts can run it."""
-        return self.options.names == "mapped"
+    def emulated_only(self) -> str:
+        """What it needs that real hosts do not have; empty: nothing."""
+        return resolver_needed(self.options.names)
 
     def expected_s(self) -> float:
         """Return the duration at a guessed rate."""
@@ -134,7 +132,7 @@ class Download(Workload[DownloadOptions]):
     def expected_bytes(self, rate_bps: float, others_s: float) -> float:
         """Return the file with the headers of its packets."""
         del rate_bps, others_s
-        return self.size_bytes * _FRAME_BYTES / _SEGMENT_BYTES
+        return self.size_bytes * FRAME_BYTES / SEGMENT_BYTES
 
     def prepare(self, cache: Path) -> None:
         """Make the file, and the certificate for HTTP/2."""
@@ -190,7 +188,7 @@ class _DownloadSession(Session):
         certificate = self._workload.certificate
         limit = f"{self._context.limit_s:.3f}"
         argv = [
-            *(find("curl"), "-q", "-sS", "--fail", "--ipv4", "--noproxy", "*"),
+            *(self._context.client.program("curl"), "-q", "-sS", "--fail", "--ipv4", "--noproxy", "*"),
             *(["--http1.1"] if certificate is None else ["--http2", *certificate.curl_options()]),
             # curl writes its figures at its own limit, but not after a signal.
             *("--max-time", limit, "--connect-timeout", limit),

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Literal, cast
 
 from wavebed.errors import WavebedError
-from wavebed.lab.tools import find
 from wavebed.workload.latency_windows import Probe
 from wavebed.workload.waiting import output_of
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wavebed.lab.protocol import Clock
+    from wavebed.lab.protocol import Host, Stamps
 
 __all__ = ["LEAST_LENGTH", "irtt_client", "irtt_server", "read_irtt"]
 
@@ -31,18 +30,18 @@ _LOST: dict[str, Literal["", "up", "down", "somewhere"]] = {
 }
 
 
-def irtt_server(port: int) -> list[str]:
-    """Return the command of a server on UDP `port` without a minimum interval.
+def irtt_server(host: Host, port: int) -> list[str]:
+    """Return the command of a server on UDP `port` of a host without a minimum interval.
 
     Raises
     ------
     MachineError
-        If this machine has no irtt.
+        If the host has no irtt.
     """
-    return [find("irtt"), "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
+    return [host.program("irtt"), "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
 
 
-def irtt_client(host: str, port: int, interval_s: float, length: int, output: Path) -> list[str]:
+def irtt_client(client: Host, server: Host, port: int, interval_s: float, length: int, output: Path) -> list[str]:
     """Return the command that sends over IPv4 until SIGINT, and then writes `output` (``.json``).
 
     Parameters
@@ -53,14 +52,14 @@ def irtt_client(host: str, port: int, interval_s: float, length: int, output: Pa
     Raises
     ------
     MachineError
-        If this machine has no irtt.
+        If the host has no irtt.
     """
     options = ["-4", "-Q", "-i", f"{round(interval_s * 1e6)}us", "-l", str(length), "-d", LONGEST, f"--wait={_WAIT}"]
     stamps = ["--clock=wall", "--tstamp=both", "--stats=both"]
-    return [find("irtt"), "client", *options, *stamps, "-o", str(output), f"{host}:{port}"]
+    return [client.program("irtt"), "client", *options, *stamps, "-o", str(output), f"{server.name}:{port}"]
 
 
-def read_irtt(file: Path, clock: Clock) -> list[Probe]:
+def read_irtt(file: Path, clock: Stamps) -> list[Probe]:
     """Return every probe, in order. Both hosts have one clock: the delay of each direction is exact.
 
     Raises
@@ -75,7 +74,7 @@ def read_irtt(file: Path, clock: Clock) -> list[Probe]:
         raise WavebedError(f"irtt left no readable result: {error}") from None
 
 
-def _probe(trip: Mapping[str, object], clock: Clock) -> Probe:
+def _probe(trip: Mapping[str, object], clock: Stamps) -> Probe:
     stamps = cast("dict[str, dict[str, dict[str, int]]]", trip["timestamps"])
     delay = cast("dict[str, int]", trip["delay"])
     sent_s = clock.of_unix_s(stamps["client"]["send"]["wall"] / 1e9)

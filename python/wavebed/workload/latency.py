@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
+    from wavebed.lab.tools import End
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Schedule, Span, TrialContext
     from wavebed.workload.serve import Certificate
@@ -50,6 +51,10 @@ class LatencyOptions(ProbingOptions, frozen=True, kw_only=True):
     rpm: Annotated[bool, Key(boolean, "also measures round trips per minute, by new connections of curl")] = False
 
 
+_ENDS: dict[str, End] = {"icmp": "client", "udp": "both"}
+_RPM_ENDS: dict[str, End] = {"curl": "client", "nginx": "server", "openssl": "here"}
+
+
 class Latency(ProbingWorkload[LatencyOptions]):
     """Delay and loss of probes, idle and loaded."""
 
@@ -57,8 +62,8 @@ class Latency(ProbingWorkload[LatencyOptions]):
     summary: ClassVar[str] = "ping and irtt beside the other workloads"
     options_type = LatencyOptions
     programs: ClassVar[Sequence[Program]] = (
-        *(Program(name, "probe", (probe, "both")) for probe, name in _PROGRAMS.items()),
-        *(Program(name, "rpm", (True,)) for name in ("curl", "nginx", "openssl")),
+        *(Program(_PROGRAMS[probe], "probe", (probe, "both"), end) for probe, end in _ENDS.items()),
+        *(Program(name, "rpm", (True,), end) for name, end in _RPM_ENDS.items()),
     )
 
     def __init__(self, common: Common, options: LatencyOptions) -> None:
@@ -66,11 +71,6 @@ class Latency(ProbingWorkload[LatencyOptions]):
         self.probes = _PROBES[options.probe]
         self.certificate: Certificate | None = None
         self.interval_s = options.interval_s
-
-    @property
-    def runs_on_hosts(self) -> bool:
-        """Whether real hosts can run it."""
-        return True
 
     def prepare(self, cache: Path) -> None:
         """Make the certificate of the web server for new connections."""
@@ -86,7 +86,9 @@ class Latency(ProbingWorkload[LatencyOptions]):
     def open(self, context: TrialContext) -> Session:
         """Start the servers of irtt and of new connections; ping needs none."""
         if "udp" in self.probes:
-            start_server("irtt-server", context.server, irtt_server(context.port), context.port, context.folder)
+            start_server(
+                "irtt-server", context.server, irtt_server(context.server, context.port), context.port, context.folder
+            )
         return LatencySession(self, context)
 
 
@@ -133,10 +135,11 @@ class LatencySession(Session):
             self._end_s = self._end_s or self._context.clock.now_s()
 
     def _command(self, probe: str) -> list[str]:
-        host, interval_s = self._context.server.name, self._workload.interval_s
+        client, server, interval_s = self._context.client, self._context.server, self._workload.interval_s
         if probe == "icmp":
-            return ping_command(host, interval_s)
-        return irtt_client(host, self._context.port, interval_s, LEAST_LENGTH, self._context.folder / "irtt.json")
+            return ping_command(client, server.name, interval_s)
+        output = self._context.folder / "irtt.json"
+        return irtt_client(client, server, self._context.port, interval_s, LEAST_LENGTH, output)
 
     def stop(self) -> None:
         """Stop after the tail."""
@@ -178,13 +181,13 @@ class LatencySession(Session):
     def _read_ping(self) -> _Taken:
         file = self._context.folder / "ping.txt"
         text = output_of(file)
-        probes = read_ping(text, self._context.clock, self._start_s, self._workload.interval_s)
+        probes = read_ping(text, self._context.client, self._start_s, self._workload.interval_s)
         known = answered_or_lost(probes, self._end_s)
         return _Taken(known, len(probes) - len(known), {"ping said": summary_line(text)})
 
     def _read_irtt(self) -> _Taken:
         file = self._context.folder / "irtt.json"
-        probes = read_irtt(file, self._context.clock) if file.exists() else []
+        probes = read_irtt(file, self._context.client) if file.exists() else []
         known, of_clocks = on_one_clock(
             answered_or_lost(probes, self._end_s), self._context.server, self._context.client
         )

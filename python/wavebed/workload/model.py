@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from wavebed.config.data import Json
 from wavebed.config.table import raw_values
+from wavebed.lab.ports import PORTS_EACH
 from wavebed.workload.keys import NoOptions
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.protocol import Clock, Host
-    from wavebed.lab.tools import Program
+    from wavebed.lab.tools import End, Program
     from wavebed.workload.keys import Common
 
 __all__ = [
+    "FRAME_BYTES",
+    "SEGMENT_BYTES",
     "AnyWorkload",
     "Better",
     "Event",
@@ -49,6 +52,9 @@ __all__ = [
     "TrialContext",
     "Workload",
 ]
+
+FRAME_BYTES, SEGMENT_BYTES = 1514, 1448
+"""A full packet on Ethernet, and what it carries of a TCP connection."""
 
 Better: TypeAlias = Literal["higher", "lower", "neither"]
 Status: TypeAlias = Literal["ok", "partial", "failed"]
@@ -198,9 +204,10 @@ class TrialContext:
     clock : Clock
         The laboratory's time, which has not begun when the session is opened. All waits use it.
     port : int
-        The first of 20 TCP and UDP ports that no other workload uses.
+        The first of `Workload.port_count` TCP and UDP ports that no other workload uses.
     address : str
-        Prefix of /24 addresses ``198.19.N.`` that no other workload uses, routed to the server, not yet assigned.
+        Prefix of /24 addresses ``198.19.N.`` that no other workload uses, routed to the server, not yet assigned; not
+        if the server has an `only_address`.
     seed : int
         The trial's seed.
     limit_s : float
@@ -273,9 +280,9 @@ class Workload(ABC, Generic[_Options]):
         """Its name in the scenario."""
         return self.common.name
 
-    def needed_programs(self) -> list[str]:
-        """Return the names of those of `programs` that it needs with its values."""
-        return [program.name for program in self.programs if program.is_needed(self.options)]
+    def needed_programs(self, end: End | None = None) -> list[str]:
+        """Return the names of those of `programs` that it needs with its values, at this end of it or anywhere."""
+        return [program.name for program in self.programs if program.is_needed(self.options, end)]
 
     @property
     def endless(self) -> bool:
@@ -288,9 +295,14 @@ class Workload(ABC, Generic[_Options]):
         return 0.0
 
     @property
-    def runs_on_hosts(self) -> bool:
-        """Whether real hosts can run it: it needs no further addresses or names, and no Python on the server."""
-        return False
+    def emulated_only(self) -> str:
+        """What it needs that real hosts do not have, and what to write instead; empty: real hosts can run it."""
+        return ""
+
+    @property
+    def port_count(self) -> int:
+        """How many ports it needs at most; known when it has been prepared."""
+        return PORTS_EACH
 
     @abstractmethod
     def expected_s(self) -> float:

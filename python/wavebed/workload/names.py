@@ -11,7 +11,7 @@ from wavebed.lab.tools import Program
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NAMES", "RESOLVER_PROGRAMS", "Names", "chromium_arguments"]
+__all__ = ["NAMES", "RESOLVER_PROGRAMS", "Names", "chromium_arguments", "resolver_needed"]
 
 Names: TypeAlias = Literal["mapped", "resolver"]
 
@@ -27,6 +27,11 @@ _NAMES_OF_CHROMIUM = ("accounts.google.com", "update.googleapis.com")
 """Chromium asks for them by itself, before and beside pages."""
 
 
+def resolver_needed(names: Names) -> str:
+    """Return what a workload needs that real hosts do not have, and what to write instead; perhaps nothing."""
+    return 'a DNS server of its own: write names = "mapped"' if names == "resolver" else ""
+
+
 def chromium_arguments(names: Names, addresses: Mapping[str, str]) -> list[str]:
     """Return Chromium's arguments for the addresses of names.
 
@@ -35,7 +40,7 @@ def chromium_arguments(names: Names, addresses: Mapping[str, str]) -> list[str]:
     names : str
         ``mapped``: other names fail at once. ``resolver``: all names are asked for, but those of Chromium itself.
     addresses : mapping
-        The IPv4 address of each name of the site.
+        The IPv4 address of each name of the site, perhaps with a port that replaces that of the URL.
     """
     if names == "mapped":
         rules = [*(f"MAP {name} {address}" for name, address in addresses.items()), "MAP * ~NOTFOUND"]

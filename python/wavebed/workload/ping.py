@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.lab.tools import find
 from wavebed.workload.latency_windows import Probe
 
 if TYPE_CHECKING:
-    from wavebed.lab.protocol import Clock
+    from wavebed.lab.protocol import Host, Stamps
 
 __all__ = ["ping_command", "read_ping", "summary_line"]
 
@@ -21,18 +20,18 @@ _SUMMARY = re.compile(r"^rtt min/avg/max/mdev = .*$", re.MULTILINE)
 _SEQUENCE = 1 << 16
 
 
-def ping_command(host: str, interval_s: float) -> list[str]:
-    """Return the command that pings `host` over IPv4 until SIGINT.
+def ping_command(client: Host, name: str, interval_s: float) -> list[str]:
+    """Return the command of a host that pings the host of a name over IPv4 until SIGINT.
 
     Raises
     ------
     MachineError
-        If this machine has no ping.
+        If it has no ping.
     """
-    return [find("ping"), "-4", "-D", "-n", "-i", f"{interval_s:g}", host]
+    return [client.program("ping"), "-4", "-D", "-n", "-i", f"{interval_s:g}", name]
 
 
-def read_ping(text: str, clock: Clock, start_s: float, interval_s: float) -> list[Probe]:
+def read_ping(text: str, clock: Stamps, start_s: float, interval_s: float) -> list[Probe]:
     """Return every probe of ping in order; unanswered ones have no round-trip time.
 
     ping stamps the arrival of an answer by the system's clock, so the probe was sent one round trip before. The time of

@@ -17,7 +17,6 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
-from wavebed.lab.tools import find
 from wavebed.workload.latency_windows import WINDOWS, window_of
 from wavebed.workload.model import Metric, Series
 from wavebed.workload.raw import create
@@ -101,7 +100,8 @@ class RpmProber:
         self._clock = context.clock
         self._output = context.folder / "rpm.jsonl"
         self._argv = [
-            find("curl"), "-sS", "-4", "--noproxy", "*", "--http2", "--tlsv1.3", *certificate.curl_options(),
+            context.client.program("curl"), "-sS", "-4", "--noproxy", "*",
+            "--http2", "--tlsv1.3", *certificate.curl_options(),
             "--max-time", str(_LONGEST_S), "-o", "/dev/null", "-w", "%{json}\n",
             f"https://{context.server.name}:{port}/{_OBJECT}",
         ]  # fmt: skip

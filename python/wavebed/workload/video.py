@@ -14,7 +14,7 @@ from wavebed.config.problems import Problem
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.errors import WavebedError
-from wavebed.lab.tools import Program, cache_folder, find
+from wavebed.lab.tools import Program, cache_folder
 from wavebed.workload.browser.remote import Agent
 from wavebed.workload.media.content import MANIFEST, Content, make
 from wavebed.workload.media.ladder import FRAMES_PER_S, LADDERS, Ladder, read_ladder
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
+    from wavebed.lab.tools import End
     from wavebed.workload.keys import Common
     from wavebed.workload.model import Schedule, TrialContext
     from wavebed.workload.video_playback import Record
@@ -82,11 +83,11 @@ class Video(Workload[VideoOptions]):
     kind = "video"
     summary = "a DASH video: dash.js in Chromium, from nginx"
     programs = (
-        Program("chromium"),
-        Program("ffmpeg"),
-        Program("nginx"),
-        Program("openssl", "protocol", ("h2",)),
-        Program("npm"),
+        Program("chromium", end="client"),
+        Program("ffmpeg", end="here"),
+        Program("nginx", end="server"),
+        Program("openssl", "protocol", ("h2",), end="here"),
+        Program("npm", end="here"),
     )
     extra = "web"
     options_type = VideoOptions
@@ -101,10 +102,16 @@ class Video(Workload[VideoOptions]):
         self.page = ""
         self.certificate: Certificate | None = None
 
-    def needed_programs(self) -> list[str]:
+    def needed_programs(self, end: End | None = None) -> list[str]:
         """Return the names of its programs; npm only to fetch the player once."""
-        names = super().needed_programs()
+        names = super().needed_programs(end)
         return [name for name in names if name != "npm" or not has_dashjs(cache_folder())]
+
+    def expected_bytes(self, rate_bps: float, others_s: float) -> float:
+        """Return what the best representation takes, or the access in that time."""
+        del others_s
+        best_bps = max(each.rate_bps for each in self.ladder.representations)
+        return min(rate_bps, best_bps) * self.duration_s / 8
 
     def expected_s(self) -> float:
         """Return the video's duration and 2 s for the start."""
@@ -150,7 +157,6 @@ class VideoSession(Session):
         with create(file) as shown:
             shown.write(workload.page.encode())
         settings: dict[str, Json] = {
-            "chromium": find("chromium"),
             "arguments": arguments,
             "page": str(file),
             "origin": PAGE_ORIGIN,

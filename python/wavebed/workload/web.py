@@ -11,11 +11,11 @@ from wavebed.config import values
 from wavebed.config.problems import Problem
 from wavebed.config.table import Key
 from wavebed.errors import UserError, WavebedError
-from wavebed.lab.tools import Program, find
+from wavebed.lab.tools import Program, cache_folder
 from wavebed.workload.browser.device import device_options
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
-from wavebed.workload.model import Outcome, Session, Workload
-from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names, chromium_arguments
+from wavebed.workload.model import FRAME_BYTES, SEGMENT_BYTES, Outcome, Session, Workload
+from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names, chromium_arguments, resolver_needed
 from wavebed.workload.serve import (
     PROTOCOLS,
     RunningServers,
@@ -78,11 +78,11 @@ class Web(Workload[WebOptions]):
     summary = "a page in Chromium, which emulates a phone"
     options_type = WebOptions
     programs: ClassVar[Sequence[Program]] = (
-        Program("chromium"),
-        Program("ip"),
-        Program("nginx", "protocol", ("http/1.1", "h2")),
-        Program("caddy", "protocol", ("h3",)),
-        Program("openssl", "tls", (True,)),
+        Program("chromium", end="client"),
+        Program("ip", end="here"),  # hosts that take addresses are on this machine
+        Program("nginx", "protocol", ("http/1.1", "h2"), end="server"),
+        Program("caddy", "protocol", ("h3",), end="server"),
+        Program("openssl", "tls", (True,), end="here"),
         *RESOLVER_PROGRAMS,
     )
     extra = "web"
@@ -116,6 +116,24 @@ class Web(Workload[WebOptions]):
         """The page's URL."""
         return f"{self.scheme}://{self.built.site.origins[0].name}{self.built.site.first}"
 
+    @property
+    def emulated_only(self) -> str:
+        """What it needs that real hosts do not have; empty: nothing."""
+        return resolver_needed(self.options.names)
+
+    def expected_bytes(self, rate_bps: float, others_s: float) -> float:
+        """Return the objects of the site with the headers of their packets."""
+        from wavebed.workload.site import load_site
+
+        del rate_bps, others_s
+        site = load_site(self.options.site, cache_folder()).site
+        return sum(each.bytes for each in site.objects) * FRAME_BYTES / SEGMENT_BYTES
+
+    @property
+    def port_count(self) -> int:
+        """How many ports it needs at most: one for each origin, on real hosts."""
+        return max(super().port_count, len(self.built.site.origins))
+
     def expected_s(self) -> float:
         """Return a guess of the load time, and the recording after it."""
         return min(self.common.limit_s, _GUESSED_LOAD_S + self.settle_s)
@@ -138,8 +156,6 @@ class Web(Workload[WebOptions]):
         """Build the site, make its certificate, look up the device."""
         from wavebed.workload.site import load_site
 
-        for program in self.needed_programs():
-            find(program)
         self.built = load_site(self.options.site, cache)
         site = self.built.site
         if site.scheme not in ("any", self.scheme):
@@ -165,18 +181,25 @@ class _WebSession(Session):
         self._asked = threading.Event()
         self._began_s = self._stopped_s = 0.0
         self._failure: str | None = None
-        origins = workload.built.site.origins
-        addresses = {origin.name: f"{context.address}{number}" for number, origin in enumerate(origins, 1)}
-        add_addresses(context.server, addresses.values())
-        resolver = self._start_resolver(addresses) if workload.options.names == "resolver" else None
-        server = start_web_server(
-            context.server, self._hosts(addresses), workload.protocol, context.folder, workload.certificate
-        )
+        names = [origin.name for origin in workload.built.site.origins]
+        resolver = None
+        if context.server.only_address:
+            # An origin of its own for each, as with addresses: no two share a connection.
+            ports = range(context.port, context.port + len(names))
+            places = {name: f"{context.server.only_address}:{port}" for name, port in zip(names, ports, strict=True)}
+            hosts = [self._served(name, "*", port) for name, port in zip(names, ports, strict=True)]
+        else:
+            places = {name: f"{context.address}{number}" for number, name in enumerate(names, 1)}
+            port = 443 if workload.certificate else 80
+            hosts = [self._served(name, address, port) for name, address in places.items()]
+            add_addresses(context.server, places.values())
+            resolver = self._start_resolver(places) if workload.options.names == "resolver" else None
+        server = start_web_server(context.server, hosts, workload.protocol, context.folder, workload.certificate)
         self._server = RunningServers(server, resolver)
         self._agent = Agent(
             context.client,
             "wavebed.workload.browser.web_agent",
-            self._settings(addresses),
+            self._settings(places),
             context.folder,
             resolver=resolver,
         )
@@ -192,32 +215,22 @@ class _WebSession(Session):
         first = next(iter(addresses.values()))
         return start_resolver(context.server, context.client, first, addresses, context.folder)
 
-    def _hosts(self, addresses: Mapping[str, str]) -> list[VirtualHost]:
-        built, routes = self._workload.built, self._workload.built.routes
-        port = 443 if self._workload.certificate else 80
-        return [
-            VirtualHost(
-                origin.name,
-                addresses[origin.name],
-                port,
-                built.folder / origin.folder,
-                headers=_HEADERS,
-                routes=routes.get(origin.name, {}),
-            )
-            for origin in built.site.origins
-        ]
+    def _served(self, name: str, address: str, port: int) -> VirtualHost:
+        built = self._workload.built
+        folder = next(origin.folder for origin in built.site.origins if origin.name == name)
+        routes = built.routes.get(name, {})
+        return VirtualHost(name, address, port, built.folder / folder, headers=_HEADERS, routes=routes)
 
-    def _settings(self, addresses: Mapping[str, str]) -> dict[str, Json]:
+    def _settings(self, places: Mapping[str, str]) -> dict[str, Json]:
         workload = self._workload
-        arguments = [*chromium_arguments(workload.options.names, addresses), "--disable-site-isolation-trials"]
+        arguments = [*chromium_arguments(workload.options.names, places), "--disable-site-isolation-trials"]
         if workload.certificate is not None:
             arguments.append(f"--ignore-certificate-errors-spki-list={workload.certificate.spki_sha256}")
         if workload.protocol == "h3":
-            arguments.append(f"--origin-to-force-quic-on={','.join(f'{name}:443' for name in addresses)}")
+            arguments.append(f"--origin-to-force-quic-on={','.join(f'{name}:443' for name in places)}")
         site = workload.built.site
         has_icon = any(entry.path == "/favicon.ico" for entry in site.objects)
         return {
-            "chromium": find("chromium"),
             "arguments": cast("Json", arguments),
             "quic": workload.protocol == "h3",
             "device": dict(workload.device),
@@ -257,7 +270,7 @@ class _WebSession(Session):
         trace = read_trace(folder / "trace.json")
         if course is None or trace is None:
             return Outcome("failed", reason or "the browser's trace has no page in it")
-        start_s = self._context.clock.of_monotonic_ns(trace.began_ns)
+        start_s = self._context.client.of_monotonic_ns(trace.began_ns)
         workload = self._workload
         metrics, progress = metrics_of(course, trace, looks_up=workload.options.names == "resolver")
         return Outcome(

@@ -85,7 +85,7 @@ def _launch(playwright: Playwright, settings: Mapping[str, Json]) -> tuple[Brows
             executable_path=cast("str", settings["chromium"]), args=arguments, headless=True, chromium_sandbox=sandbox
         )
 
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and not settings.get("far"):
         return start(sandbox=False), "it runs as root here"
     try:
         return start(sandbox=True), ""
@@ -101,7 +101,8 @@ def serve(play: Callable[[Conversation, Browser, dict[str, Json]], Mapping[str, 
     This function says ``{"sandbox": "on"}``, or ``off`` with the reason, when the browser is up. `play` says
     ``{"ready": true}`` by `Conversation.say` when it is ready (page made, nothing sent), waits for the word by
     `Conversation.hear`, and plays. Settings that this function reads itself: ``chromium`` (path), ``arguments``
-    (more of Chromium's), ``quic`` (whether QUIC is allowed).
+    (more of Chromium's), ``quic`` (whether QUIC is allowed), ``far`` (whether
+    the browser runs on another machine, as another user).
     """
     conversation = Conversation()
     settings = conversation.hear()

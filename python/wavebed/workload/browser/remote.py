@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined, module_path, program_files
+from wavebed.workload.browser.far import FarBrowser
 from wavebed.workload.raw import create
 from wavebed.workload.waiting import end_within, last_line
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.lab.protocol import Host
+    from wavebed.lab.protocol import Host, Process
     from wavebed.workload.serve import Resolver
 
 __all__ = ["Agent"]
@@ -28,6 +29,7 @@ LOOK_EVERY_S = 0.25
 STOP_GRACE_S = 4.0
 CLOSE_GRACE_S = 1.0
 """How long its browser has to end by itself, and to remove its profile."""
+FAR_CLOSE_GRACE_S = 2.0
 
 
 class Agent:
@@ -68,26 +70,35 @@ class Agent:
         """``on``, or ``off`` and why: whether pages are in the sandbox of the browser."""
         self._lock = threading.Lock()
         self._clock = host.clock
+        self._far: FarBrowser | None = None
         try:
             with create(self._log) as log:
                 # Without -P, modules would be looked for in the working folder first.
                 argv = [sys.executable, "-P", "-m", module]
-                self._process = host.start(
-                    argv if resolver is None else resolver.asked_by(argv),
-                    stdin=their_input,
-                    stdout=their_output,
-                    stderr=log,
-                    env={"PYTHONPATH": os.pathsep.join(module_path())},
-                    confined=Confined(read=[*program_files(str(settings.get("chromium", ""))), *read], write=[folder]),
-                )
+                if host.is_far:
+                    self._far = FarBrowser(host, read)
+                    own = self._far.settings()
+                    self._process: Process = self._far.start(argv, their_input, their_output, log)
+                else:
+                    own = {"chromium": host.program("chromium")}
+                    self._process = host.start(
+                        argv if resolver is None else resolver.asked_by(argv),
+                        stdin=their_input,
+                        stdout=their_output,
+                        stderr=log,
+                        env={"PYTHONPATH": os.pathsep.join(module_path())},
+                        confined=Confined(read=[*program_files(str(own["chromium"])), *read], write=[folder]),
+                    )
         except BaseException:
             os.close(self._input)
             os.close(self._output)
+            if self._far is not None:
+                self._far.close()
             raise
         finally:
             os.close(their_input)
             os.close(their_output)
-        self.tell(settings)
+        self.tell({**own, **settings})
 
     def tell(self, message: Mapping[str, Json]) -> None:
         """Send a message. If the program has ended, `hear` reports it. After `close` nothing is sent."""
@@ -164,7 +175,9 @@ class Agent:
                 os.close(self._input)
                 self._input = -1
                 os.close(self._output)
-        end_within(self._process, CLOSE_GRACE_S)
+        end_within(self._process, CLOSE_GRACE_S if self._far is None else FAR_CLOSE_GRACE_S)
+        if self._far is not None:
+            self._far.close()
 
     def _last_words(self) -> str:
         return last_line(self._log) or "it said nothing"

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from wavebed.lab.confine import Confined
-from wavebed.lab.tools import find
 from wavebed.workload.raw import create
 from wavebed.workload.serve.literal import caddy_literal
 from wavebed.workload.serve.model import RunningServer, VirtualHost
@@ -29,7 +28,7 @@ def start_caddy(host: Host, hosts: Sequence[VirtualHost], folder: Path, certific
     configuration.write_text(json.dumps(caddy_configuration(hosts, folder, certificate), indent=1), encoding="utf-8")
     log = folder / "caddy.log"
     with create(log) as output:
-        argv = [find("caddy"), "run", "--config", str(configuration)]
+        argv = [host.program("caddy"), "run", "--config", str(configuration)]
         needs = Confined(read=[each.root for each in hosts], write=[folder])
         process = host.start(argv, stdout=output, stderr=output, cwd=folder, confined=needs)
     server = RunningServer("caddy", process, log)

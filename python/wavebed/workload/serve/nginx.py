@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.lab.confine import Confined
-from wavebed.lab.tools import find
 from wavebed.workload.raw import create
 from wavebed.workload.serve.literal import NGINX_DOLLAR, nginx_literal, nginx_word
 from wavebed.workload.serve.model import RunningServer, VirtualHost
@@ -54,7 +53,7 @@ def start_nginx(
     log = folder / "nginx.log"
     with create(log) as output:
         # Without -e nginx would open its compiled-in log before it reads the configuration.
-        argv = [find("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(configuration)]
+        argv = [host.program("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(configuration)]
         needs = Confined(read=[each.root for each in hosts], write=[folder])
         process = host.start(argv, stdout=output, stderr=output, cwd=folder, confined=needs)
     server = RunningServer("nginx", process, log)
