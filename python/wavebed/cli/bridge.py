@@ -32,7 +32,8 @@ _EPILOG = (
     "IP packets go through the links of the path, also inside one or two VLAN tags. ARP, IPv6 neighbour discovery,"
     " DHCP, IGMP, MLD and every other protocol pass around them, byte for byte. wavebed ctl NAME shows the counters and"
     " changes the links. Ctrl-C ends the bridge, and nothing of it stays."
-    " Example: wavebed bridge --a eth1 --b eth2 --rate 50mbit --delay 10ms"
+    " Examples: wavebed bridge --a eth1 --b eth2 --rate 50mbit --delay 10ms;"
+    " wavebed bridge --a eth1 --b eth2 --scene street-canyon-bus"
 )
 
 
@@ -48,8 +49,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="[NAME@]ADDRESS[,ADDRESS…]=SCENARIO",
         action="append",
         default=[],
-        help="give a device behind b, known by MAC or IP addresses, the path of a scenario, with links NAME.HOP.down"
-        " and NAME.HOP.up of its own (default: all have the path options below)",
+        help="give a device behind b, known by MAC or IP addresses, the path of a scenario (a file, or a shipped one by its name), with"
+        " links NAME.HOP.down and NAME.HOP.up of its own (default: all have the path options below)",
     )
     group.add_argument(
         "--on-failure",

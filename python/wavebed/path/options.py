@@ -29,7 +29,11 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
         " the options of a link apply to the radio hop, or to the last hop where none is radio.",
     )
     group.add_argument(
-        "--scenario", metavar="FILE", type=FilePath, help="a whole path from a file; the options below override it"
+        "--scenario",
+        metavar="FILE",
+        type=FilePath,
+        help="a whole path from a scenario file, or from a shipped one by its name, as kau-e5g-1; the options below"
+        " override it",
     )
     for name, field in fields(LinkTable).items():
         group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=field.write, help=_help(field))
