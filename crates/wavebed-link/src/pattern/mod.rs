@@ -3,12 +3,14 @@
 //! The format is specified in `docs/reference/pattern-format.md`. Numbers are read into integers exactly:
 //! nanoseconds, bits per second, bytes, thousandths of a decibel. Only fractions (loss, block errors) are floating point.
 
+mod clock;
 mod cursor;
 mod legs;
 mod number;
 mod parse;
 mod state;
 
+pub use clock::{Clock, Playback};
 pub use cursor::{Cursor, End, Mark};
 pub use parse::PatternError;
 pub use state::State;

@@ -363,7 +363,8 @@ impl Radio {
         self.next_count += segments;
     }
 
-    /// Sends the block in `slot`. Its random numbers depend on seed, carrier, process and slot only.
+    /// Sends the block in `slot`. Its random numbers depend on seed, carrier, process and slot only: the slot of the
+    /// pattern's time where a pattern is played by a clock of its own.
     fn transmit(&mut self, place: usize, slot: Slot, built_ns: u64, out: &mut Outlet<'_>) {
         let now = self.air.at(slot.start_ns);
         let slots = self.config.carriers.slots(slot);
@@ -382,14 +383,16 @@ impl Radio {
         let key = u64::from(slot.carrier) << 32
             | u64::from(block.process) << 1
             | u64::from(slot.fallback);
-        let failed = self.random.process(key).unit(slot.index) < p;
+        // By the time in the pattern, so that a position has the same errors whenever it is played.
+        let index = self.clock.position(slot.start_ns) / slots.slot_ns;
+        let failed = self.random.process(key).unit(index) < p;
         let misheard = harq.is_some_and(|harq| {
             let loss = if failed {
                 harq.nack_loss
             } else {
                 harq.ack_loss
             };
-            loss > 0.0 && self.random.process(FEEDBACK | key).unit(slot.index) < loss
+            loss > 0.0 && self.random.process(FEEDBACK | key).unit(index) < loss
         });
         let at_ns = slot.start_ns + slots.slot_ns + slots.decode_ns;
         let then = harq.map_or(slot.index + 1, |harq| {

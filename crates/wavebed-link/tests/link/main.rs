@@ -34,6 +34,7 @@ mod packet_log;
 mod packet_rate;
 mod pattern_format;
 mod pattern_playback;
+mod playback;
 mod radio_aggregation;
 mod radio_changes;
 mod radio_decode;
