@@ -6,7 +6,6 @@ Everything is read before anything runs, so that a mistake in the last cell is f
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -26,6 +25,7 @@ from wavebed.shipped import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from wavebed.run.scenario import Plan
 
