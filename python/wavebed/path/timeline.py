@@ -15,17 +15,20 @@ from msgspec import Struct
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, unknown_key
 from wavebed.config.reader import Reader
-from wavebed.config.table import Key, fields, read_table
+from wavebed.config.table import Key, fields, properties_of, read_table, table_schema
 from wavebed.errors import UserError
 from wavebed.foreign import is_there, read_toml
-from wavebed.path.tables import DIRECTED, link_key
+from wavebed.path.tables import DIRECTED, AirTable, LinkTable, link_key
 from wavebed.shipped import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wavebed.config.data import Json
+    from wavebed.config.reader import Schema
+
 __all__ = ["FOLDER", "Stretch", "StretchTable", "Timeline", "TimelineTable", "load_timeline", "options_of"]
-__all__ += ["read_timeline"]
+__all__ += ["read_timeline", "timeline_schema"]
 
 FOLDER = "timelines"
 CUT_NS = 0
@@ -208,6 +211,20 @@ def _condition(key: str, folder: FilePath, value: object) -> object:
     if isinstance(value, dict) and "pattern" in value:
         return {**value, "pattern": str(folder / FilePath(str(value["pattern"])).expanduser())}
     return value
+
+
+def timeline_schema() -> Schema:
+    """Return the JSON Schema of a timeline file."""
+    link = {name: field for name, field in fields(LinkTable).items() if name in LINK_KEYS}
+    directed = {name: field for name, field in DIRECTED.items() if name.partition("-")[2] in LINK_KEYS}
+    scene = [fields(AirTable)[name] for name in SCENE_KEYS]
+    stretch = dict(table_schema(StretchTable))
+    properties = cast("dict[str, Json]", stretch["properties"])
+    stretch["properties"] = properties | properties_of([*scene, *link.values(), *directed.values()])
+    top = dict(table_schema(TimelineTable))
+    stretches: Json = {"type": "array", "items": stretch, "minItems": 1, "maxItems": MOST_STRETCHES}
+    top["properties"] = cast("dict[str, Json]", top["properties"]) | {"stretch": stretches}
+    return top | {"required": ["stretch"]}
 
 
 def options_of(stretch: Stretch, options: Mapping[str, object]) -> dict[str, object]:
