@@ -7,7 +7,8 @@ Cases:
             over a Linux bridge (target: 9 Gbit/s, with offloads and without)
   rtt       round trips by time stamps of their own, with 5 ms in each direction (target: error 150 us at the median);
             by turns with a Linux bridge without delay, the control, whose round trip is that of the two hosts
-  account   UDP in both directions until so many frames have passed (--frames, target: 0 of 10^8 unaccounted)
+  account   UDP in both directions, singly and in super-packets of 16, until so many frames have come
+            (--frames, target: 0 of 10^8 unaccounted)
 
 Prints JSON and a table. Runs as root, in a sandbox of which nothing is left.
 """
@@ -42,6 +43,7 @@ DELAY_MS = 5
 PROBES, INTERVAL_US = 1000, 5000
 TCP_S = 5.0
 FLOWS = 4
+SEGMENTS = (1, 16)
 
 
 def offloads(*, on: bool) -> None:
@@ -116,8 +118,10 @@ def account(_rounds: int, frames: int) -> dict[str, object]:
     began = time.monotonic()
     with agent.bridge("--delay", "1ms", "--loss", "0.1%") as process:
         for host, other in (("router", "phone"), ("phone", "router")):
-            command = [str(TOOL), "send", f"{agent.ADDRESSES[other][0]}:9", "--payload", "100", "--seconds", "100000"]
-            senders.append(subprocess.Popen(["ip", "netns", "exec", host, *command], stdout=subprocess.DEVNULL))
+            for segments in SEGMENTS:
+                command = [str(TOOL), "send", f"{agent.ADDRESSES[other][0]}:9", "--payload", "100"]
+                command += ["--segments", str(segments), "--seconds", "100000"]
+                senders.append(subprocess.Popen(["ip", "netns", "exec", host, *command], stdout=subprocess.DEVNULL))
         try:
             while sum(each["received_frames"] for each in agent.show()["frames"]) < frames:
                 time.sleep(1)

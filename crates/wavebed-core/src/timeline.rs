@@ -10,6 +10,8 @@ use wavebed_path::{LinkError, Patterns};
 
 /// Normal speed, in thousandths.
 const NORMAL: u32 = 1000;
+/// A radio frame (TS 38.211, 4.3.1): after so long duplex frames begin again.
+const FRAME_NS: u64 = 10_000_000;
 /// The highest speed, in thousandths.
 pub const MOST_PERMILLE: u32 = 1_000_000;
 
@@ -173,6 +175,9 @@ impl Timeline {
             position_ns %= self.file.duration_ns;
         }
         let permille = if self.playing { self.permille } else { 0 };
+        if permille == NORMAL {
+            position_ns = with_frames_of(position_ns, now_ns);
+        }
         self.clock = Clock::new(position_ns, now_ns).at_speed(permille);
         let end = if self.loops { End::Repeat } else { End::Hold };
         let changes = self.patterns.iter().map(|(link, pattern)| {
@@ -270,6 +275,13 @@ impl Timeline {
     }
 }
 
+/// The first position from `position_ns` on whose radio frames begin with those of the links' time, so that its slots are
+/// where they were in every other pass: at most 10 ms later.
+const fn with_frames_of(position_ns: u64, now_ns: u64) -> u64 {
+    let behind_ns = (now_ns % FRAME_NS + FRAME_NS - position_ns % FRAME_NS) % FRAME_NS;
+    position_ns + behind_ns
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,6 +366,25 @@ mod tests {
         };
         assert_eq!((name.as_str(), playback.end), ("radio.down", End::Repeat));
         assert_eq!(playback.clock.position(101 * SECOND), 12 * SECOND);
+    }
+
+    #[test]
+    fn a_position_at_normal_speed_has_the_radio_frames_of_the_links() {
+        let ms = 1_000_000;
+        let mut line = timeline(false);
+        for (now_ns, wanted_ns) in [(70_007 * ms, 35_007 * ms), (80_000 * ms, 35_000 * ms)] {
+            line.obey(&seek(Some("street"), 5), now_ns).expect("obeyed");
+            assert_eq!(line.position_ns(now_ns), wanted_ns);
+            // What follows at normal speed moves nothing.
+            let later_ns = now_ns + 123_456_789;
+            line.obey(&Action::Loop { on: false }, later_ns)
+                .expect("obeyed");
+            assert_eq!(line.position_ns(later_ns), wanted_ns + 123_456_789);
+        }
+        // Standing still, it is where it was asked to be.
+        line.obey(&Action::Pause {}, 90_003 * ms).expect("obeyed");
+        line.obey(&seek(None, 3), 90_003 * ms).expect("obeyed");
+        assert_eq!(line.position_ns(95_000 * ms), 3 * SECOND);
     }
 
     #[test]

@@ -318,9 +318,33 @@ impl Air {
                 return None;
             }
             was = Some(now.state);
-            at_ns = now.until_ns;
+            at_ns = self.same_until(at_ns, &now);
         }
         None
+    }
+
+    /// Until when the state at `at_ns` surely lasts: the end of its rows in this pass, so that few are looked at.
+    fn same_until(&self, at_ns: u64, now: &Now) -> u64 {
+        let (from_ns, to_ns) = self.handover;
+        let (Some(played), false) = (&self.played, at_ns < to_ns && from_ns < to_ns) else {
+            return now.until_ns;
+        };
+        let (rows, period) = (played.pattern.at(), played.pattern.period());
+        let position = played.clock.position(at_ns);
+        let lap = position / period * period;
+        if lap > 0 && played.end != End::Repeat {
+            return now.until_ns;
+        }
+        let row = rows.partition_point(|&row| row <= position - lap) - 1;
+        let states = played.pattern.state().unwrap_or_default();
+        let same = states[row..]
+            .iter()
+            .take_while(|state| **state == states[row]);
+        match rows.get(row + same.count()) {
+            Some(next) => played.clock.when(lap.saturating_add(*next)),
+            None if played.end == End::Hold => u64::MAX,
+            None => played.clock.when(lap.saturating_add(period)),
+        }
     }
 
     /// When the pattern ends, with [`End::Stop`].

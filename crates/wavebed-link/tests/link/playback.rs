@@ -8,9 +8,9 @@ use crate::radio_support::{
 use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig};
 use wavebed_link::delay::Delay;
 use wavebed_link::loss::Loss;
-use wavebed_link::pattern::{Clock, Cursor, End, Pattern, Playback};
+use wavebed_link::pattern::{Clock, Cursor, End, Pattern, Playback, State};
 use wavebed_link::queue::Infinite;
-use wavebed_link::radio::{Air, Handover, Radio, RadioConfig};
+use wavebed_link::radio::{Air, Handover, Harq, Radio, RadioConfig};
 use wavebed_link::rate::{Fluid, Profile};
 use wavebed_link::{Change, RandomStream, Reason, Stage, Unit};
 
@@ -69,6 +69,29 @@ fn a_position_that_is_sought_has_the_same_blocks_as_before() {
         let change = play(&pattern, End::Repeat, Clock::new(200 * MS, now_ns));
         assert!(radio.apply(now_ns, &change));
         assert_eq!(course(&mut radio, now_ns), first);
+    }
+}
+
+#[test]
+fn a_seek_by_whole_radio_frames_has_the_same_blocks_in_a_duplex_frame_too() {
+    // Fractions of bytes in each slot, DDDSU, as many processes as NR has.
+    let rows = ["0,333333333,0.4,los", "0.25,123456789,0.2,nlos"];
+    let mut config = plain();
+    config.carriers.primary.own_symbols = vec![14, 14, 14, 10, 0];
+    config.carriers.primary.other_symbols = vec![0, 0, 0, 2, 14];
+    config.carriers.primary.harq = Some(Harq {
+        processes: 16,
+        ..harq()
+    });
+    let mut radio = radio(config, air("1", &rows));
+    let pattern = pattern("1", "rate_bps,bler,state", &rows);
+    let first = course(&mut radio, 170 * MS);
+    assert!(first.2.iter().any(|(_, failed)| *failed));
+    for now_ns in [1_990 * MS, 3_010 * MS, 7_000 * MS] {
+        drive(&mut radio, &[], now_ns);
+        let clock = Clock::new(170 * MS, now_ns);
+        assert!(radio.apply(now_ns, &play(&pattern, End::Repeat, clock)));
+        assert_eq!(course(&mut radio, now_ns), first, "{now_ns}");
     }
 }
 
@@ -247,4 +270,54 @@ fn a_link_without_a_radio_takes_no_handover() {
     let fluid = Box::new(Fluid::new(Profile::constant(RATE_BPS)));
     let queue = Infinite::new(Unit::Packet);
     assert!(!Bottleneck::new(BottleneckConfig::default(), queue, fluid).apply(0, &handover));
+}
+
+#[test]
+fn the_next_handover_is_that_of_a_search_row_by_row() {
+    let random = RandomStream::new(3, 3);
+    let states = ["los", "los", "los", "nlos", "outage", "handover"];
+    let rows: Vec<String> = (0..300)
+        .map(|row| {
+            let state = states[random.word(row) as usize % states.len()];
+            format!("0.{row:03},1000000,{state}")
+        })
+        .collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let text = pattern("0.3", "rate_bps,state", &rows);
+    for (end, permille) in [
+        (End::Repeat, 1000),
+        (End::Hold, 1000),
+        (End::Repeat, 400),
+        (End::Hold, 2500),
+    ] {
+        let mut air = Air::play(
+            Playback {
+                pattern: Arc::clone(&text),
+                end,
+                clock: Clock::new(100 * MS, 7 * MS).at_speed(permille),
+            },
+            None,
+        )
+        .expect("it has rates");
+        for at_ms in (7..900).step_by(13) {
+            let from_ns = at_ms * MS;
+            let mut was = (from_ns > 7 * MS).then(|| air.at(from_ns - 1).state);
+            let mut at_ns = from_ns;
+            let wanted = loop {
+                let now = air.at(at_ns);
+                if now.state == State::Handover && was != Some(State::Handover) {
+                    break Some(at_ns);
+                }
+                if now.until_ns == u64::MAX {
+                    break None;
+                }
+                (was, at_ns) = (Some(now.state), now.until_ns);
+            };
+            assert_eq!(
+                air.next_handover(from_ns),
+                wanted,
+                "{end:?} {permille} {at_ms}"
+            );
+        }
+    }
 }
