@@ -5,8 +5,10 @@ Usage: python benches/bridge.py [CASE]... [--save FILE] [--rounds N] [--frames N
 Cases:
   tcp       four TCP downloads at once through a bridge without a rate, by turns with offloads of all ports on, off, and
             over a Linux bridge (target: 9 Gbit/s, with offloads and without)
-  rtt       round trips by time stamps of their own, with 5 ms in each direction (target: error 150 us at the median)
-  account   UDP in both directions until so many frames have passed (--frames, target: 0 of 10^8 unaccounted)
+  rtt       round trips by time stamps of their own, with 5 ms in each direction (target: error 150 us at the median);
+            by turns with a Linux bridge without delay, the control, whose round trip is that of the two hosts
+  account   UDP in both directions, singly and in super-packets of 16, until so many frames have come
+            (--frames, target: 0 of 10^8 unaccounted)
 
 Prints JSON and a table. Runs as root, in a sandbox of which nothing is left.
 """
@@ -41,6 +43,7 @@ DELAY_MS = 5
 PROBES, INTERVAL_US = 1000, 5000
 TCP_S = 5.0
 FLOWS = 4
+SEGMENTS = (1, 16)
 
 
 def offloads(*, on: bool) -> None:
@@ -85,17 +88,24 @@ def rtt(rounds: int, _frames: int) -> dict[str, object]:
     """Probe from the phone to the router and back."""
     server = agent.ADDRESSES["router"][0]
     expected_ns = 2 * DELAY_MS * 1_000_000
-    probe = [*("--count", str(PROBES)), *("--interval-us", str(INTERVAL_US)), *("--expected-ns", str(expected_ns))]
+    probe = [*("--count", str(PROBES)), *("--interval-us", str(INTERVAL_US))]
     found: dict[str, list[float]] = {}
+
+    def measure(prefix: str, expected: int) -> None:
+        agent.pings(3)
+        options = [*probe, "--expected-ns", str(expected)]
+        result = json.loads(agent.at("phone", str(TOOL), "probe", f"{server}:7", *options).splitlines()[-1])
+        for key in ("error_p50_us", "error_p99_us", "lost"):
+            found.setdefault(f"{prefix}{key}", []).append(float(result[key]))
+
     echo = subprocess.Popen(["ip", "netns", "exec", "router", str(TOOL), "echo", "--port", "7"])
     try:
         for _ in range(rounds):
+            found.setdefault("load_average", []).append(os.getloadavg()[0])
             with agent.bridge("--delay", f"{DELAY_MS}ms"):
-                agent.pings(3)
-                result = json.loads(agent.at("phone", str(TOOL), "probe", f"{server}:7", *probe).splitlines()[-1])
-            for key in ("error_p50_us", "error_p99_us"):
-                found.setdefault(key, []).append(float(result[key]))
-            found.setdefault("lost", []).append(float(result["lost"]))
+                measure("", expected_ns)
+            with linux_bridge():
+                measure("kernel_", 0)
     finally:
         echo.terminate()
         echo.wait()
@@ -108,8 +118,10 @@ def account(_rounds: int, frames: int) -> dict[str, object]:
     began = time.monotonic()
     with agent.bridge("--delay", "1ms", "--loss", "0.1%") as process:
         for host, other in (("router", "phone"), ("phone", "router")):
-            command = [str(TOOL), "send", f"{agent.ADDRESSES[other][0]}:9", "--payload", "100", "--seconds", "100000"]
-            senders.append(subprocess.Popen(["ip", "netns", "exec", host, *command], stdout=subprocess.DEVNULL))
+            for segments in SEGMENTS:
+                command = [str(TOOL), "send", f"{agent.ADDRESSES[other][0]}:9", "--payload", "100"]
+                command += ["--segments", str(segments), "--seconds", "100000"]
+                senders.append(subprocess.Popen(["ip", "netns", "exec", host, *command], stdout=subprocess.DEVNULL))
         try:
             while sum(each["received_frames"] for each in agent.show()["frames"]) < frames:
                 time.sleep(1)
@@ -120,7 +132,14 @@ def account(_rounds: int, frames: int) -> dict[str, object]:
         time.sleep(0.5)
         accounts = agent.show()["frames"]
         end = agent.ended(process, 15)
-    return {"accounts": accounts, "status": end["status"], "took_s": time.monotonic() - began}
+    return {
+        "accounts": accounts,
+        "frames": sum(each["received_frames"] for each in accounts),
+        "unaccounted_frames": sum(each["unaccounted_frames"] for each in accounts),
+        "status": end["status"],
+        "took_s": time.monotonic() - began,
+        "load_average": list(os.getloadavg()),
+    }
 
 
 CASES = {case.__name__: case for case in (tcp, rtt, account)}

@@ -57,6 +57,13 @@ def udp6(payload: bytes, ports: tuple[int, int], to: str = "fd77::2") -> bytes:
     return ip6(17, struct.pack("!HHHH", *ports, 8 + len(payload), 0xBEEF) + payload, to)
 
 
+def quic_initial(length: int) -> bytes:
+    """Return an Initial packet of QUIC version 1 (RFC 9000, 17.2.2), its protected part made up."""
+    head = b"\xc3\0\0\0\1\x08" + bytes(range(8)) + b"\0\0"
+    rest = length - len(head) - 2
+    return head + struct.pack("!H", 0x4000 | rest) + bytes(number * 7 % 256 for number in range(rest))
+
+
 def ethernet(kind: int, content: bytes, to: bytes = FAR, tags: tuple[tuple[int, int], ...] = ()) -> bytes:
     inside = b"".join(struct.pack("!HH", *tag) for tag in tags)
     return to + NEAR + inside + struct.pack("!H", kind) + content
@@ -101,7 +108,7 @@ def frames_of_every_kind() -> list[Sent]:
         "IPv4 in a VLAN": ethernet(four, udp4(b"tagged"), tags=customer),
         "IPv4 with priority only": ethernet(four, udp4(b"priority"), tags=((0x8100, 0xE000),)),
         "IPv4 in two VLANs": ethernet(four, udp4(b"twice"), tags=provider),
-        "QUIC over IPv6": ethernet(six, udp6(b"\xc0" + bytes(1199), (50000, 443))),
+        "QUIC over IPv6": ethernet(six, udp6(quic_initial(1200), (50000, 443))),
         "IPv6 in a VLAN": ethernet(six, udp6(b"six", (1, 2)), tags=customer),
         "IPv6 multicast": ethernet(six, udp6(b"many", (1, 2), "ff0e::77"), group6),
         "MTU 9000": ethernet(four, udp4(bytes(range(256)) * 35 + bytes(12))),

@@ -130,7 +130,7 @@ def test_devices_have_the_path_of_a_scenario_under_their_name(
         (["1.2.3.4=FILE", "1.2.3.4=FILE"], "--devices: 1.2.3.4 is an address of two devices"),
         (["tv@1.2.3.4=FILE", "tv@1.2.3.5=FILE"], "--devices: 'tv' is the name of two devices"),
         (["a-name-of-thirty-and-two-letters@1.2.3.4=FILE"], "is longer than 32 characters"),
-        (["1.2.3.4=NONE"], "no such file"),
+        (["1.2.3.4=NONE"], "neither a file nor a shipped scenario"),
     ],
 )
 def test_wrong_devices_are_refused_in_one_line(
@@ -178,3 +178,27 @@ def test_systemd_takes_the_unit_and_its_example_is_a_bridge(tmp_path: Path, caps
     ]
     assert main(["bridge", "--print-bridge", *options.split()]) == 0
     assert json.loads(capsys.readouterr().out)["on_failure"] == "closed"
+
+
+def test_a_shipped_scenario_or_scene_is_named_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "--scenario", "kau-e5g-1")
+    hops = cast("list[dict[str, Any]]", found["hops"])
+    assert [hop["name"] for hop in hops] == ["internet", "radio"]
+    hops = cast("list[dict[str, Any]]", printed(capsys, "--scene", "street-canyon-bus")["hops"])
+    assert [[stage["stage"] for stage in hop["down"]] for hop in hops] == [["radio"]]
+    device = printed(capsys, "--devices", "02:00:00:00:00:01=kau-e5g-1")
+    assert [hop["name"] for hop in cast("Any", device)["classes"][0]["hops"]] == ["device-1.internet", "device-1.radio"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--scenario", "kau-e5g"), "kau-e5g: is neither a file nor a shipped scenario: name a file, or one of bbr-5g"),
+        (("--scene", "street"), "--scene: street: no such file or scene: write a file, or one of bbr-5g"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_known_ones(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert main(["bridge", *PORTS, *arguments]) == 2
+    assert said in capsys.readouterr().err

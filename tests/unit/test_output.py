@@ -86,6 +86,7 @@ ELSEWHERE = {
     ("campaign", "plan", "--pilot"), ("compare", "--baseline"),  # read
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
     ("bridge", "--scenario"), ("bridge", "--trace"), ("bridge", "--up-trace"), ("bridge", "--down-trace"),  # read
+    ("shell", "--timeline"), ("bridge", "--timeline"),  # read
 }  # fmt: skip
 
 

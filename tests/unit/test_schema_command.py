@@ -16,6 +16,7 @@ from wavebed.cli.schema import NAMES, schema_text
 from wavebed.config.table import fields
 from wavebed.errors import UserError
 from wavebed.path.tables import AirTable, EdgeTable, HopTable, HostTable, LinkTable, PathTable
+from wavebed.path.timeline import StretchTable, TimelineTable
 from wavebed.run.scenario import RunTable
 from wavebed.scene.tables import (
     Array,
@@ -42,7 +43,7 @@ FILES = sorted(SCENARIOS.rglob("*.toml"))
 TABLES = (
     *(LinkTable, AirTable, PathTable, HopTable, HostTable, EdgeTable, RunTable, Common),
     *(SceneTable, CarrierTable, Array, BaseStationTable, UeTable, ObstacleTable, FallbackTable, Timers),
-    *(ReferenceChain, Indoor, InCar, SiteTable, GroupTable),
+    *(ReferenceChain, Indoor, InCar, SiteTable, GroupTable, TimelineTable, StretchTable),
     *(kind_of(kind).options_type for kind in KINDS),
     *(remedy.kind_of(kind).options_type for kind in remedy.KINDS),
 )
@@ -51,7 +52,7 @@ READ_LATER = {"radio", "ue-limit", "base-station", "obstacle", "trajectory", "ob
 SAMPLES = (
     *("10ms", "2s", "0s", "125us", "100mbit", "0.5gbit", "1500b", "64kib", "64mib", "1000p", "1%", "100%", "0.01%"),
     *("5db", "-8db", "30dbm", "-90deg", "28ghz", "1.5m/s", "off", "on", "slot", "fdd", "DDDSU", "x" * 50, "a", ""),
-    *("droptail:100p", "codel", "infinite", "lte", "nr-120khz", "3gpp", "study", "uhd", "others", "icmp", "up"),
+    *("droptail:100p", "codel", "infinite", "lte", "nr-120khz", "3gpp", "study", "uhd", "others", "icmp", "up", "cut"),
     *(True, False, 0, 1, 2, 5, 14, 640, 1300, -1, 1.5, 0.0, 10**20),
     *([], [1, 2], [1.5, 2, 3], [10, 2, 2], ["a"], ["a", "b"], ["www.shop.example"], [{}]),
     [["0s", "1%"]],

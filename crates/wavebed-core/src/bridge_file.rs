@@ -8,9 +8,11 @@ use wavebed_forward::frame::mac_from_text;
 use wavebed_path::{Address, Coalesce, HopConfig, LegConfig};
 
 use crate::lab_file::{
-    VERSION, check_coalesce, check_name, check_packet_memory, packet_memory_bytes, read_file,
+    VERSION, check_coalesce, check_name, check_packet_memory, is_link, packet_memory_bytes,
+    read_file,
 };
 use crate::problem::Problem;
+use crate::timeline::TimelineFile;
 
 /// Two ports of this machine and the hops between them, as `docs/development/bridge-file.md` describes it.
 #[derive(Debug, Deserialize)]
@@ -40,6 +42,8 @@ pub struct BridgeFile {
     hops: Vec<HopConfig>,
     /// Devices on the side of `b` with hops of their own.
     pub classes: Vec<ClassFile>,
+    /// The timeline; null for none.
+    pub timeline: Option<TimelineFile>,
     /// Folder of the series.
     pub log_dir: Option<PathBuf>,
     /// Whether the folder of the series gets a packet log of each link too.
@@ -165,7 +169,10 @@ impl BridgeFile {
                 ));
             }
         }
-        Ok(())
+        let has = |link: &str| is_link(link, names.iter().map(|name| name.as_str()));
+        self.timeline
+            .as_ref()
+            .map_or(Ok(()), |file| file.check(has))
     }
 }
 
@@ -185,7 +192,7 @@ mod tests {
                 "name": "tv", "addresses": ["02:00:00:00:00:01", "192.0.2.7", "fd00::7"],
                 "hops": [{"name": "tv.radio", "kind": "radio", "down": [], "up": []}],
             }],
-            "log_dir": null, "packet_log": false, "pcap_dir": null, "summary_file": null
+            "timeline": null, "log_dir": null, "packet_log": false, "pcap_dir": null, "summary_file": null
         })
     }
 
@@ -198,10 +205,28 @@ mod tests {
         assert_eq!(file.classes[0].addresses.len(), 3);
     }
 
+    fn timeline(link: &str, duration_ns: u64) -> Value {
+        let stretches = [("home", 0), ("lift", 10)];
+        let stretches = stretches.map(|(name, at)| json!({"name": name, "start_ns": at}));
+        json!({
+            "duration_ns": duration_ns, "loop": false, "stretches": stretches,
+            "patterns": [{"link": link, "file": "x.csv"}],
+        })
+    }
+
+    #[test]
+    fn a_timeline_belongs_to_links_of_the_bridge() {
+        let mut value = example();
+        for link in ["radio.down", "tv.radio.up"] {
+            value["timeline"] = timeline(link, 11);
+            assert!(BridgeFile::parse(&value.to_string()).is_ok());
+        }
+    }
+
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 11] = [
+        let cases: [Case; 13] = [
             (|v| v["version"] = 2.into(), "version: 2"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
             (|v| v["b"] = "eth1".into(), "b: \"eth1\" is also a"),
@@ -224,6 +249,14 @@ mod tests {
                 "\"radio\" occurs twice",
             ),
             (|v| v["packet_log"] = true.into(), "requires log_dir"),
+            (
+                |v| v["timeline"] = timeline("tv.radio.up", 10),
+                "timeline: duration_ns: must be after",
+            ),
+            (
+                |v| v["timeline"] = timeline("wire.down", 11),
+                "timeline: patterns: there is no link \"wire.down\"",
+            ),
             (|v| v["speed"] = 1.into(), "unknown field `speed`"),
         ];
         for (change, words) in cases {

@@ -12,6 +12,7 @@ use wavebed_os::{clock, unix};
 use crate::confine::Needs;
 use crate::engine::Setting;
 use crate::lab_file::ProcessFile;
+use crate::timeline::Action;
 use crate::watch::{EVERY_MS, Watch};
 
 /// Longest line: a pattern of a few million rows.
@@ -32,6 +33,7 @@ enum Line {
         #[serde(flatten)]
         setting: Setting,
     },
+    Timeline(Action),
     Run {
         host: String,
         argv: Vec<String>,
@@ -68,6 +70,8 @@ pub enum ControlRequest {
         /// The change.
         setting: Setting,
     },
+    /// Control the timeline.
+    Timeline(Action),
     /// Start a program.
     Run {
         /// Its host and arguments.
@@ -179,6 +183,7 @@ impl Connection {
             }
             Line::Begin => ControlRequest::Begin,
             Line::Set { link, setting } => ControlRequest::Set { link, setting },
+            Line::Timeline(action) => ControlRequest::Timeline(action),
             Line::Run {
                 host,
                 argv,

@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wavebed_link::radio::Handover;
 use wavebed_os::capabilities::{self, Set};
 use wavebed_os::{poll, process, sched};
 
 use crate::limits;
 use crate::say::say as report;
 use crate::signals;
+use crate::timeline::Action;
 
 /// Capabilities that the engine's process keeps: real-time priority for its loops, and files in other users' folders.
 const NEEDED: Set = Set::SYS_NICE.union(Set::DAC_OVERRIDE);
@@ -58,6 +60,12 @@ pub trait Engine {
     /// There is no such link, or it does not take the change.
     fn set(&self, link: Option<&str>, change: Setting) -> Result<(), String>;
 
+    /// Obeys a request to the timeline, if there is one, and returns its state.
+    ///
+    /// # Errors
+    /// There is no timeline, time has not begun, or the request is wrong.
+    fn timeline(&mut self, action: &Action) -> Result<Value, String>;
+
     /// Whether it has ended without a stop request.
     fn has_failed(&self) -> bool;
 
@@ -82,6 +90,22 @@ pub enum Setting {
     Pattern(String),
     /// For how long from now on nothing enters the links, nanoseconds; it waits before them.
     OutageNs(u64),
+    /// Several outages one after another.
+    Flap {
+        /// How many.
+        times: u32,
+        /// From the beginning of one to that of the next, nanoseconds.
+        period_ns: u64,
+        /// How long each lasts, nanoseconds; less than the period.
+        down_ns: u64,
+    },
+    /// A handover of radios: nothing is sent for a while.
+    Handover {
+        /// For how long, nanoseconds.
+        for_ns: u64,
+        /// What becomes of the buffer; null: as the radio does.
+        handling: Option<Handover>,
+    },
 }
 
 /// A request of init to the engine's process.
@@ -104,6 +128,8 @@ pub enum Request {
         #[serde(flatten)]
         setting: Setting,
     },
+    /// [`Engine::timeline`].
+    Timeline(Action),
     /// [`Engine::stop`]; the process ends.
     Stop,
 }
@@ -166,6 +192,7 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
             Ok(Request::Set { link, setting }) => {
                 engine.set(link.as_deref(), setting).map(|()| Value::Null)
             }
+            Ok(Request::Timeline(action)) => engine.timeline(&action),
             Ok(Request::Stop) => return i32::from(say(&mut init, &engine.stop()).is_err()),
             Err(error) => Err(error.to_string()),
         };

@@ -16,7 +16,6 @@ use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, No
 use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, mount, poll, terminal, unix};
-use wavebed_path::HopSetup;
 
 use self::stops::Stops;
 use crate::confine::Rules;
@@ -26,7 +25,7 @@ use crate::front::message;
 use crate::lab_file::LabFile;
 use crate::limits;
 use crate::network::{self, Host, Network};
-use crate::path_engine;
+use crate::path_engine::{self, Built};
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::say::{say, say_text};
 use crate::signals;
@@ -49,7 +48,7 @@ pub struct InitSetup {
     /// The laboratory file.
     pub lab: LabFile,
     /// Its hops, with their stages.
-    pub hops: Vec<Vec<HopSetup>>,
+    pub hops: Built,
     /// The machine's network namespace, for NAT.
     pub machine: Option<NetworkNamespace>,
     /// Socket to the front process.

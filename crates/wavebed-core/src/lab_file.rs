@@ -10,6 +10,7 @@ use wavebed_path::{Coalesce, LegConfig};
 
 use crate::confine::ConfineFile;
 use crate::problem::Problem;
+use crate::timeline::TimelineFile;
 
 /// Largest file. Patterns are separate files.
 const MOST_BYTES: u64 = 64 << 20;
@@ -71,6 +72,9 @@ pub struct LabFile {
     /// Sampling intervals of connections and processors; null for no samples.
     #[serde(default)]
     pub sample: Option<SampleFile>,
+    /// The timeline; null for none.
+    #[serde(default)]
+    pub timeline: Option<TimelineFile>,
     /// Folder of the series.
     pub log_dir: Option<PathBuf>,
     /// Whether the folder of the series gets a packet log of each link too.
@@ -128,6 +132,14 @@ pub struct ProcessFile {
     /// Whether it is confined; otherwise it runs as the laboratory's user.
     #[serde(default)]
     pub confined: bool,
+}
+
+/// Whether `link` is one of these hops' links.
+pub fn is_link<'a>(link: &str, mut hops: impl Iterator<Item = &'a str>) -> bool {
+    let hop = link
+        .strip_suffix(".down")
+        .or_else(|| link.strip_suffix(".up"));
+    hop.is_some_and(|hop| hops.any(|name| name == hop))
 }
 
 /// Reads the file at `path` (`-` for standard input) by `parse`.
@@ -299,7 +311,10 @@ impl LabFile {
                 }
             }
         }
-        Ok(())
+        let has = |link: &str| is_link(link, names.iter().map(|name| name.as_str()));
+        self.timeline
+            .as_ref()
+            .map_or(Ok(()), |file| file.check(has))
     }
 
     fn check_process(&self, key: &str, process: &ProcessFile) -> Result<(), String> {

@@ -28,6 +28,7 @@ mod shown;
 mod signals;
 mod summary_file;
 mod sysctl;
+mod timeline;
 mod watch;
 
 use clap::{Parser, Subcommand};

@@ -7,6 +7,7 @@ use wavebed_link::{Change, pattern::Pattern};
 use wavebed_os::clock;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
+use wavebed_path::outages::Interruption;
 use wavebed_path::{
     ClassSetup, Device, HopSetup, HostCounters, LegSetup, LinkError, Patterns, SampleSetup, Setup,
     Summary, build_legs,
@@ -16,6 +17,7 @@ use crate::bridge_file::BridgeFile;
 use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
 use crate::shown;
+use crate::timeline::{Action, Timeline, TimelineFile};
 
 /// The engine before and after time zero. Both are absent when it could not start.
 struct PathEngine {
@@ -24,24 +26,42 @@ struct PathEngine {
     origin_ns: u64,
     /// Time zero by the time of day, nanoseconds since 1970.
     origin_unix_ns: u64,
+    timeline: Option<Timeline>,
+}
+
+/// The hops of all legs, built, and the timeline that their links follow.
+pub struct Built {
+    hops: Vec<Vec<HopSetup>>,
+    timeline: Option<Timeline>,
 }
 
 /// Builds the hops of every leg; reads patterns before the laboratory exists.
 ///
 /// # Errors
 /// A stage cannot be built: one line.
-pub fn build_hops(lab: &LabFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
+pub fn build_hops(lab: &LabFile) -> Result<Built, LinkError> {
     let mut patterns = Patterns::default();
-    build_legs(lab.all_legs(), lab.seed, lab.mtu, &mut patterns)
+    let hops = build_legs(lab.all_legs(), lab.seed, lab.mtu, &mut patterns)?;
+    let timeline = timeline(lab.timeline.as_ref(), &mut patterns)?;
+    Ok(Built { hops, timeline })
+}
+
+fn timeline(
+    file: Option<&TimelineFile>,
+    patterns: &mut Patterns,
+) -> Result<Option<Timeline>, LinkError> {
+    file.map(|file| Timeline::new(file, patterns)).transpose()
 }
 
 /// Builds the hops of a bridge: those of all devices, then those of each class.
 ///
 /// # Errors
 /// As [`build_hops`].
-pub fn build_bridge(file: &BridgeFile) -> Result<Vec<Vec<HopSetup>>, LinkError> {
+pub fn build_bridge(file: &BridgeFile) -> Result<Built, LinkError> {
     let mut patterns = Patterns::default();
-    build_legs(&file.legs(), file.seed, file.mtu, &mut patterns)
+    let hops = build_legs(&file.legs(), file.seed, file.mtu, &mut patterns)?;
+    let timeline = timeline(file.timeline.as_ref(), &mut patterns)?;
+    Ok(Built { hops, timeline })
 }
 
 /// Builds the engine between two ports, and starts it.
@@ -50,10 +70,10 @@ pub fn build_bridge(file: &BridgeFile) -> Result<Vec<Vec<HopSetup>>, LinkError> 
 /// A port, a log or a capture failed.
 pub fn start_bridge(
     file: &BridgeFile,
-    hops: Vec<Vec<HopSetup>>,
+    built: Built,
     [near, far]: [Device; 2],
 ) -> Result<Box<dyn Engine>, String> {
-    let mut hops = hops.into_iter();
+    let mut hops = built.hops.into_iter();
     let own = hops.next().unwrap_or_default();
     let classes = file.classes.iter().zip(hops);
     let classes = classes.map(|(class, hops)| ClassSetup {
@@ -78,7 +98,7 @@ pub fn start_bridge(
         pcap_dir: file.pcap_dir.clone(),
         sample: None,
     };
-    launch(setup, false)
+    launch(setup, built.timeline, false)
 }
 
 /// Builds the engine on these devices, and starts it unless it is to wait.
@@ -87,7 +107,7 @@ pub fn start_bridge(
 /// A device, a log or a capture failed.
 pub fn start(
     lab: &LabFile,
-    hops: Vec<Vec<HopSetup>>,
+    built: Built,
     devices: Vec<(Tun, Tun)>,
     hosts: Vec<HostCounters>,
     sockets: Vec<(String, SockDiag)>,
@@ -98,7 +118,7 @@ pub fn start(
         .map(|ends| format!("{}-{}", ends[0].name, ends[1].name))
         .collect();
     names.extend(names.last().map(|last| format!("{last}-second")));
-    let legs = hops.into_iter().zip(devices).zip(names);
+    let legs = built.hops.into_iter().zip(devices).zip(names);
     let legs = legs.map(|((hops, (near, far)), name)| LegSetup {
         name,
         hops,
@@ -121,15 +141,16 @@ pub fn start(
             hosts: sockets,
         }),
     };
-    launch(setup, lab.wait)
+    launch(setup, built.timeline, lab.wait)
 }
 
-fn launch(setup: Setup, wait: bool) -> Result<Box<dyn Engine>, String> {
+fn launch(setup: Setup, timeline: Option<Timeline>, wait: bool) -> Result<Box<dyn Engine>, String> {
     let mut engine = PathEngine {
         waiting: Some(setup),
         running: None,
         origin_ns: 0,
         origin_unix_ns: 0,
+        timeline,
     };
     if !wait {
         engine.begin()?;
@@ -143,6 +164,20 @@ impl PathEngine {
             .as_ref()
             .ok_or_else(|| "time has not begun: send begin first".to_owned())
     }
+
+    /// Time since time zero.
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns() - self.origin_ns
+    }
+}
+
+fn interrupt(
+    engine: &wavebed_path::Engine,
+    link: Option<&str>,
+    interruption: Interruption,
+) -> Result<(), String> {
+    let done = engine.interrupt(link, interruption);
+    done.map_err(|error| error.to_string())
 }
 
 impl Engine for PathEngine {
@@ -171,7 +206,7 @@ impl Engine for PathEngine {
         let links = loops.iter().flat_map(|each| &each.links);
         let directions = loops.iter().flat_map(|each| &each.directions);
         let mut answer = json!({
-            "now_ns": clock::monotonic_ns() - self.origin_ns,
+            "now_ns": self.now_ns(),
             "zero_ns": self.origin_ns,
             "links": links.map(shown::link).collect::<Vec<_>>(),
             "directions": directions.map(shown::direction).collect::<Vec<_>>(),
@@ -183,6 +218,9 @@ impl Engine for PathEngine {
         if !frames.is_empty() {
             answer["frames"] = json!(frames);
         }
+        if let Some(timeline) = &self.timeline {
+            answer["timeline"] = timeline.state(self.now_ns());
+        }
         Ok(answer)
     }
 
@@ -190,21 +228,44 @@ impl Engine for PathEngine {
         let loops = self.running()?.show().map_err(|error| error.to_string())?;
         let mut head = shown::head(&loops);
         head["zero_ns"] = self.origin_ns.into();
+        if let Some(timeline) = &self.timeline {
+            head["timeline"] = timeline.state(self.now_ns());
+            head["timeline_columns"] = json!(Timeline::COLUMNS);
+        }
         Ok(head)
     }
 
     fn sample(&self) -> Result<Value, String> {
         let loops = self.running()?.show().map_err(|error| error.to_string())?;
-        Ok(shown::sample(&loops))
+        let mut sample = shown::sample(&loops);
+        if let Some(timeline) = &self.timeline {
+            sample["timeline"] = timeline.sample(self.now_ns());
+        }
+        Ok(sample)
     }
 
     fn set(&self, link: Option<&str>, change: Setting) -> Result<(), String> {
         let engine = self.running()?;
         let change = match change {
             Setting::OutageNs(for_ns) => {
-                let done = engine.interrupt(link, for_ns);
-                return done.map_err(|error| error.to_string());
+                return interrupt(engine, link, Interruption::once(for_ns));
             }
+            Setting::Flap {
+                times,
+                period_ns,
+                down_ns,
+            } if times > 0 && 0 < down_ns && down_ns < period_ns => {
+                let interruption = Interruption {
+                    down_ns,
+                    period_ns,
+                    times,
+                };
+                return interrupt(engine, link, interruption);
+            }
+            Setting::Flap { .. } => {
+                return Err("flap: at least one, each shorter than the period".to_owned());
+            }
+            Setting::Handover { for_ns, handling } => Change::Handover { for_ns, handling },
             Setting::RateBps(rate) => Change::RateBps(rate),
             Setting::DelayNs(delay) => Change::DelayNs(delay),
             Setting::Loss(probability) if (0.0..=1.0).contains(&probability) => {
@@ -237,6 +298,22 @@ impl Engine for PathEngine {
         } else {
             Err("no link has a stage that takes this change".to_owned())
         }
+    }
+
+    fn timeline(&mut self, action: &Action) -> Result<Value, String> {
+        self.running()?;
+        let now_ns = self.now_ns();
+        let Some(timeline) = &mut self.timeline else {
+            return Err("there is no timeline: start with --timeline".to_owned());
+        };
+        let changes = timeline.obey(action, now_ns)?;
+        let state = timeline.state(now_ns);
+        let engine = self.running()?;
+        for (link, change) in &changes {
+            let done = engine.apply(link, change);
+            done.map_err(|error| error.to_string())?;
+        }
+        Ok(state)
     }
 
     fn has_failed(&self) -> bool {

@@ -253,10 +253,11 @@ impl<Q: Queue> Bottleneck<Q> {
             Some(_) => End::Stop,
             None => self.server.profile().end(),
         };
-        let profile = match change {
-            Change::RateBps(rate_bps) => Some(Profile::constant(*rate_bps)),
-            Change::Pattern(pattern) if pattern.kind() == Kind::Steps => {
-                Profile::pattern(pattern.clone(), end, 0, at_ns)
+        let playback = change.playback(at_ns, end);
+        let profile = match (change, playback) {
+            (Change::RateBps(rate_bps), _) => Some(Profile::constant(*rate_bps)),
+            (_, Some(playback)) if playback.pattern.kind() == Kind::Steps => {
+                Profile::play(playback)
             }
             _ => None,
         };
@@ -361,6 +362,7 @@ impl<Q: Queue> Stage for Bottleneck<Q> {
             _ if !self.server.takes_rate() => false,
             Change::RateBps(_) => true,
             Change::Pattern(pattern) => pattern.rate_bps().is_some() || pattern.bytes().is_some(),
+            Change::Play(play) => play.pattern.rate_bps().is_some(),
             _ => false,
         };
         if taken {

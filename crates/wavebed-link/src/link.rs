@@ -169,7 +169,7 @@ impl Link {
     }
 
     /// The keys of all live changes.
-    pub const CHANGES: [&'static str; 4] = ["rate", "delay", "loss", "pattern"];
+    pub const CHANGES: [&'static str; 5] = ["rate", "delay", "loss", "pattern", "handover"];
 
     /// The conditions at `now_ns`; the link must have been polled to that time.
     #[must_use]

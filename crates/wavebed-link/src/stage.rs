@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::conditions::Conditions;
 use crate::counters::{LinkCounters, Reason};
 use crate::packet_log::Event;
+use crate::pattern::{Clock, End, Kind, Pattern, Playback};
 use crate::radio::BlockRecord;
+use crate::radio::Handover;
 use crate::run::{Ecn, Run};
 
 /// One impairment of a link. Each stage forwards to the next.
@@ -37,7 +39,7 @@ pub trait Stage: Send {
         false
     }
 
-    /// The live changes that the stage takes, by their keys: `rate`, `delay`, `loss`, `pattern`.
+    /// The live changes that the stage takes, by their keys: `rate`, `delay`, `loss`, `pattern`, `handover`.
     fn takes(&self) -> &'static [&'static str] {
         &[]
     }
@@ -94,7 +96,33 @@ pub enum Change {
     /// Probability of independent loss from now on.
     Loss(f64),
     /// A pattern that starts now.
-    Pattern(Arc<crate::pattern::Pattern>),
+    Pattern(Arc<Pattern>),
+    /// A pattern over time that is played by a clock of its own.
+    Play(Playback),
+    /// A handover that begins now.
+    Handover {
+        /// How long nothing is sent, nanoseconds.
+        for_ns: u64,
+        /// Handling of the buffer; `None`: that of the stage.
+        handling: Option<Handover>,
+    },
+}
+
+impl Change {
+    /// The pattern that the stage plays from `at_ns` on, which ends as `end` unless the change says how.
+    pub(crate) fn playback(&self, at_ns: u64, end: End) -> Option<Playback> {
+        match self {
+            Self::Pattern(pattern) => Some(Playback {
+                pattern: Arc::clone(pattern),
+                end,
+                clock: Clock::new(0, at_ns),
+            }),
+            Self::Play(playback) if playback.pattern.kind() == Kind::Steps => {
+                Some(playback.clone())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The output of a stage: runs go to the next stage, or are dropped with a reason, and are counted.

@@ -16,6 +16,7 @@ use crate::classes::Address;
 use crate::coalesce::Coalesce;
 use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
 use crate::host_counters::HostCounters;
+use crate::outages::Interruption;
 use crate::packet_log::{self, PacketLogSender, PacketLogWriter};
 use crate::packet_memory::PacketMemory;
 use crate::port::Device;
@@ -222,17 +223,21 @@ impl Engine {
         }
     }
 
-    /// Lets nothing enter the links of one direction, or of all, for some nanoseconds. `link` is one of that direction.
+    /// Lets nothing enter the links of one direction, or of all, for some time. `link` is one of that direction.
     ///
     /// # Errors
     /// When there is no such link, or a loop does not answer.
-    pub fn interrupt(&self, link: Option<&str>, for_ns: u64) -> Result<(), EngineError> {
+    pub fn interrupt(
+        &self,
+        link: Option<&str>,
+        interruption: Interruption,
+    ) -> Result<(), EngineError> {
         let loops = match link {
             Some(link) => std::slice::from_ref(self.loop_of(link)?),
             None => &self.loops,
         };
         for running in loops {
-            running.ask(|answer| Command::Interrupt(link.map(Into::into), for_ns, answer))?;
+            running.ask(|answer| Command::Interrupt(link.map(Into::into), interruption, answer))?;
         }
         Ok(())
     }

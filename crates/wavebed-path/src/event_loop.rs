@@ -13,6 +13,7 @@ use wavebed_os::{clock, poll, sched};
 use crate::direction::Direction;
 use crate::frames::FrameAccount;
 use crate::gaps::{Gaps, LONGEST_SLEEP_NS};
+use crate::outages::Interruption;
 use crate::packet_log::LinkLog;
 use crate::port::Device;
 use crate::series::SeriesSender;
@@ -43,9 +44,8 @@ pub enum Command {
     Show(Sender<LoopState>),
     /// Changes the link with this name; answers whether a stage took the change, `None` when there is no such link.
     Apply(String, Change, Sender<Option<bool>>),
-    /// Lets nothing enter the chain of the link with this name, or any chain without one, for some nanoseconds; answers
-    /// whether there is such a link.
-    Interrupt(Option<String>, u64, Sender<bool>),
+    /// Interrupts the chain of the link with this name, or any chain without one; answers whether there is such a link.
+    Interrupt(Option<String>, Interruption, Sender<bool>),
     /// End, and return the directions.
     Stop,
 }
@@ -273,8 +273,8 @@ impl Loop {
                 Command::Apply(name, change, answer) => {
                     let _ = answer.send(self.apply(&name, &change, clock));
                 }
-                Command::Interrupt(name, for_ns, answer) => {
-                    let _ = answer.send(self.interrupt(name.as_deref(), for_ns, clock));
+                Command::Interrupt(name, interruption, answer) => {
+                    let _ = answer.send(self.interrupt(name.as_deref(), interruption, clock));
                 }
                 Command::Stop => return true,
             }
@@ -295,7 +295,12 @@ impl Loop {
         Some(named.link.apply(now_ns, change))
     }
 
-    fn interrupt(&mut self, name: Option<&str>, for_ns: u64, clock: &impl Fn() -> u64) -> bool {
+    fn interrupt(
+        &mut self,
+        name: Option<&str>,
+        interruption: Interruption,
+        clock: &impl Fn() -> u64,
+    ) -> bool {
         let now_ns = clock();
         self.advance(&|| now_ns);
         let chains = self
@@ -307,7 +312,7 @@ impl Loop {
         });
         let mut found = false;
         for chain in named {
-            chain.interrupt(now_ns.saturating_add(for_ns));
+            chain.interrupt(interruption.from(now_ns));
             found = true;
         }
         found

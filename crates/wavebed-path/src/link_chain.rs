@@ -12,6 +12,7 @@ use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
 use crate::frames::Refusals;
 use crate::lateness::Lateness;
+use crate::outages::Outages;
 use crate::packet_log::LinkLog;
 use crate::packets::{Arrival, Packet, Packets};
 use crate::port::Port;
@@ -66,7 +67,7 @@ pub struct LinkChain {
     device_late_ns: u64,
     /// What came during an outage, which waits for its end.
     held: VecDeque<Run>,
-    outage_until_ns: u64,
+    outages: Outages,
     coalescer: Coalescer,
     moving: Vec<Run>,
     groups: Vec<Group>,
@@ -89,7 +90,7 @@ impl LinkChain {
             least_transit_ns: u64::MAX,
             device_late_ns: 0,
             held: VecDeque::new(),
-            outage_until_ns: 0,
+            outages: Outages::default(),
             coalescer: Coalescer::new(coalesce),
             moving: Vec::new(),
             groups: Vec::new(),
@@ -122,7 +123,7 @@ impl LinkChain {
         };
         let mut capture = capture;
         self.end_outage(run.at_ns, packets, capture.as_deref_mut());
-        if run.at_ns < self.outage_until_ns {
+        if self.outages.holds(run.at_ns) {
             self.held.push_back(run);
         } else {
             self.enter(run, packets, capture);
@@ -142,25 +143,23 @@ impl LinkChain {
         }
     }
 
-    /// Lets nothing enter the links until `until_ns`; it waits before them. A later call replaces an earlier one. The
+    /// Lets nothing enter the links in these outages; it waits before them. A later call replaces an earlier one. The
     /// chain must have been advanced to now.
-    pub const fn interrupt(&mut self, until_ns: u64) {
-        self.outage_until_ns = until_ns;
+    pub const fn interrupt(&mut self, outages: Outages) {
+        self.outages = outages;
     }
 
-    /// If an outage is over at `now_ns`, passes on what waited.
+    /// If outages are over at `now_ns`, passes on what waited.
     fn end_outage(
         &mut self,
         now_ns: u64,
         packets: &mut Packets,
         mut capture: Option<&mut Capture>,
     ) {
-        if now_ns < self.outage_until_ns {
-            return;
-        }
-        let at_ns = self.outage_until_ns;
-        while let Some(run) = self.held.pop_front() {
-            self.enter(Run { at_ns, ..run }, packets, capture.as_deref_mut());
+        while let Some(at_ns) = self.outages.pass(now_ns) {
+            while let Some(run) = self.held.pop_front() {
+                self.enter(Run { at_ns, ..run }, packets, capture.as_deref_mut());
+            }
         }
     }
 
@@ -353,7 +352,7 @@ impl LinkChain {
             .iter()
             .filter_map(|named| named.link.next_event_ns())
             .chain(self.coalescer.next_event_ns())
-            .chain((!self.held.is_empty()).then_some(self.outage_until_ns))
+            .chain((!self.held.is_empty()).then_some(self.outages.end_ns()))
             .min()
     }
 

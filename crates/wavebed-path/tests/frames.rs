@@ -16,6 +16,7 @@ use wavebed_path::coalesce::Coalesce;
 use wavebed_path::direction::{ClassChain, Direction};
 use wavebed_path::frames::Frames;
 use wavebed_path::link_chain::{LinkChain, NamedLink};
+use wavebed_path::outages::Outages;
 use wavebed_path::packet_memory::PacketMemory;
 use wavebed_path::packets::Packets;
 use wavebed_path::port::Port;
@@ -205,7 +206,7 @@ fn an_outage_holds_what_comes_and_local_frames_pass() {
     let arp = single(&[8, 6], &[0, 1, 8, 0, 6, 4, 0, 1]);
     bench.input.incoming.push_back(data(1));
     bench.turn(0);
-    bench.direction.chain.interrupt(5_000);
+    bench.direction.chain.interrupt(Outages::until(5_000));
     bench.input.incoming.extend([data(2), arp.clone()]);
     bench.turn(100);
     assert_eq!(bench.output.written, std::slice::from_ref(&arp));
@@ -228,11 +229,11 @@ fn an_outage_holds_what_comes_and_local_frames_pass() {
 fn an_outage_may_be_ended_early() {
     let mut bench = Bench::new(Vec::new());
     let data = single(PLAIN, &packet(17, &[0, 9, 0, 9, 0, 8, 0, 0]));
-    bench.direction.chain.interrupt(5_000);
+    bench.direction.chain.interrupt(Outages::until(5_000));
     bench.input.incoming.push_back(data.clone());
     bench.turn(100);
     assert!(bench.output.written.is_empty());
-    bench.direction.chain.interrupt(200);
+    bench.direction.chain.interrupt(Outages::until(200));
     bench.turn(200);
     assert_eq!(bench.output.written, [data]);
     assert_eq!(bench.direction.next_event_ns(), None);

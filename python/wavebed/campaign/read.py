@@ -6,8 +6,6 @@ Everything is read before anything runs, so that a mistake in the last cell is f
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -17,15 +15,17 @@ from wavebed.campaign.tables import FileTable, PrimaryTable, StopTable
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import read_table
 from wavebed.errors import UserError
-from wavebed.foreign import MAX_TEXT_BYTES, is_file, noted_files, read_text, read_toml
+from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
 from wavebed.path.model import ScenePattern
 from wavebed.path.scenario import read_document
 from wavebed.result.campaign import Comparison, PrimaryRecord, comparisons
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.scenario import AS_DESCRIBED, described_treatments, read_plan
+from wavebed.shipped import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from wavebed.run.scenario import Plan
 
@@ -152,10 +152,7 @@ def campaign_file(given: str) -> Path:
     UserError
         If there is none.
     """
-    try:
-        return _named(Path(given), given, "campaigns", "campaign")
-    except Problem as problem:
-        raise UserError(str(problem)) from None
+    return find(given, "campaign", "campaigns")
 
 
 def scenario_file(given: str, campaign: Path) -> Path:
@@ -166,17 +163,7 @@ def scenario_file(given: str, campaign: Path) -> Path:
     Problem
         If there is none.
     """
-    return at("scenario", lambda name: _named(campaign.parent / name, name, "", "scenario"), given)
-
-
-def _named(file: Path, given: str, kind: str, what: str) -> Path:
-    if is_file(file) or file.suffix or len(Path(given).parts) > 1:
-        return file
-    folder = Path(str(resources.files("wavebed"))) / "scenarios" / kind
-    if not is_file(folder / f"{given}.toml"):
-        names = ", ".join(sorted(path.stem for path in folder.glob("*.toml")))
-        raise Problem(f"{given}: is neither a file nor a shipped {what}: name a file, or one of {names}")
-    return folder / f"{given}.toml"
+    return at("scenario", lambda name: find(name, "scenario", beside=campaign.parent), given)
 
 
 def _primaries(tables: Sequence[PrimaryTable], factors: Sequence[Factor], cells: int) -> list[PrimaryRecord]:

@@ -18,8 +18,7 @@ from wavebed.path.bridge import FAILURES, BridgePlan, bridge_file, read_port
 from wavebed.path.devices import read_devices
 from wavebed.path.laboratory import random_name, resolve_network
 from wavebed.path.launch import make_folder, write_laboratory
-from wavebed.path.options import add_path_options, path_options
-from wavebed.path.scenario import read_path
+from wavebed.path.options import add_path_options, chosen_path
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
@@ -32,7 +31,8 @@ _EPILOG = (
     "IP packets go through the links of the path, also inside one or two VLAN tags. ARP, IPv6 neighbour discovery,"
     " DHCP, IGMP, MLD and every other protocol pass around them, byte for byte. wavebed ctl NAME shows the counters and"
     " changes the links. Ctrl-C ends the bridge, and nothing of it stays."
-    " Example: wavebed bridge --a eth1 --b eth2 --rate 50mbit --delay 10ms"
+    " Examples: wavebed bridge --a eth1 --b eth2 --rate 50mbit --delay 10ms;"
+    " wavebed bridge --a eth1 --b eth2 --scene street-canyon-bus"
 )
 
 
@@ -48,8 +48,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="[NAME@]ADDRESS[,ADDRESS…]=SCENARIO",
         action="append",
         default=[],
-        help="give a device behind b, known by MAC or IP addresses, the path of a scenario, with links NAME.HOP.down"
-        " and NAME.HOP.up of its own (default: all have the path options below)",
+        help="give a device behind b, known by MAC or IP addresses, the path of a scenario (a file, or a shipped one by"
+        " its name), with links NAME.HOP.down and NAME.HOP.up of its own (default: all have the path options below)",
     )
     group.add_argument(
         "--on-failure",
@@ -74,7 +74,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Become ``wavebed-core``; return only if nothing is to be run."""
     traces = Traces()
-    path = read_path(args.scenario, path_options(args), traces)
+    path, timeline = chosen_path(args, traces)
     plan = BridgePlan(
         name=random_name() if args.name is None else at("--name", read_name, args.name),
         seed=path.seed,
@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         on_failure=args.on_failure,
         log_dir=args.log,
         pcap_dir=args.pcap,
+        timeline=timeline,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
     devices = read_devices(args.devices, path.mtu, traces)

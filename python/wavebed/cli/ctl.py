@@ -7,10 +7,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, cast
 
+from msgspec import convert
+
 from wavebed.errors import UserError
 from wavebed.path.control import connect_to, running
-from wavebed.path.live import apply_change, change_request, show
-from wavebed.path.state import lab_state
+from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
+from wavebed.path.state import TimelineState, lab_state
 from wavebed.printable import printable
 from wavebed.terminal import table_text
 
@@ -24,21 +26,29 @@ __all__ = ["register", "run"]
 _DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
 _EPILOG = (
     "set: rate=50mbit, delay=5ms, loss=1%, pattern=FILE concern every link that has such a stage;"
-    " radio.down.rate=50mbit concerns one link. outage=2s lets nothing enter the links for a while; it waits"
-    " before them. No packet is lost by a change."
+    " radio.down.rate=50mbit concerns one link. No packet is lost by a change. Faults: outage=2s lets nothing enter"
+    " the links for a while, it waits before them; flap=5:1s:200ms does so 5 times, each second, for 200 ms (default:"
+    " half of the period); handover=50ms or handover=usual interrupts radios, which forward or lose their buffer as"
+    " their settings say, or as handover=50ms:lose says. timeline: without more words its state; play, pause,"
+    " seek 90s, seek STRETCH, seek STRETCH+5s, speed 2, loop on|off."
 )
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("ctl", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.usage = "wavebed ctl [--json] [LAB show | LAB set KEY=VALUE…]"
+    parser.usage = "wavebed ctl [--json] [LAB show | LAB set KEY=VALUE… | LAB timeline [ACTION [VALUE]]]"
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("lab", nargs="?", metavar="LAB", help="name of a laboratory; without it, all are listed")
     parser.add_argument(
-        "action", nargs="?", choices=("show", "set"), help="show the counters, or set values (default: show)"
+        "action",
+        nargs="?",
+        choices=("show", "set", "timeline"),
+        help="show the counters, set values, or control the timeline (default: show)",
     )
-    parser.add_argument("changes", nargs="*", metavar="KEY=VALUE", help="a value to change")
+    parser.add_argument(
+        "changes", nargs="*", metavar="KEY=VALUE|ACTION", help="a value to change, or an action of the timeline"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
         _list(as_json=args.json)
     elif args.action == "set":
         _set(args.lab, args.changes)
+    elif args.action == "timeline":
+        _timeline(args.lab, args.changes, as_json=args.json)
     else:
         if args.changes:
             raise UserError(f"{args.changes[0]!r}: show takes no more arguments: write set before KEY=VALUE")
@@ -91,6 +103,31 @@ def _set(lab: str, changes: list[str]) -> None:
             apply_change(connection, key, request)
 
 
+def _timeline(lab: str, words: list[str], *, as_json: bool) -> None:
+    request = timeline_request(words) if words else None
+    with connect_to(lab) as connection:
+        if request is not None:
+            state = control_timeline(connection, request)
+        else:
+            found = show(connection).get("timeline")
+            if found is None:
+                raise UserError(f"{lab}: there is no timeline: start with --timeline")
+            state = cast("dict[str, Json]", found)
+    print(json.dumps(state) if as_json else printable(_timeline_text(state), keep="\n"))
+
+
+def _timeline_text(answer: dict[str, Json]) -> str:
+    """Return the stretches of a timeline, with a mark at the one where it is, and its state."""
+    state = convert(answer, TimelineState)
+    rows: list[tuple[str, ...]] = [("", "stretch", "start")]
+    rows += [
+        (">" if each.name == state.stretch else "", each.name, f"{each.start_ns / 1e9:g} s") for each in state.stretches
+    ]
+    does = "ended" if state.ended else "playing" if state.playing else "paused"
+    where = f"{does} at {state.position_ns / 1e9:.3f} s of {state.duration_ns / 1e9:g} s"
+    return f"{table_text(rows, left=True)}\n{where}, speed {state.speed:g}, loop {'on' if state.loop else 'off'}"
+
+
 def _table(answer: dict[str, Json]) -> str:
     columns = ("link", "offered", "duplicated", "delivered", "dropped", "marked", "queued")
     rows: list[tuple[str, ...]] = [columns]
@@ -106,7 +143,10 @@ def _table(answer: dict[str, Json]) -> str:
         rows.append((link.name, *(str(counts[column]) for column in columns[1:])))
     text = f"{table_text(rows)}\n(wire segments)"
     frames = cast("list[dict[str, Json]]", answer.get("frames", []))
-    return f"{text}\n\n{_frames(frames)}" if frames else text
+    if frames:
+        text += f"\n\n{_frames(frames)}"
+    timeline = cast("dict[str, Json] | None", answer.get("timeline"))
+    return text if timeline is None else f"{text}\n\n{_timeline_text(timeline)}"
 
 
 def _frames(accounts: list[dict[str, Json]]) -> str:

@@ -13,8 +13,8 @@ from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
-from wavebed.foreign import is_there
 from wavebed.printable import printable
+from wavebed.shipped import find
 
 if TYPE_CHECKING:
     import argparse
@@ -92,7 +92,7 @@ def scenario_plan(args: argparse.Namespace, trials: int | None = None) -> Plan:
     from wavebed.spec.network import MOST_SEED
 
     return read_plan(
-        _scenario(args.scenario),
+        find(args.scenario, "scenario"),
         overrides=dict(at("--set", parse_change, change) for change in args.changes),
         only=args.workload,
         trials=trials,
@@ -145,19 +145,6 @@ def _write_report(folder: Path, live: Live) -> Path | None:
     except (WavebedError, OSError) as error:
         live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
         return None
-
-
-def _scenario(given: str) -> Path:
-    file = Path(given)
-    if (is_there(file) and not file.is_dir()) or file.suffix or len(file.parts) > 1:
-        return file
-    from importlib import resources
-
-    shipped = Path(str(resources.files("wavebed"))) / "scenarios"
-    if is_there(shipped / f"{given}.toml"):
-        return shipped / f"{given}.toml"
-    names = ", ".join(sorted(path.stem for path in shipped.glob("*.toml")))
-    raise UserError(f"{given}: is neither a file nor a shipped scenario: name a file, or one of {names}")
 
 
 def _text(folder: Path, page: Path | None) -> str:

@@ -19,6 +19,7 @@ NAMES = {
     "scenario": "a scenario file",
     "campaign": "a campaign file",
     "scene": "a scene file",
+    "timeline": "a timeline file",
     "site": "the file that describes a web site",
 }
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -63,6 +64,10 @@ def _schema(name: str) -> Schema:
         from wavebed.scene.tables import SceneTable
 
         return table_schema(SceneTable)
+    if name == "timeline":
+        from wavebed.path.timeline import timeline_schema
+
+        return timeline_schema()
     if name == "site":
         from wavebed.workload.site.spec import SiteTable
 

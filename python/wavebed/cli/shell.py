@@ -17,8 +17,7 @@ from wavebed.config.values import name as read_name
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.maps import scene_maps
-from wavebed.path.options import add_path_options, path_options
-from wavebed.path.scenario import read_path
+from wavebed.path.options import add_path_options, chosen_path
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def _rules() -> dict[str, Json]:
 def run(args: argparse.Namespace) -> int:
     """Become ``wavebed-core``; return only if nothing is to be run."""
     traces = Traces()
-    path = read_path(args.scenario, path_options(args), traces)
+    path, timeline = chosen_path(args, traces)
     plan = LabPlan(
         name=random_name() if args.name is None else at("--name", read_name, args.name),
         seed=path.seed,
@@ -85,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         confine=_rules() if args.confine else None,
         confined=args.confine,
         maps=scene_maps(path),
+        timeline=timeline,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
     laboratory = laboratory_file(resolve_network(path, traces), plan)

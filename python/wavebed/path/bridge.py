@@ -11,7 +11,7 @@ from wavebed.errors import UserError
 from wavebed.spec.link import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
@@ -42,6 +42,8 @@ class BridgePlan(Struct, frozen=True):
         One of `FAILURES`.
     log_dir, pcap_dir, summary_file : pathlib.Path or None
         Where the series, the captures and the summary go.
+    timeline : mapping or None
+        The timeline of the path, by `wavebed.path.timed.timed_path`.
     """
 
     name: str
@@ -53,6 +55,7 @@ class BridgePlan(Struct, frozen=True):
     log_dir: FilePath | None = None
     pcap_dir: FilePath | None = None
     summary_file: FilePath | None = None
+    timeline: Mapping[str, Json] | None = None
 
 
 def read_port(option: str, name: str) -> str:
@@ -102,6 +105,7 @@ def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[Device] = 
             }
             for device in devices
         ],
+        "timeline": None if plan.timeline is None else dict(plan.timeline),
         "log_dir": _absolute(plan.log_dir),
         "packet_log": network.packet_log and plan.log_dir is not None,
         "pcap_dir": _absolute(plan.pcap_dir),

@@ -69,6 +69,8 @@ class LabPlan(Struct, frozen=True):
         Whether `command` and `background` are confined.
     maps : sequence of JSON data
         The maps of its scenes, by `wavebed.path.maps.scene_maps`, for displays.
+    timeline : mapping or None
+        The timeline of the path, by `wavebed.path.timed.timed_path`.
     """
 
     name: str
@@ -83,6 +85,7 @@ class LabPlan(Struct, frozen=True):
     confine: Mapping[str, Json] | None = None
     confined: bool = False
     maps: Sequence[Json] = ()
+    timeline: Mapping[str, Json] | None = None
 
 
 def resolve_network(path: PathModel, traces: Traces) -> Network:
@@ -146,6 +149,7 @@ def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
         "pcap_dir": _absolute(plan.pcap_dir),
         "summary_file": _absolute(plan.summary_file),
         **({"maps": list(plan.maps)} if plan.maps else {}),
+        **({} if plan.timeline is None else {"timeline": dict(plan.timeline)}),
     }
 
 

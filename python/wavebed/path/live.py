@@ -6,12 +6,12 @@ A change is written as in ``wavebed ctl``: ``rate=50mbit``, ``radio.down.delay=5
 from __future__ import annotations
 
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import convert
 
 from wavebed.config import values
-from wavebed.config.problems import Problem, at, unknown_key
+from wavebed.config.problems import Problem, at, choose, unknown_key
 from wavebed.errors import UserError
 from wavebed.foreign import read_text
 from wavebed.path.maps import SceneMap
@@ -19,12 +19,20 @@ from wavebed.path.model import PatternFile
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wavebed.config.data import Json
     from wavebed.path.control import Connection
 
-__all__ = ["CHANGES", "apply_change", "change_request", "link_request", "maps", "show"]
+__all__ = ["CHANGES", "FAULTS", "apply_change", "change_request", "control_timeline", "link_request", "maps", "show"]
+__all__ += ["timeline_request"]
 
 CHANGES = ("rate", "delay", "loss", "pattern", "outage")
+FAULTS = ("handover", "flap")
+"""Further changes, of ``wavebed ctl`` and Python."""
+USUAL_HANDOVER_NS = 50_000_000
+"""The interruption of a handover between base stations, as scenes have it without another."""
+MOST_FLAPS = 1_000_000
 _FIRST_LINE = "# wavebed pattern 1"
 
 
@@ -56,8 +64,7 @@ def change_request(key: str, value: str) -> dict[str, Json]:
     Parameters
     ----------
     key : str
-        ``rate``, ``delay``, ``loss``, ``pattern`` or ``outage``; with ``HOP.down.`` or ``HOP.up.`` before it for one
-        link.
+        One of `CHANGES` or `FAULTS`; with ``HOP.down.`` or ``HOP.up.`` before it for one link.
     value : str
         As typed; the name of a file for ``pattern``.
 
@@ -67,8 +74,8 @@ def change_request(key: str, value: str) -> dict[str, Json]:
         If the key or the value is wrong.
     """
     link, _, what = key.rpartition(".")
-    if what not in CHANGES:
-        raise UserError(str(unknown_key(what, CHANGES)))
+    if what not in (*CHANGES, *FAULTS):
+        raise UserError(str(unknown_key(what, (*CHANGES, *FAULTS))))
     if link and not link.endswith((".down", ".up")):
         raise UserError(f"{key}: {link!r} is no link: write HOP.down or HOP.up before the key, or nothing")
     try:
@@ -86,7 +93,7 @@ def link_request(link: str | None, what: str, value: str, place: str | None = No
     link : str or None
         ``HOP.down`` or ``HOP.up``; ``None`` for all.
     what : str
-        One of `CHANGES`.
+        One of `CHANGES` or `FAULTS`.
     value : str
         As typed; the text of a pattern in the native format for ``pattern``.
     place : str, optional
@@ -108,13 +115,115 @@ def link_request(link: str | None, what: str, value: str, place: str | None = No
             return request | {"key": "outage_ns", "value": at(place, values.time_ns, value)}
         if what == "loss":
             return request | {"key": "loss", "value": at(place, values.percentage, value)}
+        if what == "handover":
+            return request | {"key": "handover", "value": at(place, _handover, value)}
+        if what == "flap":
+            return request | {"key": "flap", "value": at(place, _flap, value)}
     except Problem as problem:
         raise UserError(str(problem)) from None
     if what != "pattern":
-        raise UserError(str(unknown_key(what, CHANGES)))
+        raise UserError(str(unknown_key(what, (*CHANGES, *FAULTS))))
     if not value.startswith(_FIRST_LINE):
         raise UserError(f"{place}: the first line is not {_FIRST_LINE!r}: wavebed trace convert writes such a file")
     return request | {"key": "pattern", "value": value}
+
+
+def _handover(value: str) -> dict[str, Json]:
+    """Read ``TIME[:forward|:lose]``, or ``usual`` in place of the time."""
+    time, colon, handling = value.partition(":")
+    if colon and handling not in ("forward", "lose"):
+        raise Problem(f"{handling!r} is no handling of the buffer: write forward or lose after the colon")
+    for_ns = USUAL_HANDOVER_NS if time == "usual" else values.time_ns(time)
+    if for_ns == 0:
+        raise Problem("a handover lasts some time: write a time above 0, or usual")
+    return {"for_ns": for_ns, "handling": handling or None}
+
+
+def _flap(value: str) -> dict[str, Json]:
+    """Read ``TIMES:PERIOD[:DOWN]``; down for half of the period by default."""
+    times, _, rest = value.partition(":")
+    period, colon, down = rest.partition(":")
+    if not rest or not times.isascii() or not times.isdigit():
+        raise Problem(f"{value!r} is no flap: write TIMES:PERIOD or TIMES:PERIOD:DOWN, as in 5:1s:200ms")
+    count = values.number(1, MOST_FLAPS)(times)
+    period_ns = values.time_ns(period)
+    down_ns = values.time_ns(down) if colon else period_ns // 2
+    if not 0 < down_ns < period_ns:
+        raise Problem(f"{value!r}: the link is down for a part of the period: write a shorter time, above 0")
+    return {"times": count, "period_ns": period_ns, "down_ns": down_ns}
+
+
+def timeline_request(words: Sequence[str]) -> dict[str, Json]:
+    """Return the request to a timeline.
+
+    Parameters
+    ----------
+    words : sequence of str
+        ``play``, ``pause``, ``seek WHERE``, ``speed NUMBER`` or ``loop on|off``, as typed; WHERE is a time, the name of
+        a stretch, or a stretch and a time within it, as ``street+5s``.
+
+    Raises
+    ------
+    UserError
+        If the words are wrong.
+    """
+    try:
+        return {"do": "timeline", **at("timeline", _action, words)}
+    except Problem as problem:
+        raise UserError(str(problem)) from None
+
+
+def _action(words: Sequence[str]) -> dict[str, Json]:
+    action, *given = words
+    needs = {"play": "", "pause": "", "seek": "WHERE", "speed": "NUMBER", "loop": "on|off"}
+    choose(action, needs)
+    if len(given) != bool(needs[action]):
+        raise Problem(f"write timeline {action} {needs[action]}".rstrip(), action)
+    request: dict[str, Json] = {"action": action}
+    if action == "seek":
+        return request | at(action, _place, given[0])
+    if action == "speed":
+        return request | {"permille": at(action, _speed, given[0])}
+    if action == "loop":
+        return request | {"on": at(action, _on, given[0])}
+    return request
+
+
+def _place(value: str) -> dict[str, Json]:
+    stretch, plus, time = value.partition("+")
+    if plus:
+        return {"stretch": stretch, "position_ns": values.time_ns(time)}
+    try:
+        return {"stretch": None, "position_ns": values.time_ns(value)}
+    except UserError:
+        return {"stretch": values.name(value), "position_ns": 0}
+
+
+def _speed(value: str) -> int:
+    try:
+        permille = round(float(value) * 1000)
+    except (ValueError, OverflowError):
+        permille = 0
+    if not 1 <= permille <= 1_000_000:
+        raise Problem(f"{value!r} is no speed: write a number from 0.001 to 1000; pause stands still")
+    return permille
+
+
+def _on(value: str) -> bool:
+    if value not in ("on", "off"):
+        raise Problem(f"{value!r} is no choice: write on or off")
+    return value == "on"
+
+
+def control_timeline(connection: Connection, request: dict[str, Json]) -> dict[str, Json]:
+    """Control the timeline of a laboratory or a bridge, and return its state.
+
+    Raises
+    ------
+    UserError
+        If it has none, or there is no such stretch or position.
+    """
+    return cast("dict[str, Json]", connection.ask(request)["timeline"])
 
 
 def apply_change(connection: Connection, key: str, request: dict[str, Json]) -> None:

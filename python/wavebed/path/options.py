@@ -9,10 +9,14 @@ from wavebed.path.tables import DIRECTIONS, AirTable, LinkTable, PathTable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
+    from wavebed.config.data import Json
     from wavebed.config.table import Field
+    from wavebed.path.model import PathModel
+    from wavebed.path.traces import Traces
 
-__all__ = ["add_path_options", "path_options"]
+__all__ = ["add_path_options", "chosen_path", "path_options"]
 
 _SHOWN_BY_DIRECTION = ("rate", "trace", "delay", "loss")
 _PREFIX = "path:"
@@ -29,7 +33,18 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
         " the options of a link apply to the radio hop, or to the last hop where none is radio.",
     )
     group.add_argument(
-        "--scenario", metavar="FILE", type=FilePath, help="a whole path from a file; the options below override it"
+        "--scenario",
+        metavar="FILE",
+        type=FilePath,
+        help="a whole path from a scenario file, or from a shipped one by its name, as kau-e5g-1; the options below"
+        " override it",
+    )
+    group.add_argument(
+        "--timeline",
+        metavar="FILE",
+        type=FilePath,
+        help="stretches of conditions one after another, from a file or a shipped one by its name, as commute; they"
+        " stand above the other options, and wavebed ctl NAME timeline plays, pauses and seeks them",
     )
     for name, field in fields(LinkTable).items():
         group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=field.write, help=_help(field))
@@ -48,6 +63,25 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
 
 def _help(field: Field) -> str:
     return f"{field.key.meaning} (default: {field.default_text})".replace("`", "").replace("%", "%%")
+
+
+def chosen_path(args: argparse.Namespace, traces: Traces) -> tuple[PathModel, Mapping[str, Json] | None]:
+    """Return the path that the options describe, and its timeline as the engine reads it; ``None`` without one.
+
+    Raises
+    ------
+    UserError
+        If a file or an option is wrong.
+    """
+    from wavebed.path.scenario import read_path
+
+    if args.timeline is None:
+        return read_path(args.scenario, path_options(args), traces), None
+    from wavebed.path.timed import timed_path
+    from wavebed.path.timeline import load_timeline
+
+    timed = timed_path(load_timeline(args.timeline), args.scenario, path_options(args), traces)
+    return timed.path, timed.timeline
 
 
 def path_options(args: argparse.Namespace) -> dict[str, object]:

@@ -32,6 +32,7 @@ from wavebed.path.tables import (
     path_keys,
 )
 from wavebed.remedy import kind_of, remedy_of
+from wavebed.shipped import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +52,7 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
     Parameters
     ----------
     scenario : pathlib.Path or None
-        A scenario file; without one the path is a single radio hop.
+        A scenario file, or the name of a shipped one; without one the path is a single radio hop.
     options : mapping
         Values by key, as typed, for the radio hop (or the last one) and the whole path.
     traces : Traces
@@ -62,8 +63,9 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
     UserError
         If the file or an option is wrong.
     """
-    document = {"path": {}} if scenario is None else read_document(scenario)
-    return read_path_of(document, scenario, options, traces)
+    file = None if scenario is None else find(scenario, "scenario")
+    document = {"path": {}} if file is None else read_document(file)
+    return read_path_of(document, file, options, traces)
 
 
 def read_path_of(

@@ -13,14 +13,17 @@ from msgspec import Meta, Struct, convert
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DirectionState", "Flows", "HopState", "HostState", "LabState", "LinkState", "lab_state"]
+__all__ = ["DirectionState", "Flows", "HopState", "HostState", "LabState", "LinkState", "StretchState"]
+__all__ += ["TimelineState", "lab_state"]
 
 
 class LinkState(Struct, frozen=True, forbid_unknown_fields=True):
     """One link: counters since time zero, its queue and its conditions now."""
 
     name: Annotated[str, Meta(description="`HOP.down` (towards the client) or `HOP.up`")]
-    takes: Annotated[tuple[str, ...], Meta(description="the changes that it takes: `rate`, `delay`, `loss`, `pattern`")]
+    takes: Annotated[
+        tuple[str, ...], Meta(description="the changes that it takes: `rate`, `delay`, `loss`, `pattern`, `handover`")
+    ]
     offered_segments: Annotated[int, Meta(description="wire segments that entered")]
     offered_bytes: Annotated[int, Meta(description="their IP bytes")]
     duplicated_segments: Annotated[int, Meta(description="copies made by duplication")]
@@ -77,6 +80,26 @@ class Flows(Struct, frozen=True, forbid_unknown_fields=True):
     max_rtt_us: Annotated[int | None, Meta(description="the longest smoothed round trip, microseconds")]
 
 
+class StretchState(Struct, frozen=True, forbid_unknown_fields=True):
+    """A stretch of a timeline."""
+
+    name: str
+    start_ns: Annotated[int, Meta(description="when it begins in the timeline")]
+
+
+class TimelineState(Struct, frozen=True, forbid_unknown_fields=True):
+    """A timeline, and where it is."""
+
+    position_ns: Annotated[int, Meta(description="time within it; its duration once it has ended")]
+    duration_ns: Annotated[int, Meta(description="of one pass")]
+    stretch: Annotated[str, Meta(description="the stretch there")]
+    playing: Annotated[bool, Meta(description="false in a pause")]
+    ended: Annotated[bool, Meta(description="whether it is over; its last values hold")]
+    speed: Annotated[float, Meta(description="1: as written")]
+    loop: Annotated[bool, Meta(description="whether it begins again at its end")]
+    stretches: Annotated[tuple[StretchState, ...], Meta(description="all of them, in order")]
+
+
 class LabState(Struct, frozen=True, forbid_unknown_fields=True):
     """A running laboratory."""
 
@@ -101,6 +124,7 @@ class LabState(Struct, frozen=True, forbid_unknown_fields=True):
             description="of a bridge: the frames of each direction, from which port to which, and what became of them"
         ),
     ] = ()
+    timeline: Annotated[TimelineState | None, Meta(description="the timeline that links follow; null without")] = None
 
 
 def lab_state(answer: Mapping[str, object]) -> LabState:

@@ -21,11 +21,9 @@ from wavebed.foreign import open_foreign
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.channel.placemap import PlaceMap
     from wavebed.channel.realisation import Realisation
-    from wavebed.path.model import PatternFile, ScenePattern
+    from wavebed.path.model import PatternFile, ScenePattern, TraceEnd
     from wavebed.pattern.model import Pattern
-    from wavebed.scene.model import Scene
 
 __all__ = ["Origin", "Traces"]
 
@@ -122,6 +120,29 @@ class Traces:
         """Return the name under which the engine opens one direction of a scene, realised with a seed."""
         return self._realise(pattern, seed).path
 
+    def pattern(self, pattern: PatternFile | ScenePattern, seed: int) -> Pattern:
+        """Return the pattern in a file, or that of one direction of a scene or a map, realised with a seed.
+
+        Raises
+        ------
+        UserError
+            If the file cannot be read or is of no known format.
+        """
+        from wavebed.path.model import ScenePattern
+        from wavebed.pattern import read_trace
+
+        if isinstance(pattern, ScenePattern):
+            return self._made(pattern, seed)[0]
+        return read_trace(pattern.file, pattern.format, notes=self.notes)
+
+    def add(self, pattern: Pattern, name: str, end: TraceEnd) -> PatternFile:
+        """Take a pattern that was made here, and return it as a file of this name."""
+        from wavebed.path.model import PatternFile
+
+        file = Path(name)
+        self._sources[(name, None)] = self._in_memory(pattern, file, Origin(name))
+        return PatternFile(file, end=end)
+
     def peak_bps(self, pattern: PatternFile | ScenePattern, seed: int) -> int:
         """Return the highest rate of the pattern, bits per second; of opportunities, the most in any 100 ms.
 
@@ -156,44 +177,31 @@ class Traces:
         return self._in_memory(read_trace(file, format_name, notes=self.notes), file, Origin(str(file)))
 
     def _realise(self, pattern: ScenePattern, seed: int) -> _Source:
-        from wavebed.channel import realise, to_pattern
-        from wavebed.channel.placemap import PlaceMap
+        key = (id(pattern.scene), pattern.mode, seed, pattern.direction)
+        if key not in self._realised:
+            made, origin = self._made(pattern, seed)
+            name = f"{origin.name}.study.csv" if pattern.mode == "study" else f"{origin.name}.{pattern.direction}.csv"
+            self._realised[key] = self._in_memory(made, Path(name), origin)
+        return self._realised[key]
 
-        if isinstance(pattern.scene, PlaceMap):
-            return self._draw(pattern.scene, seed)
+    def _made(self, pattern: ScenePattern, seed: int) -> tuple[Pattern, Origin]:
+        from wavebed.channel import placemap, realise, to_pattern
+
+        scene = pattern.scene
+        if isinstance(scene, placemap.PlaceMap):
+            return placemap.to_pattern(scene, seed), Origin(scene.name, scene.title, "map", "down")
         assert pattern.mode != "map", "only a map has this mode"
+        origin = Origin(scene.name, scene.title, pattern.mode, pattern.direction)
         if pattern.mode == "study":
-            return self._study(pattern.scene, seed)
-        realisation_key = (id(pattern.scene), pattern.mode, seed)
-        if realisation_key not in self._realisations:
-            realisation = realise(pattern.scene, mode=pattern.mode, seed=seed)
-            self._realisations[realisation_key] = realisation
-            self.notes.extend(f"{pattern.scene.name}: {warning}" for warning in realisation.warnings)
-        key = (*realisation_key, pattern.direction)
-        if key not in self._realised:
-            scene = pattern.scene
-            made = to_pattern(self._realisations[realisation_key], pattern.direction)
-            origin = Origin(scene.name, scene.title, pattern.mode, pattern.direction)
-            self._realised[key] = self._in_memory(made, Path(f"{scene.name}.{pattern.direction}.csv"), origin)
-        return self._realised[key]
+            from wavebed.channel.reference import study_pattern
 
-    def _draw(self, learned: PlaceMap, seed: int) -> _Source:
-        from wavebed.channel.placemap import to_pattern
-
-        key = (id(learned), "map", seed, "down")
-        if key not in self._realised:
-            origin = Origin(learned.name, learned.title, "map", "down")
-            self._realised[key] = self._in_memory(to_pattern(learned, seed), Path(f"{learned.name}.down.csv"), origin)
-        return self._realised[key]
-
-    def _study(self, scene: Scene, seed: int) -> _Source:
-        from wavebed.channel.reference import study_pattern
-
-        key = (id(scene), "study", seed, "down")
-        if key not in self._realised:
-            origin = Origin(scene.name, scene.title, "study", "down")
-            self._realised[key] = self._in_memory(study_pattern(scene, seed), Path(f"{scene.name}.study.csv"), origin)
-        return self._realised[key]
+            return study_pattern(scene, seed), origin
+        key = (id(scene), pattern.mode, seed)
+        if key not in self._realisations:
+            realisation = realise(scene, mode=pattern.mode, seed=seed)
+            self._realisations[key] = realisation
+            self.notes.extend(f"{scene.name}: {warning}" for warning in realisation.warnings)
+        return to_pattern(self._realisations[key], pattern.direction), origin
 
     def _in_memory(self, pattern: Pattern, file: Path, origin: Origin) -> _Source:
         from wavebed.pattern.formats.native import parts

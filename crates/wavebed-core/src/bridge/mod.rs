@@ -19,7 +19,7 @@ use wavebed_os::namespace::{self, Child, Forked, Isolation, Notice};
 use wavebed_os::nft_ingress::Ingress;
 use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, poll, unix};
-use wavebed_path::{Device, HopSetup, LinkError};
+use wavebed_path::{Device, LinkError};
 
 use self::ports::Ports;
 use self::unshaped::Unshaped;
@@ -28,7 +28,7 @@ use crate::control::{self, Connection};
 use crate::directory;
 use crate::engine::{self, EngineLink, TEXT};
 use crate::limits;
-use crate::path_engine;
+use crate::path_engine::{self, Built};
 use crate::problem::{FAILED, INTERRUPTED, Problem};
 use crate::say::{say, say_text};
 use crate::signals;
@@ -146,7 +146,7 @@ fn end_with_any_thread() {
 
 fn start_engine(
     file: &BridgeFile,
-    hops: Vec<Vec<HopSetup>>,
+    hops: Built,
     sockets: [EthernetPort; 2],
 ) -> Result<Box<dyn engine::Engine>, String> {
     path_engine::start_bridge(file, hops, sockets.map(Device::Ethernet))

@@ -28,6 +28,9 @@ impl Bridge {
             Ok(ControlRequest::Set { link, setting }) => self
                 .ask(&Request::Set { link, setting })
                 .map(|_| json!({"ok": true})),
+            Ok(ControlRequest::Timeline(action)) => self
+                .ask(&Request::Timeline(action))
+                .map(|state| json!({"ok": true, "timeline": state})),
             Ok(ControlRequest::Begin) => self.ask(&Request::Begin),
             Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
             Ok(ControlRequest::Maps) => Ok(json!({"maps": []})),

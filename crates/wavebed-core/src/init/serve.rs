@@ -49,6 +49,10 @@ impl Init {
                 .map(|zero_ns| serde_json::json!({"zero_ns": zero_ns})),
             Ok(ControlRequest::Maps) => Ok(self.maps()),
             Ok(ControlRequest::Set { link, setting }) => self.set(link, setting),
+            Ok(ControlRequest::Timeline(action)) => self
+                .engine
+                .ask(&Request::Timeline(action))
+                .map(|state| serde_json::json!({"ok": true, "timeline": state})),
             Ok(ControlRequest::Run {
                 process,
                 environment,

@@ -12,7 +12,7 @@ pub use distribution::{Distribution, Shape};
 use crate::chance::stretches;
 use crate::conditions::Conditions;
 use crate::counters::Reason;
-use crate::pattern::{Cursor, End, Kind, Pattern};
+use crate::pattern::{Clock, Cursor, End, Kind, Pattern, Playback};
 use crate::random_stream::RandomStream;
 use crate::run::{Run, RunFlags};
 use crate::stage::{Backlog, Change, Outlet, Stage};
@@ -44,13 +44,22 @@ enum Source {
 impl Source {
     /// The delays of `pattern` from its position `start` on; `None` without a delay column.
     fn pattern(pattern: Arc<Pattern>, end: End, start: u64, now_ns: u64) -> Option<Self> {
-        pattern.delay_ns()?;
-        Some(match pattern.kind() {
-            Kind::Packets => Self::ByIndex(Cursor::new(pattern, end, start, 0), 0),
-            Kind::Steps | Kind::Opportunities => {
-                Self::OverTime(Cursor::new(pattern, end, start, now_ns))
+        match pattern.kind() {
+            Kind::Packets if pattern.delay_ns().is_some() => {
+                Some(Self::ByIndex(Cursor::new(pattern, end, start, 0), 0))
             }
-        })
+            _ => Self::play(Playback {
+                pattern,
+                end,
+                clock: Clock::new(start, now_ns),
+            }),
+        }
+    }
+
+    /// The delays over time of a pattern that is played by its clock.
+    fn play(playback: Playback) -> Option<Self> {
+        playback.pattern.delay_ns()?;
+        Some(Self::OverTime(Cursor::of(playback)))
     }
 
     /// The common delay of all segments of `run`, if it is known without a draw for each.
@@ -328,7 +337,8 @@ impl Stage for Delay {
         let source = match change {
             Change::DelayNs(delay_ns) => Some(Source::Constant(*delay_ns)),
             Change::Pattern(pattern) => Source::pattern(pattern.clone(), End::Repeat, 0, now_ns),
-            Change::RateBps(_) | Change::Loss(_) => None,
+            Change::Play(_) => change.playback(now_ns, End::Repeat).and_then(Source::play),
+            Change::RateBps(_) | Change::Loss(_) | Change::Handover { .. } => None,
         };
         let taken = source.is_some();
         if let Some(source) = source {

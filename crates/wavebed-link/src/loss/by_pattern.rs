@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Outcome;
 use crate::chance::Chance;
 use crate::counters::Reason;
-use crate::pattern::{Cursor, End, Pattern};
+use crate::pattern::{Clock, Cursor, End, Pattern, Playback};
 use crate::random_stream::RandomStream;
 
 /// The loss probability at each position of a pattern.
@@ -19,14 +19,24 @@ impl Probabilities {
     /// The probabilities of `pattern` from its position `start` on, which is the absolute position `origin`. `None`
     /// without a loss column.
     pub(super) fn new(pattern: Arc<Pattern>, end: End, start: u64, origin: u64) -> Option<Self> {
-        let chances = pattern
+        Self::play(Playback {
+            pattern,
+            end,
+            clock: Clock::new(start, origin),
+        })
+    }
+
+    /// The probabilities of a pattern that is played by its clock, as [`Probabilities::new`].
+    pub(super) fn play(playback: Playback) -> Option<Self> {
+        let chances = playback
+            .pattern
             .loss()?
             .iter()
             .map(|&probability| Chance::new(probability))
             .collect();
         Some(Self {
             chances,
-            cursor: Cursor::new(pattern, end, start, origin),
+            cursor: Cursor::of(playback),
         })
     }
 

@@ -264,6 +264,13 @@ impl Stage for Loss {
                     Model::OverTime(probabilities)
                 }
             }
+            Change::Play(_) => {
+                let playback = change.playback(now_ns, End::Repeat);
+                let Some(probabilities) = playback.and_then(by_pattern::Probabilities::play) else {
+                    return false;
+                };
+                Model::OverTime(probabilities)
+            }
             _ => return false,
         };
         true

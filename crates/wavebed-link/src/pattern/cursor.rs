@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Pattern;
+use super::{Clock, Pattern, Playback};
 
 /// Behaviour after the end of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -24,8 +24,7 @@ pub enum End {
 pub struct Cursor {
     pattern: Arc<Pattern>,
     end: End,
-    start: u64,
-    origin: u64,
+    clock: Clock,
     mark: Mark,
 }
 
@@ -43,6 +42,21 @@ impl Cursor {
     /// Plays `pattern` from its position `start` on, which is the absolute position `origin`.
     #[must_use]
     pub fn new(pattern: Arc<Pattern>, end: End, start: u64, origin: u64) -> Self {
+        Self::of(Playback {
+            pattern,
+            end,
+            clock: Clock::new(start, origin),
+        })
+    }
+
+    /// Plays a pattern by its clock.
+    #[must_use]
+    pub fn of(playback: Playback) -> Self {
+        let Playback {
+            pattern,
+            end,
+            clock,
+        } = playback;
         let mark = Mark {
             lap: 0,
             row: 0,
@@ -52,19 +66,17 @@ impl Cursor {
         let mut cursor = Self {
             pattern,
             end,
-            start,
-            origin,
+            clock,
             mark,
         };
-        cursor.locate(start);
+        cursor.locate(clock.position(0));
         cursor
     }
 
     /// The row that holds at `at`, or `None` when the pattern has ended (`stop`).
     pub fn seek(&mut self, at: u64) -> Option<usize> {
         if at >= self.mark.until {
-            let position = at.saturating_sub(self.origin).saturating_add(self.start);
-            self.locate(position);
+            self.locate(self.clock.position(at));
         }
         (!self.mark.ended).then_some(self.mark.row)
     }
@@ -72,7 +84,7 @@ impl Cursor {
     /// The row that holds at `at`, any position from the origin on, as [`Cursor::seek`] without a move.
     #[must_use]
     pub fn row_at(&self, at: u64) -> Option<usize> {
-        let position = at.saturating_sub(self.origin).saturating_add(self.start);
+        let position = self.clock.position(at);
         let rows = self.pattern.at();
         let period = self.pattern.period();
         let within = match self.end {
@@ -93,16 +105,16 @@ impl Cursor {
     /// The absolute position at which the pattern ends, with [`End::Stop`].
     #[must_use]
     pub fn end_at(&self) -> Option<u64> {
-        let length = self.pattern.period().saturating_sub(self.start);
-        (self.end == End::Stop).then(|| self.origin.saturating_add(length))
+        (self.end == End::Stop).then(|| self.clock.when(self.pattern.period()))
     }
 
-    /// Another pattern with rows at the same positions, played as this one.
+    /// How another pattern is played as this one.
     #[must_use]
-    pub fn beside(&self, pattern: Arc<Pattern>) -> Self {
-        Self {
+    pub fn beside(&self, pattern: Arc<Pattern>) -> Playback {
+        Playback {
             pattern,
-            ..self.clone()
+            end: self.end,
+            clock: self.clock,
         }
     }
 
@@ -110,12 +122,6 @@ impl Cursor {
     #[must_use]
     pub const fn pattern(&self) -> &Arc<Pattern> {
         &self.pattern
-    }
-
-    /// The absolute position at which it begins.
-    #[must_use]
-    pub const fn origin(&self) -> u64 {
-        self.origin
     }
 
     /// Behaviour after the end of the pattern.
@@ -179,7 +185,7 @@ impl Cursor {
         mark.until = if holds_for_ever {
             u64::MAX
         } else {
-            (mark.lap + until - self.start).saturating_add(self.origin)
+            self.clock.when(mark.lap.saturating_add(until))
         };
         self.mark = mark;
     }

@@ -3,6 +3,7 @@
 //! The format is specified in `docs/reference/pattern-format.md`. Numbers are read into integers exactly:
 //! nanoseconds, bits per second, bytes, thousandths of a decibel. Only fractions (loss, block errors) are floating point.
 
+mod clock;
 mod cursor;
 mod legs;
 mod light;
@@ -10,6 +11,7 @@ mod number;
 mod parse;
 mod state;
 
+pub use clock::{Clock, Playback};
 pub use cursor::{Cursor, End, Mark};
 pub use light::Light;
 pub use parse::PatternError;

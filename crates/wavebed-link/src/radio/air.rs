@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::conditions::Conditions;
-use crate::pattern::{End, Kind, Pattern, State};
+use crate::pattern::{Clock, End, Kind, Pattern, Playback, State};
 
 /// The rate, errors and state of a link over time. Queries may come in any order of time.
 #[derive(Clone, Debug)]
@@ -15,14 +15,15 @@ pub struct Air {
     since_ns: u64,
     /// Time range in which the rate is known to be zero, so that a long outage is searched once.
     quiet: (u64, u64),
+    /// Time range of a handover that was ordered.
+    handover: (u64, u64),
 }
 
 #[derive(Clone, Debug)]
 struct Played {
     pattern: Arc<Pattern>,
     end: End,
-    start_ns: u64,
-    origin_ns: u64,
+    clock: Clock,
     /// Those that occur.
     states: Vec<State>,
 }
@@ -77,6 +78,7 @@ impl Air {
             },
             since_ns: 0,
             quiet: (0, 0),
+            handover: (0, 0),
         }
     }
 
@@ -115,6 +117,25 @@ impl Air {
         origin_ns: u64,
         bler: Option<f64>,
     ) -> Option<Self> {
+        let clock = Clock::new(start_ns, origin_ns);
+        Self::play(
+            Playback {
+                pattern,
+                end,
+                clock,
+            },
+            bler,
+        )
+    }
+
+    /// A `steps` pattern with rates that is played by its clock, as [`Air::pattern`].
+    #[must_use]
+    pub fn play(playback: Playback, bler: Option<f64>) -> Option<Self> {
+        let Playback {
+            pattern,
+            end,
+            clock,
+        } = playback;
         if pattern.kind() != Kind::Steps {
             return None;
         }
@@ -125,8 +146,7 @@ impl Air {
             played: Some(Played {
                 pattern,
                 end,
-                start_ns,
-                origin_ns,
+                clock,
                 states,
             }),
             fixed_bler: bler,
@@ -139,8 +159,9 @@ impl Air {
             },
             since_ns: 0,
             quiet: (0, 0),
+            handover: (0, 0),
         };
-        air.at(origin_ns);
+        air.seek(clock.when(0));
         Some(air)
     }
 
@@ -149,7 +170,30 @@ impl Air {
         if at_ns < self.since_ns || at_ns >= self.now.until_ns {
             self.seek(at_ns);
         }
-        self.now
+        let (from_ns, to_ns) = self.handover;
+        match self.now {
+            now if at_ns >= to_ns => now,
+            now if at_ns < from_ns => Now {
+                until_ns: now.until_ns.min(from_ns),
+                ..now
+            },
+            now => Now {
+                rate_bps: 0,
+                state: State::Handover,
+                until_ns: to_ns,
+                ..now
+            },
+        }
+    }
+
+    /// Lets the channel be in a handover in this time range.
+    pub const fn hand_over(&mut self, from_ns: u64, to_ns: u64) {
+        self.handover = (from_ns, to_ns);
+    }
+
+    /// Takes over the ordered handover of the channel in whose place this one is.
+    pub const fn keep_handover(&mut self, other: &Self) {
+        self.handover = other.handover;
     }
 
     /// The conditions at `at_ns`, for a display; the state of a channel whose pattern has states.
@@ -171,7 +215,7 @@ impl Air {
         let Some(played) = &self.played else {
             return;
         };
-        let position = at_ns.saturating_sub(played.origin_ns) + played.start_ns;
+        let position = played.clock.position(at_ns);
         let period = played.pattern.period();
         let rows = played.pattern.at();
         let over = position >= period;
@@ -214,7 +258,7 @@ impl Air {
         let until_ns = if last && played.end == End::Hold {
             u64::MAX
         } else {
-            (lap + until - played.start_ns).saturating_add(played.origin_ns)
+            played.clock.when(lap.saturating_add(until))
         };
         self.now = Now {
             rate_bps,
@@ -239,12 +283,16 @@ impl Air {
         (at_ns, now)
     }
 
-    /// Search horizon: two passes of the pattern, so that every row is seen.
+    /// Search horizon: two passes of the pattern, so that every row is seen, and an ordered handover.
     #[must_use]
     pub fn scan_ns(&self) -> u64 {
-        self.played
-            .as_ref()
-            .map_or(0, |played| played.pattern.period().saturating_mul(2))
+        let (from_ns, to_ns) = self.handover;
+        let passes_ns = self.played.as_ref().map_or(0, |played| {
+            played
+                .clock
+                .lasts(played.pattern.period().saturating_mul(2))
+        });
+        passes_ns.saturating_add(to_ns - from_ns)
     }
 
     /// Start of the first handover that begins at or after `at_ns`, if there is one.
@@ -256,11 +304,11 @@ impl Air {
     pub fn next_into(&mut self, state: State, mut at_ns: u64) -> Option<u64> {
         let has = |played: &&Played| played.states.contains(&state);
         let played = self.played.as_ref().filter(has)?;
-        let origin_ns = played.origin_ns;
-        let lap_ns = played.pattern.period();
+        let origin_ns = played.clock.when(0);
+        let lap_ns = played.clock.lasts(played.pattern.period());
         let before = at_ns.checked_sub(1).filter(|&before| before >= origin_ns);
         let mut was = before.map(|before| self.at(before).state);
-        let give_up_ns = at_ns.saturating_add(2 * lap_ns);
+        let give_up_ns = at_ns.saturating_add(lap_ns.saturating_mul(2));
         while at_ns < give_up_ns {
             let now = self.at(at_ns);
             if now.state == state && was != Some(state) {
@@ -270,17 +318,40 @@ impl Air {
                 return None;
             }
             was = Some(now.state);
-            at_ns = now.until_ns;
+            at_ns = self.same_until(at_ns, &now);
         }
         None
+    }
+
+    /// Until when the state at `at_ns` surely lasts: the end of its rows in this pass, so that few are looked at.
+    fn same_until(&self, at_ns: u64, now: &Now) -> u64 {
+        let (from_ns, to_ns) = self.handover;
+        let (Some(played), false) = (&self.played, at_ns < to_ns && from_ns < to_ns) else {
+            return now.until_ns;
+        };
+        let (rows, period) = (played.pattern.at(), played.pattern.period());
+        let position = played.clock.position(at_ns);
+        let lap = position / period * period;
+        if lap > 0 && played.end != End::Repeat {
+            return now.until_ns;
+        }
+        let row = rows.partition_point(|&row| row <= position - lap) - 1;
+        let states = played.pattern.state().unwrap_or_default();
+        let same = states[row..]
+            .iter()
+            .take_while(|state| **state == states[row]);
+        match rows.get(row + same.count()) {
+            Some(next) => played.clock.when(lap.saturating_add(*next)),
+            None if played.end == End::Hold => u64::MAX,
+            None => played.clock.when(lap.saturating_add(period)),
+        }
     }
 
     /// When the pattern ends, with [`End::Stop`].
     #[must_use]
     pub fn end_ns(&self) -> Option<u64> {
         let played = self.played.as_ref()?;
-        (played.end == End::Stop)
-            .then(|| (played.pattern.period() - played.start_ns).saturating_add(played.origin_ns))
+        (played.end == End::Stop).then(|| played.clock.when(played.pattern.period()))
     }
 
     /// Behaviour after the end of the pattern; `repeat` for a constant rate.

@@ -58,10 +58,10 @@ impl Entity {
         free.min()
     }
 
-    /// The process in turn, or else the first free one.
-    pub fn free_process(&self, slot: Slot, slots: &Slots) -> u32 {
+    /// The process in turn in the slot that has this index in the pattern's time, or else the first free one.
+    pub fn free_process(&self, index: u64, slots: &Slots) -> u32 {
         let processes = slots.harq.map_or(1, |harq| harq.processes);
-        let turn = u32::try_from(slot.index % u64::from(processes)).unwrap_or(0);
+        let turn = u32::try_from(index % u64::from(processes)).unwrap_or(0);
         let busy = |process: u32| self.blocks.iter().any(|block| block.process == process);
         if busy(turn) {
             (0..processes)

@@ -15,7 +15,8 @@ impl Radio {
     pub(super) fn hand_over(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         self.handover_ns = self.air.next_handover(at_ns + 1).unwrap_or(NEVER);
         let chunks = self.take_blocks_on_air();
-        let forwards = self.config.handover == Handover::Forward;
+        let handling = self.ordered.take().unwrap_or(self.config.handover);
+        let forwards = handling == Handover::Forward;
         let keeps = forwards && self.config.rlc != Rlc::Unacknowledged;
         let mut again: VecDeque<Chunk> = VecDeque::new();
         for chunk in chunks {

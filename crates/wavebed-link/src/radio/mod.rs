@@ -36,6 +36,7 @@ pub use split::{SplitBearer, SplitConfig};
 
 use crate::conditions::Conditions;
 use crate::counters::Reason;
+use crate::pattern::Clock;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::run::Run;
@@ -101,6 +102,10 @@ pub struct Radio {
     asleep_ns: u64,
     plan: Option<Plan>,
     handover_ns: u64,
+    /// Handling of the buffer in a handover that was ordered.
+    ordered: Option<Handover>,
+    /// The time that keys the errors of slots.
+    clock: Clock,
     end_ns: u64,
     ended: bool,
     blocks_built: u64,
@@ -157,6 +162,8 @@ impl Radio {
             asleep_ns: 0,
             plan: None,
             handover_ns,
+            ordered: None,
+            clock: Clock::new(0, 0),
             end_ns,
             ended: false,
             blocks_built: 0,
@@ -458,6 +465,7 @@ impl Radio {
         }
         if self.empty() && self.handover_ns <= at_ns {
             self.handover_ns = self.air.next_handover(at_ns + 1).unwrap_or(NEVER);
+            self.ordered = None;
             self.deactivate(at_ns, out);
         }
         if self.queue.wants_rate() {
@@ -512,11 +520,23 @@ impl Stage for Radio {
                 now_ns,
                 self.air.fixed_bler(),
             ),
+            Change::Play(playback) => {
+                self.clock = playback.clock.of_slots();
+                Air::play(playback.clone(), self.air.fixed_bler())
+            }
+            Change::Handover { for_ns, handling } => {
+                self.air.hand_over(now_ns, now_ns.saturating_add(*for_ns));
+                self.ordered = *handling;
+                self.handover_ns = now_ns;
+                self.make_plan(now_ns);
+                return true;
+            }
             Change::DelayNs(_) | Change::Loss(_) => None,
         };
         let Some(mut air) = air else {
             return false;
         };
+        air.keep_handover(&self.air);
         self.handover_ns = air.next_handover(now_ns).unwrap_or(NEVER);
         self.end_ns = air.end_ns().unwrap_or(NEVER);
         self.ended = false;
@@ -529,7 +549,7 @@ impl Stage for Radio {
     }
 
     fn takes(&self) -> &'static [&'static str] {
-        &["rate", "pattern"]
+        &["rate", "pattern", "handover"]
     }
 
     fn conditions(&self, now_ns: u64) -> Conditions {

@@ -264,11 +264,12 @@ impl Radio {
         let now = self.air.at(slot.start_ns);
         let rate_bps = rate_of(self.config.aggregation, now, slot.carrier);
         let slots = self.config.carriers.slots(slot);
-        let mut room = slots.capacity_bytes(slot.index, rate_bps);
+        let index = slots.index_in_pattern(slot, &self.clock);
+        let mut room = slots.capacity_bytes(index, rate_bps);
         if let Some(scheduler) = &mut self.scheduler {
             room = room.min(scheduler.granted(slot, slots));
         }
-        let process = entity.free_process(slot, slots);
+        let process = entity.free_process(index, slots);
         let mut block = Block {
             number: self.blocks_built,
             process,
@@ -288,7 +289,7 @@ impl Radio {
         }
         self.blocks_built += 1;
         let slots = self.config.carriers.slots(slot);
-        block.symbols = slots.symbols_of(block.bytes, slot.index, rate_bps);
+        block.symbols = slots.symbols_of(block.bytes, index, rate_bps);
         if let Some(sinr) = now.sinr {
             let full_bytes = slots.full_bytes(rate_bps);
             let decoder = Decoder::new(slots.code, sinr.need_db, block.bytes, full_bytes);
@@ -363,7 +364,8 @@ impl Radio {
         self.next_count += segments;
     }
 
-    /// Sends the block in `slot`. Its random numbers depend on seed, carrier, process and slot only.
+    /// Sends the block in `slot`. Its random numbers depend on seed, carrier, process and slot only: the slot of the
+    /// pattern's time where a pattern is played by a clock of its own.
     fn transmit(&mut self, place: usize, slot: Slot, built_ns: u64, out: &mut Outlet<'_>) {
         let now = self.air.at(slot.start_ns);
         let slots = self.config.carriers.slots(slot);
@@ -382,14 +384,16 @@ impl Radio {
         let key = u64::from(slot.carrier) << 32
             | u64::from(block.process) << 1
             | u64::from(slot.fallback);
-        let failed = self.random.process(key).unit(slot.index) < p;
+        // By the time in the pattern, so that a position has the same errors whenever it is played.
+        let index = slots.index_in_pattern(slot, &self.clock);
+        let failed = self.random.process(key).unit(index) < p;
         let misheard = harq.is_some_and(|harq| {
             let loss = if failed {
                 harq.nack_loss
             } else {
                 harq.ack_loss
             };
-            loss > 0.0 && self.random.process(FEEDBACK | key).unit(slot.index) < loss
+            loss > 0.0 && self.random.process(FEEDBACK | key).unit(index) < loss
         });
         let at_ns = slot.start_ns + slots.slot_ns + slots.decode_ns;
         let then = harq.map_or(slot.index + 1, |harq| {

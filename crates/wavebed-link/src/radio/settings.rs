@@ -145,7 +145,7 @@ pub struct Configured {
 }
 
 /// Handling of the buffer in a handover, and when the radio link fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Handover {
     /// It is forwarded to the new base station.

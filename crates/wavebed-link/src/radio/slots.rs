@@ -2,7 +2,7 @@
 
 use super::air::Air;
 use super::settings::{Grants, Harq, Slots};
-use crate::pattern::State;
+use crate::pattern::{Clock, State};
 
 /// One slot of one carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,15 @@ impl Slots {
     fn next_own_with(&self, index: u64, symbols: u32) -> u64 {
         let most = self.own_symbols.iter().copied().max().unwrap_or(1);
         Self::next(&self.own_symbols, index, symbols.clamp(1, most.max(1)))
+    }
+
+    /// The index of `slot` by the time of a pattern: that of time 0 unless the pattern is played by a clock of its own.
+    /// It keeps the place in the duplex frame, so that a slot has the same symbols by both.
+    #[must_use]
+    pub fn index_in_pattern(&self, slot: Slot, clock: &Clock) -> u64 {
+        let index = clock.position(slot.start_ns) / self.slot_ns;
+        let length = self.own_symbols.len() as u64;
+        index - index % length + slot.index % length
     }
 
     /// Symbols that `bytes` take in slot `index` at `rate_bps`; at least 1.

@@ -11,7 +11,7 @@ use super::settings::Direction;
 use super::{NEVER, Radio, deliver};
 use crate::conditions::Conditions;
 use crate::counters::Reason;
-use crate::pattern::State;
+use crate::pattern::{Playback, State};
 use crate::queue::Queue;
 use crate::run::Run;
 use crate::stage::{Backlog, Change, Outlet, Stage};
@@ -421,7 +421,19 @@ impl Stage for SplitBearer {
                 let primary = Change::Pattern(Arc::new(pattern.primary_leg()));
                 (primary, Change::Pattern(Arc::new(fallback)))
             }
-            Change::DelayNs(_) | Change::Loss(_) => return false,
+            Change::Play(playback) => {
+                let Some(fallback) = playback.pattern.fallback_leg() else {
+                    return false;
+                };
+                let leg = |pattern| {
+                    Change::Play(Playback {
+                        pattern: Arc::new(pattern),
+                        ..playback.clone()
+                    })
+                };
+                (leg(playback.pattern.primary_leg()), leg(fallback))
+            }
+            Change::DelayNs(_) | Change::Loss(_) | Change::Handover { .. } => return false,
         };
         self.legs[PRIMARY].radio.apply(now_ns, &primary);
         self.legs[FALLBACK].radio.apply(now_ns, &fallback);

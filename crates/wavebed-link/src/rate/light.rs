@@ -51,7 +51,7 @@ impl Light {
         let (grant, idle_ns) = pattern
             .light()
             .map(|light| (light.bytes() * NANOBITS_PER_BYTE, light.idle_ns()))?;
-        let first = Profile::played(played.beside(Arc::new(pattern.light_pattern()?)))?;
+        let first = Profile::play(played.beside(Arc::new(pattern.light_pattern()?)))?;
         let serving = Serving {
             start_ns: 0,
             need: 0,

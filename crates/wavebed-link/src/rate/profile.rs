@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::pattern::{Cursor, End, Mark, Pattern};
+use crate::pattern::{Clock, Cursor, End, Mark, Pattern, Playback};
 
 /// A service rate over time: constant, or the `rate_bps` of a `steps` pattern. Queried forwards in time.
 #[derive(Clone, Debug)]
@@ -42,16 +42,21 @@ impl Profile {
     /// if the pattern has no rate.
     #[must_use]
     pub fn pattern(pattern: Arc<Pattern>, end: End, start_ns: u64, origin_ns: u64) -> Option<Self> {
-        Self::played(Cursor::new(pattern, end, start_ns, origin_ns))
+        Self::play(Playback {
+            pattern,
+            end,
+            clock: Clock::new(start_ns, origin_ns),
+        })
     }
 
-    /// The rate of the pattern that `cursor` plays, from its position on.
-    pub(super) fn played(cursor: Cursor) -> Option<Self> {
-        let rates = cursor.pattern().rate_bps()?;
+    /// The rate of a pattern that is played by its clock. `None` if it has no rate.
+    #[must_use]
+    pub fn play(playback: Playback) -> Option<Self> {
+        let rates = playback.pattern.rate_bps()?;
         // With `hold` only the last rate has no end; the other rows are searched one by one.
         let has_zero = rates.contains(&0);
         let has_service = rates.iter().any(|&rate| rate > 0);
-        let origin_ns = cursor.origin();
+        let cursor = Cursor::of(playback);
         let mut profile = Self {
             rate_bps: 0,
             until_ns: 0,
@@ -61,7 +66,7 @@ impl Profile {
                 has_service,
             }),
         };
-        profile.rate_at(origin_ns);
+        profile.rate_at(0);
         Some(profile)
     }
 

@@ -274,10 +274,9 @@ impl Stage for Sampled {
         let at_ns = now_ns.max(self.reached_ns);
         let profile = match change {
             Change::RateBps(rate_bps) => Some(Profile::constant(*rate_bps)),
-            Change::Pattern(pattern) => {
-                Profile::pattern(pattern.clone(), self.profile.end(), 0, at_ns)
-            }
-            _ => None,
+            _ => change
+                .playback(at_ns, self.profile.end())
+                .and_then(Profile::play),
         };
         let taken = profile.is_some();
         self.changes.extend(profile.map(|profile| (at_ns, profile)));

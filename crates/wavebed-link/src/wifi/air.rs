@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::WifiSettings;
 use crate::chance::Chance;
-use crate::pattern::{Cursor, End, Pattern};
+use crate::pattern::{Clock, Cursor, End, Pattern, Playback};
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
 use crate::stage::Change;
@@ -56,8 +56,16 @@ impl Bler {
     /// The `bler` of `pattern` played from its time `start_ns` on, which is the virtual time `origin_ns`.
     #[must_use]
     pub fn of(pattern: &Arc<Pattern>, end: End, start_ns: u64, origin_ns: u64) -> Self {
-        let cursor = || Cursor::new(pattern.clone(), end, start_ns, origin_ns);
-        Self::OfPattern(pattern.bler().is_some().then(cursor))
+        Self::play(&Playback {
+            pattern: pattern.clone(),
+            end,
+            clock: Clock::new(start_ns, origin_ns),
+        })
+    }
+
+    fn play(playback: &Playback) -> Self {
+        let cursor = || Cursor::of(playback.clone());
+        Self::OfPattern(playback.pattern.bler().is_some().then(cursor))
     }
 
     fn chance(&mut self, at_ns: u64) -> Chance {
@@ -105,15 +113,14 @@ impl Air {
     /// Applies a live change at `at_ns`.
     pub(super) fn change(&mut self, at_ns: u64, change: &Change) {
         let end = self.rate.end();
-        let (rate, bler) = match change {
-            Change::RateBps(rate_bps) => {
-                (Some(Profile::constant(*rate_bps)), Bler::OfPattern(None))
-            }
-            Change::Pattern(pattern) => (
-                Profile::pattern(pattern.clone(), end, 0, at_ns),
-                Bler::of(pattern, end, 0, at_ns),
-            ),
-            _ => return,
+        let (rate, bler) = if let Change::RateBps(rate_bps) = change {
+            (Some(Profile::constant(*rate_bps)), Bler::OfPattern(None))
+        } else {
+            let Some(playback) = change.playback(at_ns, end) else {
+                return;
+            };
+            let bler = Bler::play(&playback);
+            (Profile::play(playback), bler)
         };
         let Some(rate) = rate else { return };
         self.ahead = rate.clone();

@@ -285,6 +285,7 @@ impl Station {
         let taken = match change {
             Change::RateBps(_) => true,
             Change::Pattern(pattern) => pattern.rate_bps().is_some(),
+            Change::Play(play) => play.pattern.rate_bps().is_some(),
             _ => false,
         };
         if taken {

@@ -36,6 +36,7 @@ mod packet_rate;
 mod pattern_format;
 mod pattern_light;
 mod pattern_playback;
+mod playback;
 mod radio_aggregation;
 mod radio_changes;
 mod radio_decode;

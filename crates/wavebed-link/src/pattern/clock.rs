@@ -1,0 +1,127 @@
+//! The time within a pattern over the time of a link: at normal speed, faster, slower, or standing still.
+
+use std::sync::Arc;
+
+use super::{End, Pattern};
+
+/// One: normal speed.
+const NORMAL: u32 = 1000;
+
+/// The position in a pattern at each absolute position: it is `start` at `origin`, and then advances.
+///
+/// [`Clock::position`] and [`Clock::when`] agree to the unit: a row that begins at position `p` holds from `when(p)` on,
+/// and `position(when(p)) >= p > position(when(p) - 1)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    origin: u64,
+    start: u64,
+    permille: u32,
+}
+
+impl Clock {
+    /// A clock of normal speed that is at `start` at the absolute position `origin`.
+    #[must_use]
+    pub const fn new(start: u64, origin: u64) -> Self {
+        Self {
+            origin,
+            start,
+            permille: NORMAL,
+        }
+    }
+
+    /// The same at this speed, in thousandths of the normal one; 0: it stands still.
+    #[must_use]
+    pub const fn at_speed(self, permille: u32) -> Self {
+        Self { permille, ..self }
+    }
+
+    /// The position in the pattern at `at`; `start` before the origin.
+    #[must_use]
+    pub fn position(&self, at: u64) -> u64 {
+        let passed = at.saturating_sub(self.origin);
+        let moved = if self.permille == NORMAL {
+            passed
+        } else {
+            low(u128::from(passed) * u128::from(self.permille) / u128::from(NORMAL))
+        };
+        self.start.saturating_add(moved)
+    }
+
+    /// The first absolute position at which this position in the pattern is reached; `u64::MAX` if never.
+    #[must_use]
+    pub fn when(&self, position: u64) -> u64 {
+        let Some(ahead) = position.checked_sub(self.start) else {
+            return self.origin;
+        };
+        self.origin.saturating_add(self.lasts(ahead))
+    }
+
+    /// How long so much of the pattern lasts; `u64::MAX` for ever.
+    #[must_use]
+    pub fn lasts(&self, length: u64) -> u64 {
+        match self.permille {
+            NORMAL => length,
+            0 if length > 0 => u64::MAX,
+            0 => 0,
+            permille => {
+                low((u128::from(length) * u128::from(NORMAL)).div_ceil(u128::from(permille)))
+            }
+        }
+    }
+
+    /// The same clock at normal speed: the position that counts slots, which last as long at any speed.
+    #[must_use]
+    pub const fn of_slots(self) -> Self {
+        self.at_speed(NORMAL)
+    }
+}
+
+fn low(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+/// A pattern, the way it ends, and where it is played.
+#[derive(Clone, Debug)]
+pub struct Playback {
+    /// The pattern.
+    pub pattern: Arc<Pattern>,
+    /// Behaviour after its end.
+    pub end: End,
+    /// The position in it over time.
+    pub clock: Clock,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn position_and_time_agree_to_the_nanosecond_at_every_speed() {
+        for permille in [1, 3, 250, 999, 1000, 1001, 1500, 3333, 60_000] {
+            let clock = Clock::new(7_000, 500).at_speed(permille);
+            for position in [7_000, 7_001, 7_002, 7_999, 1_000_003, 123_456_789_012] {
+                let at = clock.when(position);
+                assert!(clock.position(at) >= position, "{permille} {position}");
+                assert!(
+                    at == 500 || clock.position(at - 1) < position,
+                    "{permille} {position}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_never_reaches_what_is_ahead() {
+        let clock = Clock::new(10, 5).at_speed(0);
+        assert_eq!(clock.position(1_000_000), 10);
+        assert_eq!((clock.when(10), clock.when(11)), (5, u64::MAX));
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        let clock = Clock::new(u64::MAX - 1, 1).at_speed(100_000);
+        assert_eq!(clock.position(u64::MAX), u64::MAX);
+        let slow = Clock::new(0, u64::MAX - 5).at_speed(1);
+        assert_eq!(slow.when(u64::MAX), u64::MAX);
+    }
+}

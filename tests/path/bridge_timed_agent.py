@@ -1,0 +1,205 @@
+"""Runs inside a sandbox: a bridge whose path changes by a timeline or by faults on command, and its captures."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import bridge_agent as agent
+from bridge_frames import NEAR, frames_of_every_kind, raw_port
+
+from wavebed._core import find_core
+from wavebed.forward.namespaces import within
+from wavebed.path.control import connect_to
+from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wavebed.path.control import Connection
+
+EVERY_S = 0.001
+STARTED = b"Capturing on"
+
+
+class Probe:
+    """Numbered datagrams from the router to the phone, one each millisecond: when each was sent and when it came."""
+
+    def __init__(self) -> None:
+        with within("router"):
+            self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with within("phone"):
+            self._receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._receiver.bind(("", 7000))
+        self.sent_ns: list[int] = []
+        self.arrived_ns: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work) for work in (self._send, self._receive)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._sender.close()
+        self._receiver.close()
+
+    def _send(self) -> None:
+        due = time.monotonic()
+        while not self._stop.is_set():
+            number = len(self.sent_ns)
+            self.sent_ns.append(time.monotonic_ns())
+            self._sender.sendto(struct.pack("!I", number), (agent.ADDRESSES["phone"][0], 7000))
+            due = max(due + EVERY_S, time.monotonic() - 0.01)
+            time.sleep(max(0.0, due - time.monotonic()))
+
+    def _receive(self) -> None:
+        end = None
+        while end is None or time.monotonic() < end:
+            if select.select([self._receiver], [], [], 0.1)[0]:
+                (number,) = struct.unpack("!I", self._receiver.recv(64)[:4])
+                self.arrived_ns[number] = time.monotonic_ns()
+            if self._stop.is_set() and end is None:
+                end = time.monotonic() + 0.3
+
+    def packets(self) -> list[tuple[int, int | None]]:
+        return [(sent, self.arrived_ns.get(number)) for number, sent in enumerate(self.sent_ns)]
+
+
+def told(connection: Connection, *words: str) -> dict[str, Any]:
+    """Control the timeline; return the times before and after, and its state."""
+    before = time.monotonic_ns()
+    state = control_timeline(connection, timeline_request(words))
+    return {"asked_ns": before, "answered_ns": time.monotonic_ns(), "state": state}
+
+
+def until(at_ns: int) -> None:
+    time.sleep(max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
+
+
+def timeline(file: str) -> dict[str, Any]:
+    """Play stretches that pass or lose everything: in their order, then sought, paused and at double speed."""
+    agent.build()
+    with agent.bridge("--timeline", file) as process, connect_to(agent.NAME) as connection:
+        agent.pings(1)
+        told(connection, "seek", "0s")
+        with Probe() as probe:
+            time.sleep(0.1)
+            answer: dict[str, Any] = {"begun": told(connection, "seek", "open")}
+            until(answer["begun"]["answered_ns"] + 1_700_000_000)
+            answer["sought"] = told(connection, "seek", "shut+100ms")
+            until(answer["sought"]["answered_ns"] + 100_000_000)
+            answer["paused"] = told(connection, "pause")
+            until(answer["paused"]["answered_ns"] + 800_000_000)
+            answer["moved"] = told(connection, "seek", "open+200ms")
+            until(answer["moved"]["answered_ns"] + 200_000_000)
+            answer["faster"] = told(connection, "speed", "2")
+            answer["played"] = told(connection, "play")
+            until(answer["played"]["answered_ns"] + 600_000_000)
+        answer |= {"packets": probe.packets(), "show": show(connection)}
+        answer["end"] = agent.ended(process, 15)
+    return answer
+
+
+def faults() -> dict[str, Any]:
+    """Flap the path, and hand over its radio, amid datagrams."""
+    agent.build()
+    answer: dict[str, Any] = {}
+    options = ("--rate", "20mbit", "--radio", "nr-120khz")
+    with agent.bridge(*options), connect_to(agent.NAME) as connection:
+        agent.pings(1)
+        for name, key, value in (
+            ("flap", "flap", "3:300ms:100ms"),
+            ("handover", "handover", "150ms"),
+            ("lost", "radio.down.handover", "150ms:lose"),
+        ):
+            with Probe() as probe:
+                time.sleep(0.3)
+                asked_ns = time.monotonic_ns()
+                apply_change(connection, key, change_request(key, value))
+                answered_ns = time.monotonic_ns()
+                time.sleep(1.0)
+            answer[name] = {"asked_ns": asked_ns, "answered_ns": answered_ns, "packets": probe.packets()}
+        answer["show"] = show(connection)
+    return answer
+
+
+@contextlib.contextmanager
+def capture(host: str, file: Path) -> Iterator[None]:
+    """Capture what is at the port of a host until the block ends."""
+    command = ["ip", "netns", "exec", host, "tshark", "-q", "-i", "eth0", "-F", "pcap", "-w", str(file)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        while (line := process.stderr.readline()) and STARTED not in line:
+            pass
+        assert line, "tshark did not start"
+        # It says so before its child captures.
+        deadline = time.monotonic() + agent.WITHIN_S
+        while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield
+        time.sleep(0.5)
+    finally:
+        process.terminate()
+        process.communicate(timeout=agent.WITHIN_S)
+
+
+def dissected(folder: str) -> dict[str, Any]:
+    """Send frames of every kind both ways, and let tshark capture and dissect them on both sides."""
+    agent.build(mtu=9000)
+    sent = frames_of_every_kind()
+    answer: dict[str, Any] = {"names": [each.name for each in sent]}
+    with agent.bridge("--delay", "1ms", "--mtu", "9000"):
+        for way, (near, far) in {"down": ("router", "phone"), "up": ("phone", "router")}.items():
+            files = {side: Path(folder) / f"{way}.{side}.pcap" for side in ("near", "far")}
+            with capture(near, files["near"]), capture(far, files["far"]), raw_port(near) as sender:
+                for each in sent:
+                    sender.send(each.frame)
+                time.sleep(1.0)
+            answer[way] = {side: read_capture(file) for side, file in files.items()}
+    return answer
+
+
+def lasting(layer: Any) -> Any:
+    """Return what a dissection says of a frame, without what it says of the others: their times, and their numbers."""
+    if not isinstance(layer, dict):
+        return layer
+    of_others = ("Timestamps", "ip.fragments_tree")
+    return {name: lasting(value) for name, value in layer.items() if name not in of_others}
+
+
+def read_capture(file: Path) -> list[tuple[str, str]]:
+    """Return the dissection, and the bytes, of each frame of the sender in a capture, sorted by its bytes."""
+    from_sender = ("-Y", "eth.src == " + NEAR.hex(":"))
+    command = ["tshark", "-n", "-r", str(file), *from_sender, "-T", "json", "-x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found = []
+    for frame in json.loads(done.stdout):
+        layers = frame["_source"]["layers"]
+        raw = layers["frame_raw"][0]
+        protocols = layers["frame"]["frame.protocols"]
+        whole = lasting({name: layer for name, layer in layers.items() if name not in ("frame", "frame_raw")})
+        found.append((raw, f"{protocols} {json.dumps(whole, sort_keys=True)}"))
+    return sorted(found)
+
+
+WORKS: dict[str, Callable[..., dict[str, Any]]] = {"timeline": timeline, "faults": faults, "dissected": dissected}
+
+if __name__ == "__main__":
+    find_core()
+    work, *arguments = sys.argv[1:]
+    print(json.dumps(WORKS[work](*arguments)))
