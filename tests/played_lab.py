@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import threading
@@ -36,9 +37,11 @@ class PlayedLab:
     ----------
     past_s : float
         How long it has run; a watch gets the samples of this time at once.
+    bursts : bool
+        Whether rates, waits and queues rise and fall, as those of traffic do.
     """
 
-    def __init__(self, name: str, hops: int = 1, past_s: float = 0.0) -> None:
+    def __init__(self, name: str, hops: int = 1, past_s: float = 0.0, *, bursts: bool = False) -> None:
         self.name = name
         self.links = [f"hop{hop}.{way}" for hop in range(hops) for way in ("down", "up")]
         self.maps: list[Json] = []
@@ -46,6 +49,7 @@ class PlayedLab:
         self._watching: set[int] = set()
         self.ended = threading.Event()
         self._past_s = past_s
+        self._bursts = bursts
         self._zero_ns = time.monotonic_ns() - round(past_s * 1e9)
 
     @property
@@ -86,9 +90,13 @@ class PlayedLab:
         ms = at_ns // 1_000_000
         queued = 2000 + 1000 * link + (ms // 100 * 7919 + link) % 997
         size = 1000 - 50 * link
+        grown = ms
+        if self._bursts:
+            grown = round(ms + 100 * math.sin(ms / 270 + link) + 15 * math.sin(ms / 31 + link))
+            queued *= 1 + (ms // 10 * 7919 + link) % 13 * (ms // 3000 % 4)
         return [
-            at_ns, ms, ms * size, ms, ms * size, ms // (100 + 20 * link), 0, ms, ms // 10, 0, queued // 1000, queued,
-            ms * (2_000_000 + 400_000 * link), ms, 10_000_000 - 500_000 * link, 5_000_000, 0.0,
+            at_ns, ms, grown * size, ms, grown * size, ms // (100 + 20 * link), 0, ms, ms // 10, 0,
+            queued // 1000, queued, grown * (2_000_000 + 400_000 * link), ms, 10_000_000 - 500_000 * link, 5_000_000, 0.0,
             STATES[ms // 4000 % 4] if link == 0 else None, None,
         ]  # fmt: skip
 

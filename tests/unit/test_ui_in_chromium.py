@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, TypedDict
 
 import pytest
 from test_report_in_chromium import CONTRASTS, LEAST_CONTRAST
 from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
+from tests.until import until
 
 from wavebed.ui.command import Options
 
@@ -64,14 +64,6 @@ def visit(browser: Browser, client: Client, scheme: str = "light", width: int = 
     page.on("request", lambda request: heard["requests"].append(request.url))
     page.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
     return page, heard
-
-
-def until(page: Page, condition: str, timeout: float = 10_000) -> None:
-    """Wait for a condition; the page's policy lets no text become a script, as `Page.wait_for_function` would."""
-    end = time.monotonic() + timeout / 1000
-    while not page.evaluate(condition):
-        assert time.monotonic() < end, condition
-        page.wait_for_timeout(20)
 
 
 def cell(page: Page, link: str, name: str) -> str:
@@ -301,38 +293,3 @@ def test_a_page_of_another_origin_reads_and_changes_nothing(
     assert ends[2] in ("opaque0", "TypeError: Failed to fetch")
     assert [request for request in lab.asked if request["do"] == "set"] == []
     page.close()
-
-
-COUNT_DRAWS = """
-window.draws = new Map();
-const clear = CanvasRenderingContext2D.prototype.clearRect;
-CanvasRenderingContext2D.prototype.clearRect = function (...box) {
-  if (this.canvas.isConnected) window.draws.set(this.canvas, (window.draws.get(this.canvas) ?? 0) + 1);
-  return clear.apply(this, box);
-};
-"""
-
-
-@pytest.mark.alone
-@pytest.mark.timed
-@pytest.mark.slow
-def test_one_chart_in_view_of_sixteen_links_for_a_minute_is_drawn_thirty_times_a_second(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab = PlayedLab("many", 8, past_s=70.0)
-    with played(monkeypatch, lab), page_server() as client:
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.add_init_script(COUNT_DRAWS)
-        page.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
-        page.select_option("#every", "10")
-        until(page, "/^1:[1-5]/.test(document.querySelector('#live').innerText)", timeout=30_000)
-        page.wait_for_timeout(2000)
-        seconds = 4.0
-        before = page.evaluate("[...window.draws.values()]")
-        began = time.monotonic()
-        page.wait_for_timeout(seconds * 1000)
-        after = page.evaluate("[...window.draws.values()]")
-        elapsed = time.monotonic() - began
-        rates = [(new - old) / elapsed for old, new in zip(before, after, strict=True)]
-        assert max(rates) >= 30, rates
-        page.close()

@@ -34,9 +34,12 @@ FILES = {
     "/charts.js": _File(_UI, "charts.js", _SCRIPT),
     "/feed.js": _File(_UI, "feed.js", _SCRIPT),
     "/format.js": _File(_UI, "format.js", _SCRIPT),
+    "/kinds.js": _File(_UI, "kinds.js", _SCRIPT),
+    "/layer.js": _File(_UI, "layer.js", _SCRIPT),
     "/links.js": _File(_UI, "links.js", _SCRIPT),
     "/map.js": _File(_UI, "map.js", _SCRIPT),
     "/recordings.js": _File(_UI, "recordings.js", _SCRIPT),
+    "/store.js": _File(_UI, "store.js", _SCRIPT),
     "/uplot.css": _File("wavebed.report", "uplot/uPlot.min.css", _CSS),
     "/uplot.js": _File("wavebed.report", "uplot/uPlot.iife.min.js", _SCRIPT),
 }

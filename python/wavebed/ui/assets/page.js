@@ -1,11 +1,12 @@
 // The page: chooses a laboratory, listens to it, and keeps table and charts up to date.
 
 import { Charts } from "./charts.js";
-import { Store, ask, listen } from "./feed.js";
+import { ask, listen } from "./feed.js";
 import * as format from "./format.js";
 import { Links } from "./links.js";
 import { Maps } from "./map.js";
 import { Recordings } from "./recordings.js";
+import { Store } from "./store.js";
 
 const LABS_MS = 3000;
 const STATE_MS = 2000;
@@ -125,11 +126,10 @@ const look = async () => {
 };
 
 const table = () => {
-  if (!state.store || !state.store.times.length || state.fresh || document.hidden) return;
+  if (!state.store || !state.store.length || state.fresh || document.hidden) return;
   const silent = performance.now() - state.heard > SILENT_MS + every();
-  const times = state.store.times;
   if (state.paused) return;
-  if (state.lab !== null) live(silent ? "wait" : "on", silent ? "no samples" : format.clock(times[times.length - 1]));
+  if (state.lab !== null) live(silent ? "wait" : "on", silent ? "no samples" : format.clock(state.store.last));
   links.update();
   if (charts.isOutdated()) charts.show(state.store);
   byId("lost").textContent = state.store.lost ? `${format.count(state.store.lost)} samples lost` : "";
@@ -140,7 +140,7 @@ const frame = () => {
   state.waits = false;
   if (state.paused || !state.store || state.fresh) return;
   charts.draw(seconds());
-  maps.draw(state.store, state.store.times.at(-1));
+  maps.draw(state.store, state.store.last);
 };
 
 const redraw = () => {
@@ -155,12 +155,14 @@ byId("lab").addEventListener("change", (event) => {
 });
 byId("every").addEventListener("change", () => start(state.lab));
 byId("window").addEventListener("change", () => {
-  if (state.store) charts.draw(seconds());
+  if (state.store && !state.fresh) charts.draw(seconds());
 });
 byId("pause").addEventListener("click", (event) => {
   state.paused = !state.paused;
   event.target.setAttribute("aria-pressed", String(state.paused));
   event.target.textContent = state.paused ? "Go on" : "Pause";
+  // The points go on behind a paused page; it keeps those that it shows.
+  if (state.store && !state.fresh) charts.store = state.paused ? state.store.copy() : state.store;
   if (state.paused) live("wait", "paused");
 });
 byId("change-all").addEventListener("click", () => links.open(null));
