@@ -96,7 +96,8 @@ class PlayedLab:
             queued *= 1 + (ms // 10 * 7919 + link) % 13 * (ms // 3000 % 4)
         return [
             at_ns, ms, grown * size, ms, grown * size, ms // (100 + 20 * link), 0, ms, ms // 10, 0,
-            queued // 1000, queued, grown * (2_000_000 + 400_000 * link), ms, 10_000_000 - 500_000 * link, 5_000_000, 0.0,
+            queued // 1000, queued, grown * (2_000_000 + 400_000 * link), ms,
+            10_000_000 - 500_000 * link, 5_000_000, 0.0,
             STATES[ms // 4000 % 4] if link == 0 else None, None,
         ]  # fmt: skip
 
