@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 MARGIN_BYTES = 2_000_000
 SERVER_MARGIN_BYTES = 16_000_000
 """The same process plays the laboratory and drives the browser."""
-SHOWN_S = (
-    "(() => document.querySelector('#live').innerText.split(':').reduce((sum, part) => sum * 60 + Number(part), 0))()"
-)
+SHOWN_S = """(() => {
+  const parts = document.querySelector("#live").innerText.split(":");
+  return parts.reduce((sum, part) => sum * 60 + Number(part), 0);
+})()"""
 
 
 def page_bytes(session: CDPSession) -> int:

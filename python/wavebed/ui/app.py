@@ -32,6 +32,7 @@ FILES = {
     "/page.css": _File(_UI, "page.css", _CSS),
     "/page.js": _File(_UI, "page.js", _SCRIPT),
     "/charts.js": _File(_UI, "charts.js", _SCRIPT),
+    "/devices.js": _File(_UI, "devices.js", _SCRIPT),
     "/feed.js": _File(_UI, "feed.js", _SCRIPT),
     "/format.js": _File(_UI, "format.js", _SCRIPT),
     "/kinds.js": _File(_UI, "kinds.js", _SCRIPT),

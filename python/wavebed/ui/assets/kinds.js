@@ -12,12 +12,19 @@ export const css = (name) => {
 };
 export const forget = () => found.clear();
 
-// Links of one hop have one colour; the uplink is a thin line.
+// The device that a link of a bridge belongs to: NAME.HOP.down has one, HOP.down has none.
+export const deviceOf = (name) => {
+  const parts = name.split(".");
+  return parts.length > 2 ? parts[0] : null;
+};
+
+// Links of one hop, or of one device, have one colour; the uplink is a thin line.
 export const styles = (names) => {
-  const hops = [...new Set(names.map((name) => name.replace(/\.(down|up)$/, "")))];
+  const key = (name) => deviceOf(name) ?? name.replace(/\.(down|up)$/, "");
+  const keys = [...new Set(names.map(key))];
   return names.map((name) => {
     const up = name.endsWith(".up");
-    return { colour: `--s${hops.indexOf(name.replace(/\.(down|up)$/, "")) % COLOURS}`, up, width: up ? 0.8 : 1.8 };
+    return { colour: `--s${keys.indexOf(key(name)) % COLOURS}`, up, width: up ? 0.8 : 1.8 };
   });
 };
 

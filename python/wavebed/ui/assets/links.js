@@ -69,7 +69,13 @@ export class Links {
     button.disabled = true;
     button.addEventListener("click", () => this.open(name));
     last.append(button);
-    return { element, cells, button, name };
+    return { element, cells, button, box, name };
+  }
+
+  // Shows the lines of a link, or hides them.
+  toggle(link, shown) {
+    this.rows[link].box.checked = shown;
+    this.told.toggle(link, shown);
   }
 
   // Writes what has changed; the cells stay the same, so that a selection does too.

@@ -1,6 +1,7 @@
 // The page: chooses a laboratory, listens to it, and keeps table and charts up to date.
 
 import { Charts } from "./charts.js";
+import { Devices } from "./devices.js";
 import { ask, listen } from "./feed.js";
 import * as format from "./format.js";
 import { Links } from "./links.js";
@@ -27,6 +28,7 @@ const links = new Links(byId("links").querySelector("table"), byId("change"), {
   toggle: (link, shown) => charts.toggle(link, shown),
   said,
 });
+const devices = new Devices(byId("devices"), byId("all-links"), (link, shown) => links.toggle(link, shown));
 const maps = new Maps(byId("map"));
 const recordings = new Recordings(byId("recordings"), said);
 const every = () => Number(byId("every").value);
@@ -78,6 +80,7 @@ const unveil = () => {
   charts.hidden.clear();
   charts.show(state.store);
   links.show(state.lab, state.store);
+  devices.show(state.store);
   recordings.show(state.lab, state.store, every(), state.settings.records);
   recordings.update();
   look();
@@ -115,7 +118,8 @@ const look = async () => {
     if (lab !== state.lab) return;
     links.total(whole);
     maps.show((await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`)).maps);
-    const kinds = new Map(whole.hops.map((hop) => [hop.name, hop.kind]));
+    const shared = whole.hops.filter((hop) => !hop.name.includes(".")); // those of devices have a row each
+    const kinds = new Map(shared.map((hop) => [hop.name, hop.kind]));
     const hosts = whole.hosts.map((host) => `${host.name} ${host.ipv4}`);
     const flows = whole.flows ? ` · ${whole.flows.count} TCP connections` : "";
     const hops = [...kinds].map(([name, kind]) => (kind === name ? name : `${name} (${kind})`));
@@ -131,6 +135,7 @@ const table = () => {
   if (state.paused) return;
   if (state.lab !== null) live(silent ? "wait" : "on", silent ? "no samples" : format.clock(state.store.last));
   links.update();
+  devices.update(seconds());
   if (charts.isOutdated()) charts.show(state.store);
   byId("lost").textContent = state.store.lost ? `${format.count(state.store.lost)} samples lost` : "";
 };
