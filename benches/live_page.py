@@ -110,10 +110,11 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def show(browser: Browser, client: Client, width: int, every_ms: int = 10) -> Page:
-    """Open the page at its charts, with a minute of points."""
+def show(browser: Browser, client: Client, width: int, every_ms: int = 10, *, count: bool = True) -> Page:
+    """Open the page at its charts, with a minute of points; notes of draws and frames take memory."""
     page = browser.new_page(viewport={"width": width, "height": HEIGHT})
-    page.add_init_script(COUNT)
+    if count:
+        page.add_init_script(COUNT)
     page.goto(f"http://{client.host}/?token={client.token}")
     page.select_option("#every", str(every_ms))
     page.wait_for_selector("#chart-throughput canvas")
@@ -167,7 +168,7 @@ def page_figures(options: argparse.Namespace) -> dict[str, Any]:
                         page.close()
         if options.minutes:
             with page_server() as client:
-                found["memory"] = memory(show(browser, client, WIDTHS[0], options.every), options.minutes)
+                found["memory"] = memory(show(browser, client, WIDTHS[0], options.every, count=False), options.minutes)
     return found
 
 

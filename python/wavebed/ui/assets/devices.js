@@ -26,7 +26,7 @@ const CELLS = [
   ["queue", (store, { links }) => format.bytes(sum(links.map((link) => store.value(link, "queued_bytes"))))],
   ["round trip", (store, { links }) => format.time(
     sum(links.map((link) => (store.value(link, "delay_ms") === null ? null : store.value(link, "delay_ms") + (store.mean(link, "wait_ms") ?? 0)))))],
-  ["dropped", (store, { links }) => format.perSecond(sum(links.map((link) => store.mean(link, "drops") ?? 0)))],
+  ["dropped", (store, { links }) => format.perSecond(sum(links.map((link) => store.mean(link, "drops"))))],
   ["outage", (store, { links }, seconds) => {
     const lasted = outage(store, links, seconds);
     if (store.length && links.some((link) => dark(store, link, store.length - 1))) return "now";

@@ -12,7 +12,7 @@ const CELLS = [
   ["wait", (store, link) => format.time(store.mean(link, "wait_ms"))],
   ["delay", (store, link) => format.time(store.value(link, "delay_ms"))],
   ["loss", (store, link) => format.fraction(store.value(link, "loss"))],
-  ["dropped", (store, link) => format.perSecond(store.mean(link, "drops") ?? 0)],
+  ["dropped", (store, link) => format.perSecond(store.mean(link, "drops"))],
 ];
 
 export class Links {

@@ -109,6 +109,18 @@ const labs = async () => {
   }
 };
 
+// A host with its address, and of a real one its interface and how far its clock is ahead.
+const host = ({ name, ipv4, interface: port, clock_ahead_ms: ahead, clock_error_ms: error }) => {
+  const clock = ahead == null ? "" : `, clock ${ahead < 0 ? "−" : "+"}${Math.abs(ahead).toFixed(2)} ms ± ${error.toFixed(2)} ms`;
+  return `${[name, ipv4, port].filter(Boolean).join(" ")}${clock}`;
+};
+
+const flows = (now) => {
+  if (!now) return "";
+  const trip = now.max_rtt_us == null ? "" : `, round trip at most ${format.time(now.max_rtt_us / 1000)}`;
+  return `${now.count} TCP connections${trip}`;
+};
+
 // Asks for what changes slowly: totals, hosts, what can be changed.
 const look = async () => {
   const lab = state.lab;
@@ -120,10 +132,10 @@ const look = async () => {
     maps.show((await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`)).maps);
     const shared = whole.hops.filter((hop) => !hop.name.includes(".")); // those of devices have a row each
     const kinds = new Map(shared.map((hop) => [hop.name, hop.kind]));
-    const hosts = whole.hosts.map((host) => `${host.name} ${host.ipv4}`);
-    const flows = whole.flows ? ` · ${whole.flows.count} TCP connections` : "";
     const hops = [...kinds].map(([name, kind]) => (kind === name ? name : `${name} (${kind})`));
-    byId("path").textContent = `${hosts.join(" – ")} · hops: ${hops.join(", ")}${flows}`;
+    const parts = [whole.hosts.map(host).join(" – "), hops.length ? `hops: ${hops.join(", ")}` : "", flows(whole.flows)];
+    byId("path").textContent = parts.filter(Boolean).join(" · ");
+    byId("change-all").disabled = !whole.links.some((link) => link.takes.length);
   } catch {
     // It has ended, or is busy: the stream says so.
   }

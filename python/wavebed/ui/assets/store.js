@@ -46,7 +46,7 @@ export class Store {
     for (let link = 0; link < rows.length; link += 1) {
       const columns = this.links[link];
       for (const name of NUMBERS) columns[name][at] = rows[link][this.places[name]] ?? NaN;
-      columns.drops[at] = rows[link][this.places.dropped_segments] / gap;
+      columns.drops[at] = (rows[link][this.places.dropped_segments] ?? NaN) / gap;
       columns.state[at] = STATES.indexOf(rows[link][this.places.state]) + 1;
       if (columns.state[at] && (this.radio < 0 || link < this.radio)) this.radio = link;
       if (!Number.isNaN(columns.sinr_db[at])) this.sinr = true;
