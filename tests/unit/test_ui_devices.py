@@ -5,32 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.page_checks import CLIPPED, until
 from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
-from tests.until import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
     from tests.ui_client import Client
-
-CLIPPED = """() => {
-  const kinds = "h1, h2, th, td, button, label, option, p, summary, figcaption b, figcaption span";
-  return [...document.querySelectorAll(kinds)]
-    .filter((each) => each.checkVisibility() && each.innerText.trim())
-    .filter((each) => !each.closest(".hidden") && !each.querySelector(".hidden"))
-    .filter((each) => {
-      const box = each.getBoundingClientRect();
-      const cut = getComputedStyle(each).overflowX !== "visible" && each.scrollWidth > each.clientWidth + 1;
-      const range = document.createRange();
-      range.selectNodeContents(each);
-      const text = range.getBoundingClientRect();
-      const leaves = each.matches("td, th") && text.right > box.right + 1;
-      return cut || leaves || text.left < -1 || text.right > innerWidth + 1;
-    }).map((each) => `${each.tagName} ${each.className}: ${each.innerText.slice(0, 40)}`);
-}"""
-"""Texts that leave the window, their cell, or a box that cuts them."""
 
 
 @pytest.fixture

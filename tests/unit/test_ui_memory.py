@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.page_checks import until
 from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
-from tests.until import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, CDPSession
