@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import threading
@@ -36,16 +37,24 @@ class PlayedLab:
     ----------
     past_s : float
         How long it has run; a watch gets the samples of this time at once.
+    bursts : bool
+        Whether rates, waits and queues rise and fall, as those of traffic do.
+    devices : int
+        How many devices have a hop of their own, as behind a bridge; the states of their radios change in turn.
     """
 
-    def __init__(self, name: str, hops: int = 1, past_s: float = 0.0) -> None:
+    def __init__(
+        self, name: str, hops: int = 1, past_s: float = 0.0, *, bursts: bool = False, devices: int = 0
+    ) -> None:
         self.name = name
         self.links = [f"hop{hop}.{way}" for hop in range(hops) for way in ("down", "up")]
+        self.links += [f"device-{number}.radio.{way}" for number in range(1, devices + 1) for way in ("down", "up")]
         self.maps: list[Json] = []
         self.asked: list[dict[str, Json]] = []
         self._watching: set[int] = set()
         self.ended = threading.Event()
         self._past_s = past_s
+        self._bursts = bursts
         self._zero_ns = time.monotonic_ns() - round(past_s * 1e9)
 
     @property
@@ -85,12 +94,21 @@ class PlayedLab:
     def _row(self, link: int, at_ns: int) -> list[Json]:
         ms = at_ns // 1_000_000
         queued = 2000 + 1000 * link + (ms // 100 * 7919 + link) % 997
-        size = 1000 - 50 * link
+        size = 1000 - 50 * (link % 18)
+        grown = ms
+        if self._bursts:
+            grown = round(ms + 100 * math.sin(ms / 270 + link) + 15 * math.sin(ms / 31 + link))
+            queued *= 1 + (ms // 10 * 7919 + link) % 13 * (ms // 3000 % 4)
         return [
-            at_ns, ms, ms * size, ms, ms * size, ms // (100 + 20 * link), 0, ms, ms // 10, 0, queued // 1000, queued,
-            ms * (2_000_000 + 400_000 * link), ms, 10_000_000 - 500_000 * link, 5_000_000, 0.0,
-            STATES[ms // 4000 % 4] if link == 0 else None, None,
+            at_ns, ms, grown * size, ms, grown * size, ms // (100 + 20 * link), 0, ms, ms // 10, 0,
+            queued // 1000, queued, grown * (2_000_000 + 400_000 * link), ms,
+            10_000_000 - 500_000 * (link % 18), 5_000_000, 0.0, self._state(link, ms), None,
         ]  # fmt: skip
+
+    def _state(self, link: int, ms: int) -> str | None:
+        if self.links[link].startswith("device-"):
+            return STATES[(ms // 4000 + link // 2) % 4]
+        return STATES[ms // 4000 % 4] if link == 0 else None
 
     def show(self) -> dict[str, Json]:
         at_ns = time.monotonic_ns() - self._zero_ns
@@ -108,7 +126,7 @@ class PlayedLab:
             {"name": name, "ipv4": f"198.18.0.{at}", "ipv6": f"fd77::{at}"}
             for at, name in ((1, "server"), (2, "client"))
         ]
-        hops: list[Json] = [{"name": name.partition(".")[0], "kind": "radio"} for name in self.links[::2]]
+        hops: list[Json] = [{"name": name.rpartition(".")[0], "kind": "radio"} for name in self.links[::2]]
         directions: list[Json] = [
             {"name": f"server-client.{way}", "transit_ns": 7_000_000, "transit_segments": 1} for way in ("down", "up")
         ]

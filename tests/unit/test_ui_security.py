@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
 
 import pytest
 from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
 
+from wavebed._core import find_core
 from wavebed.errors import UserError
+from wavebed.path.control import running
+from wavebed.path.live import CHANGES
 from wavebed.ui import server as server_module
 from wavebed.ui.app import FILES
 from wavebed.ui.command import Options, serving, token_of
@@ -395,3 +400,53 @@ def test_tokens_are_new_each_time_and_long() -> None:
     with serving(Options()) as (_, one), serving(Options()) as (_, other):
         assert len(one.reveal()) >= 43
         assert not one.is_same(other.reveal())
+
+
+HOSTILE = ("$(touch {})", "`touch {}`", "; touch {}", "| touch {}", "' && touch {} #", "\n touch {}\n")
+STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn")
+
+
+def test_no_text_of_a_request_reaches_a_shell_or_starts_a_program(
+    client: Client, lab: PlayedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter reports every start of a program; the only one is the list of laboratories, without any text."""
+    monkeypatch.setattr("wavebed.ui.labs.running", running)
+    started: list[tuple[str, object]] = []
+    counts = [True]
+
+    def hear(event: str, arguments: tuple[object, ...]) -> None:
+        if counts[0] and event in (
+            "subprocess.Popen",
+            "os.system",
+            "os.exec",
+            "os.posix_spawn",
+            "os.spawn",
+            "pty.spawn",
+        ):
+            started.append((event, arguments[1] if event == "subprocess.Popen" else arguments))
+
+    sys.addaudithook(hear)  # none can be taken away again
+    file = tmp_path / "made"
+    try:
+        for pattern in HOSTILE:
+            text = pattern.format(file)
+            for key in CHANGES:
+                client.send("PATCH", "/api/labs/walk/links", {key: text})
+                client.send("PATCH", "/api/labs/walk/links/hop0.down", {key: f"# wavebed pattern 1\n{text}"})
+            quoted = quote(text, safe="")
+            for target in (
+                f"/api/labs/{quoted}",
+                f"/api/labs/walk/events?every_ms={quoted}",
+                f"/api/recordings/{quoted}",
+            ):
+                client.get(target)
+            client.send("PATCH", f"/api/labs/walk/links/{quoted}", {"rate": "1mbit"})
+            client.send("POST", f"/api/labs/{quoted}/recordings", {"every_ms": 10})
+            client.send("POST", "/api/labs/walk/recordings", {"every_ms": text})
+        client.get("/api/labs")
+    finally:
+        counts[0] = False
+    assert not file.exists()
+    assert {event for event, _ in started} == {"subprocess.Popen"}, started
+    assert {tuple(cast("list[str]", argv)) for _, argv in started} == {(find_core(), "list", "--json")}
+    assert {request["do"] for request in lab.asked} <= {"set", "show", "maps", "watch"}

@@ -236,6 +236,7 @@ impl Init {
                 return Ok(json!({"listening": machine::is_listening(port, udp)}));
             }
             Request::Towards { address } => return machine::towards(address),
+            Request::Flows { least, most } => return machine::flows(least..=most),
             Request::Sample {
                 folder,
                 host,

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use wavebed_os::clock;
 use wavebed_os::netlink::{Netlink, interface_index};
+use wavebed_os::sock_diag::{SockDiag, TcpSocket};
 
 use crate::problem::Problem;
 use crate::request::VERSION;
@@ -91,6 +93,25 @@ pub fn towards(address: IpAddr) -> Result<Value, Problem> {
     }))
 }
 
+/// The established TCP connections with one of these ports at either end, and their longest smoothed round trip.
+///
+/// # Errors
+/// The kernel does not tell them.
+pub fn flows(ports: RangeInclusive<u16>) -> Result<Value, Problem> {
+    let (mut count, mut max_rtt_us) = (0_u64, None);
+    let each = |socket: &TcpSocket<'_>| {
+        let ends = [socket.local.port(), socket.remote.port()];
+        if socket.state == "established" && ends.iter().any(|port| ports.contains(port)) {
+            count += 1;
+            max_rtt_us = max_rtt_us.max(socket.info.rtt_us);
+        }
+    };
+    SockDiag::open()?
+        .tcp_sockets(each)
+        .map_err(|error| Problem::of("the TCP connections", error))?;
+    Ok(json!({"count": count, "max_rtt_us": max_rtt_us}))
+}
+
 fn own_address(address: IpAddr) -> Result<IpAddr, Problem> {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -124,6 +145,8 @@ fn interface_of(netlink: &Netlink, own: IpAddr) -> Result<(String, u32), Problem
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
 
     const TABLE: &str = "  sl  local_address rem_address   st tx_queue\n\
@@ -136,6 +159,24 @@ mod tests {
         assert!(!has_port(TABLE, 8080, LISTENING));
         assert!(!has_port(TABLE, 20_000, BOUND));
         assert!(!has_port("", 20_000, LISTENING));
+    }
+
+    #[test]
+    fn a_connection_counts_by_the_port_of_either_end() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let _client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let _server = listener.accept().unwrap();
+        assert_eq!(
+            flows(port..=port).unwrap()["count"],
+            2,
+            "both ends are here"
+        );
+        assert!(flows(port..=port).unwrap()["max_rtt_us"].as_u64().is_some());
+        assert_eq!(
+            flows(1..=1).unwrap(),
+            json!({"count": 0, "max_rtt_us": null})
+        );
     }
 
     #[test]

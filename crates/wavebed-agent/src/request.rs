@@ -86,6 +86,13 @@ pub enum Request {
         /// The other host.
         address: IpAddr,
     },
+    /// Asks for the established TCP connections with a port of a range.
+    Flows {
+        /// The first port.
+        least: u16,
+        /// The last one.
+        most: u16,
+    },
     /// Samples connections and processors into a folder until [`Request::StopSampling`].
     Sample {
         /// Where `flows.csv` and `cpu.csv` go.

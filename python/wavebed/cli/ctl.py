@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register", "run"]
 
+_NONE = "–"
 _DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
 _EPILOG = (
     "set: rate=50mbit, delay=5ms, loss=1%, pattern=FILE concern every link that has such a stage;"
@@ -140,7 +141,7 @@ def _table(answer: dict[str, Json]) -> str:
             "marked": link.marked_segments,
             "queued": link.queued_segments,
         }
-        rows.append((link.name, *(str(counts[column]) for column in columns[1:])))
+        rows.append((link.name, *(_NONE if counts[column] is None else str(counts[column]) for column in columns[1:])))
     text = f"{table_text(rows)}\n(wire segments)"
     frames = cast("list[dict[str, Json]]", answer.get("frames", []))
     if frames:

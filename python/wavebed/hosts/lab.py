@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import secrets
 import socket
 import tempfile
 import threading
@@ -16,10 +17,12 @@ from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.hosts.address import host_address
 from wavebed.hosts.clocks import ClockSteppedError
 from wavebed.hosts.host import AgentHost
+from wavebed.hosts.live import Answers, LiveTrial, Seen
 from wavebed.hosts.samples import merge_samples
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
+from wavebed.lab.ports import WORKLOAD_PORTS
 from wavebed.lab.protocol import Lab
 from wavebed.lab.tools import cache_folder
 
@@ -38,6 +41,7 @@ _CLOCK_FIRST = 8
 _FLOWS_NS = 10_000_000
 _CPU_NS = 100_000_000
 _NAMES = ("server", "client")
+_COUNTERS = ("rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
 
 
 class RealHosts(Lab):
@@ -69,6 +73,8 @@ class RealHosts(Lab):
         limits: Limits = LIMITS,
         programs: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
+        self.name = f"hosts-{secrets.token_hex(3)}"
+        """As `wavebed ctl` lists it, once its time has begun."""
         self.clock = MachineClock()
         self.messages = ""
         self.summary: dict[str, Json] | None = None
@@ -80,6 +86,7 @@ class RealHosts(Lab):
         self._begun: dict[str, dict[str, Json]] = {}
         self._over = threading.Event()
         self._asking: threading.Thread | None = None
+        self._live: LiveTrial | None = None
         self._hosts: dict[str, AgentHost] = {}
         address = _server_address(spec)
         # Files of a trial are in its folder, in the cache, or in the folder for temporary files.
@@ -133,7 +140,25 @@ class RealHosts(Lab):
             )
         self._asking = threading.Thread(target=self._ask_clocks, name="clocks of the hosts", daemon=True)
         self._asking.start()
+        self._live = LiveTrial(Answers(self.name, zero_ns, lambda: self._look(zero_ns)))
         return zero_ns
+
+    def _look(self, zero_ns: int) -> Seen:
+        """Return what both hosts say now, for those who watch the trial."""
+        now = {name: self._towards(name) for name in _NAMES}
+        ports: dict[str, Json] = {"do": "flows", "least": WORKLOAD_PORTS[0], "most": WORKLOAD_PORTS[-1]}
+        flows = self._hosts["server"].agent.ask(ports)
+        grown = {name: {key: _grown(self._begun.get(name, {}), now[name], key) for key in _COUNTERS} for name in _NAMES}
+        hosts: list[Json] = []
+        for name, host in self._hosts.items():
+            offset = host.clock_offset(self.clock.now_s())
+            ipv4 = self._address if name == "server" else now[name].get("address")
+            entry: dict[str, Json] = {"name": name, "ipv4": ipv4, "ipv6": None, "interface": now[name].get("interface")}
+            if offset is not None:
+                entry |= {"clock_ahead_ms": offset.ahead_s * 1000, "clock_error_ms": offset.error_s * 1000}
+            hosts.append(entry)
+        flows = {key: flows[key] for key in ("count", "max_rtt_us")}
+        return Seen(time.monotonic_ns() - zero_ns, grown, flows, hosts)
 
     def _towards(self, name: str) -> dict[str, Json]:
         """Return the interface of a host towards the other, and its counters."""
@@ -216,7 +241,7 @@ class RealHosts(Lab):
             entry["interface"] = begun.get("interface")
             entry["address"] = begun.get("address")
             entry["address_at_end"] = ended.get(name, {}).get("address")
-            for key in ("rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped"):
+            for key in _COUNTERS:
                 entry[key] = _grown(begun, ended.get(name, {}), key)
             if self._begun:
                 offset = host.clock_offset(self.clock.now_s())
@@ -227,6 +252,8 @@ class RealHosts(Lab):
 
     def _close(self, limit_s: float) -> None:
         self._over.set()
+        if self._live is not None:
+            self._live.close()
         with ExitStack() as stack:
             for host in self._hosts.values():
                 stack.callback(host.close, limit_s)

@@ -39,6 +39,8 @@ def _merge(name: str, folders: Mapping[str, Path], log: Path, rows: _Rows) -> No
         with file.open(newline="", encoding="utf-8") as stream:
             reader = csv.reader(stream)
             header = next(reader, header)
+            if not header:
+                continue  # it ended before its first sample
             kept, first_core = rows(header, reader, first_core)
             found += kept
     if header:

@@ -1,7 +1,8 @@
 """The state of a running laboratory as types: the answer to ``show``, which ``wavebed ctl`` and the API print.
 
 Counters only grow. Differences of two answers give rates; the mean time in a queue is a difference of times by one of
-segments. A condition of ``null`` means that the link has none, or that it is not known without traffic.
+segments. A condition of ``null`` means that the link has none, or that it is not known without traffic; a counter of
+``null``, that nobody counts it: between real hosts only interfaces count.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ class LinkState(Struct, frozen=True, forbid_unknown_fields=True):
     takes: Annotated[
         tuple[str, ...], Meta(description="the changes that it takes: `rate`, `delay`, `loss`, `pattern`, `handover`")
     ]
-    offered_segments: Annotated[int, Meta(description="wire segments that entered")]
-    offered_bytes: Annotated[int, Meta(description="their IP bytes")]
-    duplicated_segments: Annotated[int, Meta(description="copies made by duplication")]
-    delivered_segments: Annotated[int, Meta(description="segments that left at the far end")]
-    delivered_bytes: Annotated[int, Meta(description="their IP bytes")]
+    offered_segments: Annotated[int | None, Meta(description="wire segments that entered")]
+    offered_bytes: Annotated[int | None, Meta(description="their IP bytes")]
+    duplicated_segments: Annotated[int | None, Meta(description="copies made by duplication")]
+    delivered_segments: Annotated[int | None, Meta(description="segments that left at the far end")]
+    delivered_bytes: Annotated[int | None, Meta(description="their IP bytes")]
     dropped_segments: Annotated[dict[str, int], Meta(description="segments dropped, by reason")]
-    marked_segments: Annotated[int, Meta(description="segments marked CE")]
-    l4s_marked_segments: Annotated[int, Meta(description="those of them that were ECT(1)")]
-    l4s_dropped_segments: Annotated[int, Meta(description="dropped segments with ECT(1) or CE")]
-    corrupted_segments: Annotated[int, Meta(description="segments with a flipped bit")]
-    blocks_sent: Annotated[int, Meta(description="transmissions of radio blocks, repetitions included")]
-    blocks_failed: Annotated[int, Meta(description="failed transmissions")]
-    link_failures: Annotated[int, Meta(description="failures of the radio link")]
-    queued_segments: Annotated[int, Meta(description="segments in the link now")]
-    queued_bytes: Annotated[int, Meta(description="their IP bytes")]
-    waited_ns: Annotated[int, Meta(description="sum of the times in the queue, modulo 2^64")]
-    waited_segments: Annotated[int, Meta(description="segments in this sum")]
+    marked_segments: Annotated[int | None, Meta(description="segments marked CE")]
+    l4s_marked_segments: Annotated[int | None, Meta(description="those of them that were ECT(1)")]
+    l4s_dropped_segments: Annotated[int | None, Meta(description="dropped segments with ECT(1) or CE")]
+    corrupted_segments: Annotated[int | None, Meta(description="segments with a flipped bit")]
+    blocks_sent: Annotated[int | None, Meta(description="transmissions of radio blocks, repetitions included")]
+    blocks_failed: Annotated[int | None, Meta(description="failed transmissions")]
+    link_failures: Annotated[int | None, Meta(description="failures of the radio link")]
+    queued_segments: Annotated[int | None, Meta(description="segments in the link now")]
+    queued_bytes: Annotated[int | None, Meta(description="their IP bytes")]
+    waited_ns: Annotated[int | None, Meta(description="sum of the times in the queue, modulo 2^64")]
+    waited_segments: Annotated[int | None, Meta(description="segments in this sum")]
     rate_bps: Annotated[int | None, Meta(description="rate of the link now, bits per second")]
     delay_ns: Annotated[int | None, Meta(description="delay beside queueing now; the mean of a distribution")]
     loss: Annotated[float | None, Meta(description="probability of loss now, 0 to 1")]
@@ -62,8 +63,13 @@ class HostState(Struct, frozen=True, forbid_unknown_fields=True):
     """One host."""
 
     name: str
-    ipv4: str
-    ipv6: str
+    ipv4: str | None
+    ipv6: str | None
+    interface: Annotated[str | None, Meta(description="of a real host: its interface towards the other")] = None
+    clock_ahead_ms: Annotated[
+        float | None, Meta(description="of a real host: its clock minus this machine's; null if one of them was set")
+    ] = None
+    clock_error_ms: Annotated[float | None, Meta(description="which it is never off by more than")] = None
 
 
 class HopState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +83,7 @@ class Flows(Struct, frozen=True, forbid_unknown_fields=True):
     """The server's established TCP connections at the last sample."""
 
     count: int
-    max_rtt_us: Annotated[int | None, Meta(description="the longest smoothed round trip, microseconds")]
+    max_rtt_us: Annotated[int | None, Meta(description="the longest smoothed round trip (TCP_INFO), microseconds")]
 
 
 class StretchState(Struct, frozen=True, forbid_unknown_fields=True):

@@ -38,7 +38,7 @@ COLUMNS = (
     Column("state", "state of the radio at its end; null without"),
     Column("sinr_db", "effective SINR of the data at its end; null without"),
 )
-"""The values of a link over one interval, in the order of events and recordings."""
+"""The values of a link over one interval, in the order of events and recordings; null where nobody counts."""
 
 Row: TypeAlias = "list[Value]"
 
@@ -89,8 +89,13 @@ class Meter:
         return Point(max(_number(row[at]) for row in sample.links) / 1e9, links, transit)
 
     def _row(self, then: Sequence[Value], now: Sequence[Value]) -> Row:
-        def grown(name: str) -> int:
-            return int(_number(now[self._places[name]]) - _number(then[self._places[name]]))
+        def grown(name: str) -> int | None:
+            first, last = then[self._places[name]], now[self._places[name]]
+            return None if first is None or last is None else int(_number(last) - _number(first))
+
+        def bps(name: str) -> int | None:
+            count = grown(name)
+            return None if count is None else round(count * 8 / seconds)
 
         def held(name: str) -> Value:
             return now[self._places[name]]
@@ -98,11 +103,11 @@ class Meter:
         def pair(sample: Sequence[Value]) -> tuple[Value, Value]:
             return sample[self._places["waited_ns"]], sample[self._places["waited_segments"]]
 
-        seconds = grown("at_ns") / 1e9
+        seconds = (grown("at_ns") or 0) / 1e9
         delay_ns = held("delay_ns")
         return [
-            round(grown("offered_bytes") * 8 / seconds),
-            round(grown("delivered_bytes") * 8 / seconds),
+            bps("offered_bytes"),
+            bps("delivered_bytes"),
             grown("dropped_segments"),
             grown("marked_segments"),
             held("queued_bytes"),
@@ -121,6 +126,8 @@ class Meter:
 
 def _mean_ms(sum_before: Value, count_before: Value, sum_now: Value, count_now: Value) -> float | None:
     """Return the mean of the times that were added in between; their sums count modulo 2^64."""
+    if None in (sum_before, count_before, sum_now, count_now):
+        return None
     count = _number(count_now) - _number(count_before)
     if count == 0:
         return None

@@ -66,7 +66,7 @@ LINK_METRICS = (
            _one(lambda link: link.blocks_failed)),
     Metric("wavebed_link_failures_total", True, "Failures of the radio link.", _one(lambda link: link.link_failures)),
     Metric("wavebed_link_wait_seconds_total", True, "Times in the queue of all segments that left it.",
-           _one(lambda link: link.waited_ns / 1e9)),
+           _one(lambda link: None if link.waited_ns is None else link.waited_ns / 1e9)),
     Metric("wavebed_link_wait_segments_total", True, "Segments in wavebed_link_wait_seconds_total.",
            _one(lambda link: link.waited_segments)),
     Metric("wavebed_link_queued_segments", False, "Segments in the link.", _one(lambda link: link.queued_segments)),

@@ -1,79 +1,11 @@
-// The charts over time, by uPlot: one for each quantity, all with the same time axis and cursor.
+// The charts over time: axes, grid and cursor by uPlot, lines by layers that grow; all have the same time axis and cursor.
 
-import * as format from "./format.js";
+import { css, forget, needed } from "./kinds.js";
+import { Layer } from "./layer.js";
+import { STATES } from "./store.js";
 
-const COLOURS = 8;
-const STATES = ["los", "nlos", "blocked", "outage", "handover", "fallback"];
-
-// The colours of the style sheet, looked up once for each scheme.
-const found = new Map();
-const css = (name) => {
-  if (!found.has(name)) found.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
-  return found.get(name);
-};
-
-// Links of one hop have one colour; the uplink is dashed.
-export const styles = (names) => {
-  const hops = [...new Set(names.map((name) => name.replace(/\.(down|up)$/, "")))];
-  return names.map((name) => ({
-    colour: `--s${hops.indexOf(name.replace(/\.(down|up)$/, "")) % COLOURS}`,
-    dash: name.endsWith(".up") ? [5, 3] : [],
-  }));
-};
-
-const line = (name, style, extra = {}) => ({
-  label: name,
-  stroke: () => css(style.colour),
-  dash: style.dash,
-  width: 1.5,
-  points: { show: false },
-  ...extra,
-});
-
-const KINDS = [
-  {
-    id: "throughput", title: "Delivered, and the rate of the link (thin)", height: 260, wide: true, states: true,
-    axis: format.axis(["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]), value: format.rate,
-    series: (store, style) => store.head.links.flatMap((name, link) => [
-      { ...line(name, style[link]), of: () => store.links[link].delivered_bps, link },
-      {
-        ...line(`${name}, rate`, style[link], { width: 1, alpha: 0.55, quiet: true }),
-        of: () => store.links[link].rate_bps, link,
-      },
-    ]),
-  },
-  {
-    id: "wait", title: "Time in the queue", axis: format.axis(["ms", "s"]), value: format.time,
-    series: (store, style) => store.head.links.map((name, link) => (
-      { ...line(name, style[link]), of: () => store.links[link].wait_ms, link })),
-  },
-  {
-    id: "transit", title: "One-way delay, round trip (thick)", axis: format.axis(["ms", "s"]), value: format.time,
-    series: (store) => {
-      const style = styles(store.head.directions);
-      return [
-        ...store.head.directions.map((name, at) => ({ ...line(name, style[at]), of: () => store.transit[at] })),
-        { ...line("round trip", { colour: "--ink", dash: [] }, { width: 2 }), of: () => store.roundTrip },
-      ];
-    },
-  },
-  {
-    id: "queue", title: "Queue", axis: format.axis(["B", "kB", "MB", "GB"]), value: format.bytes,
-    series: (store, style) => store.head.links.map((name, link) => (
-      { ...line(name, style[link]), of: () => store.links[link].queued_bytes, link })),
-  },
-  {
-    id: "drops", title: "Dropped", axis: format.axis(["/s", "k/s", "M/s"]), value: format.perSecond,
-    series: (store, style) => store.head.links.map((name, link) => (
-      { ...line(name, style[link]), of: () => store.links[link].drops, link })),
-  },
-  {
-    id: "sinr", title: "SINR of the data", axis: format.axis(["dB"]), value: format.decibel, zero: false,
-    needs: (store) => store.links.some((columns) => columns.sinr_db.some((value) => value !== null)),
-    series: (store, style) => store.head.links.map((name, link) => (
-      { ...line(name, style[link]), of: () => store.links[link].sinr_db, link })),
-  },
-];
+const STEP = 16000; // Points of all lines that a frame may draw of a layer that is made anew.
+const LOOK_MS = 500; // Between two looks at the whole window for its extremes.
 
 export class Charts {
   constructor(element) {
@@ -84,7 +16,7 @@ export class Charts {
     this.resize.observe(element);
     this.seen = new IntersectionObserver((entries) => {
       for (const entry of entries) entry.target.chart.visible = entry.isIntersecting;
-      if (this.seconds) this.draw(this.seconds);
+      this.again();
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
   }
@@ -101,154 +33,230 @@ export class Charts {
   show(store) {
     this.clear();
     this.store = store;
-    const style = styles(store.head.links);
-    this.radio = store.head.links.findIndex((_, link) => store.links[link].state.some((state) => state !== null));
-    for (const kind of KINDS) {
-      if (!kind.needs || kind.needs(store)) this.add(kind, style);
+    this.radio = store.radio;
+    for (const kind of needed(store)) {
+      const chart = new Chart(kind, this);
+      this.element.append(chart.figure);
+      chart.begin();
+      this.seen.observe(chart.figure);
+      this.charts.push(chart);
     }
-    this.apply();
   }
 
-  // Whether a chart has come to be needed, or not any more, since `show`.
+  // Whether a chart has come to be needed since `show`.
   isOutdated() {
-    const sinr = KINDS.find((kind) => kind.id === "sinr").needs(this.store);
-    const radio = this.store.links.some((columns) => columns.state.some((state) => state !== null));
-    return sinr !== this.charts.some((chart) => chart.kind.id === "sinr") || radio !== this.radio >= 0;
+    return needed(this.store).length !== this.charts.length || this.store.radio !== this.radio;
   }
 
-  add(kind, style) {
-    const figure = document.createElement("figure");
-    figure.id = `chart-${kind.id}`;
-    figure.classList.toggle("wide", Boolean(kind.wide));
-    const title = document.createElement("figcaption");
-    const name = document.createElement("b");
-    name.textContent = kind.title;
-    const readout = document.createElement("span");
-    readout.className = "readout";
-    title.append(name, readout);
-    figure.append(title);
-    this.element.append(figure);
-    const series = kind.series(this.store, style);
-    const chart = { kind, figure, readout, series, visible: true };
-    chart.plot = new uPlot(this.options(chart), [[], ...series.map(() => [])], figure);
-    if (kind.states && this.radio >= 0) figure.append(legend());
-    figure.chart = chart;
-    this.seen.observe(figure);
-    this.charts.push(chart);
-  }
-
-  options(chart) {
-    const { kind, series } = chart;
-    const low = kind.zero === false;
-    return {
-      width: this.width(kind), height: kind.height ?? 180, legend: { show: false }, pxAlign: false,
-      cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { show: false }, y: false },
-      scales: {
-        x: { time: false, auto: false },
-        y: { range: (_, least, most) => (low ? [Math.min(least ?? 0, 0) - 2, (most ?? 10) + 2] : [0, most > 0 ? most * 1.08 : 1]) },
-      },
-      axes: [
-        { ...axis(), values: (_, ticks) => ticks.map((tick) => (tick < 0 ? "" : `${Number(tick.toFixed(2))} s`)), space: 70, size: 28 },
-        { ...axis(), values: kind.axis, size: 82 },
-      ],
-      series: [{}, ...series],
-      hooks: {
-        setCursor: [(plot) => this.read(chart, plot.cursor.idx)],
-        drawClear: kind.states ? [() => chart.plot && this.bands(chart)] : [],
-      },
-    };
-  }
-
-  // The states of the first radio, behind the lines.
-  bands(chart) {
-    const { states } = chart;
-    if (!states || !states.length) return;
-    const { plot } = chart;
-    const { ctx, bbox } = plot;
-    const times = plot.data[0];
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
-    ctx.globalAlpha = Number(css("--shade"));
-    let from = 0;
-    for (let at = from + 1; at <= times.length; at += 1) {
-      if (at < times.length && states[at] === states[from]) continue;
-      if (states[from] !== null && states[from] !== "los") {
-        const left = plot.valToPos(times[Math.max(0, from - 1)], "x", true);
-        const right = plot.valToPos(times[at - 1], "x", true);
-        ctx.fillStyle = css(`--${states[from]}`);
-        ctx.fillRect(left, bbox.top, right - left, bbox.height);
-      }
-      from = at;
-    }
-    ctx.restore();
-  }
-
-  read(chart, index) {
-    const data = chart.plot?.data;
-    const time = index == null || !data ? undefined : data[0][index];
-    if (time === undefined) {
-      chart.readout.textContent = "";
-      return;
-    }
-    const values = chart.series
-      .map((each, at) => [each, data[at + 1][index]])
-      .filter(([each, value]) => !each.quiet && !this.hidden.has(each.link) && value != null)
-      .map(([each, value]) => `${each.label} ${chart.kind.value(value)}`);
-    chart.readout.textContent = `${time.toFixed(2)} s: ${values.join(" · ") || "no packet"}`;
-  }
-
-  // Draws the last `seconds` in the charts that can be seen.
+  // Draws the last `seconds` in the charts that can be seen. Of layers to be made anew, one is worked on in a frame.
   draw(seconds) {
     this.seconds = seconds;
-    const times = this.store.times;
-    if (!times.length) return;
-    const from = this.store.since(seconds);
-    const last = times[times.length - 1];
+    if (!this.store.length) return;
+    let free = true;
     for (const chart of this.charts) {
-      if (!chart.visible) continue;
-      if (chart.kind.states && this.radio >= 0) chart.states = this.store.links[this.radio].state.slice(from);
-      const data = [times.slice(from), ...chart.series.map((each) => each.of().slice(from))];
-      chart.plot.setData(data, false);
-      chart.plot.setScale("x", { min: last - seconds, max: last });
+      if (chart.visible && chart.draw(this.store, seconds, free)) free = false;
     }
+    if (!free) this.again();
+  }
+
+  // Draws once more in the next frame, whether or not points come.
+  again() {
+    if (this.waits || !this.seconds) return;
+    this.waits = requestAnimationFrame(() => {
+      this.waits = null;
+      if (this.charts.length) this.draw(this.seconds);
+    });
   }
 
   // Shows the lines of a link, or hides them.
   toggle(link, shown) {
     if (shown) this.hidden.delete(link);
     else this.hidden.add(link);
-    this.apply();
+    this.redraw(false);
   }
 
-  apply() {
-    for (const { plot, series } of this.charts) {
-      series.forEach((each, at) => {
-        const show = !this.hidden.has(each.link);
-        if (each.link !== undefined && plot.series[at + 1].show !== show) plot.setSeries(at + 1, { show });
-      });
+  fit() {
+    for (const chart of this.charts) chart.fit();
+    this.again();
+  }
+
+  redraw(colours = true) {
+    if (colours) forget();
+    for (const chart of this.charts) chart.renew(colours);
+    this.again();
+  }
+}
+
+class Chart {
+  constructor(kind, charts) {
+    Object.assign(this, { kind, charts, visible: true, layer: null, next: null, range: null, looked: 0, seen: 0 });
+    this.figure = document.createElement("figure");
+    this.figure.id = `chart-${kind.id}`;
+    this.figure.chart = this;
+    this.figure.classList.toggle("wide", Boolean(kind.wide));
+    const title = document.createElement("figcaption");
+    const name = document.createElement("b");
+    name.textContent = kind.title;
+    this.readout = document.createElement("span");
+    this.readout.className = "readout";
+    title.append(name, this.readout);
+    this.figure.append(title);
+    this.lines = kind.lines(charts.store);
+    this.radio = kind.states ? charts.radio : -1;
+  }
+
+  // Makes the plot, once the figure has its place.
+  begin() {
+    this.plot = new uPlot(this.options(), [[0, 1]], this.figure);
+    if (this.radio >= 0) this.figure.append(legend());
+  }
+
+  options() {
+    const { kind } = this;
+    const ticks = (_, at) => at.map((tick) => (tick < 0 ? "" : `${Number(tick.toFixed(2))} s`));
+    const given = (_, least, most) => [least, most];
+    return {
+      width: this.width(), height: kind.height ?? 180, legend: { show: false }, pxAlign: false,
+      cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { show: false }, y: false },
+      scales: { x: { time: false, auto: false, range: given }, y: { auto: false, range: given } },
+      axes: [{ ...axis(), values: ticks, space: 70, size: 28 }, { ...axis(), values: kind.axis, size: 82 }],
+      series: [{}],
+      hooks: {
+        setCursor: [() => this.read()],
+        drawClear: [() => this.bands()],
+        draw: [(plot) => this.layer?.put(plot.ctx, this.store, plot.bbox.left, plot.bbox.top)],
+      },
+    };
+  }
+
+  shown() {
+    return this.lines.filter((each) => !this.charts.hidden.has(each.link));
+  }
+
+  // Draws what is new; returns whether it has worked on a layer that is made anew, or has to when it is free.
+  draw(store, seconds, free) {
+    this.store = store;
+    this.measure(store, seconds);
+    const { width, height } = this.plot.bbox;
+    const view = { width, height, seconds, ratio: uPlot.pxRatio, low: this.range[0], high: this.range[1] };
+    const key = JSON.stringify(view);
+    const stale = this.layer?.key !== key || this.layer.lines !== this.drawn;
+    if (stale && free) this.make(store, view, key);
+    const { layer } = this;
+    if (!layer) return true;
+    if (layer !== this.next) layer.draw(store, Infinity);
+    const [from, to] = layer.span(store);
+    this.plot.batch(() => {
+      this.plot.setData([[from, to]], false);
+      this.plot.setScale("x", { min: from, max: to });
+      this.plot.setScale("y", { min: layer.view.low, max: layer.view.high });
+    });
+    return stale;
+  }
+
+  // Goes on with the next layer, which takes the place of the shown one as soon as it has all points.
+  make(store, view, key) {
+    this.drawn ??= this.shown().map((each) => ({ ...each, stroke: css(each.colour) }));
+    if (this.next?.key !== key || this.next.lines !== this.drawn) {
+      this.next = Object.assign(new Layer(view, this.drawn), { key });
+      this.layer ??= this.next;
     }
+    if (!this.next.draw(store, Math.ceil(STEP / Math.max(1, this.drawn.length)))) return;
+    this.layer = this.next;
+    this.next = null;
   }
 
-  width(kind) {
-    const room = this.element.clientWidth;
-    const two = matchMedia("(min-width: 900px)").matches && !kind.wide;
+  // Keeps the range of values: it grows at once, and shrinks when much of it is empty, so that few layers are made anew.
+  measure(store, seconds) {
+    const now = performance.now();
+    const whole = now - this.looked > LOOK_MS || this.store !== this.measured;
+    if (whole) [this.looked, this.measured, this.least, this.most] = [now, this.store, Infinity, -Infinity];
+    const from = Math.max(0, whole ? store.at(store.last - seconds) : this.seen - store.first);
+    for (const each of this.shown()) {
+      const values = each.of(store);
+      for (let at = from; at < store.length; at += 1) {
+        if (values[at] > this.most) this.most = values[at];
+        if (values[at] < this.least) this.least = values[at];
+      }
+    }
+    this.seen = store.first + store.length;
+    const range = this.kind.belowZero ? around(this.range, this.least, this.most) : above(this.range, this.most);
+    if (!this.range || range[0] !== this.range[0] || range[1] !== this.range[1]) this.range = range;
+  }
+
+  // The states of the first radio, behind the lines.
+  bands() {
+    const { layer, store, plot } = this;
+    if (this.radio < 0 || !layer) return;
+    const { ctx, bbox } = plot;
+    const [start, stop] = layer.span(store);
+    const codes = store.links[this.radio].state;
+    const x = (at) => Math.max(0, (store.times[at] - start) / layer.each);
+    ctx.save();
+    ctx.globalAlpha = Number(css("--shade"));
+    let from = store.at(start);
+    for (let at = from + 1; at <= store.length && store.times[from] <= stop; at += 1) {
+      if (at < store.length && codes[at] === codes[from]) continue;
+      if (codes[from] > 1) {
+        const left = x(Math.max(0, from - 1));
+        ctx.fillStyle = css(`--${STATES[codes[from] - 1]}`);
+        ctx.fillRect(bbox.left + left, bbox.top, Math.min(bbox.width, x(at - 1)) - left, bbox.height);
+      }
+      from = at;
+    }
+    ctx.restore();
+  }
+
+  // Tells the values at the cursor.
+  read() {
+    const { store } = this;
+    const left = this.plot?.cursor.left;
+    if (!store || left == null || left < 0) {
+      this.readout.textContent = "";
+      return;
+    }
+    const time = this.plot.posToVal(left, "x");
+    const after = Math.min(store.at(time), store.length - 1);
+    const at = after > 0 && time - store.times[after - 1] < store.times[after] - time ? after - 1 : after;
+    const values = this.shown()
+      .map((each) => [each, each.of(store)[at]])
+      .filter(([each, value]) => !each.quiet && !Number.isNaN(value))
+      .map(([each, value]) => `${each.label} ${this.kind.value(value)}`);
+    this.readout.textContent = `${store.times[at].toFixed(2)} s: ${values.join(" · ") || "no packet"}`;
+  }
+
+  width() {
+    const room = this.charts.element.clientWidth;
+    const two = matchMedia("(min-width: 900px)").matches && !this.kind.wide;
     return Math.max(240, two ? Math.floor((room - 20) / 2) : room);
   }
 
   fit() {
-    for (const { plot, kind } of this.charts) {
-      const width = this.width(kind);
-      if (plot.width !== width) plot.setSize({ width, height: kind.height ?? 180 });
-    }
+    const width = this.width();
+    if (this.plot.width !== width) this.plot.setSize({ width, height: this.kind.height ?? 180 });
   }
 
-  redraw() {
-    found.clear();
-    for (const { plot } of this.charts) plot.redraw(false, true);
+  // Draws all lines again, as others are shown or their colours have changed.
+  renew(colours) {
+    this.drawn = null;
+    this.range = null;
+    this.looked = 0;
+    if (colours) this.plot.redraw(false, true);
   }
 }
+
+const above = (range, most) => {
+  if (!(most > 0)) return [0, 1];
+  if (range && range[1] >= most && most > 0.6 * range[1]) return range;
+  return [0, most * 1.12];
+};
+
+const around = (range, least, most) => {
+  if (!(most >= least)) return [-2, 12];
+  const low = Math.min(least, 0);
+  const fits = range && range[0] <= low && range[1] >= most && low - range[0] < 8 && most - range[1] > -8;
+  return fits ? range : [low - 3, most + 3];
+};
 
 const axis = () => ({
   stroke: () => css("--soft"),

@@ -22,7 +22,7 @@ export const time = (ms) => {
 };
 export const fraction = (loss) => (loss == null ? none : loss === 0 ? "0 %" : `${Number((loss * 100).toPrecision(3))} %`);
 export const count = (value) => value.toLocaleString("en");
-export const perSecond = (value) => `${count(Math.round(value))}/s`;
+export const perSecond = (value) => (value == null ? none : `${count(Math.round(value))}/s`);
 export const decibel = (value) => (value == null ? none : `${value.toFixed(1)} dB`);
 
 // Ticks of an axis: one unit for all of them.

@@ -2,17 +2,17 @@
 
 import { ask } from "./feed.js";
 import * as format from "./format.js";
-import { styles } from "./charts.js";
+import { styles } from "./kinds.js";
 
 const CELLS = [
-  ["radio", (store, link) => store.last(link, "state")],
+  ["radio", (store, link) => store.state(link)],
   ["delivered", (store, link) => format.rate(store.mean(link, "delivered_bps"))],
-  ["rate", (store, link) => format.rate(store.last(link, "rate_bps"))],
-  ["queue", (store, link) => format.bytes(store.last(link, "queued_bytes"))],
+  ["rate", (store, link) => format.rate(store.value(link, "rate_bps"))],
+  ["queue", (store, link) => format.bytes(store.value(link, "queued_bytes"))],
   ["wait", (store, link) => format.time(store.mean(link, "wait_ms"))],
-  ["delay", (store, link) => format.time(store.last(link, "delay_ms"))],
-  ["loss", (store, link) => format.fraction(store.last(link, "loss"))],
-  ["dropped", (store, link) => format.perSecond(store.mean(link, "drops") ?? 0)],
+  ["delay", (store, link) => format.time(store.value(link, "delay_ms"))],
+  ["loss", (store, link) => format.fraction(store.value(link, "loss"))],
+  ["dropped", (store, link) => format.perSecond(store.mean(link, "drops"))],
 ];
 
 export class Links {
@@ -48,7 +48,7 @@ export class Links {
     box.type = "checkbox";
     box.checked = true;
     box.style.setProperty("--c", `var(${style.colour})`);
-    box.classList.toggle("dashed", style.dash.length > 0);
+    box.classList.toggle("up", style.up);
     box.setAttribute("aria-label", `Show ${name} in the charts`);
     box.addEventListener("change", () => this.told.toggle(link, box.checked));
     label.append(box, name);
@@ -69,7 +69,13 @@ export class Links {
     button.disabled = true;
     button.addEventListener("click", () => this.open(name));
     last.append(button);
-    return { element, cells, button, name };
+    return { element, cells, button, box, name };
+  }
+
+  // Shows the lines of a link, or hides them.
+  toggle(link, shown) {
+    this.rows[link].box.checked = shown;
+    this.told.toggle(link, shown);
   }
 
   // Writes what has changed; the cells stay the same, so that a selection does too.

@@ -139,7 +139,7 @@ export class Maps {
   draw(store, seconds) {
     for (const map of this.maps) {
       const link = store.head.links.indexOf(`${map.map.hop}.down`);
-      map.move(seconds, link < 0 ? null : store.last(link, "state"));
+      map.move(seconds, link < 0 ? null : store.state(link));
     }
   }
 }

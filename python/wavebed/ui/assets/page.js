@@ -1,11 +1,13 @@
 // The page: chooses a laboratory, listens to it, and keeps table and charts up to date.
 
 import { Charts } from "./charts.js";
-import { Store, ask, listen } from "./feed.js";
+import { Devices } from "./devices.js";
+import { ask, listen } from "./feed.js";
 import * as format from "./format.js";
 import { Links } from "./links.js";
 import { Maps } from "./map.js";
 import { Recordings } from "./recordings.js";
+import { Store } from "./store.js";
 
 const LABS_MS = 3000;
 const STATE_MS = 2000;
@@ -26,6 +28,7 @@ const links = new Links(byId("links").querySelector("table"), byId("change"), {
   toggle: (link, shown) => charts.toggle(link, shown),
   said,
 });
+const devices = new Devices(byId("devices"), byId("all-links"), (link, shown) => links.toggle(link, shown));
 const maps = new Maps(byId("map"));
 const recordings = new Recordings(byId("recordings"), said);
 const every = () => Number(byId("every").value);
@@ -77,6 +80,7 @@ const unveil = () => {
   charts.hidden.clear();
   charts.show(state.store);
   links.show(state.lab, state.store);
+  devices.show(state.store);
   recordings.show(state.lab, state.store, every(), state.settings.records);
   recordings.update();
   look();
@@ -105,6 +109,18 @@ const labs = async () => {
   }
 };
 
+// A host with its address, and of a real one its interface and how far its clock is ahead.
+const host = ({ name, ipv4, interface: port, clock_ahead_ms: ahead, clock_error_ms: error }) => {
+  const clock = ahead == null ? "" : `, clock ${ahead < 0 ? "−" : "+"}${Math.abs(ahead).toFixed(2)} ms ± ${error.toFixed(2)} ms`;
+  return `${[name, ipv4, port].filter(Boolean).join(" ")}${clock}`;
+};
+
+const flows = (now) => {
+  if (!now) return "";
+  const trip = now.max_rtt_us == null ? "" : `, round trip at most ${format.time(now.max_rtt_us / 1000)}`;
+  return `${now.count} TCP connections${trip}`;
+};
+
 // Asks for what changes slowly: totals, hosts, what can be changed.
 const look = async () => {
   const lab = state.lab;
@@ -114,23 +130,24 @@ const look = async () => {
     if (lab !== state.lab) return;
     links.total(whole);
     maps.show((await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`)).maps);
-    const kinds = new Map(whole.hops.map((hop) => [hop.name, hop.kind]));
-    const hosts = whole.hosts.map((host) => `${host.name} ${host.ipv4}`);
-    const flows = whole.flows ? ` · ${whole.flows.count} TCP connections` : "";
+    const shared = whole.hops.filter((hop) => !hop.name.includes(".")); // those of devices have a row each
+    const kinds = new Map(shared.map((hop) => [hop.name, hop.kind]));
     const hops = [...kinds].map(([name, kind]) => (kind === name ? name : `${name} (${kind})`));
-    byId("path").textContent = `${hosts.join(" – ")} · hops: ${hops.join(", ")}${flows}`;
+    const parts = [whole.hosts.map(host).join(" – "), hops.length ? `hops: ${hops.join(", ")}` : "", flows(whole.flows)];
+    byId("path").textContent = parts.filter(Boolean).join(" · ");
+    byId("change-all").disabled = !whole.links.some((link) => link.takes.length);
   } catch {
     // It has ended, or is busy: the stream says so.
   }
 };
 
 const table = () => {
-  if (!state.store || !state.store.times.length || state.fresh || document.hidden) return;
+  if (!state.store || !state.store.length || state.fresh || document.hidden) return;
   const silent = performance.now() - state.heard > SILENT_MS + every();
-  const times = state.store.times;
   if (state.paused) return;
-  if (state.lab !== null) live(silent ? "wait" : "on", silent ? "no samples" : format.clock(times[times.length - 1]));
+  if (state.lab !== null) live(silent ? "wait" : "on", silent ? "no samples" : format.clock(state.store.last));
   links.update();
+  devices.update(seconds());
   if (charts.isOutdated()) charts.show(state.store);
   byId("lost").textContent = state.store.lost ? `${format.count(state.store.lost)} samples lost` : "";
 };
@@ -140,7 +157,7 @@ const frame = () => {
   state.waits = false;
   if (state.paused || !state.store || state.fresh) return;
   charts.draw(seconds());
-  maps.draw(state.store, state.store.times.at(-1));
+  maps.draw(state.store, state.store.last);
 };
 
 const redraw = () => {
@@ -155,12 +172,14 @@ byId("lab").addEventListener("change", (event) => {
 });
 byId("every").addEventListener("change", () => start(state.lab));
 byId("window").addEventListener("change", () => {
-  if (state.store) charts.draw(seconds());
+  if (state.store && !state.fresh) charts.draw(seconds());
 });
 byId("pause").addEventListener("click", (event) => {
   state.paused = !state.paused;
   event.target.setAttribute("aria-pressed", String(state.paused));
   event.target.textContent = state.paused ? "Go on" : "Pause";
+  // The points go on behind a paused page; it keeps those that it shows.
+  if (state.store && !state.fresh) charts.store = state.paused ? state.store.copy() : state.store;
   if (state.paused) live("wait", "paused");
 });
 byId("change-all").addEventListener("click", () => links.open(null));

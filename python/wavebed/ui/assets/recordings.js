@@ -2,6 +2,7 @@
 
 import { ask } from "./feed.js";
 import * as format from "./format.js";
+import { NUMBERS } from "./store.js";
 
 const WORDS = {
   running: "running", stopped: "stopped", ended: "the laboratory ended", full: "the file is full", failed: "could not be written",
@@ -49,12 +50,15 @@ export class Recordings {
 
   // The points that this page holds, as the recordings have them.
   save() {
-    const { head, times, links } = this.store;
-    const names = ["offered_bps", "delivered_bps", "rate_bps", "wait_ms", "queued_bytes", "delay_ms", "loss", "sinr_db", "state"];
-    const rows = [`time_s,link,${names.join(",")}`];
-    times.forEach((time, at) => head.links.forEach((link, place) => {
-      rows.push(`${time},${link},${names.map((name) => links[place][name][at] ?? "").join(",")}`);
-    }));
+    const { store } = this;
+    const text = (value) => (Number.isNaN(value) ? "" : String(value));
+    const rows = [`time_s,link,${NUMBERS.join(",")},state`];
+    for (let at = 0; at < store.length; at += 1) {
+      store.head.links.forEach((link, place) => {
+        const values = NUMBERS.map((name) => text(store.links[place][name][at]));
+        rows.push(`${store.times[at]},${link},${values.join(",")},${store.state(place, at) ?? ""}`);
+      });
+    }
     const address = URL.createObjectURL(new Blob([`${rows.join("\r\n")}\r\n`], { type: "text/csv" }));
     const anchor = document.createElement("a");
     anchor.href = address;

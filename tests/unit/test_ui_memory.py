@@ -1,0 +1,63 @@
+"""An hour of samples, played as fast as the page takes them, leaves page and server as large as they were."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.page_checks import until
+from tests.played_lab import PlayedLab, played
+from tests.ui_client import page_server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, CDPSession
+
+MARGIN_BYTES = 2_000_000
+SERVER_MARGIN_BYTES = 16_000_000
+"""The same process plays the laboratory and drives the browser."""
+SHOWN_S = """(() => {
+  const parts = document.querySelector("#live").innerText.split(":");
+  return parts.reduce((sum, part) => sum * 60 + Number(part), 0);
+})()"""
+
+
+def page_bytes(session: CDPSession) -> int:
+    """Return what the page holds after a collection, with its columns of numbers."""
+    session.send("HeapProfiler.collectGarbage")
+    usage = session.send("Runtime.getHeapUsage")
+    return int(usage["usedSize"] + usage["backingStorageSize"])
+
+
+def nodes(session: CDPSession) -> dict[str, float]:
+    """Return how many nodes and listeners the page has."""
+    found = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    return {name: found[name] for name in ("Nodes", "JSEventListeners")}
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.slow
+def test_an_hour_of_samples_of_sixteen_links_leaves_no_memory_behind(browser: Browser) -> None:
+    lab = PlayedLab("hour", 8, past_s=3640, bursts=True)
+    with pytest.MonkeyPatch.context() as patch, played(patch, lab), page_server() as client:
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        page.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
+        page.select_option("#every", "10")
+        session = page.context.new_cdp_session(page)
+        session.send("Performance.enable")
+        found = []
+        for after_s in (300, 1800, 3600):
+            until(page, f"{SHOWN_S} >= {after_s}", timeout=400_000)
+            found.append((page_bytes(session), nodes(session), resident_bytes()))
+        assert page.locator("#lost").inner_text() == ""
+        page.close()
+    early, *later = found
+    for size, counts, server in later:
+        assert size < early[0] + MARGIN_BYTES, found
+        assert counts["Nodes"] <= early[1]["Nodes"] + 200, found
+        assert counts["JSEventListeners"] <= early[1]["JSEventListeners"], found
+        assert server < early[2] + SERVER_MARGIN_BYTES, found
