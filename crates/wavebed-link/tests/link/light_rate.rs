@@ -515,6 +515,14 @@ fn a_limit_in_time_is_that_of_the_full_rate() {
 }
 
 #[test]
+fn a_display_shows_the_full_rate() {
+    let mut link = unlimited(played(usual(), End::Repeat));
+    link.accept(segment(0, 1, 1500));
+    link.poll(MS, &mut Vec::new());
+    assert_eq!(link.conditions(MS).rate_bps, Some(12 * MS));
+}
+
+#[test]
 fn the_end_of_the_pattern_ends_the_light_rate() {
     let pattern = with_light("0,12000000,6000000", "0.003");
     let events = arrivals(&[super_packet(0, 1, 2, 1500, 1500), segment(20 * MS, 2, 1500)]);
