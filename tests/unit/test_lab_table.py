@@ -72,7 +72,7 @@ def test_what_does_not_fit_real_hosts_is_refused(
 def test_the_data_volume_is_estimated_from_the_expected_rate(tmp_path: Path) -> None:
     lab = 'backend = "hosts"\nserver = "ssh://x"\nexpected-rate = "100mbit"\ndata-limit = "200mb"'
     text = plan_text(plan(tmp_path, lab))
-    assert "about 126mb of data, at most 200mb in each trial" in text
+    assert "about 132mb of data, at most 200mb in each trial" in text
 
 
 def test_without_an_expected_rate_there_is_no_estimate(tmp_path: Path) -> None:

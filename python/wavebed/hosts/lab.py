@@ -180,7 +180,7 @@ class RealHosts(Lab):
     def _bring_in(self) -> None:
         """Get the files of programs and the samples of both hosts, and make the summary."""
         ended = {}
-        with tempfile.TemporaryDirectory(prefix="wavebed-samples-") as folder:
+        with tempfile.TemporaryDirectory(prefix=".samples-", dir=self._log.parent) as folder:
             for name, host in self._hosts.items():
                 here = Path(folder) / name
                 try:

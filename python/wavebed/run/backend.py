@@ -9,6 +9,7 @@ from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.checks import engine_checks
 from wavebed.run.hosts_checks import hosts_checks
+from wavebed.run.hosts_metrics import hosts_metrics
 from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from wavebed.result.model import Check
     from wavebed.run.resolve import Resolved
     from wavebed.spec.lab import LabSpec
+    from wavebed.workload.model import Metric
 
-__all__ = ["StartLab", "in_namespaces", "lab_checks", "start_lab"]
+__all__ = ["StartLab", "in_namespaces", "lab_checks", "lab_metrics", "start_lab"]
 
 
 class StartLab(Protocol):
@@ -55,3 +57,8 @@ def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:
 def lab_checks(lab: LabSpec, summary: Mapping[str, Json], messages: str) -> list[Check]:
     """Return the checks of a laboratory that has ended, from its summary and its printed output."""
     return hosts_checks(summary) if isinstance(lab, HostsLab) else engine_checks(summary, messages)
+
+
+def lab_metrics(lab: LabSpec, summary: Mapping[str, Json]) -> list[Metric]:
+    """Return the metrics that a laboratory has beside those of its series."""
+    return hosts_metrics(summary) if isinstance(lab, HostsLab) else []

@@ -18,7 +18,7 @@ from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.second_radio import second_radio_links, second_radio_metrics
 from wavebed.result.tables import write_tables
 from wavebed.result.transport import transport_metrics
-from wavebed.run.backend import lab_checks, start_lab
+from wavebed.run.backend import lab_checks, lab_metrics, start_lab
 from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import partial_check, processor_check, verdict
@@ -97,6 +97,7 @@ def run_trial(
     checks, transport = _judge(
         tables, capacity, workloads, network, lab_checks(resolved.spec.lab, course.summary, course.messages)
     )
+    transport += lab_metrics(resolved.spec.lab, course.summary)
     checks.extend(course.remedies.checks())
     checks.extend(of_machine())
     shutil.rmtree(log, ignore_errors=True)
