@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PARTS = {
     "wavebed": "wavebed run",
     "ssh": "ssh -F none",
-    "sshd": "/usr/sbin/dropbear",
+    "sshd": "dropbear -F",
     "agent": "--remove-own-file",
     "local agent": "wavebed-agent",
     "program": "iperf3 ",
@@ -84,10 +84,12 @@ def assert_nothing_left(hosts: TwoHosts, before: State, limit_s: float = 10.0) -
     end_s = time.monotonic() + limit_s
     while (now := state(hosts)) != before and time.monotonic() < end_s:
         time.sleep(0.2)
-    assert now.commands == before.commands
-    assert now.files == before.files
+    changed = {*now.commands} ^ {*before.commands}
+    assert not changed, changed
+    assert not {*now.files} ^ {*before.files}
     assert now.mounts == before.mounts
-    assert now.namespaces == before.namespaces
+    assert not now.namespaces ^ before.namespaces
+    assert now == before
 
 
 def of_part(hosts: TwoHosts, part: str) -> list[Running]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["add_change_options", "add_folder_options", "add_output_options", "perform", "register", "run"]
 __all__ += ["scenario_plan"]
 
+_USAGE = (
+    "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
+)
 _DESCRIPTION = "Run the workloads of a scenario on its path, and write results and a report."
 _EPILOG = (
     "SCENARIO is a TOML file, the name of a shipped one, or a specification that wavebed resolve wrote. The folder of"
@@ -37,7 +40,7 @@ _EPILOG = (
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("run", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.usage = "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
+    parser.usage = _USAGE
     parser.add_argument(
         "scenario",
         metavar="SCENARIO",

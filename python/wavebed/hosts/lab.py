@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Self, cast
 
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.hosts.address import host_address
+from wavebed.hosts.agent import SILENT_S
 from wavebed.hosts.clocks import ClockSteppedError
 from wavebed.hosts.host import AgentHost
 from wavebed.hosts.samples import merge_samples
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
+from wavebed.lab.ports import WORKLOAD_PORTS
 from wavebed.lab.protocol import Lab
 from wavebed.lab.tools import cache_folder
 
@@ -33,6 +35,9 @@ __all__ = ["RealHosts"]
 _CLOCK_EVERY_S = 1.0
 _CLOCK_FIRST = 8
 """Questions for the clock before a trial: the shortest round trip of them bounds it best."""
+_GRACE_S = 6.0
+"""What a silent or stopped agent takes to end beyond `SILENT_S`."""
+_LOOK_S = 0.3
 _FLOWS_NS = 10_000_000
 _CPU_NS = 100_000_000
 _NAMES = ("server", "client")
@@ -49,6 +54,8 @@ class RealHosts(Lab):
         Folder for the samples of connections and processors.
     limits : Limits
         How long answers and the end may take.
+    after_break : bool
+        Whether a trial before this one may have lost its connection, so that its programs may run for a while yet.
 
     Raises
     ------
@@ -58,7 +65,7 @@ class RealHosts(Lab):
         If a host cannot be reached, or cannot run programs.
     """
 
-    def __init__(self, spec: HostsLab, log: Path, limits: Limits = LIMITS) -> None:
+    def __init__(self, spec: HostsLab, log: Path, limits: Limits = LIMITS, *, after_break: bool = False) -> None:
         self.clock = MachineClock()
         self.messages = ""
         self.summary: dict[str, Json] | None = None
@@ -80,12 +87,22 @@ class RealHosts(Lab):
             for name, host in self._hosts.items():
                 self._said[name] = host.hello({"server": address})
             self._address = address
+            if after_break:
+                self._wait_for_ports()
             for host in self._hosts.values():
                 for _ in range(_CLOCK_FIRST):
                     host.agent.ask_clock(limits.answer_s)
         except BaseException:
             self._close(limits.interrupted_s)
             raise
+
+    def _wait_for_ports(self) -> None:
+        """Wait until the programs of an agent that lost its connection have ended; what still runs then is others'."""
+        end_s = time.monotonic() + SILENT_S + _GRACE_S
+        ports: dict[str, Json] = {"port": WORKLOAD_PORTS.start, "to": WORKLOAD_PORTS.stop - 1, "udp": True}
+        for host in self._hosts.values():
+            while host.agent.ask({"do": "listening", **ports})["listening"] and time.monotonic() < end_s:
+                time.sleep(_LOOK_S)
 
     @property
     def problem(self) -> str:
@@ -148,7 +165,7 @@ class RealHosts(Lab):
         """
         for host in self._hosts.values():
             try:
-                host.agent.ask_clock(self._limits.stop_s)
+                host.agent.ask_clock(min(SILENT_S, self._limits.stop_s))
             except LaboratoryHungError as error:
                 host.agent.kill(str(error))
                 raise

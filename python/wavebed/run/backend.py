@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from wavebed.errors import MachineError, UserError
 from wavebed.hosts.lab import RealHosts
+from wavebed.lab.errors import LaboratoryGoneError
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.checks import engine_checks
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.spec.lab import LabSpec
     from wavebed.workload.model import Metric
 
-__all__ = ["StartLab", "in_namespaces", "lab_checks", "lab_metrics", "start_lab"]
+__all__ = ["LabStarts", "StartLab", "in_namespaces", "lab_checks", "lab_metrics", "start_lab"]
 
 
 class StartLab(Protocol):
@@ -44,8 +46,31 @@ class StartLab(Protocol):
 
 def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
     """Make the laboratory that a trial names (a `StartLab`)."""
-    lab = resolved.spec.lab
-    return RealHosts(lab, log, limits) if isinstance(lab, HostsLab) else in_namespaces(resolved, log, limits)
+    return LabStarts()(resolved, log, limits)
+
+
+class LabStarts:
+    """Makes the laboratories of a run, one after the other (a `StartLab`).
+
+    Real hosts that cannot be reached end a run only if they never could: later on, it is the trial that fails.
+    """
+
+    def __init__(self) -> None:
+        self._last: Lab | None = None
+
+    def __call__(self, resolved: Resolved, log: Path, limits: Limits) -> Lab:
+        """Make the laboratory that a trial names."""
+        lab = resolved.spec.lab
+        if not isinstance(lab, HostsLab):
+            return in_namespaces(resolved, log, limits)
+        last = self._last
+        try:
+            self._last = RealHosts(lab, log, limits, after_break=last is None or bool(last.problem))
+        except (MachineError, UserError) as error:
+            if last is None:
+                raise
+            raise LaboratoryGoneError(str(error)) from None
+        return self._last
 
 
 def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:

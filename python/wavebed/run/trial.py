@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import take_back
-from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.output import replace_file
 from wavebed.result.model import TrialRecord, WorkloadRecord
@@ -158,7 +158,7 @@ def _perform(
     course = _Course(remedies)
     try:
         lab = start()
-    except (LaboratoryHungError, LaboratoryKilledError) as error:
+    except (LaboratoryHungError, LaboratoryGoneError) as error:
         course.problem = str(error)
         return course
     pulse = _Pulse(lab, limits.look_s)
