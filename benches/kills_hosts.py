@@ -4,8 +4,8 @@ Usage: python benches/kills_hosts.py [--kills N] [--seed N] [--save FILE] (--hel
 
 The hosts are network namespaces with an ssh server, joined by a path of wavebed. In each run of two trials one process
 of a random part (wavebed, ssh, the ssh server, the agent on either host, a program of a workload) gets SIGKILL at a
-random moment. Then nothing of it may be left on either host: no process, mount, namespace or file. At most one trial has
-failed, with one line; the run has gone on. Where wavebed itself was killed, the same command is run again and must
+random moment. Nothing of it may be left on either host then: no process, mount, namespace or file. At most one trial
+has failed, with one line; the run has gone on. Where wavebed itself was killed, the same command is run again and must
 complete the run.
 
 Prints JSON; the exit status is 1 if something broke the rule. Needs root.

@@ -35,8 +35,10 @@ _SCRIPT = """umask 077
 d=$(mktemp -d "${{TMPDIR:-/tmp}}/wavebed-agent.XXXXXXXX") || exit 3
 trap 'rm -rf "$d"' EXIT HUP INT TERM
 head -c {size} > "$d/wavebed-agent" && chmod 700 "$d/wavebed-agent" || exit 3
+[ "$(wc -c < "$d/wavebed-agent")" -eq {size} ] || exit 3
 exec "$d/wavebed-agent" --remove-own-file"""
-"""Receives the agent on standard input and becomes it; the agent removes its file and folder first."""
+"""Receives the agent on standard input and becomes it; the agent removes its file and folder first. Half an agent, of a
+connection that broke, is not run."""
 SILENT_S = 20.0
 """So long an agent may be silent before its trial is given up; a silent wavebed ends it as well (SILENCE_NS)."""
 _SSH_FAILED = 255

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import shutil
 import socket
 import tempfile
 import threading
@@ -209,6 +210,7 @@ class RealHosts(Lab):
                         host.fetch(self._log, here, self._limits.stop_s)
                 except WavebedError as error:
                     self._problem = self._problem or str(error)
+                    shutil.rmtree(here, ignore_errors=True)  # half a file is none
             self._log.mkdir(parents=True, exist_ok=True)
             merge_samples({name: Path(folder) / name for name in self._hosts}, self._log)
         self.summary = self._summary(ended)

@@ -38,7 +38,10 @@ def _merge(name: str, folders: Mapping[str, Path], log: Path, rows: _Rows) -> No
             continue
         with file.open(newline="", encoding="utf-8") as stream:
             reader = csv.reader(stream)
-            header = next(reader, header)
+            first = next(reader, [])
+            if not first:  # its sampler was killed before it wrote
+                continue
+            header = first
             kept, first_core = rows(header, reader, first_core)
             found += kept
     if header:
