@@ -55,6 +55,7 @@ class State(NamedTuple):
     commands: tuple[str, ...]
     namespaces: frozenset[str]
     mounts: str
+    routes: str
     files: tuple[str, ...]
 
 
@@ -68,6 +69,9 @@ def state(hosts: TwoHosts) -> State:
     """Return what there is now."""
     processes = running(hosts)
     mounts = hosts.lab.server.run(["cat", f"/proc/{hosts.sshd.pid}/mounts"], capture_output=True).stdout
+    routes = "".join(
+        host.run(["ip", "route"], capture_output=True).stdout for host in (hosts.lab.server, hosts.lab.client)
+    )
     folders = [f"/proc/{hosts.sshd.pid}/root/{name}" for name in ("tmp", "root")]
     script = 'find "$@" -mindepth 1 2>/dev/null | grep -v -e /root/root/.ssh | sort'
     files = hosts.lab.server.run(["sh", "-c", script, "sh", *folders, hosts.variables["TMPDIR"]], capture_output=True)
@@ -75,6 +79,7 @@ def state(hosts: TwoHosts) -> State:
         tuple(sorted(each.command for each in processes)),
         frozenset().union(*(each.namespaces for each in processes)),
         mounts,
+        routes,
         tuple(files.stdout.splitlines()),
     )
 
@@ -85,10 +90,12 @@ def assert_nothing_left(hosts: TwoHosts, before: State, limit_s: float = 10.0) -
     while (now := state(hosts)) != before and time.monotonic() < end_s:
         time.sleep(0.2)
     for name, was, found in zip(State._fields, before, now, strict=True):
-        if name != "mounts":
+        if isinstance(was, str):
+            assert found == was, f"{name}: {found}"
+        else:
             changed = {*was} ^ {*found}
             assert not changed, f"{name}: {changed}"
-    assert now == before, "mounts, or several of the same"
+    assert now == before, "several of the same are left"
 
 
 def of_part(hosts: TwoHosts, part: str) -> list[Running]:

@@ -53,7 +53,6 @@ def test_a_treatment_cannot_change_the_hosts_by_a_wrong_key(tmp_path: Path) -> N
         ('backend = "hosts"\nserver = "ssh://x"\nserver-address = "x"', "", BULK, r"is not an IPv4 address"),
         ('backend = "hosts"\nserver = "ssh://x"', 'rate = "1mbit"', BULK, r"path: .*nothing is emulated"),
         ('backend = "hosts"\nserver = "ssh://x"', 'loss = "1%"', BULK, r"path: .*nothing is emulated"),
-        ('backend = "hosts"\nserver = "ssh://x"', 'congestion-control = "bbr"', BULK, r"in the workload"),
         (
             'backend = "hosts"\nserver = "ssh://x"',
             "",

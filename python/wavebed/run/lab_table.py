@@ -99,7 +99,16 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
                 f"{workload.kind} needs addresses, names or programs that only emulated hosts have: leave it out",
                 f"workload.{workload.name}",
             )
-    return HostsLab(str(server), str(client), lab.server_address, lab.expected_rate_bps, lab.data_limit_bytes)
+    by_route = {host.name: host.congestion_control for host in path.hosts}
+    return HostsLab(
+        str(server),
+        str(client),
+        lab.server_address,
+        lab.expected_rate_bps,
+        lab.data_limit_bytes,
+        by_route.get("server"),
+        by_route.get("client"),
+    )
 
 
 def _check_path(path: PathModel) -> None:
@@ -110,11 +119,6 @@ def _check_path(path: PathModel) -> None:
     for host in path.hosts:
         if host.remedies:
             raise Problem("is for emulated hosts: run the remedy on the host itself", f"path.{host.name}.remedy")
-        if host.congestion_control is not None:
-            raise Problem(
-                "would change a host that is not ours: write congestion-control in the workload",
-                "path.congestion-control",
-            )
 
 
 def _is_emulated(link: Link) -> bool:

@@ -31,6 +31,8 @@ class HostsLab(Kind, frozen=True, tag="hosts"):
         Rate of the access, for the estimate of the data volume.
     data_limit_bytes : int or None
         Most bytes that the client may send and receive in a trial.
+    server_congestion_control, client_congestion_control : str or None
+        Of the connections of the trial, by a route, where the workload sets none; ``None``: that of the host.
     """
 
     server: Address
@@ -38,6 +40,8 @@ class HostsLab(Kind, frozen=True, tag="hosts"):
     server_address: str | None = None
     expected_rate_bps: Annotated[int, Meta(ge=1)] | None = None
     data_limit_bytes: Annotated[int, Meta(ge=1)] | None = None
+    server_congestion_control: str | None = None
+    client_congestion_control: str | None = None
 
 
 LabSpec: TypeAlias = NamespacesLab | HostsLab
