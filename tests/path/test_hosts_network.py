@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from hosts_state import assert_nothing_left, begin, running, signal_part, state, wait_for
 from two_hosts import two_hosts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from two_hosts import TwoHosts
 
     from wavebed.lab.protocol import Process
@@ -116,3 +117,42 @@ def test_an_idle_path_that_is_slower_after_the_trial_makes_it_suspect(tmp_path: 
     assert not check["holds"]
     before_ms, after_ms = (float(word) for word in check["evidence"].split() if word.replace(".", "").isdigit())
     assert (before_ms, after_ms) == (pytest.approx(10, abs=3), pytest.approx(30, abs=5))
+
+
+MMCLI = """#!/bin/sh
+case "$*" in
+*--signal-get*) echo '{"modem": {"signal": {"5g": {"rsrp": "-91.00", "snr": "12.50"}, "lte": {"rsrp": "--"}}}}' ;;
+*--location-get*) echo '{"modem": {"location": {"3gpp": {"cid": "0ABC1201"}}}}' ;;
+*) echo '{"modem": {}}' ;;
+esac
+"""
+
+
+def test_the_state_of_the_modem_is_in_the_results_and_in_the_report(tmp_path: Path) -> None:
+    with (
+        two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts,
+        tempfile.TemporaryDirectory(prefix="wavebed-test-", dir="/usr/local/lib") as programs,
+    ):
+        Path(programs).chmod(0o755)
+        (Path(programs) / "mmcli").write_text(MMCLI)
+        (Path(programs) / "mmcli").chmod(0o755)
+        path = f"{programs}:{hosts.variables['PATH']}"
+        before = state(hosts)
+        run = start(hosts._replace(variables={**hosts.variables, "PATH": path}), tmp_path, "3s")
+        assert run.wait(60) == 0, (tmp_path / "log").read_text()
+        assert_nothing_left(hosts, before)
+    found = trial(tmp_path)
+    samples = found["engine"]["modem"]["samples"]
+    assert len(samples) >= 2
+    assert {(each["technology"], each["rsrp_dbm"], each["sinr_db"], each["cell"]) for each in samples} == {
+        ("NR", -91.0, 12.5, "0ABC1201")
+    }
+    assert all(-1 < each["time_s"] < 60 for each in samples)
+    (folder,) = tmp_path.glob("out/trials/[0-9]*")
+    rows = pq.read_table(folder / "series" / "samples.parquet").to_pandas()
+    of_modem = rows[rows["workload"] == "modem"]
+    assert sorted(set(of_modem["series"])) == ["rsrp", "sinr"]
+    assert (folder / "raw" / "modem.txt.gz").exists()
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "<h3>Modem</h3>" in report
+    assert "0ABC1201" in report

@@ -66,6 +66,18 @@ def test_a_trial_without_a_summary_is_invalid() -> None:
     assert (check.holds, check.severity) == (False, "invalid")
 
 
+def modem(*cells: tuple[str | None, str | None]) -> dict[str, Json]:
+    samples: list[Json] = [{"cell": cell, "band": band} for cell, band in cells]
+    return {"hosts": [host("server"), host("client")], "modem": {"samples": samples}}
+
+
+def test_a_trial_in_which_cell_or_band_changes_is_suspect() -> None:
+    for changed in (modem(("1", "78"), ("2", "78")), modem(("1", "78"), (None, "41"))):
+        (check,) = [each for each in hosts_checks(changed) if not each.holds]
+        assert (check.code, check.severity) == ("cell-changed", "suspect")
+    assert all(each.holds for each in hosts_checks(modem(("1", "78"), ("1", None))))
+
+
 def suspected(before: Sequence[float], after: Sequence[float]) -> bool:
     return not cross_traffic_check(before, after).holds
 

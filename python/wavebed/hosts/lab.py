@@ -19,6 +19,7 @@ from wavebed.hosts.agent import SILENT_S
 from wavebed.hosts.clocks import ClockSteppedError
 from wavebed.hosts.host import AgentHost
 from wavebed.hosts.idle import idle_rtts_ms
+from wavebed.hosts.modem_samples import NONE, ModemSamples
 from wavebed.hosts.samples import Load, load_of, merge_samples
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
@@ -80,6 +81,7 @@ class RealHosts(Lab):
         self._said: dict[str, dict[str, Json]] = {}
         self._begun: dict[str, dict[str, Json]] = {}
         self._is_over_limit = False
+        self._modem: ModemSamples | None = None
         self._idle: dict[str, list[float]] = {}
         self._load: dict[str, Load] = {}
         self._over = threading.Event()
@@ -114,7 +116,8 @@ class RealHosts(Lab):
 
     def _set_congestion_controls(self) -> None:
         """Give each host's connections to the other a congestion control; its agent restores the route at its end."""
-        spec, controls = self._spec, {}
+        spec = self._spec
+        controls: dict[str, tuple[Json, str]] = {}
         if spec.client_congestion_control is not None:
             controls["client"] = (self._address, spec.client_congestion_control)
         if spec.server_congestion_control is not None:
@@ -161,6 +164,9 @@ class RealHosts(Lab):
                     "cpu_ns": _CPU_NS,
                 }
             )
+        if self._spec.modem != NONE:
+            file = self._log.parent / "raw" / "modem.txt"
+            self._modem = ModemSamples(self._hosts["client"], self._spec.modem, file)
         self._asking = threading.Thread(target=self._ask_clocks, name="clocks of the hosts", daemon=True)
         self._asking.start()
         return zero_ns
@@ -267,7 +273,9 @@ class RealHosts(Lab):
                 entry["load"] = {**self._load[name]._asdict()}
             hosts.append(entry)
         idle: dict[str, Json] = {key: [*values] for key, values in self._idle.items()}
-        return {"backend": "hosts", "server_address": self._address, "hosts": hosts, "idle_rtts_ms": idle}
+        modem = None if self._modem is None else self._modem.end()
+        told: dict[str, Json] = {"backend": "hosts", "server_address": self._address, "hosts": hosts}
+        return {**told, "idle_rtts_ms": idle, "modem": modem}
 
     def _close(self, limit_s: float) -> None:
         self._over.set()

@@ -48,6 +48,7 @@ def hosts_checks(summary: Mapping[str, Json]) -> list[Check]:
         _clock_check(hosts),
         _drops_check(hosts),
         _load_check(hosts),
+        _cell_check(cast("dict[str, Json]", summary.get("modem") or {})),
         cross_traffic_check(idle.get("before", []), idle.get("after", [])),
     ]
 
@@ -83,6 +84,17 @@ def _drops_check(hosts: list[dict[str, Json]]) -> Check:
 
 def _drops(host: Mapping[str, Json]) -> int:
     return cast("int", host.get("rx_dropped") or 0) + cast("int", host.get("tx_dropped") or 0)
+
+
+def _cell_check(modem: Mapping[str, Json]) -> Check:
+    samples = cast("list[dict[str, Json]]", modem.get("samples") or [])
+    found = {
+        what: list(dict.fromkeys(str(each[what]) for each in samples if each[what] is not None))
+        for what in ("cell", "band")
+    }
+    changed = any(len(values) > 1 for values in found.values())
+    told = "; ".join(f"{what} {' then '.join(values)}" for what, values in found.items() if values)
+    return Check("cell and band stayed the same", not changed, "suspect", told or "not known", "cell-changed")
 
 
 def _load_check(hosts: list[dict[str, Json]]) -> Check:

@@ -57,6 +57,14 @@ class LabTable(Struct, frozen=True, kw_only=True):
         int | None,
         Key(values.rate_bps, "rate of the access (`hosts`), for the estimate of the data volume", absent="no estimate"),
     ] = None
+    modem: Annotated[
+        Literal["auto", "none", "mmcli", "qmicli", "adb"] | None,
+        Key(
+            values.word("auto", "none", "mmcli", "qmicli", "adb"),
+            "what tells the state of the client's modem each second (`hosts`): ModemManager, QMI, an Android phone",
+            absent="`auto`: the first that finds one",
+        ),
+    ] = None
     data_limit_bytes: Annotated[
         int | None,
         Key(
@@ -108,6 +116,7 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
         lab.data_limit_bytes,
         by_route.get("server"),
         by_route.get("client"),
+        lab.modem or "auto",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
@@ -33,6 +33,8 @@ class HostsLab(Kind, frozen=True, tag="hosts"):
         Most bytes that the client may send and receive in a trial.
     server_congestion_control, client_congestion_control : str or None
         Of the connections of the trial, by a route, where the workload sets none; ``None``: that of the host.
+    modem : str
+        What tells the state of the client's modem; ``auto``: what finds one.
     """
 
     server: Address
@@ -42,6 +44,7 @@ class HostsLab(Kind, frozen=True, tag="hosts"):
     data_limit_bytes: Annotated[int, Meta(ge=1)] | None = None
     server_congestion_control: str | None = None
     client_congestion_control: str | None = None
+    modem: Literal["auto", "none", "mmcli", "qmicli", "adb"] = "auto"
 
 
 LabSpec: TypeAlias = NamespacesLab | HostsLab
