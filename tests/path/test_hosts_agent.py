@@ -140,6 +140,6 @@ def test_an_agent_that_cannot_be_run_is_told_in_one_line(tmp_path: Path, monkeyp
     shutil.copy("/bin/false", broken)
     monkeypatch.setenv("WAVEBED_AGENT", str(broken))
     host = AgentHost("server", HostAddress(), MachineClock(), [tmp_path])
-    with pytest.raises(MachineError, match="connection to local ended"):
+    with pytest.raises(MachineError, match="agent on this machine ended"):
         host.hello({})
     host.close(1.0)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from math import exp, sqrt
 from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed.lab.protocol import ClockOffset
-from wavebed.run.hosts_checks import hosts_checks
+from wavebed.run.hosts_checks import cross_traffic_check, hosts_checks
 from wavebed.workload.latency_windows import Probe
 from wavebed.workload.one_way import on_one_clock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wavebed.config.data import Json
 
 
@@ -24,6 +28,7 @@ def host(name: str, **changes: Json) -> dict[str, Json]:
         "tx_dropped": 0,
         "clock_ahead_s": 0.05,
         "clock_error_s": 0.001,
+        "load": {"intervals": 100, "saturated": 2, "late": 0},
         **changes,
     }
 
@@ -44,6 +49,8 @@ def test_two_quiet_hosts_pass_every_check() -> None:
         ({"address_at_end": "192.0.2.9"}, "address-changed", "invalid"),
         ({"clock_ahead_s": None, "clock_error_s": None}, "clock-set", "suspect"),
         ({"rx_dropped": 3}, "lost-at-host", "suspect"),
+        ({"load": {"intervals": 100, "saturated": 30, "late": 0}}, "host-slow", "suspect"),
+        ({"load": {"intervals": 100, "saturated": 0, "late": 5}}, "host-slow", "suspect"),
     ],
 )
 def test_each_fault_of_a_host_breaks_its_check(change: dict[str, Json], code: str, severity: str) -> None:
@@ -57,6 +64,59 @@ def test_a_server_behind_nat_whose_interface_is_unknown_passes() -> None:
 def test_a_trial_without_a_summary_is_invalid() -> None:
     (check,) = hosts_checks({})
     assert (check.holds, check.severity) == (False, "invalid")
+
+
+def modem(*cells: tuple[str | None, str | None]) -> dict[str, Json]:
+    samples: list[Json] = [{"cell": cell, "band": band} for cell, band in cells]
+    return {"hosts": [host("server"), host("client")], "modem": {"samples": samples}}
+
+
+def test_a_trial_in_which_cell_or_band_changes_is_suspect() -> None:
+    for changed in (modem(("1", "78"), ("2", "78")), modem(("1", "78"), (None, "41"))):
+        (check,) = [each for each in hosts_checks(changed) if not each.holds]
+        assert (check.code, check.severity) == ("cell-changed", "suspect")
+    assert all(each.holds for each in hosts_checks(modem(("1", "78"), ("1", None))))
+
+
+def suspected(before: Sequence[float], after: Sequence[float]) -> bool:
+    return not cross_traffic_check(before, after).holds
+
+
+@pytest.mark.parametrize("shift", [2.0, 0.5])
+def test_an_idle_path_that_is_slower_or_faster_after_the_trial_is_suspect(shift: float) -> None:
+    source = random.Random(1)
+    before = [20 + source.expovariate(0.5) for _ in range(20)]
+    assert suspected(before, [shift * each for each in before])
+
+
+def test_a_shift_on_a_path_whose_delay_is_the_same_at_each_ping_is_suspect() -> None:
+    assert suspected([10.2] * 19 + [10.1], [30.2] * 19 + [30.3])
+
+
+def test_a_small_shift_and_too_few_pings_are_no_sign_of_cross_traffic() -> None:
+    assert not suspected([20.0] * 20, [20.9] * 20)
+    assert not suspected([0.2] * 20, [0.9] * 20)
+    assert not suspected([20.0] * 9, [90.0] * 20)
+    assert not suspected([], [])
+
+
+def false_alarms(correlation: float, trials: int = 4000) -> float:
+    """Return the share of trials that are suspect on a path whose idle delay varies, without any cross traffic."""
+    source = random.Random(7)
+
+    def pings() -> list[float]:
+        level, found = source.gauss(0, 1), []
+        for _ in range(20):
+            level = correlation * level + sqrt(1 - correlation**2) * source.gauss(0, 1)
+            found.append(15 + 10 * exp(0.8 * level))
+        return found
+
+    return sum(suspected(pings(), pings()) for _ in range(trials)) / trials
+
+
+def test_the_rate_of_false_alarms_is_the_one_that_the_guide_states() -> None:
+    assert false_alarms(0.0, 8000) <= 0.001
+    assert all(false_alarms(correlation) <= 0.01 for correlation in (0.5, 0.7, 0.9))
 
 
 class Clocked:

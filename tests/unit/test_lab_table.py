@@ -53,7 +53,6 @@ def test_a_treatment_cannot_change_the_hosts_by_a_wrong_key(tmp_path: Path) -> N
         ('backend = "hosts"\nserver = "ssh://x"\nserver-address = "x"', "", BULK, r"is not an IPv4 address"),
         ('backend = "hosts"\nserver = "ssh://x"', 'rate = "1mbit"', BULK, r"path: .*nothing is emulated"),
         ('backend = "hosts"\nserver = "ssh://x"', 'loss = "1%"', BULK, r"path: .*nothing is emulated"),
-        ('backend = "hosts"\nserver = "ssh://x"', 'congestion-control = "bbr"', BULK, r"in the workload"),
         (
             'backend = "hosts"\nserver = "ssh://x"',
             "",
@@ -78,7 +77,7 @@ def test_what_does_not_fit_real_hosts_is_refused(
 def test_the_data_volume_is_estimated_from_the_expected_rate(tmp_path: Path) -> None:
     lab = 'backend = "hosts"\nserver = "ssh://x"\nexpected-rate = "100mbit"\ndata-limit = "200mb"'
     text = plan_text(plan(tmp_path, lab))
-    assert "about 126mb of data, at most 200mb in each trial" in text
+    assert "about 132mb of data, at most 200mb in each trial" in text
 
 
 def test_without_an_expected_rate_there_is_no_estimate(tmp_path: Path) -> None:

@@ -1,12 +1,20 @@
 //! The process that ssh started: makes the namespaces, and waits for the agent in them.
 
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use wavebed_os::deadline::Deadline;
 use wavebed_os::namespace::{self, Child, Forked, Isolation, Notice};
-use wavebed_os::{process, unix};
+use wavebed_os::{poll, process, unix};
 
-use crate::init;
+use crate::guardian::{self, Post};
+use crate::init::{self, GUARD, SILENCE_NS};
 use crate::problem::Problem;
+
+/// What the agent may take to end by itself.
+const GRACE_NS: u64 = 5_000_000_000;
 
 /// Removes the program's own file and its folder, so that nothing of it is left on the disk.
 ///
@@ -34,19 +42,52 @@ pub fn run() -> Result<i32, Problem> {
     } else {
         (Isolation::UserPrograms, Some((user, group)))
     };
+    let (guardian, post) = guardian::pair()?;
     match namespace::fork(isolation, Notice::DescriptorOnly) {
         Ok(Forked::Child) => {
             drop(ours);
-            init::run(theirs.into(), outer_user)
+            drop(post);
+            init::run(theirs, outer_user, guardian)
         }
-        Ok(Forked::Parent(Child { pid, .. })) => {
+        Ok(Forked::Parent(child)) => {
             drop(theirs);
-            let state = process::wait_for(pid)?;
-            drop(ours);
+            drop(guardian);
+            let guardian = watch(&child, &ours, post)?;
+            let state = process::wait_for(child.pid)?;
+            if let Some(guardian) = guardian {
+                guardian::wait_for(&guardian);
+            }
             Ok(state.exit_code())
         }
         Err(error) => Err(Problem(format!(
             "{error}: log in as root, or allow user namespaces on this host (wavebed doctor explains)"
         ))),
+    }
+}
+
+/// Waits for the end of the agent, which says at each request that it lives. If it, or this process, is stopped, the
+/// kernel kills this process, and the agent with it. Returns the guardian, if the agent has asked for one.
+fn watch(agent: &Child, alive: &UnixStream, post: Post) -> Result<Option<Child>, Problem> {
+    let deadline = Deadline::new()?;
+    let mut post = Some(post);
+    let mut guardian = None;
+    let mut readable = [false; 2];
+    let mut news = [0; 4096];
+    loop {
+        deadline.put_off(SILENCE_NS + GRACE_NS)?;
+        poll::wait(&[agent.pidfd.as_fd(), alive.as_fd()], &mut readable, None)?;
+        let count = if readable[0] {
+            0
+        } else {
+            (&*alive).read(&mut news).unwrap_or(0)
+        };
+        if count == 0 {
+            return Ok(guardian);
+        }
+        if news[..count].contains(&GUARD)
+            && let Some(post) = post.take()
+        {
+            guardian = Some(post.start()?);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The agent proper: process 1 of its PID namespace, which answers requests and reports its programs.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use wavebed_os::{clock, mount, poll, unix};
 use crate::confined::Rules;
 use crate::files::{Files, read_pieces};
 use crate::frame::{Frame, Frames, MOST_PAYLOAD_BYTES, write_frame};
+use crate::guardian::Guardian;
 use crate::machine;
 use crate::problem::Problem;
 use crate::programs::{Piece, Programs, Stream};
@@ -20,8 +22,12 @@ use crate::request::{Hello, Numbered, Request, Run, VERSION};
 use crate::root;
 use crate::sampling::{Sampling, SamplingPlan};
 
-/// Without a frame for this long the other side is gone: it asks for the clock every few seconds.
-pub const SILENCE_NS: u64 = 30_000_000_000;
+/// Without a frame for this long the other side is gone: it asks for the clock every second, and ssh gives up after 15 s.
+pub const SILENCE_NS: u64 = 20_000_000_000;
+/// Tells the front that the agent lives.
+const ALIVE: u8 = b'.';
+/// Asks the front for a guardian.
+pub const GUARD: u8 = b'g';
 /// Between two tries to give a program its input.
 const FEED_NS: u64 = 10_000_000;
 const SIGCHLD: i32 = 17;
@@ -38,8 +44,9 @@ struct Init {
     output: File,
     frames: Frames,
     signals: Signals,
-    /// Hung up when the front process has ended.
-    front: OwnedFd,
+    /// Hung up when the front process has ended; each request is news for it.
+    front: UnixStream,
+    guardian: Guardian,
     is_root: bool,
     rules: Option<Rules>,
     files: Files,
@@ -53,7 +60,11 @@ struct Init {
 ///
 /// # Errors
 /// The namespaces cannot be prepared.
-pub fn run(front: OwnedFd, outer_user: Option<(u32, u32)>) -> Result<i32, Problem> {
+pub fn run(
+    front: UnixStream,
+    outer_user: Option<(u32, u32)>,
+    guardian: Guardian,
+) -> Result<i32, Problem> {
     if let Some((user, group)) = outer_user {
         namespace::map_root(user, group)?;
     }
@@ -61,6 +72,8 @@ pub fn run(front: OwnedFd, outer_user: Option<(u32, u32)>) -> Result<i32, Proble
     if unix::is_hung_up(&front) {
         return Err(Problem("the agent was ended".to_owned()));
     }
+    // It may be stopped, and then reads nothing.
+    front.set_nonblocking(true)?;
     let signals = Signals::receive(&[SIGCHLD], &[])?;
     mount::make_private()?;
     // Refused in some containers without root; programs then see the process ids of the machine.
@@ -71,6 +84,7 @@ pub fn run(front: OwnedFd, outer_user: Option<(u32, u32)>) -> Result<i32, Proble
         frames: Frames::default(),
         signals,
         front,
+        guardian,
         is_root: outer_user.is_none(),
         rules: None,
         files: Files::default(),
@@ -176,6 +190,7 @@ impl Init {
             return Ok(());
         }
         self.heard_ns = clock::monotonic_ns();
+        let _ = (&self.front).write(&[ALIVE]);
         self.frames.add(&buffer[..count]);
         while self.end.is_none() {
             let next = self.frames.next_frame();
@@ -232,8 +247,16 @@ impl Init {
             Request::Run(run) => return self.start(&run),
             Request::Input { pid } => self.programs.give(pid, payload)?,
             Request::Kill { pid, signal } => self.kill(pid, signal)?,
-            Request::Listening { port, udp } => {
-                return Ok(json!({"listening": machine::is_listening(port, udp)}));
+            Request::Listening { port, to, udp } => {
+                let ports = port..=to.unwrap_or(port);
+                return Ok(json!({"listening": machine::is_listening(&ports, udp)}));
+            }
+            Request::Congestion { address, algorithm } => {
+                if !self.is_root {
+                    return Err(Problem::of("congestion control by route", "log in as root"));
+                }
+                (&self.front).write_all(&[GUARD])?;
+                self.guardian.set_congestion_control(address, algorithm)?;
             }
             Request::Towards { address } => return machine::towards(address),
             Request::Flows { least, most } => return machine::flows(least..=most),

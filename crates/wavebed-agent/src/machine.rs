@@ -39,6 +39,7 @@ pub fn description(is_root: bool) -> Value {
             .to_owned()
     };
     let controls = line("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
     json!({
         "version": VERSION,
         "is_root": is_root,
@@ -48,27 +49,31 @@ pub fn description(is_root: bool) -> Value {
         "architecture": std::env::consts::ARCH,
         "processors": std::thread::available_parallelism().map_or(1, usize::from),
         "congestion_controls": controls.split_whitespace().collect::<Vec<_>>(),
+        "reached_from": connection.split_whitespace().next(),
         "congestion_control": line("/proc/sys/net/ipv4/tcp_congestion_control"),
     })
 }
 
-/// Whether a program listens on a TCP port, or with `udp` has bound the UDP port.
+/// Whether a program listens on one of these TCP ports, or with `udp` has bound one of the UDP ports.
 #[must_use]
-pub fn is_listening(port: u16, udp: bool) -> bool {
+pub fn is_listening(ports: &RangeInclusive<u16>, udp: bool) -> bool {
     let in_table = |path: &str, state: &str| {
-        fs::read_to_string(path).is_ok_and(|table| has_port(&table, port, state))
+        fs::read_to_string(path).is_ok_and(|table| has_port(&table, ports, state))
     };
     in_table("/proc/net/tcp", LISTENING)
         || in_table("/proc/net/tcp6", LISTENING)
         || udp && (in_table("/proc/net/udp", BOUND) || in_table("/proc/net/udp6", BOUND))
 }
 
-fn has_port(table: &str, port: u16, state: &str) -> bool {
-    let ending = format!(":{port:04X}");
+fn has_port(table: &str, ports: &RangeInclusive<u16>, state: &str) -> bool {
     table.lines().skip(1).any(|line| {
         let mut words = line.split_whitespace().skip(1);
         let local = words.next().unwrap_or_default();
-        local.ends_with(&ending) && words.nth(1) == Some(state)
+        let port = local
+            .rsplit(':')
+            .next()
+            .and_then(|port| u16::from_str_radix(port, 16).ok());
+        port.is_some_and(|port| ports.contains(&port)) && words.nth(1) == Some(state)
     })
 }
 
@@ -155,10 +160,12 @@ mod tests {
 
     #[test]
     fn a_port_counts_only_in_the_state_that_is_asked_for() {
-        assert!(has_port(TABLE, 20_000, LISTENING));
-        assert!(!has_port(TABLE, 8080, LISTENING));
-        assert!(!has_port(TABLE, 20_000, BOUND));
-        assert!(!has_port("", 20_000, LISTENING));
+        assert!(has_port(TABLE, &(20_000..=20_000), LISTENING));
+        assert!(!has_port(TABLE, &(8080..=8080), LISTENING));
+        assert!(has_port(TABLE, &(20_000..=20_639), LISTENING));
+        assert!(!has_port(TABLE, &(20_001..=20_639), LISTENING));
+        assert!(!has_port(TABLE, &(20_000..=20_000), BOUND));
+        assert!(!has_port("", &(20_000..=20_639), LISTENING));
     }
 
     #[test]

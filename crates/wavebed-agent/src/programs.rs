@@ -16,7 +16,9 @@ use crate::request::{Output, Run};
 
 /// Environment variables that every program has, beside those whose names begin with `LC_`.
 const HARMLESS: [&str; 5] = ["LANG", "LANGUAGE", "PATH", "TERM", "TZ"];
-const SYSTEM_FOLDERS: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+/// Where programs of the system are, whatever ssh sets.
+pub(crate) const SYSTEM_FOLDERS: &str =
+    "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// Folder for temporary files of programs.
 const TEMPORARY: &str = "/tmp";
 /// Most bytes for the standard input of a program that it has not read.

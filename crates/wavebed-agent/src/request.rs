@@ -1,6 +1,6 @@
 //! The requests that the agent answers, each a frame with `id` and `do`; docs/development/agent-protocol.md has the list.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -75,8 +75,11 @@ pub enum Request {
     },
     /// Asks whether a program listens on a TCP port, or has bound a UDP port.
     Listening {
-        /// The port.
+        /// The port, or the first of several.
         port: u16,
+        /// The last of them.
+        #[serde(default)]
+        to: Option<u16>,
         /// Whether a UDP port will do as well.
         #[serde(default)]
         udp: bool,
@@ -92,6 +95,13 @@ pub enum Request {
         least: u16,
         /// The last one.
         most: u16,
+    },
+    /// Gives the host's new connections to another host a congestion control until the agent ends.
+    Congestion {
+        /// The other host.
+        address: Ipv4Addr,
+        /// Its name in the kernel.
+        algorithm: String,
     },
     /// Samples connections and processors into a folder until [`Request::StopSampling`].
     Sample {

@@ -11,6 +11,7 @@ pub mod capabilities;
 pub mod cgroup;
 pub mod clock;
 pub mod confinement;
+pub mod deadline;
 pub mod error;
 pub mod ethernet_port;
 pub mod ethtool;

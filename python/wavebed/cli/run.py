@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["add_change_options", "add_folder_options", "add_output_options", "perform", "register", "run"]
 __all__ += ["scenario_plan"]
 
+_USAGE = (
+    "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
+)
 _DESCRIPTION = "Run the workloads of a scenario on its path, and write results and a report."
 _EPILOG = (
     "SCENARIO is a TOML file, the name of a shipped one, or a specification that wavebed resolve wrote. The folder of"
@@ -37,9 +40,7 @@ _EPILOG = (
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("run", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.usage = (
-        "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--json]"
-    )
+    parser.usage = _USAGE
     parser.add_argument(
         "scenario",
         metavar="SCENARIO",
@@ -48,6 +49,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_change_options(parser)
     parser.add_argument("--trials", metavar="N", help="trials of each treatment, each with a seed of its own")
     add_output_options(parser)
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the run in the folder -o DIR after a kill, with the same command; a new folder begins one",
+    )
 
 
 def add_change_options(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +83,8 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the scenario, run it, print the results."""
     end_on_signals()
+    if args.resume and args.output is None:
+        raise UserError("--resume: name the folder to go on in with -o DIR")
     if Path(args.scenario).suffix == ".json":
         return perform(_stored_plan(args), args)
     from wavebed.run.scenario import MAX_TRIALS
@@ -116,8 +124,10 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     """Run a plan, and print the results."""
     require("report", "a folder of results", ("matplotlib", *TABLES))
     from wavebed.result.names import SPEC_FILE
+    from wavebed.run.design import Design
     from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
+    from wavebed.run.resume import design_in
     from wavebed.run.runner import run_plan
 
     live = Live(f"wavebed {args.command}")
@@ -126,9 +136,10 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     live.note(plan_text(plan))
     name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
     folder = args.output if args.output is not None else new_folder(name)
+    design = design_in(folder, plan) if getattr(args, "resume", False) else Design()
     command_line = ["wavebed", *sys.argv[1:]]
     try:
-        outcome = run_plan(plan, folder, command_line, live)
+        outcome = run_plan(plan, folder, command_line, live, design)
         page = _write_report(folder, live)
     finally:
         live.clear()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["Agent", "Header"]
+__all__ = ["SILENT_S", "Agent", "Header"]
 
 Header = dict[str, "Json"]
 
@@ -35,8 +35,13 @@ _SCRIPT = """umask 077
 d=$(mktemp -d "${{TMPDIR:-/tmp}}/wavebed-agent.XXXXXXXX") || exit 3
 trap 'rm -rf "$d"' EXIT HUP INT TERM
 head -c {size} > "$d/wavebed-agent" && chmod 700 "$d/wavebed-agent" || exit 3
+[ "$(wc -c < "$d/wavebed-agent")" -eq {size} ] || exit 3
 exec "$d/wavebed-agent" --remove-own-file"""
-"""Receives the agent on standard input and becomes it; the agent removes its file and folder first."""
+"""Receives the agent on standard input and becomes it; the agent removes its file and folder first. Half an agent, of a
+connection that broke, is not run."""
+SILENT_S = 20.0
+"""So long an agent may be silent before its trial is given up; a silent wavebed ends it as well (SILENCE_NS)."""
+_SSH_FAILED = 255
 _START_S = 30.0
 _LAST_WORDS_S = 1.0
 _MOST_TOLD_BYTES = 4096
@@ -240,8 +245,9 @@ class Agent:
         status = self._process.wait()
         self._errors.join(_LAST_WORDS_S)
         told = self._told.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("wavebed-agent: ")
-        said = told or f"status {status}"
-        self._why = self._why or f"{self.name}: the connection to {self.address} ended{why}: {said}"
+        said = told or _meaning(status, is_ssh=not self.address.is_local)
+        where = "the agent on this machine" if self.address.is_local else f"the connection to {self.address}"
+        self._why = self._why or f"{self.name}: {where} ended{why}: {said}"
         self._gone.set()
         with self._lock:
             waiting = list(self._waiting.values())
@@ -267,3 +273,9 @@ class Agent:
             while chunk := stream.read1(_MOST_TOLD_BYTES):
                 self._told += chunk
                 del self._told[:-_MOST_TOLD_BYTES]
+
+
+def _meaning(status: int, *, is_ssh: bool) -> str:
+    if status < 0:
+        return f"signal {-status}"
+    return "ssh lost the host" if is_ssh and status == _SSH_FAILED else f"status {status}"

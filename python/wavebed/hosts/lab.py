@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
+import shutil
 import socket
 import tempfile
 import threading
@@ -13,12 +14,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
 
+from wavebed.config.units import format_size
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.hosts.address import host_address
+from wavebed.hosts.agent import SILENT_S
 from wavebed.hosts.clocks import ClockSteppedError
 from wavebed.hosts.host import AgentHost
+from wavebed.hosts.idle import idle_rtts_ms
 from wavebed.hosts.live import Answers, LiveTrial, Seen
-from wavebed.hosts.samples import merge_samples
+from wavebed.hosts.modem_samples import NONE, ModemSamples
+from wavebed.hosts.samples import Load, load_of, merge_samples
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
@@ -38,6 +43,10 @@ __all__ = ["RealHosts"]
 _CLOCK_EVERY_S = 1.0
 _CLOCK_FIRST = 8
 """Questions for the clock before a trial: the shortest round trip of them bounds it best."""
+_GRACE_S = 6.0
+"""What a silent or stopped agent takes to end beyond `SILENT_S`."""
+_LOOK_S = 0.3
+_DOTS = 3
 _FLOWS_NS = 10_000_000
 _CPU_NS = 100_000_000
 _NAMES = ("server", "client")
@@ -57,6 +66,8 @@ class RealHosts(Lab):
         How long answers and the end may take.
     programs : mapping
         The programs that each host has to have.
+    after_break : bool
+        Whether a trial before this one may have lost its connection, so that its programs may run for a while yet.
 
     Raises
     ------
@@ -72,6 +83,8 @@ class RealHosts(Lab):
         log: Path,
         limits: Limits = LIMITS,
         programs: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        *,
+        after_break: bool = False,
     ) -> None:
         self.name = f"hosts-{secrets.token_hex(3)}"
         """As `wavebed ctl` lists it, once its time has begun."""
@@ -84,6 +97,10 @@ class RealHosts(Lab):
         self._problem = ""
         self._said: dict[str, dict[str, Json]] = {}
         self._begun: dict[str, dict[str, Json]] = {}
+        self._is_over_limit = False
+        self._modem: ModemSamples | None = None
+        self._idle: dict[str, list[float]] = {}
+        self._load: dict[str, Load] = {}
         self._over = threading.Event()
         self._asking: threading.Thread | None = None
         self._live: LiveTrial | None = None
@@ -98,12 +115,39 @@ class RealHosts(Lab):
                 self._said[name] = host.hello({"server": address})
                 host.require(programs.get(name, ()))
             self._address = self._hosts["server"].only_address = address
+            if after_break:
+                self._wait_for_ports()
+            self._set_congestion_controls()
             for host in self._hosts.values():
                 for _ in range(_CLOCK_FIRST):
                     host.agent.ask_clock(limits.answer_s)
         except BaseException:
             self._close(limits.interrupted_s)
             raise
+
+    def _wait_for_ports(self) -> None:
+        """Wait until the programs of an agent that lost its connection have ended; what still runs then is others'."""
+        end_s = time.monotonic() + SILENT_S + _GRACE_S
+        ports: dict[str, Json] = {"port": WORKLOAD_PORTS.start, "to": WORKLOAD_PORTS.stop - 1, "udp": True}
+        for host in self._hosts.values():
+            while host.agent.ask({"do": "listening", **ports})["listening"] and time.monotonic() < end_s:
+                time.sleep(_LOOK_S)
+
+    def _set_congestion_controls(self) -> None:
+        """Give each host's connections to the other a congestion control; its agent restores the route at its end."""
+        spec = self._spec
+        controls: dict[str, tuple[Json, str]] = {}
+        if spec.client_congestion_control is not None:
+            controls["client"] = (self._address, spec.client_congestion_control)
+        if spec.server_congestion_control is not None:
+            towards = self._towards("client")["address"]
+            seen = self._said["server"].get("reached_from")
+            # Behind NAT the server knows the client by another address, which is that of ssh if that goes the same way.
+            if spec.server_address is None and self._hosts["client"].address.is_local and _is_ipv4(seen):
+                towards = seen
+            controls["server"] = (towards, spec.server_congestion_control)
+        for name, (address, control) in controls.items():
+            self._hosts[name].agent.ask({"do": "congestion", "address": address, "algorithm": control})
 
     @property
     def problem(self) -> str:
@@ -119,6 +163,7 @@ class RealHosts(Lab):
 
     def begin(self) -> int:
         """Begin the time of the trial; connections and processors are sampled from now on."""
+        self._idle["before"] = idle_rtts_ms(self._hosts["client"], self._address, after=False)
         zero_ns = time.monotonic_ns()
         self.clock.begin(zero_ns)
         for name in reversed(_NAMES):  # the server's interface is that towards the client's address
@@ -138,6 +183,9 @@ class RealHosts(Lab):
                     "cpu_ns": _CPU_NS,
                 }
             )
+        if self._spec.modem != NONE:
+            file = self._log.parent / "raw" / "modem.txt"
+            self._modem = ModemSamples(self._hosts["client"], self._spec.modem, file)
         self._asking = threading.Thread(target=self._ask_clocks, name="clocks of the hosts", daemon=True)
         self._asking.start()
         self._live = LiveTrial(Answers(self.name, zero_ns, lambda: self._look(zero_ns)))
@@ -173,6 +221,16 @@ class RealHosts(Lab):
             for host in self._hosts.values():
                 with suppress(LaboratoryGoneError, LaboratoryHungError, UserError):
                     host.agent.ask_clock(self._limits.answer_s)
+            with suppress(LaboratoryGoneError, LaboratoryHungError, UserError):
+                self._look_at_volume()
+
+    def _look_at_volume(self) -> None:
+        limit = self._spec.data_limit_bytes
+        if limit is not None and _carried(self._begun["client"], self._towards("client")) > limit:
+            self._is_over_limit = True
+            self._problem = self._problem or (
+                f"the trial carried more than {format_size(limit)}, the limit of lab.data-limit"
+            )
 
     def show(self) -> dict[str, Json]:
         """Return the counters of the client's interface; every agent must answer.
@@ -184,23 +242,19 @@ class RealHosts(Lab):
         """
         for host in self._hosts.values():
             try:
-                host.agent.ask_clock(self._limits.stop_s)
+                host.agent.ask_clock(min(SILENT_S, self._limits.stop_s))
             except LaboratoryHungError as error:
                 host.agent.kill(str(error))
                 raise
-        now = self._towards("client")
-        limit = self._spec.data_limit_bytes
-        if limit is not None and "client" in self._begun and _carried(self._begun["client"], now) > limit:
-            raise WavebedError(f"the trial carried more than {limit} bytes, the limit of lab.data-limit")
-        return {"client": now}
+        return {"client": self._towards("client")}
 
     def set(self, **changes: str) -> None:
         """Refuse changes: the network is not ours."""
         raise UserError(f'{next(iter(changes), "set")}: with backend = "hosts" the network is not ours to change')
 
     def is_alive(self) -> bool:
-        """Return whether both agents still answer."""
-        return all(host.agent.is_alive for host in self._hosts.values())
+        """Return whether both agents still answer, and the trial has not carried too much."""
+        return not self._is_over_limit and all(host.agent.is_alive for host in self._hosts.values())
 
     def __enter__(self) -> Self:
         return self
@@ -216,7 +270,10 @@ class RealHosts(Lab):
     def _bring_in(self) -> None:
         """Get the files of programs and the samples of both hosts, and make the summary."""
         ended = {}
-        with tempfile.TemporaryDirectory(prefix="wavebed-samples-") as folder:
+        with suppress(WavebedError):  # what ended, and why, is known
+            if self._idle and not self.problem:
+                self._idle["after"] = idle_rtts_ms(self._hosts["client"], self._address, after=True)
+        with tempfile.TemporaryDirectory(prefix=".samples-", dir=self._log.parent) as folder:
             for name, host in self._hosts.items():
                 here = Path(folder) / name
                 try:
@@ -228,6 +285,8 @@ class RealHosts(Lab):
                         host.fetch(self._log, here, self._limits.stop_s)
                 except WavebedError as error:
                     self._problem = self._problem or str(error)
+                    shutil.rmtree(here, ignore_errors=True)  # half a file is none
+                self._load[name] = load_of(here, _CPU_NS)
             self._log.mkdir(parents=True, exist_ok=True)
             merge_samples({name: Path(folder) / name for name in self._hosts}, self._log)
         self.summary = self._summary(ended)
@@ -247,8 +306,13 @@ class RealHosts(Lab):
                 offset = host.clock_offset(self.clock.now_s())
                 entry["clock_ahead_s"] = None if offset is None else offset.ahead_s
                 entry["clock_error_s"] = None if offset is None else offset.error_s
+            if name in self._load:
+                entry["load"] = {**self._load[name]._asdict()}
             hosts.append(entry)
-        return {"backend": "hosts", "server_address": self._address, "hosts": hosts}
+        idle: dict[str, Json] = {key: [*values] for key, values in self._idle.items()}
+        modem = None if self._modem is None else self._modem.end()
+        told: dict[str, Json] = {"backend": "hosts", "server_address": self._address, "hosts": hosts}
+        return {**told, "idle_rtts_ms": idle, "modem": modem}
 
     def _close(self, limit_s: float) -> None:
         self._over.set()
@@ -278,6 +342,10 @@ def _server_address(spec: HostsLab) -> str:
     except OSError:
         raise UserError(f"lab.server-address: {name!r} has no IPv4 address here: write the address") from None
     return cast("str", found[0][4][0])
+
+
+def _is_ipv4(value: Json) -> bool:
+    return isinstance(value, str) and value.count(".") == _DOTS
 
 
 def _carried(begun: dict[str, Json], now: dict[str, Json]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.lab.ports import WORKLOAD_PORTS
 
@@ -11,7 +12,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["merge_samples"]
+__all__ = ["BUSY", "Load", "load_of", "merge_samples"]
+
+BUSY = 0.97
+"""A host is saturated in an interval if all its processors together were busier."""
+_LATE = 1.5
+"""A sample is late if it comes after so many intervals."""
+
+
+class Load(NamedTuple):
+    """How busy a host was: intervals of the sampler, those in which it was saturated, and those that came late."""
+
+    intervals: int
+    saturated: int
+    late: int
+
+
+def load_of(folder: Path, every_ns: int) -> Load:
+    """Return the load of a host from its ``cpu.csv``; without one there are no intervals."""
+    busy: dict[int, list[float]] = {}
+    file = folder / "cpu.csv"
+    if file.exists():
+        with file.open(newline="", encoding="utf-8") as stream:
+            for row in csv.DictReader(stream):
+                busy.setdefault(int(row["time_ns"]), []).append(float(row["busy"]))
+    times = sorted(busy)
+    late = sum(after - before > _LATE * every_ns for before, after in itertools.pairwise(times))
+    saturated = sum(sum(each) / len(each) > BUSY for each in busy.values())
+    return Load(len(times), saturated, late)
 
 
 def merge_samples(folders: Mapping[str, Path], log: Path) -> None:
@@ -38,9 +66,10 @@ def _merge(name: str, folders: Mapping[str, Path], log: Path, rows: _Rows) -> No
             continue
         with file.open(newline="", encoding="utf-8") as stream:
             reader = csv.reader(stream)
-            header = next(reader, header)
-            if not header:
-                continue  # it ended before its first sample
+            first = next(reader, [])
+            if not first:  # its sampler was killed before it wrote
+                continue
+            header = first
             kept, first_core = rows(header, reader, first_core)
             found += kept
     if header:

@@ -170,7 +170,7 @@ def _view(results: Results, view: View, index: int) -> str:
         f'<p class="warn">{escape(marks)}.</p>' if marks else "",
         timeline(results, view).render(),
     ]
-    for name, kind in results.workloads:
+    for name, kind in [*results.workloads, ("modem", "modem")]:
         own = workload_figure(results, view, name, kind)
         extra = web_panel(results, view, name) if kind == "web" else ""
         if own is not None or extra:

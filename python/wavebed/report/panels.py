@@ -29,6 +29,7 @@ TITLES = {
     "video": "video stream",
     "web": "web page",
     "command": "command",
+    "modem": "state of the modem",
 }
 BAD_WORDS = ("stall", "freeze", "rebuffer", "error", "abort", "lost")
 """Events with these words in their names are drawn in red."""
@@ -43,9 +44,10 @@ def workload_figure(results: Results, view: View, name: str, kind: str) -> Figur
     """Return the figure of a workload in a view; ``None`` without series."""
     spans = [record.span for trial in view.trials if (record := trial.workload(name)) is not None and record.span]
     panels = _panels(results, view, name, kind)
-    if not spans or not panels:
+    if not panels:
         return None
-    start_s, end_s = min(span.start_s for span in spans), max(span.end_s for span in spans)
+    times = [(span.start_s, span.end_s) for span in spans] or _sampled(view, name)
+    start_s, end_s = min(start_s for start_s, _ in times), max(end_s for _, end_s in times)
     margin_s = max(MARGIN * (end_s - start_s), 0.01)
     shades = shades_of(view.trials)
     strips = _event_strips(results, view, name)
@@ -58,6 +60,15 @@ def workload_figure(results: Results, view: View, name: str, kind: str) -> Figur
         [*radio_strip(shades), *strips],
         [*shades, *(bar for bar in bad if bar.end_s is not None)],
     )
+
+
+def _sampled(view: View, name: str) -> list[tuple[float, float]]:
+    """Return when the samples of something that is no workload begin and end, for each of its series."""
+    return [
+        (float(points.time_s[0]), float(points.time_s[-1]))
+        for trial in view.trials
+        for points in trial.samples(name).values()
+    ]
 
 
 def _panels(results: Results, view: View, name: str, kind: str) -> list[Panel]:

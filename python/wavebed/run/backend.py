@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from wavebed.errors import MachineError, UserError
 from wavebed.hosts.lab import RealHosts
+from wavebed.lab.errors import LaboratoryGoneError
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.checks import engine_checks
 from wavebed.run.hosts_checks import hosts_checks
+from wavebed.run.hosts_metrics import hosts_metrics
 from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
     from wavebed.result.model import Check
     from wavebed.run.resolve import Resolved
     from wavebed.spec.lab import LabSpec
+    from wavebed.workload.model import Metric
 
-__all__ = ["StartLab", "in_namespaces", "lab_checks", "start_lab"]
+__all__ = ["LabStarts", "StartLab", "in_namespaces", "lab_checks", "lab_metrics", "start_lab"]
 
 
 class StartLab(Protocol):
@@ -42,10 +46,31 @@ class StartLab(Protocol):
 
 def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
     """Make the laboratory that a trial names (a `StartLab`)."""
-    lab = resolved.spec.lab
-    if isinstance(lab, HostsLab):
-        return RealHosts(lab, log, limits, resolved.programs)
-    return in_namespaces(resolved, log, limits)
+    return LabStarts()(resolved, log, limits)
+
+
+class LabStarts:
+    """Makes the laboratories of a run, one after the other (a `StartLab`).
+
+    Real hosts that cannot be reached end a run only if they never could: later on, it is the trial that fails.
+    """
+
+    def __init__(self) -> None:
+        self._last: Lab | None = None
+
+    def __call__(self, resolved: Resolved, log: Path, limits: Limits) -> Lab:
+        """Make the laboratory that a trial names."""
+        lab = resolved.spec.lab
+        if not isinstance(lab, HostsLab):
+            return in_namespaces(resolved, log, limits)
+        last = self._last
+        try:
+            self._last = RealHosts(lab, log, limits, resolved.programs, after_break=last is None or bool(last.problem))
+        except (MachineError, UserError) as error:
+            if last is None:
+                raise
+            raise LaboratoryGoneError(str(error)) from None
+        return self._last
 
 
 def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:
@@ -57,3 +82,8 @@ def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:
 def lab_checks(lab: LabSpec, summary: Mapping[str, Json], messages: str) -> list[Check]:
     """Return the checks of a laboratory that has ended, from its summary and its printed output."""
     return hosts_checks(summary) if isinstance(lab, HostsLab) else engine_checks(summary, messages)
+
+
+def lab_metrics(lab: LabSpec, summary: Mapping[str, Json]) -> list[Metric]:
+    """Return the metrics that a laboratory has beside those of its series."""
+    return hosts_metrics(summary) if isinstance(lab, HostsLab) else []

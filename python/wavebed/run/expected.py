@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["expected_bytes", "expected_s", "plan_text"]
 
+IDLE_PINGS_S = 3.0
+"""Of the pings over an idle path before and after a trial between real hosts."""
+
 
 def expected_s(treatment: TreatmentPlan) -> float:
     """Return the expected duration of a trial, seconds."""
@@ -28,7 +31,8 @@ def expected_s(treatment: TreatmentPlan) -> float:
                 waiting.remove(workload)
     tail_s = max((workload.tail_s for workload in treatment.workloads), default=0.0)
     browsers = any("chromium" in workload.needed_programs() for workload in treatment.workloads)
-    return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + (BROWSER_S if browsers else 0.0)
+    pings_s = IDLE_PINGS_S if isinstance(treatment.lab, HostsLab) else 0.0
+    return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + pings_s + (BROWSER_S if browsers else 0.0)
 
 
 def expected_bytes(treatment: TreatmentPlan) -> float | None:
@@ -36,7 +40,7 @@ def expected_bytes(treatment: TreatmentPlan) -> float | None:
     lab = treatment.lab
     if not isinstance(lab, HostsLab) or lab.expected_rate_bps is None:
         return None
-    longest_s = expected_s(treatment) - OVERHEAD_S
+    longest_s = expected_s(treatment) - OVERHEAD_S - IDLE_PINGS_S
     return sum(each.expected_bytes(lab.expected_rate_bps, longest_s) for each in treatment.workloads)
 
 

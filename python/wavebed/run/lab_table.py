@@ -57,6 +57,14 @@ class LabTable(Struct, frozen=True, kw_only=True):
         int | None,
         Key(values.rate_bps, "rate of the access (`hosts`), for the estimate of the data volume", absent="no estimate"),
     ] = None
+    modem: Annotated[
+        Literal["auto", "none", "mmcli", "qmicli", "adb"] | None,
+        Key(
+            values.word("auto", "none", "mmcli", "qmicli", "adb"),
+            "what tells the state of the client's modem each second (`hosts`): ModemManager, QMI, an Android phone",
+            absent="`auto`: the first that finds one",
+        ),
+    ] = None
     data_limit_bytes: Annotated[
         int | None,
         Key(
@@ -96,7 +104,17 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
     for workload in workloads:
         if workload.emulated_only:
             raise Problem(f'with backend = "hosts" it lacks {workload.emulated_only}', f"workload.{workload.name}")
-    return HostsLab(str(server), str(client), lab.server_address, lab.expected_rate_bps, lab.data_limit_bytes)
+    by_route = {host.name: host.congestion_control for host in path.hosts}
+    return HostsLab(
+        str(server),
+        str(client),
+        lab.server_address,
+        lab.expected_rate_bps,
+        lab.data_limit_bytes,
+        by_route.get("server"),
+        by_route.get("client"),
+        lab.modem or "auto",
+    )
 
 
 def _check_path(path: PathModel) -> None:
@@ -107,11 +125,6 @@ def _check_path(path: PathModel) -> None:
     for host in path.hosts:
         if host.remedies:
             raise Problem("is for emulated hosts: run the remedy on the host itself", f"path.{host.name}.remedy")
-        if host.congestion_control is not None:
-            raise Problem(
-                "would change a host that is not ours: write congestion-control in the workload",
-                "path.congestion-control",
-            )
 
 
 def _is_emulated(link: Link) -> bool:

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import take_back
-from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.output import replace_file
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.second_radio import second_radio_links, second_radio_metrics
 from wavebed.result.tables import write_tables
 from wavebed.result.transport import transport_metrics
-from wavebed.run.backend import lab_checks, start_lab
+from wavebed.run.backend import lab_checks, lab_metrics, start_lab
 from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import partial_check, processor_check, verdict
+from wavebed.run.hosts_metrics import MODEM, modem_events, modem_series
 from wavebed.run.play import open_all, outcomes, perform, settle
 from wavebed.run.remedies import Remedies
 from wavebed.spec.link import plain
@@ -92,11 +93,12 @@ def run_trial(
     found = outcomes(course.running)
     workloads = _records(course.running, found)
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
-    tables = _write_series(partial, log, capacity, course.end_s, workloads)
+    tables = _write_series(partial, log, capacity, course, workloads)
     network = resolved.spec.network
     checks, transport = _judge(
         tables, capacity, workloads, network, lab_checks(resolved.spec.lab, course.summary, course.messages)
     )
+    transport += lab_metrics(resolved.spec.lab, course.summary)
     checks.extend(course.remedies.checks())
     checks.extend(of_machine())
     shutil.rmtree(log, ignore_errors=True)
@@ -157,7 +159,7 @@ def _perform(
     course = _Course(remedies)
     try:
         lab = start()
-    except (LaboratoryHungError, LaboratoryKilledError) as error:
+    except (LaboratoryHungError, LaboratoryGoneError) as error:
         course.problem = str(error)
         return course
     pulse = _Pulse(lab, limits.look_s)
@@ -231,18 +233,22 @@ def _records(running: Sequence[RunningWorkload], found: Sequence[Outcome]) -> li
 
 
 def _write_series(
-    partial: Path, log: Path, capacity: Sequence[Steps], end_s: float, workloads: Sequence[WorkloadRecord]
+    partial: Path, log: Path, capacity: Sequence[Steps], course: _Course, workloads: Sequence[WorkloadRecord]
 ) -> dict[str, pa.Table]:
     states = {
-        course.link: [Event("state", start_s, stop_s, state) for start_s, stop_s, state in course.spans(end_s)]
-        for course in capacity
+        steps.link: [Event("state", start_s, stop_s, state) for start_s, stop_s, state in steps.spans(course.end_s)]
+        for steps in capacity
     }
     return write_tables(
         partial / "series",
         log,
-        capacity=[row for course in capacity for row in course.rows()],
-        samples={each.name: each.outcome.series for each in workloads},
-        events={**states, **{each.name: each.outcome.events for each in workloads}},
+        capacity=[row for steps in capacity for row in steps.rows()],
+        samples={MODEM: modem_series(course.summary), **{each.name: each.outcome.series for each in workloads}},
+        events={
+            MODEM: modem_events(course.summary),
+            **states,
+            **{each.name: each.outcome.events for each in workloads},
+        },
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
@@ -31,6 +31,10 @@ class HostsLab(Kind, frozen=True, tag="hosts"):
         Rate of the access, for the estimate of the data volume.
     data_limit_bytes : int or None
         Most bytes that the client may send and receive in a trial.
+    server_congestion_control, client_congestion_control : str or None
+        Of the connections of the trial, by a route, where the workload sets none; ``None``: that of the host.
+    modem : str
+        What tells the state of the client's modem; ``auto``: what finds one.
     """
 
     server: Address
@@ -38,6 +42,9 @@ class HostsLab(Kind, frozen=True, tag="hosts"):
     server_address: str | None = None
     expected_rate_bps: Annotated[int, Meta(ge=1)] | None = None
     data_limit_bytes: Annotated[int, Meta(ge=1)] | None = None
+    server_congestion_control: str | None = None
+    client_congestion_control: str | None = None
+    modem: Literal["auto", "none", "mmcli", "qmicli", "adb"] = "auto"
 
 
 LabSpec: TypeAlias = NamespacesLab | HostsLab

@@ -40,9 +40,13 @@ _MAX_STREAMS = 128
 _SECOND_NS = 1_000_000_000
 _MAX_DURATION_S = 86_400
 _LAST_WORDS_S = 1.0
+"""Time in which the other end learns of the end."""
 _FRAME_BYTES, _PACKET_BYTES = 1514, 1500
 """A full packet with Ethernet's header, and without."""
-"""Time in which the other end learns of the end."""
+_ACKNOWLEDGED = 1.015
+"""Of TCP with its acknowledgements: one of 66 bytes for two to four packets."""
+_DRAINED_S = 0.3
+"""What sockets and queues hold at the end of TCP streams arrives still; measured: 0.1 s (bbr) to 0.5 s (cubic)."""
 _ROUND_TRIPS_TO_START = 5
 """Control connection, parameters, request for streams, their connections, start: one round trip each."""
 _DIRECTIONS = {"down": ("down",), "up": ("up",), "both": ("down", "up")}
@@ -110,12 +114,15 @@ class Bulk(Workload[BulkOptions]):
         return min(self.common.limit_s, self.options.duration_s + 0.5)
 
     def expected_bytes(self, rate_bps: float, others_s: float) -> float:
-        """Return its share of the rate with Ethernet's headers; acknowledgements are few in coalesced packets."""
+        """Return its share of the rate with Ethernet's headers; with TCP acknowledgements and what buffers hold too."""
         del others_s
         options = self.options
         directions = 2 if options.direction == "both" else 1
         sent_bps = rate_bps if options.rate_bps is None else min(rate_bps, options.streams * options.rate_bps)
-        return options.duration_s * directions * sent_bps / 8 * _FRAME_BYTES / _PACKET_BYTES
+        duration_s, share = float(options.duration_s), 1.0
+        if not self.is_udp:
+            duration_s, share = duration_s + _DRAINED_S, _ACKNOWLEDGED
+        return duration_s * directions * sent_bps * share / 8 * _FRAME_BYTES / _PACKET_BYTES
 
     def client_options(self) -> list[str]:
         """Return the options for iperf3."""

@@ -97,11 +97,6 @@ class Record(Workload[RecordOptions]):
             raise Problem("is 0s, and so is up: there would be no heavy load", "down")
         self.program: Path | None = None
 
-    @property
-    def runs_on_hosts(self) -> bool:
-        """Whether real hosts can run it."""
-        return True
-
     def expected_s(self) -> float:
         """Return its duration with the time before and after it."""
         return min(self.common.limit_s, _LEAD_S + self.options.duration_s + _LAST_S)

@@ -1,0 +1,139 @@
+//! A process outside the agent's namespaces that undoes its changes of the host when it ends, however it ends.
+//!
+//! Only root has one, from its first change on. It makes each change itself, and knows how to undo it before it answers.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::process::setsid;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use serde::{Deserialize, Serialize};
+use wavebed_os::namespace::{self, Child, Forked, Isolation, Notice};
+use wavebed_os::{poll, process, unix};
+
+use crate::problem::Problem;
+use crate::route;
+
+const ANSWER: Duration = Duration::from_secs(10);
+const END_NS: u64 = 5_000_000_000;
+const STAY_AT: [i32; 3] = [1, 2, 15];
+
+/// A change of the host's network.
+#[derive(Debug, Serialize, Deserialize)]
+struct Change {
+    address: Ipv4Addr,
+    algorithm: String,
+}
+
+/// The agent's end of the guardian. When its last copy is closed the guardian undoes everything, and ends.
+#[derive(Debug)]
+pub struct Guardian {
+    stream: UnixStream,
+}
+
+/// The other end, before there is a guardian: the front makes one when the agent asks for it.
+#[derive(Debug)]
+pub struct Post {
+    stream: UnixStream,
+}
+
+/// Both ends.
+///
+/// # Errors
+/// The socket cannot be made.
+pub fn pair() -> Result<(Guardian, Post), Problem> {
+    let (ours, theirs) = unix::stream_pair()?;
+    ours.set_read_timeout(Some(ANSWER))?;
+    Ok((Guardian { stream: ours }, Post { stream: theirs }))
+}
+
+impl Post {
+    /// Starts the guardian, in the namespaces of the caller.
+    ///
+    /// # Errors
+    /// The process cannot be made.
+    pub fn start(self) -> Result<Child, Problem> {
+        match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
+            Forked::Parent(child) => Ok(child),
+            Forked::Child => {
+                let done = stand_apart().and_then(|()| serve(&self.stream));
+                std::process::exit(i32::from(done.is_err()));
+            }
+        }
+    }
+}
+
+impl Guardian {
+    /// Gives the host's connections to another host a congestion control.
+    ///
+    /// # Errors
+    /// As [`route::set`], or the guardian is gone.
+    pub fn set_congestion_control(
+        &self,
+        address: Ipv4Addr,
+        algorithm: String,
+    ) -> Result<(), Problem> {
+        let lost = |error: std::io::Error| Problem::of("the process that restores routes", error);
+        let text = serde_json::to_string(&Change { address, algorithm })
+            .map_err(|error| Problem::of("a request", error))?;
+        (&self.stream)
+            .write_all(format!("{text}\n").as_bytes())
+            .map_err(lost)?;
+        let mut answer = String::new();
+        BufReader::new(&self.stream)
+            .read_line(&mut answer)
+            .map_err(lost)?;
+        match answer.trim_end() {
+            "done" => Ok(()),
+            "" => Err(Problem::of("the process that restores routes", "has ended")),
+            told => Err(Problem(told.to_owned())),
+        }
+    }
+}
+
+/// Waits until the guardian has ended, a few seconds at most.
+pub fn wait_for(guardian: &Child) {
+    use std::os::fd::AsFd;
+
+    let _ = poll::wait(&[guardian.pidfd.as_fd()], &mut [false], Some(END_NS));
+}
+
+/// Leaves the connection of ssh, which would wait for the end of this process, and its session.
+fn stand_apart() -> Result<(), Problem> {
+    let nothing = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    let _ = setsid();
+    process::ignore(&STAY_AT);
+    dup2_stdin(&nothing).map_err(std::io::Error::from)?;
+    dup2_stdout(&nothing).map_err(std::io::Error::from)?;
+    dup2_stderr(&nothing).map_err(std::io::Error::from)?;
+    Ok(())
+}
+
+fn serve(stream: &UnixStream) -> Result<(), Problem> {
+    let mut changes = Vec::new();
+    for line in BufReader::new(stream).lines() {
+        let Ok(line) = line else { break };
+        let change: Result<Change, _> = serde_json::from_str(&line);
+        let answer = change
+            .map_err(|error| Problem::of("a request", error))
+            .and_then(|it| route::set(it.address, &it.algorithm));
+        let told = match answer {
+            Ok(undo) => {
+                changes.push(undo);
+                "done".to_owned()
+            }
+            Err(problem) => problem.to_string().replace('\n', " "),
+        };
+        // Nobody to hear it: then the next line is the end.
+        let _ = (&*stream).write_all(format!("{told}\n").as_bytes());
+    }
+    for change in changes.iter().rev() {
+        let _ = route::undo(change);
+    }
+    Ok(())
+}

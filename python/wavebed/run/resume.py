@@ -1,0 +1,59 @@
+"""Go on with a run that was interrupted, in its folder and with the same command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from wavebed.errors import UserError
+from wavebed.experiment.inputs import changes
+from wavebed.result.machine import machine, versions
+from wavebed.result.names import RUN_FILE, SCENARIO_FILE
+from wavebed.result.read import read_run
+from wavebed.run.design import Design
+from wavebed.run.folder import programs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.run.scenario import Plan
+
+__all__ = ["design_in"]
+
+_OF_MACHINE = ("processor", "cores", "memory")
+
+
+def design_in(folder: Path, plan: Plan) -> Design:
+    """Return how a plan runs in a folder: from its first trial, or the rest of it if the folder has its run.
+
+    Raises
+    ------
+    UserError
+        If the folder has another run, or programs, kernel or machine are others now.
+    """
+    if not (folder / RUN_FILE).exists():
+        return Design()
+    before = read_run(folder, trials=False)
+    if before.campaign is not None:
+        raise UserError(f"{folder}: has a campaign: go on with wavebed campaign run --resume {folder}")
+    scenario = folder / SCENARIO_FILE
+    asked = {
+        "seed": (before.seed, plan.seed),
+        "number of trials": (before.blocks, plan.trials),
+        "values of --set": (dict(before.overrides), dict(plan.overrides)),
+        "workloads": ([dict(each) for each in before.workloads], [dict(each) for each in plan.tables]),
+        "treatments": (
+            [(each["name"], each["set"]) for each in before.treatments],
+            [(each.name, dict(each.changes)) for each in plan.treatments],
+        ),
+        "scenario": (scenario.read_text(encoding="utf-8") if scenario.exists() else plan.text, plan.text),
+    }
+    for what, (then, now) in asked.items():
+        if then != now:
+            raise UserError(f"{folder}: has another run: its {what} differs: name a new folder")
+    changed = [
+        *changes(before.versions, versions(programs(plan))),
+        *changes(*({key: one[key] for key in _OF_MACHINE if key in one} for one in (before.machine, machine()))),
+    ]
+    if changed:
+        raise UserError(f"{folder}: {changed[0]}: its trials would differ: restore it, or name a new folder")
+    return Design(resume=True, machine=cast("dict[str, str]", dict(before.machine)))

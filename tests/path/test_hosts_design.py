@@ -1,0 +1,102 @@
+"""The shipped design over real hosts, CUBIC against BBR: run, killed, resumed, and its report."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hosts_state import assert_nothing_left, begin, signal_part, state, wait_for
+from two_hosts import two_hosts
+
+import wavebed
+from wavebed.config.values import size_bytes
+
+if TYPE_CHECKING:
+    from two_hosts import TwoHosts
+
+SHIPPED = Path(wavebed.__file__).parent / "scenarios" / "real" / "bbr-5g.toml"
+SHORT = {
+    "lab.server": "ssh://root@server",
+    "lab.expected-rate": "50mbit",
+    "workload.bulk.duration": "3s",
+    "workload.bulk.start": "500ms",
+}
+RATE = {"rate": "50mbit", "delay": "10ms"}
+
+
+def design(out: Path, **more: str) -> list[str]:
+    """Return the words of a command that runs the design, with short trials."""
+    sets = [word for key, value in {**SHORT, **more}.items() for word in ("--set", f"{key}={value}")]
+    return ["run", str(SHIPPED), *sets, "-o", str(out), "--resume"]
+
+
+def trials(out: Path) -> list[dict[str, Any]]:
+    """Return the stored trials in their order."""
+    return [json.loads(file.read_text()) for file in sorted(out.glob("trials/[0-9]*/trial.json"))]
+
+
+def volume_mb(trial: dict[str, Any]) -> float:
+    """Return what a trial carried."""
+    (found,) = [each["value"] for each in trial["metrics"] if each["name"] == "data volume"]
+    return float(found)
+
+
+def assert_all_shown(hosts: TwoHosts, out: Path, log: str) -> None:
+    """Check the trials, their volume beside the estimate, and the report."""
+    found = trials(out)
+    assert sorted(trial["treatment"] for trial in found) == ["bbr"] * 3 + ["cubic"] * 3
+    assert [trial["block"] for trial in found] == [1, 1, 2, 2, 3, 3]
+    # Tests beside this one may keep the processors busy.
+    doubts = [reason for trial in found for reason in trial["reasons"] if "processors not saturated" not in reason]
+    assert not doubts
+    told = re.search(r"about ([0-9.]+mb) of data", log)
+    assert told, log
+    assert sum(volume_mb(trial) for trial in found) == pytest.approx(size_bytes(told[1]) / 1e6, rel=0.05)
+    report = (out / "report.html").read_text()
+    for word in ("ssh://root@server", "goodput", "rtt loaded average", "data volume", "nothing is emulated"):
+        assert word in report, word
+    rtt = {
+        name: [one["value"] for trial in found if trial["treatment"] == name for one in rtts(trial)]
+        for name in ("cubic", "bbr")
+    }
+    assert min(rtt["cubic"]) > 1.5 * max(rtt["bbr"]), "CUBIC fills the queue"
+
+
+def rtts(trial: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the average round-trip time under load of a trial."""
+    return [each for each in trial["metrics"] if each["name"] == "rtt loaded average"]
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_the_design_runs_is_killed_goes_on_and_has_one_report(tmp_path: Path) -> None:
+    out, log = tmp_path / "out", tmp_path / "log"
+    with two_hosts(tmp_path, **RATE) as hosts:
+        before = state(hosts)
+        run = begin(hosts, design(out), log)
+        wait_for(lambda: len(trials(out)) == 2, 60)
+        wait_for(lambda: "iperf3 -s" in " ".join(state(hosts).commands))
+        signal_part(hosts, "wavebed")
+        run.wait(20)
+        assert_nothing_left(hosts, before)
+        kept = trials(out)
+        done = hosts.wavebed(design(out), 120)
+        assert done.returncode == 0, done.stderr
+        assert_nothing_left(hosts, before)
+    assert trials(out)[:2] == kept, "stored trials stay"
+    assert_all_shown(hosts, out, done.stderr)
+
+
+def test_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with two_hosts(tmp_path, **RATE) as hosts:
+        run = begin(hosts, design(out), tmp_path / "log")
+        wait_for((out / "run.json").exists)
+        signal_part(hosts, "wavebed")
+        run.wait(20)
+        done = hosts.wavebed(design(out, **{"workload.bulk.streams": "2"}))
+    assert done.returncode == 2
+    assert "its values of --set differs: name a new folder" in done.stderr
