@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,10 +17,16 @@ if TYPE_CHECKING:
 
     from wavebed.path.lab import Laboratory
 
+SERVER_BESIDE, CLIENT_BESIDE = "192.0.2.1", "192.0.2.2"
 SERVE = """set -e
 mount --bind "$1" /root
-exec dropbear -F -E -s -m -W 1000000 -r "$2" -p 22
+key=$2
+shift 2
+for program in "$@"; do mount --bind /dev/null "$program"; done
+exec $WITH dropbear -F -E -s -m -W 1000000 -r "$key" -p 22
 """
+OTHER_TIME = "unshare --time --fork --monotonic 5000"
+"""Before a program: its CLOCK_MONOTONIC is that of another machine."""
 
 
 class TwoHosts(NamedTuple):
@@ -34,10 +41,39 @@ class TwoHosts(NamedTuple):
             [sys.executable, "-m", "wavebed", *words], capture_output=True, timeout=limit_s, env=self.variables
         )
 
+    def reached(self, *, beside: bool) -> tuple[str, str]:
+        """Return the server's address for ssh, and that over the path; `beside`: make a cable of its own for ssh."""
+        show = ["ip", "-json", "-4", "address", "show", "scope", "global"]
+        known = json.loads(self.lab.server.run(show, capture_output=True).stdout)
+        path = str(known[0]["addr_info"][0]["local"])
+        if not beside:
+            return path, path
+        process = self.lab.server.start(["sleep", "infinity"])
+        pid = self.lab.client.run(
+            ["sh", "-c", f"ls /proc/{process.pid}/ns/net && echo {process.pid}"], capture_output=True
+        )
+        assert pid.returncode == 0, pid.stderr
+        add = ["ip", "link", "add", "beside", "type", "veth", "peer", "name", "beside", "netns", str(process.pid)]
+        self.lab.client.run(add, check=True)
+        for host, address in ((self.lab.client, CLIENT_BESIDE), (self.lab.server, SERVER_BESIDE)):
+            host.run(["ip", "address", "add", f"{address}/30", "dev", "beside"], check=True)
+            host.run(["ip", "link", "set", "beside", "up"], check=True)
+        return SERVER_BESIDE, path
+
 
 @contextmanager
-def two_hosts(folder: Path, **path: object) -> Iterator[TwoHosts]:
-    """Join two hosts by a path with these options of ``wavebed shell``."""
+def two_hosts(
+    folder: Path, *, hidden: Sequence[str] = (), also_client: bool = False, **path: object
+) -> Iterator[TwoHosts]:
+    """Join two hosts by a path with these options of ``wavebed shell``.
+
+    Parameters
+    ----------
+    hidden : sequence of str
+        Programs that the server does not have.
+    also_client : bool
+        Whether the client runs an ssh server too, with another CLOCK_MONOTONIC than this machine.
+    """
     home, key, host_key = folder / "home", folder / "key", folder / "host-key"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
     home.chmod(0o700)
@@ -47,6 +83,10 @@ def two_hosts(folder: Path, **path: object) -> Iterator[TwoHosts]:
     options = f"-F none -i {key} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
     variables = {**os.environ, "WAVEBED_SSH": f"ssh {options}", "WAVEBED_CACHE": str(folder / "cache")}
     with wavebed.Path.of(**path).up() as lab, (folder / "sshd.log").open("w") as log:
-        lab.server.start(["sh", "-c", SERVE, "sh", str(home), str(host_key)], stdout=log, stderr=log)
+        serve = ["sh", "-c", SERVE, "sh", str(home), str(host_key)]
+        lab.server.start([*serve, *hidden], stdout=log, stderr=log)
         lab.server.wait_for_port(22)
+        if also_client:
+            lab.client.start(serve, stdout=log, stderr=log, env={**os.environ, "WITH": OTHER_TIME})
+            lab.client.wait_for_port(22)
         yield TwoHosts(lab, variables)

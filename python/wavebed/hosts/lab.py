@@ -91,6 +91,7 @@ class RealHosts(Lab):
                 self._said[name] = host.hello({"server": address})
                 host.require(programs.get(name, ()))
             self._address = self._hosts["server"].only_address = address
+            self._hosts["client"].only_address = cast("str", self._towards("client")["address"])
             for host in self._hosts.values():
                 for _ in range(_CLOCK_FIRST):
                     host.agent.ask_clock(limits.answer_s)
