@@ -134,15 +134,17 @@ def usable(record: dict[str, Any]) -> bool:
 
 def todo_left(records: list[dict[str, Any]], arguments: argparse.Namespace) -> list[tuple[int, str, str]]:
     """Return seed, part and backend of the trials that are missing, in random order within a seed."""
-    found = []
     parts = arguments.parts.split(",")
+    every = []
     for seed in arguments.seeds:
         order = random.Random(seed)
-        for part in order.sample(parts, len(parts)):
-            for backend in order.sample(BACKENDS, 2):
-                if not any(usable(each) for each in chosen(records, part, backend, seed, arguments.ssh)):
-                    found.append((seed, part, backend))
-    return found
+        of_seed = [(part, order.sample(BACKENDS, 2)) for part in order.sample(parts, len(parts))]
+        every += [(seed, part, backend) for part, backends in of_seed for backend in backends]
+    return [
+        (seed, part, backend)
+        for seed, part, backend in every
+        if not any(usable(each) for each in chosen(records, part, backend, seed, arguments.ssh))
+    ]
 
 
 def chosen(records: list[dict[str, Any]], part: str, backend: str, seed: int, ssh: str) -> list[dict[str, Any]]:
