@@ -74,7 +74,7 @@ class FarBrowser:
 
     def settings(self) -> dict[str, Json]:
         """Return what the program that drives it has to know."""
-        return {"chromium": str(self._folder / "chromium"), "far": True}
+        return {"chromium": str(self._folder / "chromium"), "far": str(self._folder)}
 
     def start(self, argv: Sequence[str], told: int, says: int, log: IO[bytes]) -> Process:
         """Start that program, with these descriptors as its standard input and output."""
