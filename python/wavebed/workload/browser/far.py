@@ -62,6 +62,9 @@ class FarBrowser:
         self._host = host
         self._read = list(read)
         self._chromium = host.program("chromium")
+        if self._read:
+            # They go there now: on a slow way they take longer than a browser may take to start.
+            host.run(["true"], confined=Confined(read=self._read))
         # The browser makes its profile at the same path on the host, where only /tmp is certain.
         self._folder = Path(tempfile.mkdtemp(prefix="wavebed-browser-", dir="/tmp"))
         self._server = socket.socket(socket.AF_UNIX)
