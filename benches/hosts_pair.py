@@ -5,13 +5,13 @@ server: the network is one that the backend does not own. For `namespaces`, the 
 Each seed runs each part (one scenario) in both backends; order is random. A trial that is failed or invalid is repeated
 once; a pair that lacks a usable trial is left out and named. For each metric: ratio (hosts/namespaces) and
 difference of the pairs, their medians with the intervals of order statistics, and whether the median, and the whole
-interval, are within 5 % or 0.3 ms. ssh goes over the path under test, or with --ssh beside over a cable of its own, so
-that one-way delays are measured too.
+interval, are within 5 % or 0.3 ms. ssh goes over a cable of its own, so that one-way delays are measured too; with --ssh
+path over the path under test, where a call waits longer for its signalling.
 
 Root, iperf3, nginx, curl, irtt, Chromium, ssh and dropbear are needed. A seed takes about 100 s. Trials are kept in the
 file of --save as they end; the same command again, or another range of seeds, goes on there.
 
-Usage: python benches/hosts_pair.py [--seeds 1-10] [--parts transfer,web,call] [--ssh path|beside] [--save FILE]
+Usage: python benches/hosts_pair.py [--seeds 1-10] [--parts transfer,web,call] [--ssh beside|path] [--save FILE]
 """
 
 from __future__ import annotations
@@ -70,12 +70,14 @@ probe = "both"
 kind = "web"
 site = "google"
 limit = "30s"
+start = "1s"
 """,
     "call": """
 [[workload]]
 kind = "call"
 duration = "8s"
 limit = "40s"
+start = "1s"
 """,
 }
 
@@ -228,7 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=seeds_of, default=range(1, 11), metavar="FIRST-LAST")
     parser.add_argument("--parts", default=",".join(PARTS), help="some of the parts")
-    parser.add_argument("--ssh", choices=("path", "beside"), default="path")
+    parser.add_argument("--ssh", choices=("beside", "path"), default="beside")
     parser.add_argument("--save", type=Path, help="keep the run, with its machine, in this JSON file, and go on there")
     arguments = parser.parse_args()
     kept = (
