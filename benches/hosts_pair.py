@@ -3,10 +3,10 @@
 For `hosts`, server and client are namespaces that wavebed joins by the path, and an ssh server (dropbear) runs on the
 server: the network is one that the backend does not own. For `namespaces`, the scenario emulates the same path itself.
 Each seed runs each part (one scenario) in both backends; order is random. A trial that is failed or invalid is repeated
-once; a pair that lacks a usable trial is left out and named. For each metric: ratio (hosts/namespaces) and
-difference of the pairs, their medians with the intervals of order statistics, and whether the median, and the whole
-interval, are within 5 % or 0.3 ms. ssh goes over a cable of its own, so that one-way delays are measured too; with --ssh
-path over the path under test, where a call waits longer for its signalling.
+once; a pair that lacks a usable trial is left out and named. For each metric: ratio (hosts/namespaces) and difference
+of the pairs, their medians with the intervals of order statistics, and whether the median, and the whole interval, are
+within 5 % or 0.3 ms. ssh goes over a cable of its own, so that one-way delays are measured too; with --ssh path it goes
+over the path under test, where a call waits longer for its signalling.
 
 Root, iperf3, nginx, curl, irtt, Chromium, ssh and dropbear are needed. A seed takes about 100 s. Trials are kept in the
 file of --save as they end; the same command again, or another range of seeds, goes on there.
