@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,14 +18,21 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Process
     from wavebed.path.lab import Laboratory
 
+SERVER_BESIDE, CLIENT_BESIDE = "192.0.2.1", "192.0.2.2"
 SERVE = """set -e
 key=$(mktemp /run/host-key.XXXXXX)
 cat "$2" > "$key"
 mount --bind "$1" /root
-mount -t tmpfs -o size="$3" tmpfs /tmp
-exec dropbear -F -E -s -m -W 1000000 -r "$key" -p 22
+shift 2
+memory=$1
+shift
+if [ -n "$memory" ]; then mount -t tmpfs -o size="$memory" tmpfs /tmp; fi
+for program in "$@"; do mount --bind /dev/null "$program"; done
+exec $WITH dropbear -F -E -s -m -W 1000000 -r "$key" -p 22
 """
-"""Homes and /tmp of the server are its own."""
+"""Homes of the host, and /tmp if it has a size, are its own."""
+OTHER_TIME = "unshare --time --fork --monotonic 5000"
+"""Before a program: its CLOCK_MONOTONIC is that of another machine."""
 
 
 class TwoHosts(NamedTuple):
@@ -40,10 +48,41 @@ class TwoHosts(NamedTuple):
             [sys.executable, "-m", "wavebed", *words], capture_output=True, timeout=limit_s, env=self.variables
         )
 
+    def reached(self, *, beside: bool) -> tuple[str, str]:
+        """Return the server's address for ssh, and that over the path; `beside`: make a cable of its own for ssh."""
+        show = ["ip", "-json", "-4", "address", "show", "scope", "global"]
+        known = json.loads(self.lab.server.run(show, capture_output=True).stdout)
+        path = str(known[0]["addr_info"][0]["local"])
+        if not beside:
+            return path, path
+        process = self.lab.server.start(["sleep", "infinity"])
+        pid = self.lab.client.run(
+            ["sh", "-c", f"ls /proc/{process.pid}/ns/net && echo {process.pid}"], capture_output=True
+        )
+        assert pid.returncode == 0, pid.stderr
+        add = ["ip", "link", "add", "beside", "type", "veth", "peer", "name", "beside", "netns", str(process.pid)]
+        self.lab.client.run(add, check=True)
+        for host, address in ((self.lab.client, CLIENT_BESIDE), (self.lab.server, SERVER_BESIDE)):
+            host.run(["ip", "address", "add", f"{address}/30", "dev", "beside"], check=True)
+            host.run(["ip", "link", "set", "beside", "up"], check=True)
+        return SERVER_BESIDE, path
+
 
 @contextmanager
-def two_hosts(folder: Path, *, memory: str = "1g", **path: object) -> Iterator[TwoHosts]:
-    """Join two hosts by a path with these options of ``wavebed shell``; the server's /tmp has so much `memory`."""
+def two_hosts(
+    folder: Path, *, memory: str = "1g", hidden: Sequence[str] = (), also_client: bool = False, **path: object
+) -> Iterator[TwoHosts]:
+    """Join two hosts by a path with these options of ``wavebed shell``.
+
+    Parameters
+    ----------
+    memory : str
+        Size of the server's /tmp.
+    hidden : sequence of str
+        Programs that the server does not have.
+    also_client : bool
+        Whether the client runs an ssh server too, with another CLOCK_MONOTONIC than this machine.
+    """
     home, key, host_key, temporary = folder / "home", folder / "key", folder / "host-key", folder / "tmp"
     temporary.mkdir()
     (home / ".ssh").mkdir(parents=True, mode=0o700)
@@ -59,7 +98,10 @@ def two_hosts(folder: Path, *, memory: str = "1g", **path: object) -> Iterator[T
         "TMPDIR": str(temporary),
     }
     with wavebed.Path.of(**path).up() as lab, (folder / "sshd.log").open("w") as log:
-        words = ["sh", "-c", SERVE, "sh", str(home), str(host_key), memory]
-        sshd = lab.server.start(words, stdout=log, stderr=log)
+        serve = ["sh", "-c", SERVE, "sh", str(home), str(host_key)]
+        sshd = lab.server.start([*serve, memory, *hidden], stdout=log, stderr=log)
         lab.server.wait_for_port(22)
+        if also_client:
+            lab.client.start([*serve, ""], stdout=log, stderr=log, env={**os.environ, "WITH": OTHER_TIME})
+            lab.client.wait_for_port(22)
         yield TwoHosts(lab, variables, sshd)

@@ -115,6 +115,7 @@ class RealHosts(Lab):
                 self._said[name] = host.hello({"server": address})
                 host.require(programs.get(name, ()))
             self._address = self._hosts["server"].only_address = address
+            self._hosts["client"].only_address = cast("str", self._towards("client")["address"])
             if after_break:
                 self._wait_for_ports()
             self._set_congestion_controls()

@@ -115,7 +115,7 @@ class Host(Stamps, Protocol):
     is_far: bool = False
     """Whether it is another machine: it has neither Python nor the files of this one."""
     only_address: str = ""
-    """The address by which others reach it, if it can be given no further ones; empty: it can."""
+    """Its address on the path, if it can be given no further ones; empty: it can."""
 
     def start(
         self,

@@ -153,7 +153,7 @@ class CallSession(Session):
         clock = self._context.clock
         end_s = clock.monotonic_s() + self._workload.duration_s
         try:
-            answer = self._ask("client", "answer", self._offer)
+            answer = reachable(self._ask("client", "answer", self._offer), self._context.client.only_address)
             self._ask("server", "accept", answer)
             self._stopped_early = clock.wait(self._stop, max(0.0, end_s - clock.monotonic_s()))
             for agent in self._agents.values():
@@ -185,8 +185,21 @@ class CallSession(Session):
             ends["server"], ends["client"], self._workload.options.fps, (self._context.server, self._context.client)
         )
         sandboxes = ", ".join(dict.fromkeys(agent.sandbox for agent in self._agents.values()))
-        outcome = replace(outcome, details={**outcome.details, "browser sandbox": sandboxes})
+        addresses = ends["client"].get("addresses")
+        outcome = replace(
+            outcome,
+            details={**outcome.details, "browser sandbox": sandboxes, "addresses of the client's end": addresses},
+            doubts=[*outcome.doubts, *self._elsewhere(cast("dict[str, str] | None", addresses))],
+        )
         return outcome if not self._stopped_early or outcome.status == "failed" else _partial(outcome)
+
+    def _elsewhere(self, addresses: Mapping[str, str] | None) -> list[str]:
+        """Return a line if the media did not go between the addresses of the path."""
+        wanted = (self._context.client.only_address, self._context.server.only_address)
+        if addresses is None or not all(wanted) or (addresses["local"], addresses["remote"]) == wanted:
+            return []
+        went, path = f"{addresses['local']} and {addresses['remote']}", " and ".join(wanted)
+        return [f"the media went between {went}, not between {path}: the hosts have another way to each other"]
 
     def _agent(self, end: str, host: Host, settings: Mapping[str, Json]) -> Agent:
         folder = self._context.folder / end

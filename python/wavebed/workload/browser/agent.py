@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import sys
 from typing import TYPE_CHECKING, cast
 
@@ -101,8 +102,8 @@ def serve(play: Callable[[Conversation, Browser, dict[str, Json]], Mapping[str, 
     This function says ``{"sandbox": "on"}``, or ``off`` with the reason, when the browser is up. `play` says
     ``{"ready": true}`` by `Conversation.say` when it is ready (page made, nothing sent), waits for the word by
     `Conversation.hear`, and plays. Settings that this function reads itself: ``chromium`` (path), ``arguments``
-    (more of Chromium's), ``quic`` (whether QUIC is allowed), ``far`` (whether
-    the browser runs on another machine, as another user).
+    (more of Chromium's), ``quic`` (whether QUIC is allowed), ``far`` (if
+    the browser runs on another machine, as another user: a folder here that is removed at the end).
     """
     conversation = Conversation()
     settings = conversation.hear()
@@ -115,3 +116,7 @@ def serve(play: Callable[[Conversation, Browser, dict[str, Json]], Mapping[str, 
     except Error as error:
         conversation.say({"error": error.message.strip().splitlines()[0]})
         sys.exit(1)
+    finally:
+        if settings.get("far"):
+            # Whoever started this may have been killed.
+            shutil.rmtree(cast("str", settings["far"]), ignore_errors=True)

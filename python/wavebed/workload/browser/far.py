@@ -62,6 +62,9 @@ class FarBrowser:
         self._host = host
         self._read = list(read)
         self._chromium = host.program("chromium")
+        if self._read:
+            # They go there now: on a slow way they take longer than a browser may take to start.
+            host.run(["true"], confined=Confined(read=self._read))
         # The browser makes its profile at the same path on the host, where only /tmp is certain.
         self._folder = Path(tempfile.mkdtemp(prefix="wavebed-browser-", dir="/tmp"))
         self._server = socket.socket(socket.AF_UNIX)
@@ -74,7 +77,7 @@ class FarBrowser:
 
     def settings(self) -> dict[str, Json]:
         """Return what the program that drives it has to know."""
-        return {"chromium": str(self._folder / "chromium"), "far": True}
+        return {"chromium": str(self._folder / "chromium"), "far": str(self._folder)}
 
     def start(self, argv: Sequence[str], told: int, says: int, log: IO[bytes]) -> Process:
         """Start that program, with these descriptors as its standard input and output."""

@@ -112,8 +112,18 @@ const call = (() => {
     await sample();
     marks.end = now();
     const state = peer.connectionState;
+    const addresses = await selected();
     peer.close();
-    return { samples, marks, state };
+    return { samples, marks, state, addresses };
+  }
+
+  /* Between which addresses the media went at last. */
+  async function selected() {
+    const report = await peer.getStats();
+    const transport = [...report.values()].find((stat) => stat.type === "transport");
+    const pair = report.get(transport?.selectedCandidatePairId);
+    const address = (id) => report.get(id)?.address ?? null;
+    return pair ? { local: address(pair.localCandidateId), remote: address(pair.remoteCandidateId) } : null;
   }
 
   return { prepare, offer, answer, accept, finish };

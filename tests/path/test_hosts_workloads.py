@@ -1,0 +1,100 @@
+"""Workloads with browsers, and others that need more than a program, between two hosts that ssh joins."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from two_hosts import two_hosts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from two_hosts import TwoHosts
+
+LAB = '[lab]\nbackend = "hosts"\nserver = "ssh://root@server"\n'
+FAR_CLIENT = 'client = "ssh://root@localhost"\n'
+PATH = {"rate": "50mbit", "delay": "10ms"}
+WEB = '[[workload]]\nkind = "web"\nsite = "google"\nlimit = "30s"\n'
+CALL = '[[workload]]\nkind = "call"\nduration = "3s"\nlimit = "30s"\nafter = "web"\n'
+VOICE = '[[workload]]\nkind = "voice"\nduration = "1s"\nafter = "call"\n'
+COMMAND = """[[workload]]
+kind = "command"
+server-run = ["sh", "-c", "echo served; exec iperf3 -s -1 -p {port}"]
+run = "iperf3 -c {server} -p {port} -n 1M > out.txt; cat out.txt"
+limit = "20s"
+after = "voice"
+"""
+LATENCY = '[[workload]]\nkind = "latency"\nprobe = "both"\ntail = "200ms"\n'
+
+
+def run(hosts: TwoHosts, folder: Path, text: str) -> dict[str, Any]:
+    """Run the only trial of a scenario; return its record."""
+    (folder / "s.toml").write_text(text)
+    done = hosts.wavebed(["run", str(folder / "s.toml"), "-o", str(folder / "out")], limit_s=120)
+    assert done.returncode == 0, done.stderr
+    (file,) = (folder / "out").glob("trials/*/trial.json")
+    record: dict[str, Any] = json.loads(file.read_text())
+    for workload in record["workloads"]:
+        assert workload["status"] == "ok", workload
+    return record
+
+
+def values(record: dict[str, Any]) -> dict[str, Any]:
+    return {f"{each['workload']}.{each['name']}": each["value"] for each in record["metrics"]}
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_pages_calls_voice_and_commands_run_between_real_hosts(tmp_path: Path) -> None:
+    with two_hosts(tmp_path, **PATH) as hosts:
+        record = run(hosts, tmp_path, LAB + "[path]\n" + WEB + CALL + VOICE + COMMAND)
+        left = hosts.lab.server.run(["sh", "-c", "ps -eo args | grep '[c]hromium'"], capture_output=True).stdout
+    assert not left
+    found = values(record)
+    assert found["web.requests"] == 10
+    assert found["web.connections"] == 2
+    assert found["web.failed requests"] == 0
+    # TCP, TLS and the request, of which Chromium does a part before the navigation begins.
+    assert found["web.ttfb"] > 45
+    assert found["call.rtt p50"] >= 20
+    for direction in ("down", "up"):
+        assert found[f"call.bitrate {direction}"] > 0.03
+        assert found[f"call.time to first frame {direction}"] > 30
+        assert found[f"voice.packet loss {direction}"] < 5
+        assert found[f"voice.R factor {direction}"] is None, "nothing is known of one direction alone"
+        assert found[f"voice.late {direction}"] is None
+    (folder,) = (tmp_path / "out").glob("trials/*/raw/command")
+    assert {file.name.removesuffix(".gz") for file in folder.iterdir()} >= {"out.txt", "server.out"}
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_client_that_ssh_reaches_has_the_times_of_the_trial(tmp_path: Path) -> None:
+    with two_hosts(tmp_path, also_client=True, **PATH) as hosts:
+        record = run(hosts, tmp_path, LAB + FAR_CLIENT + "[path]\n" + WEB + LATENCY)
+    found = values(record)
+    assert found["web.requests"] == 10
+    assert found["latency.rtt idle p50"] == pytest.approx(20, abs=2) or found["latency.rtt loaded p50"] > 20
+    (web,) = [each for each in record["workloads"] if each["name"] == "web"]
+    assert web["start_s"] <= web["details"]["start_s"] <= web["end_s"], "its CLOCK_MONOTONIC is 5000 s ahead"
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_page_comes_by_quic_on_mapped_ports(tmp_path: Path) -> None:
+    with two_hosts(tmp_path, **PATH) as hosts:
+        record = run(hosts, tmp_path, LAB + "[path]\n" + WEB + 'protocol = "h3"\n')
+    (web,) = record["workloads"]
+    assert {request["protocol"] for request in web["details"]["requests"]} == {"h3"}
+
+
+def test_a_program_that_a_host_lacks_is_named_with_its_package_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(LAB + '[path]\n[[workload]]\nkind = "download"\n')
+    with two_hosts(tmp_path, hidden=["/usr/sbin/nginx"], **PATH) as hosts:
+        done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")])
+    assert done.returncode == 3
+    said = done.stderr.splitlines()[-1]
+    assert "server, ssh://root@server: nginx: not found: run `apt-get install nginx-light` there" in said
+    assert not list((tmp_path / "out").glob("trials/*/trial.json"))

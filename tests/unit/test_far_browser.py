@@ -1,0 +1,115 @@
+"""A browser on another machine has the pipes of the program here that drives it, and ends with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from wavebed.workload.browser.far import FarBrowser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wavebed.lab.protocol import Host
+
+ECHO = """#!/bin/sh
+read -r line <&3
+echo "$1 heard $line" >&4
+echo "words of the browser" >&2
+exit 7
+"""
+
+
+class Far:
+    """A host whose programs run on this machine; its Chromium is a script."""
+
+    name = "server"
+
+    def __init__(self, chromium: Path) -> None:
+        self.chromium = chromium
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def program(self, _: str) -> str:
+        return str(self.chromium)
+
+    def start(self, argv: list[str], **given: Any) -> subprocess.Popen[bytes]:
+        del given["confined"]
+        self.started.append(subprocess.Popen(argv, start_new_session=True, **given))
+        return self.started[-1]
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[tuple[Far, FarBrowser]]:
+    host = Far(tmp_path / "browser")
+    browser = FarBrowser(cast("Host", host), [])
+    yield host, browser
+    browser.close()
+    assert not Path(str(browser.settings()["chromium"])).parent.exists()
+
+
+def start(browser: FarBrowser, errors: Path) -> tuple[subprocess.Popen[bytes], int, int]:
+    """Start the stand-in as Playwright starts Chromium; return it, and the ends of its pipes."""
+    told, tell = os.pipe()
+    heard, answers = os.pipe()
+    moves = "a, b = map(int, sys.argv[1:3]); os.dup2(a, 13); os.dup2(b, 14); os.dup2(13, 3); os.dup2(14, 4)"
+    code = f"import os, sys; {moves}; os.execv(sys.argv[3], sys.argv[3:])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "WAVEBED_BROWSER": socket_of(browser)}
+    program = str(browser.settings()["chromium"])
+    with errors.open("wb") as log:
+        stand_in = subprocess.Popen(
+            [sys.executable, "-c", code, str(told), str(answers), program, "--flag"],
+            pass_fds=(told, answers),
+            stderr=log,
+            env=environment,
+        )
+    os.close(told)
+    os.close(answers)
+    return stand_in, tell, heard
+
+
+def socket_of(browser: FarBrowser) -> str:
+    return str(Path(str(browser.settings()["chromium"])).parent / "socket")
+
+
+def test_it_has_the_command_line_and_the_pipes_and_its_end_is_told(far: tuple[Far, FarBrowser], tmp_path: Path) -> None:
+    host, browser = far
+    host.chromium.write_text(ECHO)
+    host.chromium.chmod(0o755)
+    stand_in, tell, heard = start(browser, tmp_path / "errors")
+    os.write(tell, b"hello\n")
+    assert os.read(heard, 100) == b"--flag heard hello\n"
+    assert os.read(heard, 100) == b"", "the pipe ends with the browser"
+    assert stand_in.wait(10) == 7
+    assert (tmp_path / "errors").read_bytes() == b"words of the browser\n"
+    os.close(tell)
+    os.close(heard)
+
+
+def test_it_ends_when_its_stand_in_is_killed(far: tuple[Far, FarBrowser], tmp_path: Path) -> None:
+    host, browser = far
+    host.chromium.write_text("#!/bin/sh\necho up >&4\nexec sleep 60\n")
+    host.chromium.chmod(0o755)
+    stand_in, tell, heard = start(browser, tmp_path / "errors")
+    assert os.read(heard, 100) == b"up\n"
+    stand_in.kill()
+    stand_in.wait(10)
+    (process,) = host.started
+    assert process.wait(10) == -signal.SIGKILL
+    os.close(tell)
+    os.close(heard)
+
+
+def test_a_browser_that_is_not_started_is_told_to_who_drives_it(far: tuple[Far, FarBrowser], tmp_path: Path) -> None:
+    host, browser = far
+    host.start = lambda *_, **__: (_ for _ in ()).throw(OSError("no memory"))  # type: ignore[method-assign]
+    stand_in, tell, heard = start(browser, tmp_path / "errors")
+    assert stand_in.wait(10) == 1
+    assert b"no memory" in (tmp_path / "errors").read_bytes()
+    os.close(tell)
+    os.close(heard)
