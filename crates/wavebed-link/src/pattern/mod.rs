@@ -5,6 +5,7 @@
 
 mod clock;
 mod cursor;
+mod edit;
 mod legs;
 mod number;
 mod parse;
@@ -12,6 +13,7 @@ mod state;
 
 pub use clock::{Clock, Playback};
 pub use cursor::{Cursor, End, Mark};
+pub use edit::Value;
 pub use parse::PatternError;
 pub use state::State;
 
