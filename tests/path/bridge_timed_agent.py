@@ -108,7 +108,11 @@ def timeline(file: str) -> dict[str, Any]:
             until(answer["moved"]["answered_ns"] + 200_000_000)
             answer["faster"] = told(connection, "speed", "2")
             answer["played"] = told(connection, "play")
-            until(answer["played"]["answered_ns"] + 600_000_000)
+            until(answer["played"]["answered_ns"] + 520_000_000)
+            answer["edited"] = told(connection, "set", "shut.down-loss=0%")
+            told(connection, "seek", "shut")
+            told(connection, "pause")
+            until(answer["edited"]["answered_ns"] + 300_000_000)
         answer |= {"packets": probe.packets(), "show": show(connection)}
         answer["end"] = agent.ended(process, 15)
     return answer

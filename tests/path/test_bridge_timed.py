@@ -72,8 +72,10 @@ def test_a_timeline_is_played_sought_paused_and_sped_up_within_20_ms(tmp_path: P
         ("sought", 0, False),
         ("moved", 0, True),
         ("played", 400 * MS, False),
+        ("edited", 0, True),
     ]
-    ends = [times[name][0] + after_ns for name, after_ns, _ in changes[1:]] + [times["played"][0] + 550 * MS]
+    last_ns = times["edited"][0] + 280 * MS
+    ends = [times[name][0] + after_ns for name, after_ns, _ in changes[1:]] + [last_ns]
     for (name, after_ns, passes), end_ns in zip(changes, ends, strict=True):
         from_ns = times[name][1] + after_ns + EFFECT_NS
         # A packet of the last millisecond may be on its way when the next state begins.

@@ -219,6 +219,11 @@ def test_the_words_of_a_timeline_are_read_and_wrong_ones_told() -> None:
         ("seek street+5s", {"action": "seek", "stretch": "street", "position_ns": 5 * SECOND}),
         ("speed 0.5", {"action": "speed", "permille": 500}),
         ("loop off", {"action": "loop", "on": False}),
+        (
+            "set lift.down-rate=1mbit",
+            {"action": "edit", "stretch": "lift", "direction": "down", "key": "rate_bps", "value": 1_000_000},
+        ),
+        ("set a-b.loss=1%", {"action": "edit", "stretch": "a-b", "direction": None, "key": "loss", "value": 0.01}),
     ):
         assert timeline_request(words.split()) == {"do": "timeline", **request}
     for words, said in (
@@ -227,6 +232,9 @@ def test_the_words_of_a_timeline_are_read_and_wrong_ones_told() -> None:
         ("play now", "timeline.play: write timeline play"),
         ("speed 0", "'0' is no speed"),
         ("speed nan", "'nan' is no speed"),
+        ("set lift", "'lift' names no value of a stretch: write STRETCH.KEY=VALUE"),
+        ("set lift.queue=1p", "'queue' cannot be set: write rate, delay or loss"),
+        ("set lift.rate=1", "lift.rate: '1' has no unit"),
         ("loop yes", "'yes' is no choice: write on or off"),
         ("seek street+5", "'5' has no unit"),
     ):

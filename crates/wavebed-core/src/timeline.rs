@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use wavebed_link::Change;
-use wavebed_link::pattern::{Clock, End, Kind, Pattern, Playback};
+use wavebed_link::pattern::{Clock, End, Kind, Pattern, Playback, Value as Condition};
 use wavebed_path::{LinkError, Patterns};
 
 /// Normal speed, in thousandths.
@@ -74,8 +74,8 @@ impl TimelineFile {
 }
 
 /// A request to a timeline.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
     /// Goes on; from the beginning if it had ended.
     Play {},
@@ -93,11 +93,43 @@ pub enum Action {
         /// 1 to [`MOST_PERMILLE`].
         permille: u32,
     },
+    /// Changes a condition of a stretch for this run.
+    Edit {
+        /// Its name.
+        stretch: String,
+        /// `down` or `up`; null: both.
+        direction: Option<String>,
+        /// The condition and its value.
+        #[serde(flatten)]
+        condition: Edited,
+    },
     /// Sets whether it begins again at its end.
     Loop {
         /// Whether.
         on: bool,
     },
+}
+
+/// A condition of a stretch, and its new value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "key", content = "value", rename_all = "snake_case")]
+pub enum Edited {
+    /// Bits per second.
+    RateBps(u64),
+    /// Nanoseconds.
+    DelayNs(u64),
+    /// Probability from 0 to 1.
+    Loss(f64),
+}
+
+impl From<Edited> for Condition {
+    fn from(edited: Edited) -> Self {
+        match edited {
+            Edited::RateBps(rate_bps) => Self::RateBps(rate_bps),
+            Edited::DelayNs(delay_ns) => Self::DelayNs(delay_ns),
+            Edited::Loss(loss) => Self::Loss(loss.clamp(0.0, 1.0)),
+        }
+    }
 }
 
 /// A running timeline.
@@ -169,6 +201,11 @@ impl Timeline {
                     "speed: {permille} thousandths are outside 1 to {MOST_PERMILLE}"
                 ));
             }
+            Action::Edit {
+                stretch,
+                direction,
+                condition,
+            } => self.edit(stretch, direction.as_deref(), (*condition).into())?,
             Action::Loop { on } => self.loops = *on,
         }
         if self.loops {
@@ -191,25 +228,59 @@ impl Timeline {
         Ok(changes.collect())
     }
 
+    /// Where a stretch begins and ends.
+    fn range(&self, name: &str) -> Result<(u64, u64), String> {
+        let stretches = &self.file.stretches;
+        let found = stretches.iter().position(|each| each.name == name);
+        let index = found.ok_or_else(|| {
+            let names: Vec<&str> = self.names().collect();
+            format!(
+                "there is no stretch {name:?}: write one of {}",
+                names.join(", ")
+            )
+        })?;
+        let end_ns = (stretches.get(index + 1)).map_or(self.file.duration_ns, |next| next.start_ns);
+        Ok((stretches[index].start_ns, end_ns))
+    }
+
+    /// Gives a condition of a stretch one value, in the patterns that have it.
+    fn edit(
+        &mut self,
+        stretch: &str,
+        direction: Option<&str>,
+        condition: Condition,
+    ) -> Result<(), String> {
+        let (from_ns, to_ns) = self.range(stretch)?;
+        let mut edited = false;
+        for (link, pattern) in &mut self.patterns {
+            let concerned = link
+                .rsplit('.')
+                .next()
+                .map(|last| direction.is_none_or(|way| way == last));
+            if let (Some(true), Some(changed)) =
+                (concerned, pattern.with(from_ns, to_ns, condition))
+            {
+                *pattern = Arc::new(changed);
+                edited = true;
+            }
+        }
+        if edited {
+            Ok(())
+        } else {
+            Err(
+                "no pattern of the timeline has this condition: give it to a stretch in the file"
+                    .to_owned(),
+            )
+        }
+    }
+
     /// The position `position_ns` after the beginning of a stretch, or of the whole.
     fn sought(&self, position_ns: u64, stretch: Option<&str>) -> Result<u64, String> {
-        let starts = self.file.stretches.iter().map(|each| each.start_ns);
-        let mut ends = starts.skip(1).chain([self.file.duration_ns]);
         let (from_ns, to_ns, what) = match stretch {
             None => (0, self.file.duration_ns, "the timeline".to_owned()),
             Some(name) => {
-                let mut all = self.file.stretches.iter();
-                let found = all.position(|each| each.name == name);
-                let index = found.ok_or_else(|| {
-                    let names: Vec<&str> = self.names().collect();
-                    format!(
-                        "there is no stretch {name:?}: write one of {}",
-                        names.join(", ")
-                    )
-                })?;
-                let end_ns = ends.nth(index).unwrap_or(self.file.duration_ns);
-                let what = format!("the stretch {name}");
-                (self.file.stretches[index].start_ns, end_ns, what)
+                let (from_ns, to_ns) = self.range(name)?;
+                (from_ns, to_ns, format!("the stretch {name}"))
             }
         };
         let length_ns = to_ns - from_ns;
@@ -385,6 +456,35 @@ mod tests {
         line.obey(&Action::Pause {}, 90_003 * ms).expect("obeyed");
         line.obey(&seek(None, 3), 90_003 * ms).expect("obeyed");
         assert_eq!(line.position_ns(95_000 * ms), 3 * SECOND);
+    }
+
+    #[test]
+    fn an_edited_stretch_has_the_new_value_and_the_others_theirs() {
+        let mut line = timeline(false);
+        let edit = |direction: &str, condition| Action::Edit {
+            stretch: "lift".to_owned(),
+            direction: Some(direction.to_owned()),
+            condition,
+        };
+        let changes = line
+            .obey(&edit("down", Edited::RateBps(5)), 12 * SECOND)
+            .expect("obeyed");
+        let [(_, Change::Play(playback))] = &changes[..] else {
+            panic!("{changes:?}");
+        };
+        let rates = playback.pattern.rate_bps().expect("it has rates");
+        assert_eq!(rates, [1_000_000, 5, 3_000_000]);
+        // It plays on from where it is.
+        assert_eq!(playback.clock.position(13 * SECOND), 13 * SECOND);
+        for (direction, condition) in [
+            ("up", Edited::RateBps(5)),
+            ("down", Edited::Loss(0.5)),
+            ("down", Edited::DelayNs(5)),
+        ] {
+            let refused = line.obey(&edit(direction, condition), 0);
+            let said = refused.expect_err("refused");
+            assert!(said.starts_with("no pattern of the timeline has"), "{said}");
+        }
     }
 
     #[test]

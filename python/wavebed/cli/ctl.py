@@ -31,7 +31,7 @@ _EPILOG = (
     " the links for a while, it waits before them; flap=5:1s:200ms does so 5 times, each second, for 200 ms (default:"
     " half of the period); handover=50ms or handover=usual interrupts radios, which forward or lose their buffer as"
     " their settings say, or as handover=50ms:lose says. timeline: without more words its state; play, pause,"
-    " seek 90s, seek STRETCH, seek STRETCH+5s, speed 2, loop on|off."
+    " seek 90s, seek STRETCH, seek STRETCH+5s, speed 2, loop on|off, set STRETCH.KEY=VALUE (rate, delay, loss)."
 )
 
 

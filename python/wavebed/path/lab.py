@@ -381,8 +381,9 @@ class Laboratory(Lab):
         Parameters
         ----------
         **changes : str
-            ``rate``, ``delay``, ``loss`` or ``pattern``, written as in ``wavebed ctl``. A change concerns every
-            link that has such a stage; ``**{"radio.down.rate": "50mbit"}`` concerns one.
+            ``rate``, ``delay``, ``loss``, ``pattern``, or a fault: ``outage``, ``flap``, ``handover``; written as in
+            ``wavebed ctl``. A change concerns every link that has such a stage;
+            ``**{"radio.down.rate": "50mbit"}`` concerns one.
 
         Raises
         ------

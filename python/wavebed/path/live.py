@@ -153,14 +153,17 @@ def _flap(value: str) -> dict[str, Json]:
     return {"times": count, "period_ns": period_ns, "down_ns": down_ns}
 
 
+_EDIT = "STRETCH.KEY=VALUE"
+
+
 def timeline_request(words: Sequence[str]) -> dict[str, Json]:
     """Return the request to a timeline.
 
     Parameters
     ----------
     words : sequence of str
-        ``play``, ``pause``, ``seek WHERE``, ``speed NUMBER`` or ``loop on|off``, as typed; WHERE is a time, the name of
-        a stretch, or a stretch and a time within it, as ``street+5s``.
+        ``play``, ``pause``, ``seek WHERE``, ``speed NUMBER``, ``loop on|off`` or ``set STRETCH.KEY=VALUE``, as typed;
+        WHERE is a time, the name of a stretch, or a stretch and a time within it, as ``street+5s``.
 
     Raises
     ------
@@ -175,7 +178,7 @@ def timeline_request(words: Sequence[str]) -> dict[str, Json]:
 
 def _action(words: Sequence[str]) -> dict[str, Json]:
     action, *given = words
-    needs = {"play": "", "pause": "", "seek": "WHERE", "speed": "NUMBER", "loop": "on|off"}
+    needs = {"play": "", "pause": "", "seek": "WHERE", "speed": "NUMBER", "loop": "on|off", "set": _EDIT}
     choose(action, needs)
     if len(given) != bool(needs[action]):
         raise Problem(f"write timeline {action} {needs[action]}".rstrip(), action)
@@ -186,7 +189,22 @@ def _action(words: Sequence[str]) -> dict[str, Json]:
         return request | {"permille": at(action, _speed, given[0])}
     if action == "loop":
         return request | {"on": at(action, _on, given[0])}
+    if action == "set":
+        return {"action": "edit", **at(action, _edit, given[0])}
     return request
+
+
+def _edit(value: str) -> dict[str, Json]:
+    place, equals, new = value.partition("=")
+    stretch, dot, key = place.rpartition(".")
+    if not equals or not dot:
+        raise Problem(f"{value!r} names no value of a stretch: write {_EDIT}, as in lift.down-rate=1mbit")
+    direction, _, what = key.rpartition("-")
+    if what not in ("rate", "delay", "loss") or direction not in ("", "down", "up"):
+        raise Problem(f"{key!r} cannot be set: write rate, delay or loss, perhaps with down- or up- before it")
+    request = link_request(None, what, new, f"{stretch}.{key}")
+    edited = {name: request[name] for name in ("key", "value")}
+    return {"stretch": values.name(stretch), "direction": direction or None, **edited}
 
 
 def _place(value: str) -> dict[str, Json]:

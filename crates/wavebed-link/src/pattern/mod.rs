@@ -5,6 +5,7 @@
 
 mod clock;
 mod cursor;
+mod edit;
 mod legs;
 mod light;
 mod number;
@@ -13,6 +14,7 @@ mod state;
 
 pub use clock::{Clock, Playback};
 pub use cursor::{Cursor, End, Mark};
+pub use edit::Value;
 pub use light::Light;
 pub use parse::PatternError;
 pub use state::State;
