@@ -19,13 +19,18 @@ const outage = (store, links, seconds) => {
   return all;
 };
 
+// What a link adds to the delay of a packet now: its delay, where it has such a stage, and the mean wait.
+const added = (store, link) => {
+  const [delay, wait] = [store.value(link, "delay_ms"), store.mean(link, "wait_ms")];
+  return delay === null && wait === null ? null : (delay ?? 0) + (wait ?? 0);
+};
+
 const CELLS = [
   ["radio", (store, { links }) => WORST.find((state) => links.some((link) => store.state(link) === state))],
   ["down", (store, { down }) => format.rate(down.length ? store.mean(down.at(-1), "delivered_bps") : null)],
   ["up", (store, { up }) => format.rate(up.length ? store.mean(up.at(-1), "delivered_bps") : null)],
   ["queue", (store, { links }) => format.bytes(sum(links.map((link) => store.value(link, "queued_bytes"))))],
-  ["round trip", (store, { links }) => format.time(
-    sum(links.map((link) => (store.value(link, "delay_ms") === null ? null : store.value(link, "delay_ms") + (store.mean(link, "wait_ms") ?? 0)))))],
+  ["round trip", (store, { links }) => format.time(sum(links.map((link) => added(store, link))))],
   ["dropped", (store, { links }) => format.perSecond(sum(links.map((link) => store.mean(link, "drops"))))],
   ["outage", (store, { links }, seconds) => {
     const lasted = outage(store, links, seconds);
