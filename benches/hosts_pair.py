@@ -6,12 +6,15 @@ Each seed runs each part (one scenario) in both backends; order is random. A tri
 once; a pair that lacks a usable trial is left out and named. For each metric: ratio (hosts/namespaces) and difference
 of the pairs, their medians with the intervals of order statistics, and whether the median, and the whole interval, are
 within 5 % or 0.3 ms. ssh goes over a cable of its own, so that one-way delays are measured too; with --ssh path it goes
-over the path under test, where a call waits longer for its signalling.
+over the path under test, where a call waits longer for its signalling. With --again each seed runs in `namespaces` a
+second time, so that the table also says how much a metric differs by itself: its ratio, or its difference.
 
-Root, iperf3, nginx, curl, irtt, Chromium, ssh and dropbear are needed. A seed takes about 100 s. Trials are kept in the
-file of --save as they end; the same command again, or another range of seeds, goes on there.
+Root, iperf3, nginx, curl, irtt, Chromium, ssh and dropbear are needed. A seed takes about 90 s, or 130 s
+with --again. Trials are kept in the file of --save as they end; the same command, or another range of seeds, goes on
+there.
 
-Usage: python benches/hosts_pair.py [--seeds 1-10] [--parts transfer,web,call] [--ssh beside|path] [--save FILE]
+Usage: python benches/hosts_pair.py [--seeds 1-10] [--parts transfer,web,call] [--ssh beside|path] [--again]
+       [--save FILE]
 """
 
 from __future__ import annotations
@@ -43,10 +46,12 @@ from wavebed.stats.intervals import median_interval  # noqa: E402
 PATH = {"rate": "50mbit", "delay": "10ms", "queue": "droptail:250kb"}
 """Each way; a queue of two bandwidth-delay products."""
 BACKENDS = ("namespaces", "hosts")
+AGAIN = "again"
+"""Namespaces once more: how much a metric differs by itself."""
 MOST_RATIO, MOST_MS = 0.05, 0.3
 TRIES = 2
-SEED_S = {"transfer": 40, "web": 22, "call": 36}
-"""What a seed takes on an idle machine of two cores, both backends."""
+TRIAL_S = {"transfer": 14, "web": 11, "call": 19}
+"""What a trial takes on a machine of two cores that does little else, mean of both backends."""
 PARTS = {
     "transfer": """
 [[workload]]
@@ -140,8 +145,9 @@ def todo_left(records: list[dict[str, Any]], arguments: argparse.Namespace) -> l
     every = []
     for seed in arguments.seeds:
         order = random.Random(seed)
-        of_seed = [(part, order.sample(BACKENDS, 2)) for part in order.sample(parts, len(parts))]
-        every += [(seed, part, backend) for part, backends in of_seed for backend in backends]
+        backends = [*BACKENDS, *([AGAIN] if arguments.again else [])]
+        of_seed = [(part, order.sample(backends, len(backends))) for part in order.sample(parts, len(parts))]
+        every += [(seed, part, backend) for part, shuffled in of_seed for backend in shuffled]
     return [
         (seed, part, backend)
         for seed, part, backend in every
@@ -155,11 +161,14 @@ def chosen(records: list[dict[str, Any]], part: str, backend: str, seed: int, ss
     return [each for each in records if (each["part"], each["backend"], each["seed"], each["ssh"]) == wanted]
 
 
-def pairs(records: list[dict[str, Any]], part: str, ssh: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the usable trials of both backends, by seed."""
+def pairs(
+    records: list[dict[str, Any]], part: str, ssh: str, second: str
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the usable trials of `namespaces` and of another backend, by seed."""
     found = []
     for seed in sorted({each["seed"] for each in records}):
-        both = [[each for each in chosen(records, part, backend, seed, ssh) if usable(each)] for backend in BACKENDS]
+        of_both = [chosen(records, part, backend, seed, ssh) for backend in (BACKENDS[0], second)]
+        both = [[each for each in some if usable(each)] for some in of_both]
         if all(both):
             found.append((both[0][-1], both[1][-1]))
     return found
@@ -167,9 +176,15 @@ def pairs(records: list[dict[str, Any]], part: str, ssh: str) -> list[tuple[dict
 
 def compared(records: list[dict[str, Any]], part: str, ssh: str) -> list[dict[str, Any]]:
     """Return a row for each metric of a part."""
-    of_part = pairs(records, part, ssh)
+    of_part, again = (pairs(records, part, ssh, second) for second in (BACKENDS[1], AGAIN))
     names = dict.fromkeys(name for both in of_part for each in both for name in each["metrics"])
-    return [row for name in names if (row := row_of(name, of_part))]
+    rows = [row for name in names if (row := row_of(name, of_part))]
+    for row in rows:
+        row["part"] = part
+        itself = row_of(row["metric"], again)
+        if itself:
+            row["again"] = {key: itself.get(key) for key in ("ratio", "difference", "within", "pairs")}
+    return rows
 
 
 def row_of(name: str, of_part: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any] | None:
@@ -211,12 +226,14 @@ def shown(value: list[float | None] | None) -> str:
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as a table of Markdown."""
     words = {True: "yes", False: "NO", None: "not in both"}
-    lines = ["| metric | namespaces | hosts | ratio | difference | pairs | median within | interval within |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
+    titles = ["metric", *BACKENDS, "ratio", "difference", "pairs", "median within", "interval within", "again"]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for row in rows:
         middle = [f"{row[each]:.4g} {row['unit']}".strip() if each in row else "" for each in BACKENDS]
+        again = row.get("again") or {}
+        itself = shown(again.get("ratio") or again.get("difference"))
         columns = [row["metric"], *middle, shown(row.get("ratio")), shown(row.get("difference")), str(row["pairs"])]
-        lines.append(" | ".join(["|", *columns, words[row["within"]], words[row["interval within"]], "|"])[2:-2])
+        lines.append(f"| {' | '.join([*columns, words[row['within']], words[row['interval within']], itself])} |")
     return "\n".join(lines)
 
 
@@ -231,6 +248,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=seeds_of, default=range(1, 11), metavar="FIRST-LAST")
     parser.add_argument("--parts", default=",".join(PARTS), help="some of the parts")
     parser.add_argument("--ssh", choices=("beside", "path"), default="beside")
+    parser.add_argument("--again", action="store_true", help="namespaces twice: a metric's own variation beside it")
     parser.add_argument("--save", type=Path, help="keep the run, with its machine, in this JSON file, and go on there")
     arguments = parser.parse_args()
     kept = (
@@ -238,7 +256,7 @@ def main() -> None:
     )
     records: list[dict[str, Any]] = kept.setdefault("trials", [])
     todo = todo_left(records, arguments)
-    about_s = sum(SEED_S[part] / 2 for _, part, _ in todo)
+    about_s = sum(TRIAL_S[part] for _, part, _ in todo)
     print(f"{len(todo)} trials, about {about_s / 60:.0f} min", file=sys.stderr)
     for number, (seed, part, backend) in enumerate(todo, 1):
         for _ in range(TRIES):
