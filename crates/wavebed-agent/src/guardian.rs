@@ -58,7 +58,7 @@ impl Post {
         match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
             Forked::Parent(child) => Ok(child),
             Forked::Child => {
-                let done = stand_apart().and_then(|()| serve(&self.stream));
+                let done = stand_apart().map(|()| serve(&self.stream));
                 std::process::exit(i32::from(done.is_err()));
             }
         }
@@ -114,7 +114,7 @@ fn stand_apart() -> Result<(), Problem> {
     Ok(())
 }
 
-fn serve(stream: &UnixStream) -> Result<(), Problem> {
+fn serve(stream: &UnixStream) {
     let mut changes = Vec::new();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
@@ -135,5 +135,4 @@ fn serve(stream: &UnixStream) -> Result<(), Problem> {
     for change in changes.iter().rev() {
         let _ = route::undo(change);
     }
-    Ok(())
 }
