@@ -5,7 +5,7 @@ use super::Pattern;
 /// A value of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Bits per second. Block errors become those that an MCS for this SINR has, and certain failure becomes none.
+    /// Bits per second, of the first bytes after an idle time too. Block errors become those that an MCS for this SINR has, and certain failure becomes none.
     RateBps(u64),
     /// Nanoseconds.
     DelayNs(u64),
@@ -30,6 +30,9 @@ impl Pattern {
         match value {
             Value::RateBps(rate_bps) => {
                 edited.rate_bps.as_mut()?[rows.clone()].fill(rate_bps);
+                if let Some(light) = &mut edited.light {
+                    light.rate_bps[rows.clone()].fill(rate_bps);
+                }
                 if let (Some(needs), Some(sinrs)) = (&mut edited.need_mdb, &edited.sinr_mdb) {
                     for (need, sinr) in needs[rows.clone()].iter_mut().zip(&sinrs[rows.clone()]) {
                         *need = (*need).min(*sinr);
@@ -67,6 +70,9 @@ impl Pattern {
         repeat(&mut fallback.rate_bps, row);
         repeat(&mut fallback.sinr_mdb, row);
         repeat(&mut fallback.need_mdb, row);
+        if let Some(light) = &mut self.light {
+            light.rate_bps = with_repeated(&light.rate_bps, row);
+        }
         let mut times = self.at.to_vec();
         times.insert(row + 1, at);
         self.at = times.into();
@@ -76,10 +82,14 @@ impl Pattern {
 /// Puts a copy of the value of `row` after it.
 fn repeat<T: Copy>(column: &mut Option<Box<[T]>>, row: usize) {
     if let Some(values) = column {
-        let mut longer = values.to_vec();
-        longer.insert(row + 1, values[row]);
-        *values = longer.into();
+        *values = with_repeated(values, row);
     }
+}
+
+fn with_repeated<T: Copy>(values: &[T], row: usize) -> Box<[T]> {
+    let mut longer = values.to_vec();
+    longer.insert(row + 1, values[row]);
+    longer.into()
 }
 
 #[cfg(test)]
@@ -116,6 +126,20 @@ mod tests {
             .expect("edited");
         assert_eq!(after.rate_bps(), Some(&[100, 200, 300, 7][..]));
         assert_eq!(before, pattern());
+    }
+
+    #[test]
+    fn the_first_bytes_after_an_idle_time_get_the_edited_rate_too() {
+        let text = "# wavebed pattern 1\n# kind = steps\n# duration_s = 10\n# light_bytes = 9\n\
+                    # light_idle_s = 1\ntime_s,rate_bps,light_rate_bps\n0,100,50\n2,200,60\n";
+        let second = 1_000_000_000;
+        let before = Pattern::parse(text).expect("it is valid");
+        let after = before
+            .with(second, 3 * second, Value::RateBps(7))
+            .expect("edited");
+        let light = after.light().expect("a light rate");
+        assert_eq!(after.rate_bps(), Some(&[100, 7, 7, 200][..]));
+        assert_eq!(light.rate_bps(), [50, 7, 7, 60]);
     }
 
     #[test]
