@@ -234,6 +234,11 @@ class _Composer:
                 f" {WINDOW_NS // 1_000_000} ms"
             )
             pattern = window_rates(pattern, WINDOW_NS)
+        if "rate_bps" in columns and pattern.light_rate_bps is not None:
+            self.traces.notes.append(
+                f"{self.timeline.file}: {scene.stretch.place}: the light rate of its trace is not played: the first bytes"
+                " after an idle time get the full rate"
+            )
         start = source.start.drawn_ns(seed) if isinstance(source.start, DrawnStart) else source.start
         found = {name: getattr(pattern, name) for name in columns}
         chosen = steps(
