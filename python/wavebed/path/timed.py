@@ -235,10 +235,8 @@ class _Composer:
             )
             pattern = window_rates(pattern, WINDOW_NS)
         if "rate_bps" in columns and pattern.light_rate_bps is not None:
-            self.traces.notes.append(
-                f"{self.timeline.file}: {scene.stretch.place}: the light rate of its trace is not played: the first bytes"
-                " after an idle time get the full rate"
-            )
+            place = f"{self.timeline.file}: {scene.stretch.place}"
+            self.traces.notes.append(f"{place}: the light rate is not played: first bytes get the full rate")
         start = source.start.drawn_ns(seed) if isinstance(source.start, DrawnStart) else source.start
         found = {name: getattr(pattern, name) for name in columns}
         chosen = steps(
