@@ -85,6 +85,7 @@ def frames(page: Page) -> dict[str, float]:
     ]
     drawn = sorted((new - old) / elapsed for old, new in zip(before, after, strict=True) if new > old)
     return {
+        "load_average": round(os.getloadavg()[0], 1),
         "charts_in_view": page.evaluate(IN_VIEW),
         "charts_drawn": len(drawn),
         "least_draws_per_s": round(drawn[0], 1),
