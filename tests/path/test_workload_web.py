@@ -11,6 +11,7 @@ from small_site import MAIN, OTHER, TABLE, small_site
 from workload_harness import KNOWN_PATH, metrics, run_workload
 
 from wavebed.errors import MachineError
+from wavebed.lab import tools
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,7 +198,8 @@ def test_a_web_server_that_dies_is_the_reason(site: BuiltSite, tmp_path: Path) -
 def test_without_a_browser_the_message_says_how_to_get_one(
     site: BuiltSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wavebed.lab.tools._look_for", lambda name: None if name == "chromium" else f"/bin/{name}")
+    look_for = tools._look_for
+    monkeypatch.setattr(tools, "_look_for", lambda name: None if name == "chromium" else look_for(name))
     with pytest.raises(MachineError, match="apt-get install chromium"):
         run_workload({**TABLE, "tls": False, "protocol": "http/1.1"}, KNOWN_PATH, tmp_path)
 
