@@ -76,7 +76,14 @@ def errors_ms(folder: Path) -> list[float]:
     return errors
 
 
-@pytest.mark.parametrize("skew", [APART, Skew(offset_ns=-50_000_000, drift_ppm=-100), Skew(offset_ns=3_600 * 10**9)])
+@pytest.mark.parametrize(
+    "skew",
+    [
+        APART,
+        pytest.param(Skew(offset_ns=-50_000_000, drift_ppm=-100), marks=pytest.mark.slow),
+        pytest.param(Skew(offset_ns=3_600 * 10**9), marks=pytest.mark.slow),
+    ],
+)
 def test_the_error_of_a_one_way_delay_is_within_the_one_that_is_stated(tmp_path: Path, skew: Skew) -> None:
     with two_hosts(tmp_path, **PATH) as hosts:
         record = trial(hosts, tmp_path, skew, beside=True)

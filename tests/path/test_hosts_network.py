@@ -61,7 +61,9 @@ def test_a_congestion_control_by_route_is_in_force_in_the_trial_and_restored_aft
     assert bulk["details"]["congestion_control"] == {"down": "reno"}
 
 
-@pytest.mark.parametrize("victim", ["agent", "sshd", "wavebed"])
+@pytest.mark.parametrize(
+    "victim", ["agent", *(pytest.param(one, marks=pytest.mark.slow) for one in ("sshd", "wavebed"))]
+)
 def test_a_route_is_restored_whatever_is_killed(tmp_path: Path, victim: str) -> None:
     with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
         hosts.lab.server.run(["ip", "route", "add", "198.18.0.2/32", "dev", "wb0", "congctl", "cubic"], check=True)
@@ -117,6 +119,20 @@ def test_an_idle_path_that_is_slower_after_the_trial_makes_it_suspect(tmp_path: 
     assert not check["holds"]
     before_ms, after_ms = (float(word) for word in check["evidence"].split() if word.replace(".", "").isdigit())
     assert (before_ms, after_ms) == (pytest.approx(10, abs=3), pytest.approx(30, abs=5))
+
+
+def test_an_address_that_changes_in_the_trial_makes_it_invalid(tmp_path: Path) -> None:
+    with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
+        run = start(hosts, tmp_path, "2s")
+        for words in (
+            ["ip", "address", "add", "198.18.0.77/32", "dev", "wb0"],
+            ["ip", "route", "add", "198.18.0.1/32", "dev", "wb0", "src", "198.18.0.77"],
+        ):
+            hosts.lab.client.run(words, check=True)
+        assert run.wait(40) == 1
+    found = trial(tmp_path)
+    assert found["verdict"] == "invalid"
+    assert "client: 198.18.0.2 became 198.18.0.77" in found["reasons"][0]
 
 
 MMCLI = """#!/bin/sh
