@@ -158,6 +158,14 @@ def test_drift_of_the_clocks_is_taken_out() -> None:
         assert grown == pytest.approx(slope * 5e6, rel=0.05)
 
 
+def test_what_was_not_known_of_the_clocks_at_the_start_is_taken_out() -> None:
+    found = Clocks.of([[10.0, 0.052, 0.001], [20.0, 0.053, 0.0005]], 10.0, 0.050)
+    assert found is not None
+    assert found.ahead_ns(np.array([0, 5_000_000_000, 10_000_000_000])) == pytest.approx([2e6, 2.5e6, 3e6])
+    assert found.error_ns == pytest.approx(1e6)
+    assert Clocks.of([], 10.0, 0.0) is None
+
+
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=1, max_size=60))
 def test_filled_gaps_have_known_values_and_known_ones_stay(values: list[int | None]) -> None:
     given_ = np.array([np.nan if each is None else float(each) for each in values])

@@ -152,6 +152,7 @@ class _RecordSession(Session):
         self._context = context
         self._asked = threading.Event()
         self._start_s = 0.0
+        self._lead_s = 0.0
         self._failure = ""
         self._address = _address_of(context.server, context.client)
         self._settings: dict[str, int] = {}
@@ -203,6 +204,7 @@ class _RecordSession(Session):
             offset = host.clock_offset(now_s)
             if offset is None:
                 raise WavebedError(f"{host.name}: its clock was set: both ends need one start")
+            self._lead_s += offset.ahead_s if role == "server" else -offset.ahead_s
             settings: dict[str, Json] = {
                 "role": role,
                 "address": f"{'0.0.0.0' if role == 'server' else self._address}:{context.port}",  # noqa: S104 - laboratory
@@ -245,6 +247,7 @@ class _RecordSession(Session):
         found = self._clocks()
         details: dict[str, Json] = {
             "start_s": self._start_s,
+            "lead_s": self._lead_s,
             "duration_s": options.duration_s,
             "cycle": [[kind, length_s] for kind, length_s in cycle(options)],
             "opening": [[kind, length_s] for kind, length_s in opening(options)],

@@ -32,7 +32,7 @@ _BASE_OF_NS = 5_000_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clocks:
-    """The lead of the server's clock beyond that at the start, and the error of one-way delays.
+    """The lead of the server's clock beyond that known at the start, and the error of one-way delays.
 
     Parameters
     ----------
@@ -47,13 +47,15 @@ class Clocks:
     error_ns: float
 
     @classmethod
-    def of(cls, samples: Sequence[Sequence[float]], start_s: float) -> Clocks | None:
-        """Return them from times, leads and errors in seconds; ``None`` without a sample."""
+    def of(cls, samples: Sequence[Sequence[float]], start_s: float, lead_s: float) -> Clocks | None:
+        """Return them from times, leads and errors in seconds, and the lead that was known at the start.
+
+        ``None`` without a sample. The start was one moment by the lead that was known then; what it lacked is drift.
+        """
         table = np.array(samples, dtype=np.float64).reshape(-1, 3)
         if not len(table):
             return None
-        drift = table[:, 1] - table[0, 1]
-        return cls((table[:, 0] - start_s) * 1e9, drift * 1e9, float(1e9 * (table[0, 2] + table[:, 2].max())))
+        return cls((table[:, 0] - start_s) * 1e9, (table[:, 1] - lead_s) * 1e9, float(1e9 * table[:, 2].max()))
 
     def ahead_ns(self, at_ns: Integers) -> Floats:
         """Return the drift at times."""

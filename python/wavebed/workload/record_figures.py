@@ -25,8 +25,7 @@ _LEAST_BUSY = 0.5
 
 def curves_of(received: Mapping[str, Received], details: Mapping[str, Json]) -> dict[str, Curves] | None:
     """Return the curves of each direction from its receiver's file; ``None`` if a clock was set meanwhile."""
-    start_s = float(cast("float", details["start_s"]))
-    clocks = Clocks.of(cast("Sequence[Sequence[float]]", details["clocks"]), start_s)
+    clocks = _clocks(details)
     if clocks is None:
         return None
     return {
@@ -42,18 +41,22 @@ def curves_of(received: Mapping[str, Received], details: Mapping[str, Json]) -> 
     }
 
 
+def _clocks(details: Mapping[str, Json]) -> Clocks | None:
+    samples = cast("Sequence[Sequence[float]]", details["clocks"])
+    return Clocks.of(samples, *(float(cast("float", details[key])) for key in ("start_s", "lead_s")))
+
+
 def _pause_s(direction: str, parts: Sequence[tuple[str, float]]) -> float:
     return sum(length_s for kind, length_s in parts if kind != direction)
 
 
 def figures(received: Mapping[str, Received], details: dict[str, Json], *, stopped: bool) -> Outcome:
     """Return the results of a recording."""
-    found = curves_of(received, details)
-    if found is None:
+    found, clocks = curves_of(received, details), _clocks(details)
+    if found is None or clocks is None:
         return Outcome("failed", "a clock was set during the recording", details=details)
     start_s = float(cast("float", details["start_s"]))
-    error_ms = Clocks.of(cast("Sequence[Sequence[float]]", details["clocks"]), start_s)
-    worst_ms = 0.0 if error_ms is None else error_ms.error_ns / 1e6
+    worst_ms = clocks.error_ns / 1e6
     metrics: list[Metric] = []
     series: list[Series] = []
     doubts: list[str] = []
