@@ -155,7 +155,7 @@ def _title(axes: Axes, drawings: Sequence[Drawing]) -> None:
                 ncols=len(STATE_COLOURS),
                 frameon=False,
                 fontsize=9,
-                borderaxespad=2.2 if drawings[0].states else 0.3,
+                borderaxespad=2.2 if drawings[0].states or drawings[0].light is not None else 0.3,
                 handlelength=1.4,
             )
     else:

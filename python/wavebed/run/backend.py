@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.spec.lab import LabSpec
     from wavebed.workload.model import Metric
 
-__all__ = ["LabStarts", "StartLab", "in_namespaces", "lab_checks", "lab_metrics", "start_lab"]
+__all__ = ["StartLab", "in_namespaces", "lab_checks", "lab_metrics", "start_lab"]
 
 
 class StartLab(Protocol):
@@ -45,32 +45,32 @@ class StartLab(Protocol):
 
 
 def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
-    """Make the laboratory that a trial names (a `StartLab`)."""
-    return LabStarts()(resolved, log, limits)
+    """Make the laboratory that a trial names (a `StartLab`).
 
+    Real hosts that cannot be reached end a run only if this process never reached them: later on, it is the trial that
+    fails.
 
-class LabStarts:
-    """Makes the laboratories of a run, one after the other (a `StartLab`).
-
-    Real hosts that cannot be reached end a run only if they never could: later on, it is the trial that fails.
+    Raises
+    ------
+    LaboratoryGoneError
+        If real hosts were reached before and are not now.
     """
+    lab = resolved.spec.lab
+    if not isinstance(lab, HostsLab):
+        return in_namespaces(resolved, log, limits)
+    hosts = (lab.server, lab.client)
+    last = _reached.get(hosts)
+    try:
+        _reached[hosts] = RealHosts(lab, log, limits, resolved.programs, after_break=last is None or bool(last.problem))
+    except (MachineError, UserError) as error:
+        if last is None:
+            raise
+        raise LaboratoryGoneError(str(error)) from None
+    return _reached[hosts]
 
-    def __init__(self) -> None:
-        self._last: Lab | None = None
 
-    def __call__(self, resolved: Resolved, log: Path, limits: Limits) -> Lab:
-        """Make the laboratory that a trial names."""
-        lab = resolved.spec.lab
-        if not isinstance(lab, HostsLab):
-            return in_namespaces(resolved, log, limits)
-        last = self._last
-        try:
-            self._last = RealHosts(lab, log, limits, resolved.programs, after_break=last is None or bool(last.problem))
-        except (MachineError, UserError) as error:
-            if last is None:
-                raise
-            raise LaboratoryGoneError(str(error)) from None
-        return self._last
+_reached: dict[tuple[str, str], RealHosts] = {}
+"""The last laboratory between two hosts."""
 
 
 def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:

@@ -14,7 +14,6 @@ from wavebed.experiment.store import KEPT
 from wavebed.lab.tools import cache_folder
 from wavebed.result.model import TrialLine
 from wavebed.run.arrived import arrived_blocks, commit, discard_arrived
-from wavebed.run.backend import LabStarts
 from wavebed.run.design import Design, next_trial
 from wavebed.run.executor.session import Session
 from wavebed.run.folder import check_programs, open_folder, programs
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from wavebed.experiment.trials import Trials
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import TrialRecord, WorkloadRecord
-    from wavebed.run.backend import StartLab
     from wavebed.run.design import Keep
     from wavebed.run.executor.session import Executor
     from wavebed.run.folder import Outcome
@@ -73,7 +71,6 @@ class Local:
         opened, design = session.opened, session.design
         prepare(session.plan, opened.trials)
         arrived = arrived_blocks(opened.trials.folder)
-        starts = LabStarts()
         with measuring(_told_once(session.live, opened.trials), alone=design.alone) as neighbours:
             for block, slots in session.left().items():
                 stopped = design.stop(opened.ledger)
@@ -82,7 +79,7 @@ class Local:
                 if block in arrived:
                     commit(opened, block)
                     continue
-                _run_block(slots, session, neighbours, starts)
+                _run_block(slots, session, neighbours)
                 opened.end_block(block)
         return ""
 
@@ -144,13 +141,13 @@ def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:
     return waiting
 
 
-def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours, start: StartLab) -> None:
+def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours) -> None:
     resolver, opened, live, design = session.resolver, session.opened, session.live, session.design
     while (slot := next_trial(slots, opened.ledger.verdicts(slots[0].block), design.attempts)) is not None:
         with resolver.resolved(slot) as resolved:
             if slot.number == 1:
                 resolver.draw_scene()
-            trial = _one(slot, resolved, opened.trials, live, neighbours, design.keep, start)
+            trial = _one(slot, resolved, opened.trials, live, neighbours, design.keep)
         opened.stored(TrialLine.of(trial), slot.number, trial.wall_s)
 
 
@@ -173,15 +170,7 @@ def prepare(plan: Plan, trials: Trials) -> None:
                 ) from error
 
 
-def _one(
-    slot: Slot,
-    resolved: Resolved,
-    trials: Trials,
-    live: Live,
-    neighbours: Neighbours,
-    keep: Keep,
-    start: StartLab,
-) -> TrialRecord:
+def _one(slot: Slot, resolved: Resolved, trials: Trials, live: Live, neighbours: Neighbours, keep: Keep) -> TrialRecord:
     """Run a trial and store it; each step is an event."""
     name, journal = slot.folder, trials.journal
     told = _ToldSpans(name, journal)
@@ -195,7 +184,7 @@ def _one(
     with trials.begun(slot.number, slot.treatment.name, slot.block, slot.seed, inside, slot.attempt) as partial:
         neighbours.look()
         with explained(trials.folder, KEPT):
-            trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()], start=start)
+            trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
         told.end(trial.workloads)
         write_trial(trials.folder, partial, trial, keep)
     for check in trial.checks:
