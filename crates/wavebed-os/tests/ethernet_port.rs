@@ -26,10 +26,30 @@ fn between(work: impl FnOnce(&Netlink) + Send + 'static) {
         for name in ["near", "far"] {
             netlink.set_up(index(name)).expect("up");
         }
+        wait_for_carrier();
         work(&netlink);
     })
     .join()
     .expect("no panic");
+}
+
+/// Waits until frames pass: the kernel starts to send through a new interface a moment after both ends are up.
+fn wait_for_carrier() {
+    let [near, far] = ["near", "far"].map(|name| EthernetPort::open(name).expect("a port"));
+    let other = [0x88, 0xb6];
+    let sent = frame(&other, &[0; 46]);
+    let mut room = vec![0; 70_000];
+    let end_ns = clock::monotonic_ns() + WITHIN_NS;
+    while clock::monotonic_ns() < end_ns {
+        near.write(&[IoSlice::new(&sent)]).expect("sent");
+        poll::wait(&[far.as_fd()], &mut [false], Some(10_000_000)).expect("poll");
+        while let Some(length) = far.read(&mut room).expect("a port") {
+            if room[..length].windows(2).any(|two| two == other) {
+                return;
+            }
+        }
+    }
+    panic!("no frame passes");
 }
 
 fn index(name: &str) -> u32 {
