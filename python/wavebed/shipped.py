@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 from wavebed.errors import UserError
@@ -48,4 +47,6 @@ def find(given: str | Path, what: str, folder: str = "", *, beside: Path | None 
 
 
 def _folder(folder: str) -> Path:
+    from importlib import resources  # takes 25 ms, and few commands name a shipped file
+
     return Path(str(resources.files("wavebed"))) / "scenarios" / folder

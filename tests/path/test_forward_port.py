@@ -318,6 +318,7 @@ def test_an_interface_that_is_not_there_ends_a_port_at_once() -> None:
     assert done.stderr == "wavebed-core: nobody0: there is no such interface\n"
 
 
+@pytest.mark.alone
 def test_the_ceiling_is_measured_apart_from_the_interface(pair: Pair) -> None:
     before = pair.ask("left", "counters")
     for sizes in ([64], [64, 1518], [9018]):

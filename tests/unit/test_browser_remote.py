@@ -57,10 +57,15 @@ def in_memory(folder: Path, script: Script) -> tuple[Agent, MemoryLab]:
 class RealHost:
     """Runs a script of Python here instead of a module on a host."""
 
+    is_far = False
+
     def __init__(self, script: str) -> None:
         self._script = script
         self.clock = MachineClock()
         self.process: subprocess.Popen[bytes] | None = None
+
+    def program(self, name: str) -> str:
+        return f"/usr/bin/{name}"
 
     def start(self, _: object, **pipes: Any) -> subprocess.Popen[bytes]:
         assert pipes.pop("confined")
