@@ -124,7 +124,7 @@ def test_this_server_is_known_by_address_and_as_localhost_once(client: Client) -
     "origin", ["http://evil.example", "null", "http://127.0.0.1", "https://{host}", "http://{host}/"]
 )
 @pytest.mark.parametrize(("method", "target", "body"), [("GET", "/api/labs/walk", b""), CHANGE, CONTROL])
-def test_a_foreign_origin_is_refused(  # noqa: PLR0913 - fixtures and a request
+def test_a_foreign_origin_is_refused(
     client: Client, lab: PlayedLab, page: dict[str, str], origin: str, method: str, target: str, body: bytes
 ) -> None:
     headers = {**page, **JSON, "Origin": origin.format(host=client.host)}
@@ -229,7 +229,8 @@ def test_what_follows_a_refused_body_is_no_request(client: Client, lab: PlayedLa
         b"", b"nonsense", b"[]", b"null", b'{"rate": 5}', b'{"speed": "1"}', b"{}", b'{"rate": "fast"}', b"\xff",
         b'{"pattern": "/etc/passwd"}', b'{"rate": "1mbit; reboot"}', b'{"rate": "$(reboot)"}', b'{"delay": "-5ms"}',
         b"[" * 100_000, b'{"flap": "1:1s; reboot"}', b'{"handover": "$(reboot)"}', b'{"action": "seek", "value": 5}',
-        b'{"action": "reboot"}', b'{"action": "seek", "value": "/etc/passwd"}', b'{"action": "speed", "value": "1e999"}',
+        b'{"action": "reboot"}', b'{"action": "seek", "value": "/etc/passwd"}',
+        b'{"action": "speed", "value": "1e999"}',
     ],
 )  # fmt: skip
 def test_a_wrong_body_is_refused_in_one_line(client: Client, lab: PlayedLab, body: bytes) -> None:
