@@ -162,7 +162,7 @@ def test_faults_come_at_a_button_for_all_links_or_one(browser: Browser, client: 
     faults.get_by_role("button", name="Flap").click()
     until(page, "document.querySelector('#said').textContent === 'hop0.down: flap 5:1s'")
     assert faults.locator(".error").inner_text() == ""
-    faults.get_by_role("button", name="End the outage").click()
+    faults.get_by_role("button", name="End outage").click()
     until(page, "document.querySelector('#said').textContent === 'hop0.down: no outage'")
     assert asked(lab, "set") == [
         {"link": None, "key": "outage_ns", "value": 2_000_000_000},
