@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from wavebed.errors import UserError
 from wavebed.path.control import Connection, Running
@@ -30,6 +30,60 @@ STATES = ["los", "nlos", "blocked", "outage"]
 REASONS = ["overflow", "aqm", "loss"]
 
 
+class PlayedTimeline:
+    """A timeline of 60 s whose time moves as it is told."""
+
+    STRETCHES: ClassVar[dict[str, int]] = {"home": 0, "lift": 20, "street": 30}
+    COLUMNS = ("position_ns", "stretch", "playing", "speed")
+    DURATION_NS = 60_000_000_000
+
+    def __init__(self) -> None:
+        self.playing, self.loop, self.permille = True, False, 1000
+        self._position_ns, self._since_ns = 0, time.monotonic_ns()
+
+    def position_ns(self) -> int:
+        passed_ns = (time.monotonic_ns() - self._since_ns) * self.permille // 1000 if self.playing else 0
+        position_ns = self._position_ns + passed_ns
+        return position_ns % self.DURATION_NS if self.loop else min(position_ns, self.DURATION_NS)
+
+    def obey(self, request: dict[str, Json]) -> dict[str, Json]:
+        position_ns = self.position_ns()
+        match request:
+            case {"action": "play" | "pause" as action}:
+                self.playing = action == "play"
+            case {"action": "seek", "stretch": None, "position_ns": int(sought)}:
+                position_ns = sought
+            case {"action": "seek", "stretch": str(stretch), "position_ns": int(sought)} if stretch in self.STRETCHES:
+                position_ns = self.STRETCHES[stretch] * 1_000_000_000 + sought
+            case {"action": "speed", "permille": int(permille)}:
+                self.permille = permille
+            case {"action": "loop", "on": bool(on)}:
+                self.loop = on
+            case {"action": "edit", "key": "rate_bps"}:
+                pass
+            case _:
+                return {"error": "the timeline does not do this"}
+        self._position_ns, self._since_ns = position_ns, time.monotonic_ns()
+        return {"ok": True, "timeline": self.state()}
+
+    def state(self) -> dict[str, Json]:
+        position_ns = self.position_ns()
+        return {
+            "position_ns": position_ns, "duration_ns": self.DURATION_NS, "stretch": self._stretch(position_ns),
+            "playing": self.playing, "ended": position_ns == self.DURATION_NS, "speed": self.permille / 1000,
+            "loop": self.loop,
+            "stretches": [{"name": name, "start_ns": at * 1_000_000_000} for name, at in self.STRETCHES.items()],
+        }  # fmt: skip
+
+    def row(self) -> list[Json]:
+        position_ns = self.position_ns()
+        stretch = list(self.STRETCHES).index(self._stretch(position_ns))
+        return [position_ns, stretch, self.playing, self.permille / 1000]
+
+    def _stretch(self, position_ns: int) -> str:
+        return [name for name, at in self.STRETCHES.items() if at * 1_000_000_000 <= position_ns][-1]
+
+
 class PlayedLab:
     """A laboratory with two links for each hop: the first carries 8 Mbit/s, each next one less.
 
@@ -41,15 +95,26 @@ class PlayedLab:
         Whether rates, waits and queues rise and fall, as those of traffic do.
     devices : int
         How many devices have a hop of their own, as behind a bridge; the states of their radios change in turn.
+    timed : bool
+        Whether it has a timeline of three stretches and radios that take a handover.
     """
 
     def __init__(
-        self, name: str, hops: int = 1, past_s: float = 0.0, *, bursts: bool = False, devices: int = 0
+        self,
+        name: str,
+        hops: int = 1,
+        past_s: float = 0.0,
+        *,
+        bursts: bool = False,
+        devices: int = 0,
+        timed: bool = False,
     ) -> None:
         self.name = name
         self.links = [f"hop{hop}.{way}" for hop in range(hops) for way in ("down", "up")]
         self.links += [f"device-{number}.radio.{way}" for number in range(1, devices + 1) for way in ("down", "up")]
         self.maps: list[Json] = []
+        self.takes: list[Json] = ["rate", "delay", "pattern", *(["handover"] if timed else [])]
+        self.timeline = PlayedTimeline() if timed else None
         self.asked: list[dict[str, Json]] = []
         self._watching: set[int] = set()
         self.ended = threading.Event()
@@ -82,6 +147,10 @@ class PlayedLab:
     def _answer(self, request: dict[str, Json]) -> dict[str, Json]:
         if request["do"] == "show":
             return self.show()
+        if request["do"] == "timeline":
+            if self.timeline is None:
+                return {"error": "there is no timeline: start with --timeline"}
+            return self.timeline.obey(request)
         return {"maps": self.maps} if request["do"] == "maps" else self._set(request)
 
     def _set(self, request: dict[str, Json]) -> dict[str, Json]:
@@ -117,7 +186,7 @@ class PlayedLab:
             row = dict(zip(COLUMNS, self._row(place, at_ns), strict=True))
             del row["at_ns"]
             dropped: dict[str, Json] = dict.fromkeys(REASONS, row["dropped_segments"])
-            more = {"name": name, "takes": ["rate", "delay", "pattern"], "dropped_segments": dropped}
+            more = {"name": name, "takes": self.takes, "dropped_segments": dropped}
             zero = dict.fromkeys(
                 ["duplicated_segments", "l4s_marked_segments", "l4s_dropped_segments", "corrupted_segments"], 0
             )
@@ -130,9 +199,11 @@ class PlayedLab:
         directions: list[Json] = [
             {"name": f"server-client.{way}", "transit_ns": 7_000_000, "transit_segments": 1} for way in ("down", "up")
         ]
+        timeline = None if self.timeline is None else self.timeline.state()
         return {
             "name": self.name, "now_ns": at_ns, "zero_ns": self._zero_ns, "links": links, "directions": directions,
             "hosts": hosts, "hops": hops, "flows": None, "confined_user": None, "in_flight_bytes": 0, "pool_bytes": 0,
+            "timeline": timeline,
         }  # fmt: skip
 
     def _watch(self, stream: socket.socket, every_ms: int) -> None:
@@ -140,6 +211,8 @@ class PlayedLab:
             "links": self.links, "directions": ["server-client.down", "server-client.up"], "link_columns": COLUMNS,
             "direction_columns": ["transit_ns", "transit_segments"], "every_ms": every_ms, "zero_ns": self._zero_ns,
         }  # fmt: skip
+        if self.timeline is not None:
+            head |= {"timeline": self.timeline.state(), "timeline_columns": list(self.timeline.COLUMNS)}
         stream.sendall(json.dumps({"watching": head}).encode() + b"\n")
         self._watching.add(threading.get_ident())
         try:
@@ -149,6 +222,8 @@ class PlayedLab:
                 ms = at_ns // 1_000_000
                 links = [self._row(place, at_ns) for place in range(len(self.links))]
                 sample = {"links": links, "directions": [[ms * 7_000_000, ms], [ms * 4_000_000, ms]], "lost": 0}
+                if self.timeline is not None:
+                    sample["timeline"] = self.timeline.row()
                 stream.sendall(json.dumps(sample).encode() + b"\n")
                 due_s += every_ms / 1000
         finally:

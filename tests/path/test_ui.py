@@ -168,3 +168,50 @@ def test_the_command_prints_an_address_serves_and_leaves_the_laboratory_alone(
         assert process.stderr.read() == "wavebed: Ctrl-C ends the page; the laboratories go on\n"
     assert lab.is_alive()
     assert lab.client.run(["ping", "-c", "1", "server"], capture_output=True).returncode == 0
+
+
+TIMELINE = """
+[[stretch]]
+name = "open"
+duration = "20s"
+rate = "50mbit"
+
+[[stretch]]
+name = "narrow"
+duration = "20s"
+rate = "1mbit"
+"""
+
+
+def test_a_timeline_is_controlled_and_each_link_follows(tmp_path: FilePath) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(TIMELINE)
+    command = [sys.executable, "-m", "wavebed", "shell", "--timeline", str(file), "--name", NAME, "--", "sleep", "60"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            end = time.monotonic() + 20
+            with page_server(Options(lab=NAME)) as client:
+                while client.get(f"/api/labs/{NAME}").json.get("now_ns") is None:
+                    assert time.monotonic() < end, "its time begins"
+                    time.sleep(0.05)
+                at = f"/api/labs/{NAME}/timeline"
+                assert client.send("POST", at, {"action": "pause"}).json["playing"] is False
+                state = client.send("POST", at, {"action": "seek", "value": "narrow+5s"}).json
+                assert (state["stretch"], state["position_ns"]) == ("narrow", 25_000_000_000)
+                assert [link(client, name)["rate_bps"] for name in ("radio.down", "radio.up")] == [1_000_000] * 2
+                for kind, value in client.events(f"/api/labs/{NAME}/events?every_ms=10", 2):
+                    if kind == "points":
+                        assert value["timeline"] == {
+                            "position_s": 25.0, "stretch": "narrow", "playing": False, "speed": 1.0,
+                        }  # fmt: skip
+                assert client.send("POST", at, {"action": "set", "value": "narrow.down-rate=2mbit"}).status == 200
+                assert link(client, "radio.down")["rate_bps"] == 2_000_000
+                refused = client.send("POST", at, {"action": "seek", "value": "wide"})
+                assert (refused.status, "there is no stretch" in str(refused.json["error"])) == (400, True)
+                refused = client.send("PATCH", f"/api/labs/{NAME}/links", {"handover": "usual"})
+                assert refused.status == 400, "there is no radio"
+                assert (
+                    client.send("PATCH", f"/api/labs/{NAME}/links", {"flap": "1:100ms", "outage": "0s"}).status == 200
+                )
+        finally:
+            process.terminate()

@@ -16,7 +16,7 @@ from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
 
 from wavebed.errors import UserError
-from wavebed.path.live import CHANGES
+from wavebed.path.live import CHANGES, FAULTS
 from wavebed.path.state import lab_state
 from wavebed.path.watch import Head, Sample, Watch
 from wavebed.ui import events
@@ -91,6 +91,97 @@ def test_a_change_concerns_one_link_or_all(client: Client, lab: PlayedLab) -> No
         {"do": "set", "link": "hop1.up", "key": "delay_ns", "value": 5_000_000},
         {"do": "set", "link": None, "key": "rate_bps", "value": 0},
     ]
+
+
+def test_faults_are_written_as_for_ctl(client: Client, lab: PlayedLab) -> None:
+    faults = {"outage": "2s", "handover": "80ms:lose", "flap": "5:1s:200ms"}
+    assert client.send("PATCH", "/api/labs/walk/links/hop0.down", faults).status == 200
+    assert lab.asked == [
+        {"do": "set", "link": "hop0.down", "key": "outage_ns", "value": 2_000_000_000},
+        {"do": "set", "link": "hop0.down", "key": "handover", "value": {"for_ns": 80_000_000, "handling": "lose"}},
+        {"do": "set", "link": "hop0.down", "key": "flap",
+         "value": {"times": 5, "period_ns": 1_000_000_000, "down_ns": 200_000_000}},
+    ]  # fmt: skip
+    refused = client.send("PATCH", "/api/labs/walk/links", {"flap": "5:1s:2s"})
+    assert (refused.status, len(lab.asked)) == (400, 3)
+    assert refused.json["error"] == (
+        "flap: '5:1s:2s': the link is down for a part of the period: write a shorter time, above 0"
+    )
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Client, PlayedLab]]:
+    lab = PlayedLab("walk", timed=True)
+    with played(monkeypatch, lab, PlayedLab("other")), page_server() as client:
+        yield client, lab
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ({"action": "pause"}, {"action": "pause"}),
+        ({"action": "play", "value": None}, {"action": "play"}),
+        ({"action": "seek", "value": "street+5s"}, {"action": "seek", "stretch": "street", "position_ns": 5 * 10**9}),
+        ({"action": "seek", "value": "1.5s"}, {"action": "seek", "stretch": None, "position_ns": 15 * 10**8}),
+        ({"action": "speed", "value": "0.5"}, {"action": "speed", "permille": 500}),
+        ({"action": "loop", "value": "on"}, {"action": "loop", "on": True}),
+        ({"action": "set", "value": "lift.down-rate=1mbit"},
+         {"action": "edit", "stretch": "lift", "direction": "down", "key": "rate_bps", "value": 1_000_000}),
+    ],
+)  # fmt: skip
+def test_a_timeline_does_what_it_is_told_and_its_state_is_the_answer(
+    timed: tuple[Client, PlayedLab], body: dict[str, object], asked: dict[str, object]
+) -> None:
+    client, lab = timed
+    reply = client.send("POST", "/api/labs/walk/timeline", body)
+    assert reply.status == 200
+    check(client, reply.json, "TimelineState")
+    assert lab.asked == [{"do": "timeline", **asked}]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"action": "seek"}, "timeline.seek: write timeline seek WHERE"),
+        ({"action": "seek", "value": "90 seconds"}, "timeline.seek: "),
+        ({"action": "speed", "value": "0"}, "timeline.speed: '0' is no speed"),
+        ({"action": "speed", "value": "nan"}, "timeline.speed: 'nan' is no speed"),
+        ({"action": "loop", "value": "yes"}, "timeline.loop: 'yes' is no choice: write on or off"),
+        ({"action": "set", "value": "lift=1mbit"}, "timeline.set: 'lift=1mbit' names no value of a stretch"),
+        ({"action": "rewind"}, "the body is wrong: "),
+        ({"action": "play", "value": "now"}, "timeline.play: write timeline play"),
+        ({"action": "play", "speed": "2"}, "the body is wrong: "),
+    ],
+)
+def test_a_wrong_action_is_told_and_reaches_no_timeline(
+    timed: tuple[Client, PlayedLab], body: dict[str, object], said: str
+) -> None:
+    client, lab = timed
+    reply = client.send("POST", "/api/labs/walk/timeline", body)
+    check(client, reply.json, "Failure")
+    assert (reply.status, lab.asked) == (400, [])
+    assert str(reply.json["error"]).startswith(said), reply.json
+
+
+def test_what_a_timeline_refuses_is_told(timed: tuple[Client, PlayedLab]) -> None:
+    client, _ = timed
+    reply = client.send("POST", "/api/labs/walk/timeline", {"action": "seek", "value": "moon"})
+    assert (reply.status, reply.json["error"]) == (400, "walk: the timeline does not do this")
+    reply = client.send("POST", "/api/labs/other/timeline", {"action": "pause"})
+    assert (reply.status, reply.json["error"]) == (400, "other: there is no timeline: start with --timeline")
+    assert client.send("POST", "/api/labs/nobody/timeline", {"action": "pause"}).status == 404
+
+
+def test_a_stream_tells_where_the_timeline_is(timed: tuple[Client, PlayedLab]) -> None:
+    client, _ = timed
+    client.send("POST", "/api/labs/walk/timeline", {"action": "pause"})
+    client.send("POST", "/api/labs/walk/timeline", {"action": "seek", "value": "lift+2500ms"})
+    value: dict[str, object] = {}
+    for name, value in client.events(EVENTS, 3):
+        check(client, value, "Points" if name == "points" else "Head")
+    assert value["timeline"] == {"position_s": 22.5, "stretch": "lift", "playing": False, "speed": 1.0}
+    *_, (name, points) = client.events("/api/labs/other/events?every_ms=10", 2)
+    assert (name, points["timeline"]) == ("points", None)
 
 
 def test_a_pattern_is_a_text_and_never_a_file(client: Client, lab: PlayedLab, tmp_path: Path) -> None:
@@ -260,6 +351,7 @@ def test_the_description_has_every_request_and_refers_to_types_that_it_has(clien
     asked = {(method.upper(), path) for path, methods in found["paths"].items() for method in methods}
     assert ("PATCH", "/api/labs/{lab}/links/{link}") in asked
     assert ("GET", "/api/labs/{lab}/events") in asked
+    assert ("POST", "/api/labs/{lab}/timeline") in asked
     references = set(re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(found)))
     assert references <= set(found["components"]["schemas"])
     for path, methods in found["paths"].items():
@@ -269,7 +361,7 @@ def test_the_description_has_every_request_and_refers_to_types_that_it_has(clien
             assert {"401", "403"} <= set(operation["responses"])
     for schema in found["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
-    assert set(CHANGES) == set(found["components"]["schemas"]["Change"]["properties"])
+    assert {*CHANGES, *FAULTS} == set(found["components"]["schemas"]["Change"]["properties"])
 
 
 def test_the_reference_page_of_the_api_is_up_to_date() -> None:

@@ -130,12 +130,12 @@ def test_the_ue_moves_on_the_map_until_its_link_follows_another_rate(
 def test_a_rate_is_changed_and_a_wrong_value_is_told(browser: Browser, client: Client, lab: PlayedLab) -> None:
     page, _ = visit(browser, client)
     page.get_by_role("button", name="Change hop1.down").click()
-    dialog = page.locator("dialog")
+    dialog = page.locator("#change")
     assert dialog.get_by_role("heading").inner_text() == "Change hop1.down"
     assert not dialog.get_by_label("Loss").is_visible(), "the link takes no loss"
     dialog.get_by_label("Rate").fill("50")
     dialog.get_by_role("button", name="Apply").click()
-    until(page, "document.querySelector('dialog .error').textContent")
+    until(page, "document.querySelector('#change .error').textContent")
     assert dialog.locator(".error").inner_text() == "rate: '50' has no unit: write a rate as in 10gbit, 2.5gbit, 54mbit"
     dialog.get_by_label("Rate").fill("50mbit")
     dialog.get_by_label("Rate").press("Enter")
@@ -155,9 +155,9 @@ def test_a_pattern_is_sent_as_text_to_all_links(
     page, _ = visit(browser, client)
     page.wait_for_selector("tr button:not([disabled])")
     page.get_by_role("button", name="Change all").click()
-    page.locator("dialog input[type=file]").set_input_files(file)
-    page.locator("dialog").get_by_role("button", name="Apply").click()
-    page.locator("dialog").wait_for(state="hidden")
+    page.locator("#change input[type=file]").set_input_files(file)
+    page.locator("#change").get_by_role("button", name="Apply").click()
+    page.locator("#change").wait_for(state="hidden")
     assert lab.asked[-1] == {"do": "set", "link": None, "key": "pattern", "value": text}
     page.close()
 
@@ -193,7 +193,7 @@ def test_no_width_scrolls_sideways(browser: Browser, client: Client, width: int)
     page.wait_for_selector("tr button:not([disabled])")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_role("button", name="Change hop0.up").click()
-    box = page.locator("dialog").bounding_box()
+    box = page.locator("#change").bounding_box()
     assert box is not None
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= width

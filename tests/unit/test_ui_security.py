@@ -15,7 +15,7 @@ from tests.ui_client import page_server
 from wavebed._core import find_core
 from wavebed.errors import UserError
 from wavebed.path.control import running
-from wavebed.path.live import CHANGES
+from wavebed.path.live import CHANGES, FAULTS
 from wavebed.ui import server as server_module
 from wavebed.ui.app import FILES
 from wavebed.ui.command import Options, serving, token_of
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 JSON = {"Content-Type": "application/json"}
 RATE = b'{"rate": "50mbit"}'
 LINKS = "/api/labs/walk/links"
+PAUSE = b'{"action": "pause"}'
+TIMELINE = "/api/labs/walk/timeline"
+CHANGE, CONTROL = ("PATCH", LINKS, RATE), ("POST", TIMELINE, PAUSE)
 
 
 @pytest.fixture
 def lab() -> PlayedLab:
-    return PlayedLab("walk")
+    return PlayedLab("walk", timed=True)
 
 
 @pytest.fixture
@@ -51,12 +54,13 @@ def page(client: Client) -> dict[str, str]:
 
 
 def changes(lab: PlayedLab) -> list[object]:
-    return [request for request in lab.asked if request["do"] == "set"]
+    return [request for request in lab.asked if request["do"] in ("set", "timeline")]
 
 
 def test_without_the_token_nothing_is_answered(client: Client) -> None:
-    for target in [*FILES, "/api/labs", "/api/labs/walk", "/api/openapi.json", "/metrics", "/nothing"]:
-        reply = client.ask("GET", target)
+    read = [*FILES, "/api/labs", "/api/labs/walk", "/api/openapi.json", "/metrics", "/nothing"]
+    for method, target in [*(("GET", target) for target in read), ("PATCH", LINKS), ("POST", TIMELINE)]:
+        reply = client.ask(method, target)
         assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer"), target
         assert list(reply.json) == ["error"]
 
@@ -119,14 +123,12 @@ def test_this_server_is_known_by_address_and_as_localhost_once(client: Client) -
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://127.0.0.1", "https://{host}", "http://{host}/"]
 )
-@pytest.mark.parametrize("method", ["GET", "PATCH"])
+@pytest.mark.parametrize(("method", "target", "body"), [("GET", "/api/labs/walk", b""), CHANGE, CONTROL])
 def test_a_foreign_origin_is_refused(
-    client: Client, lab: PlayedLab, page: dict[str, str], origin: str, method: str
+    client: Client, lab: PlayedLab, page: dict[str, str], origin: str, method: str, target: str, body: bytes
 ) -> None:
     headers = {**page, **JSON, "Origin": origin.format(host=client.host)}
-    reply = client.ask(
-        method, "/api/labs/walk" if method == "GET" else LINKS, headers, RATE if method == "PATCH" else b""
-    )
+    reply = client.ask(method, target, headers, body)
     assert (reply.status, changes(lab)) == (403, [])
     headers = {**client.bearer, **JSON, "Origin": origin.format(host=client.host)}
     assert client.ask("GET", "/api/labs", headers).status == 403, "the token does not help"
@@ -148,10 +150,12 @@ def test_requests_of_other_sites_are_refused_where_the_browser_says_so(
 def test_a_change_by_the_cookie_comes_from_the_page(client: Client, lab: PlayedLab, page: dict[str, str]) -> None:
     without = {**JSON, "Cookie": page["Cookie"]}
     assert client.ask("PATCH", LINKS, without, RATE).status == 403
+    assert client.ask("POST", TIMELINE, without, PAUSE).status == 403
     assert client.ask("POST", "/api/recordings/1/stop", without).status == 403
     assert changes(lab) == []
     assert client.ask("PATCH", LINKS, {**without, "Origin": page["Origin"]}, RATE).status == 200
-    assert len(changes(lab)) == 1
+    assert client.ask("POST", TIMELINE, {**without, "Origin": page["Origin"]}, PAUSE).status == 200
+    assert len(changes(lab)) == 2
 
 
 @pytest.mark.parametrize(
@@ -163,6 +167,7 @@ def test_a_body_that_a_form_can_send_is_refused(
 ) -> None:
     headers = {**page, **({"Content-Type": kind} if kind else {})}
     assert client.ask("PATCH", LINKS, headers, RATE).status == 415
+    assert client.ask("POST", TIMELINE, headers, PAUSE).status == 415
     assert changes(lab) == []
 
 
@@ -223,13 +228,16 @@ def test_what_follows_a_refused_body_is_no_request(client: Client, lab: PlayedLa
     [
         b"", b"nonsense", b"[]", b"null", b'{"rate": 5}', b'{"speed": "1"}', b"{}", b'{"rate": "fast"}', b"\xff",
         b'{"pattern": "/etc/passwd"}', b'{"rate": "1mbit; reboot"}', b'{"rate": "$(reboot)"}', b'{"delay": "-5ms"}',
-        b"[" * 100_000,
+        b"[" * 100_000, b'{"flap": "1:1s; reboot"}', b'{"handover": "$(reboot)"}', b'{"action": "seek", "value": 5}',
+        b'{"action": "reboot"}', b'{"action": "seek", "value": "/etc/passwd"}',
+        b'{"action": "speed", "value": "1e999"}',
     ],
 )  # fmt: skip
 def test_a_wrong_body_is_refused_in_one_line(client: Client, lab: PlayedLab, body: bytes) -> None:
     headers = {**client.bearer, **JSON, "Content-Length": str(len(body))}
-    reply = client.ask("PATCH", LINKS, headers, body)
-    assert (reply.status, str(reply.json["error"]).count("\n")) == (400, 0)
+    for method, target, _ in (CHANGE, CONTROL):
+        reply = client.ask(method, target, headers, body)
+        assert (reply.status, str(reply.json["error"]).count("\n")) == (400, 0), target
     assert changes(lab) == []
 
 
@@ -430,7 +438,7 @@ def test_no_text_of_a_request_reaches_a_shell_or_starts_a_program(
     try:
         for pattern in HOSTILE:
             text = pattern.format(file)
-            for key in CHANGES:
+            for key in (*CHANGES, *FAULTS):
                 client.send("PATCH", "/api/labs/walk/links", {key: text})
                 client.send("PATCH", "/api/labs/walk/links/hop0.down", {key: f"# wavebed pattern 1\n{text}"})
             quoted = quote(text, safe="")
@@ -441,6 +449,9 @@ def test_no_text_of_a_request_reaches_a_shell_or_starts_a_program(
             ):
                 client.get(target)
             client.send("PATCH", f"/api/labs/walk/links/{quoted}", {"rate": "1mbit"})
+            for action in ("seek", "speed", "loop", "set", text):
+                client.send("POST", TIMELINE, {"action": action, "value": f"lift.rate={text}"})
+                client.send("POST", TIMELINE, {"action": action, "value": text})
             client.send("POST", f"/api/labs/{quoted}/recordings", {"every_ms": 10})
             client.send("POST", "/api/labs/walk/recordings", {"every_ms": text})
         client.get("/api/labs")
@@ -449,4 +460,4 @@ def test_no_text_of_a_request_reaches_a_shell_or_starts_a_program(
     assert not file.exists()
     assert {event for event, _ in started} == {"subprocess.Popen"}, started
     assert {tuple(cast("list[str]", argv)) for _, argv in started} == {(find_core(), "list", "--json")}
-    assert {request["do"] for request in lab.asked} <= {"set", "show", "maps", "watch"}
+    assert {request["do"] for request in lab.asked} <= {"set", "timeline", "show", "maps", "watch"}

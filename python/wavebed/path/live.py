@@ -29,7 +29,7 @@ __all__ += ["timeline_request"]
 
 CHANGES = ("rate", "delay", "loss", "pattern", "outage")
 FAULTS = ("handover", "flap")
-"""Further changes, of ``wavebed ctl`` and Python."""
+"""Further changes, which pass by themselves."""
 USUAL_HANDOVER_NS = 50_000_000
 """The interruption of a handover between base stations, as scenes have it without another."""
 MOST_FLAPS = 1_000_000

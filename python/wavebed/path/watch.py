@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct, convert
 
 from wavebed.errors import UserError
+from wavebed.path.state import TimelineState  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from wavebed.path.control import Connection
@@ -31,6 +32,8 @@ class Head(Struct, frozen=True):
     direction_columns: tuple[str, ...]
     every_ms: int
     zero_ns: int
+    timeline: TimelineState | None = None
+    timeline_columns: tuple[str, ...] = ()
 
 
 class Sample(Struct, frozen=True):
@@ -40,11 +43,14 @@ class Sample(Struct, frozen=True):
     ----------
     lost : int
         Samples lost before this one, since the watch began.
+    timeline : list or None
+        The state of the timeline, by `Head.timeline_columns`; ``None`` without one.
     """
 
     links: list[list[Value]]
     directions: list[list[Value]]
     lost: int
+    timeline: list[int | float | bool] | None = None
 
 
 class Watch:

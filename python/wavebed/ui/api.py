@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from wavebed.errors import UserError
-from wavebed.path.live import CHANGES, apply_change, link_request, maps, show
+from wavebed.path.live import (
+    CHANGES,
+    FAULTS,
+    apply_change,
+    control_timeline,
+    link_request,
+    maps,
+    show,
+    timeline_request,
+)
 from wavebed.path.maps import SceneMap
-from wavebed.path.state import LabState
+from wavebed.path.state import LabState, TimelineState
 from wavebed.path.watch import LEAST_MS, MOST_MS, Watch
 from wavebed.ui import events
 from wavebed.ui.events import Head, Points
@@ -36,9 +45,11 @@ __all__ = [
     "NewRecording",
     "RecordingList",
     "Settings",
+    "TimelineAction",
     "routes",
 ]
 
+CHANGED = (*CHANGES, *FAULTS)
 MOST_PATTERN = 4_000_000
 EVERY = Parameter("every_ms", "milliseconds between two points", LEAST_MS, MOST_MS, 100)
 
@@ -82,6 +93,29 @@ class Change(Struct, frozen=True, forbid_unknown_fields=True):
     outage: Annotated[
         str | None,
         Meta(description="nothing enters the links of this direction for so long, such as `2s`; `0s` ends it"),
+    ] = None
+    handover: Annotated[
+        str | None,
+        Meta(
+            description="a handover of the radio, such as `80ms` or `usual`; `80ms:lose` or `80ms:forward` its buffer"
+        ),
+    ] = None
+    flap: Annotated[
+        str | None,
+        Meta(description="outages one after another: times, period, and how long each, such as `5:1s:200ms`"),
+    ] = None
+
+
+class TimelineAction(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a timeline is to do, written as in ``wavebed ctl LAB timeline``."""
+
+    action: Literal["play", "pause", "seek", "speed", "loop", "set"]
+    value: Annotated[
+        str | None,
+        Meta(
+            description="where to `seek`: `90s`, `street` or `street+5s`; a `speed`, such as `2`; of `loop`, `on` or"
+            " `off`; a value to `set`, such as `lift.down-rate=1mbit`; null for `play` and `pause`"
+        ),
     ] = None
 
 
@@ -128,6 +162,8 @@ def routes(labs: Labs, recordings: Recordings, describe: Callable[[], Answer]) -
               refusals=(400, 404, 413, 415, 504)),
         Route("PATCH", f"{one}/links/{{link}}", "Change one link", _change(labs), Done, Change,
               refusals=(400, 404, 413, 415, 504)),
+        Route("POST", f"{one}/timeline", "Control the timeline", _timeline(labs), TimelineState, TimelineAction,
+              refusals=(400, 404, 413, 415, 504)),
         Route("GET", f"{one}/events", "A stream of points (Server-Sent Events)", _events(labs), kind=events.KIND,
               query=(EVERY,), refusals=(400, 404, 503)),
         Route("GET", "/api/recordings", "List the recordings", _recordings(recordings), RecordingList),
@@ -168,11 +204,11 @@ def _maps(labs: Labs) -> Callable[[Call], Answer]:
 def _change(labs: Labs) -> Callable[[Call], Answer]:
     def serve(call: Call) -> Answer:
         change = read_body(call.request, Change)
-        given = {key: value for key in CHANGES if (value := getattr(change, key)) is not None}
+        given = {key: value for key in CHANGED if (value := getattr(change, key)) is not None}
         if len(given.get("pattern", "")) > MOST_PATTERN:
             raise RefusedError(413, f"pattern: has more than {MOST_PATTERN} characters")
         if not given:
-            raise RefusedError(400, f"the body changes nothing: write one or more of {', '.join(CHANGES)}")
+            raise RefusedError(400, f"the body changes nothing: write one or more of {', '.join(CHANGED)}")
         link = call.places.get("link")
         try:
             requests = {key: link_request(link, key, value) for key, value in given.items()}
@@ -182,6 +218,20 @@ def _change(labs: Labs) -> Callable[[Call], Answer]:
         except UserError as error:
             raise RefusedError(400, str(error)) from None
         return _answer(Done())
+
+    return serve
+
+
+def _timeline(labs: Labs) -> Callable[[Call], Answer]:
+    def serve(call: Call) -> Answer:
+        asked = read_body(call.request, TimelineAction)
+        words = [asked.action] if asked.value is None else [asked.action, asked.value]
+        try:
+            request = timeline_request(words)
+            with labs.connect(call.places["lab"]) as connection:
+                return json_answer(control_timeline(connection, request))
+        except UserError as error:
+            raise RefusedError(400, str(error)) from None
 
     return serve
 

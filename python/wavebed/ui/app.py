@@ -33,6 +33,7 @@ FILES = {
     "/page.js": _File(_UI, "page.js", _SCRIPT),
     "/charts.js": _File(_UI, "charts.js", _SCRIPT),
     "/devices.js": _File(_UI, "devices.js", _SCRIPT),
+    "/faults.js": _File(_UI, "faults.js", _SCRIPT),
     "/feed.js": _File(_UI, "feed.js", _SCRIPT),
     "/format.js": _File(_UI, "format.js", _SCRIPT),
     "/kinds.js": _File(_UI, "kinds.js", _SCRIPT),
@@ -41,6 +42,7 @@ FILES = {
     "/map.js": _File(_UI, "map.js", _SCRIPT),
     "/recordings.js": _File(_UI, "recordings.js", _SCRIPT),
     "/store.js": _File(_UI, "store.js", _SCRIPT),
+    "/timeline.js": _File(_UI, "timeline.js", _SCRIPT),
     "/uplot.css": _File("wavebed.report", "uplot/uPlot.min.css", _CSS),
     "/uplot.js": _File("wavebed.report", "uplot/uPlot.iife.min.js", _SCRIPT),
 }

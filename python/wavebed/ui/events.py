@@ -16,7 +16,8 @@ from wavebed.ui.points import COLUMNS, Meter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wavebed.path.watch import Watch
+    from wavebed.path.watch import Head as WatchHead
+    from wavebed.path.watch import Sample, Watch
 
 __all__ = ["FLUSH_S", "KIND", "MOST_STREAMS", "Head", "Points", "stream"]
 
@@ -41,6 +42,15 @@ class Head(Struct, frozen=True):
     every_ms: int
 
 
+class TimelineNow(Struct, frozen=True):
+    """Where a timeline is."""
+
+    position_s: Annotated[float, Meta(description="time within it; its duration once it has ended")]
+    stretch: Annotated[str, Meta(description="the stretch there")]
+    playing: Annotated[bool, Meta(description="false in a pause")]
+    speed: Annotated[float, Meta(description="1: as written")]
+
+
 class Points(Struct, frozen=True):
     """One or more points, the oldest first."""
 
@@ -51,6 +61,7 @@ class Points(Struct, frozen=True):
         Meta(description="by point, by direction: mean one-way delay as emulated; null without segments"),
     ]
     lost: Annotated[int, Meta(description="samples lost since the stream began, because it was read too slowly")]
+    timeline: Annotated[TimelineNow | None, Meta(description="at the last of these points; null without")] = None
 
 
 def stream(open_watch: Callable[[], Watch]) -> Iterator[bytes]:
@@ -96,9 +107,17 @@ def _points(watch: Watch) -> Iterator[bytes]:
         batch.links.append(point.links)
         batch.transit_ms.append(point.transit_ms)
         if time.monotonic() - sent_s >= FLUSH_S:
-            yield _event("points", msgspec.structs.replace(batch, lost=sample.lost))
+            yield _event("points", msgspec.structs.replace(batch, lost=sample.lost, timeline=_now(watch.head, sample)))
             batch = Points([], [], [], 0)
             sent_s = time.monotonic()
+
+
+def _now(head: WatchHead, sample: Sample) -> TimelineNow | None:
+    if head.timeline is None or sample.timeline is None:
+        return None
+    now = dict(zip(head.timeline_columns, sample.timeline, strict=True))
+    stretch = head.timeline.stretches[int(now["stretch"])].name
+    return TimelineNow(round(now["position_ns"] / 1e9, 6), stretch, bool(now["playing"]), now["speed"])
 
 
 def _event(name: str, value: object) -> bytes:

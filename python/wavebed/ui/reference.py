@@ -45,7 +45,8 @@ api -N http://127.0.0.1:8080/api/labs/LAB/events?every_ms=10
 `wavebed ctl` and the Python interface do not go through this server. All three ask the laboratory itself, over its
 socket, by the same functions (`wavebed.path.live`): what is listed and shown, the changes that there are, how they are
 written, and what is wrong with them are the same. `wavebed ctl LAB show --json` prints a [LabState](#labstate), and
-`set KEY=VALUE` has the keys of a [Change](#change), where `pattern` is a file instead of its text.
+`set KEY=VALUE` has the keys of a [Change](#change), where `pattern` is a file instead of its text, and `timeline ACTION
+VALUE` those of a [TimelineAction](#timelineaction).
 """
 
 

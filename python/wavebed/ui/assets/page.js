@@ -2,12 +2,14 @@
 
 import { Charts } from "./charts.js";
 import { Devices } from "./devices.js";
+import { Faults } from "./faults.js";
 import { ask, listen } from "./feed.js";
 import * as format from "./format.js";
 import { Links } from "./links.js";
 import { Maps } from "./map.js";
 import { Recordings } from "./recordings.js";
 import { Store } from "./store.js";
+import { Timeline } from "./timeline.js";
 
 const LABS_MS = 3000;
 const STATE_MS = 2000;
@@ -30,6 +32,8 @@ const links = new Links(byId("links").querySelector("table"), byId("change"), {
 });
 const devices = new Devices(byId("devices"), byId("all-links"), (link, shown) => links.toggle(link, shown));
 const maps = new Maps(byId("map"));
+const timeline = new Timeline(byId("timeline"), byId("stretch"), said);
+const faults = new Faults(byId("faults"), said);
 const recordings = new Recordings(byId("recordings"), said);
 const every = () => Number(byId("every").value);
 const seconds = () => Number(byId("window").value);
@@ -42,6 +46,8 @@ const live = (kind, text) => {
 const start = (lab) => {
   state.close();
   maps.show([]);
+  timeline.show(lab, null);
+  faults.show(lab, []);
   state.lab = lab;
   state.store = null;
   charts.clear();
@@ -61,6 +67,7 @@ const start = (lab) => {
     },
     points: (points) => {
       state.store.add(points);
+      if (!state.paused) timeline.move(points.timeline);
       state.heard = performance.now();
       if (state.fresh) unveil();
       redraw();
@@ -129,6 +136,8 @@ const look = async () => {
     const whole = await ask("GET", `/api/labs/${encodeURIComponent(lab)}`);
     if (lab !== state.lab) return;
     links.total(whole);
+    faults.show(lab, whole.links);
+    if (!state.paused) timeline.show(lab, whole.timeline ?? null);
     maps.show((await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`)).maps);
     const shared = whole.hops.filter((hop) => !hop.name.includes(".")); // those of devices have a row each
     const kinds = new Map(shared.map((hop) => [hop.name, hop.kind]));
@@ -148,6 +157,7 @@ const table = () => {
   if (state.lab !== null) live(silent ? "wait" : "on", silent ? "no samples" : format.clock(state.store.last));
   links.update();
   devices.update(seconds());
+  timeline.update();
   if (charts.isOutdated()) charts.show(state.store);
   byId("lost").textContent = state.store.lost ? `${format.count(state.store.lost)} samples lost` : "";
 };
@@ -158,6 +168,7 @@ const frame = () => {
   if (state.paused || !state.store || state.fresh) return;
   charts.draw(seconds());
   maps.draw(state.store, state.store.last);
+  timeline.draw();
 };
 
 const redraw = () => {
