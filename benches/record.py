@@ -45,7 +45,7 @@ server-address = "{address}"
 [[workload]]
 kind = "latency"
 probe = "udp"
-duration = "6s"
+duration = "5s"
 limit = "15s"
 [[workload]]
 kind = "web"
@@ -60,7 +60,7 @@ after = "web"
 duration = "10s"
 limit = "40s"
 """
-RECORDING = ("--duration", "30s", "--fill", "1s")
+RECORDING = ("--duration", "25s", "--fill", "1s")
 
 
 def judged(scene: str, rounds: int, folder: Path) -> dict[str, Any]:
