@@ -189,7 +189,7 @@ pub fn keep_only(kept: BorrowedFd<'_>) -> io::Result<()> {
     close_range(kept.max(2) + 1, libc::c_uint::MAX, 0)
 }
 
-/// close_range(2), for which musl has no function.
+/// `close_range(2)`, for which musl has no function.
 fn close_range(first: libc::c_uint, last: libc::c_uint, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: it takes numbers. Callers close descriptors at the start of a program, or in a child that uses none of them.
     let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
