@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
-from wavebed.cli.run import add_change_options, perform, scenario_plan
+from wavebed.cli.run import add_change_options, perform, scenario_plan, write_run_report
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import argparse
 
     from wavebed.record.folder import Recording
-    from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
     from wavebed.stats.verdict import Margin
 
@@ -162,25 +161,15 @@ def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> in
         second = replay_plan(plan, recording_folder, every=True, spread_s=spread_s)
         live.note(plan_text(second))
         run_plan(second, replay_folder, command_line, live)
-        _write_reports((live_folder, replay_folder), live)
+        for each in (live_folder, replay_folder):
+            write_run_report(each, live)
     finally:
         live.clear()
     found = judge(live_folder, replay_folder, margin)
-    write_output(folder / "judgement.json", found.as_json())
+    write_output(folder / "judgement.json", json.dumps(found.as_json(), indent=2, allow_nan=False) + "\n")
     write_output(folder / "judgement.md", found.as_markdown())
-    print(json.dumps(json.loads(found.as_json())) if args.json else printable(found.as_text(), keep="\n"))
+    print(json.dumps(found.as_json(), allow_nan=False) if args.json else printable(found.as_text(), keep="\n"))
     return 0
-
-
-def _write_reports(folders: tuple[Path, ...], live: Live) -> None:
-    from wavebed.report.build import write_report
-
-    for folder in folders:
-        live.say("writing the reports")
-        try:
-            write_report(folder)
-        except (WavebedError, OSError) as error:
-            live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
 
 
 def _margin(text: str | None) -> Margin:

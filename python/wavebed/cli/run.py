@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan
 
 __all__ = ["add_change_options", "add_folder_options", "add_output_options", "perform", "register", "run"]
-__all__ += ["scenario_plan"]
+__all__ += ["scenario_plan", "write_run_report"]
 
 _USAGE = (
     "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
@@ -140,14 +140,15 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     command_line = ["wavebed", *sys.argv[1:]]
     try:
         outcome = run_plan(plan, folder, command_line, live, design)
-        page = _write_report(folder, live)
+        page = write_run_report(folder, live)
     finally:
         live.clear()
     print(_json(folder, page) if args.json else printable(_text(folder, page), keep="\n"))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 
 
-def _write_report(folder: Path, live: Live) -> Path | None:
+def write_run_report(folder: Path, live: Live) -> Path | None:
+    """Write the report of a folder of results; a note says why there is none."""
     from wavebed.report.build import write_report
 
     live.say("writing the report")

@@ -60,11 +60,14 @@ class Recording:
     header: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
+    def _shift_ns(self, direction: str) -> float:
+        return self.shift_ns if direction == "down" else -self.shift_ns
+
     def patterns(self) -> dict[str, Pattern]:
         """Return the patterns by file name."""
         found: dict[str, Pattern] = {}
         for name, part in self.directions.items():
-            shift_ns = self.shift_ns if name == "down" else -self.shift_ns
+            shift_ns = self._shift_ns(name)
             header = (*self.header, ("direction", name))
             found[f"{name}.csv"] = pattern(part, self.load, header, shift_ns)
             found[f"saturating-{name}.csv"] = saturating(part, header, shift_ns)
@@ -74,7 +77,7 @@ class Recording:
         """Return the figures of each direction."""
         found: dict[str, Json] = {}
         for name, part in self.directions.items():
-            shift_ns = self.shift_ns if name == "down" else -self.shift_ns
+            shift_ns = self._shift_ns(name)
             found[name] = {
                 "rate_mbps": _percentiles(part.rate_bps / 1e6),
                 "light_rate_mbps": _percentiles(part.light_rate_bps / 1e6),

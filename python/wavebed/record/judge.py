@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ _JUDGED = (
     ("goodput",),
 )
 """The metrics that users of an application notice."""
+_HEAD = ("metric", "over", "live", "replayed", "ratio", "95 % interval", "verdict")
 _NAMES = {"replay": "replay", "saturating": "rate alone"}
 
 
@@ -80,20 +80,17 @@ class Judgement:
     margin: Margin
     rows: Sequence[Judged]
 
-    def as_json(self) -> str:
-        """Return the file ``judgement.json``."""
-        told = {"margin": self.margin.value, "metrics": [row.as_json() for row in self.rows]}
-        return json.dumps(told, indent=2, allow_nan=False) + "\n"
+    def as_json(self) -> dict[str, Json]:
+        """Return the content of ``judgement.json``, which ``--json`` prints."""
+        return {"margin": self.margin.value, "metrics": [row.as_json() for row in self.rows]}
 
     def as_text(self) -> str:
         """Return the table for a terminal."""
-        rows = [("metric", "over", "live", "replayed", "ratio", "95 % interval", "verdict")]
-        return f"{table_text([*rows, *(_cells(row) for row in self.rows)])}\n\n{self._told()}"
+        return f"{table_text([_HEAD, *(_cells(row) for row in self.rows)])}\n\n{self._told()}"
 
     def as_markdown(self) -> str:
         """Return the file ``judgement.md``."""
-        head = ("metric", "over", "live", "replayed", "ratio", "95 % interval", "verdict")
-        lines = [head, tuple("---" for _ in head), *(_cells(row) for row in self.rows)]
+        lines = [_HEAD, tuple("---" for _ in _HEAD), *(_cells(row) for row in self.rows)]
         table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
         return f"# Live and replayed trials\n\n{table}\n\n{self._told()}\n"
 
