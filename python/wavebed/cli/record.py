@@ -115,7 +115,8 @@ def _keep_recording(results: Path, folder: Path) -> Recording:
 
 
 def _told(recording: Recording, folder: Path) -> str:
-    lines = [*(f"note: {note}" for note in recording.notes), f"patterns: {folder / 'down.csv'}, {folder / 'up.csv'}"]
+    files = ", ".join(str(folder / f"{name}.csv") for name in recording.directions)
+    lines = [*(f"note: {note}" for note in recording.notes), f"patterns: {files}"]
     return "\n".join([*lines, f"replay: wavebed record SCENARIO --replay {folder}"])
 
 
@@ -130,7 +131,10 @@ def _spread_s(folder: Path, rounds: int) -> int:
     """Return the last whole second at which a trial may begin; 0 for a single trial, which begins at the start."""
     from wavebed.pattern.files import read_trace
 
-    return 0 if rounds == 1 else max(0, read_trace(folder / "down.csv").duration_ns // 1_000_000_000 - 1)
+    if rounds == 1:
+        return 0
+    recorded = next((file for file in (folder / "down.csv", folder / "up.csv") if file.exists()), folder / "down.csv")
+    return max(0, read_trace(recorded).duration_ns // 1_000_000_000 - 1)
 
 
 def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> int:

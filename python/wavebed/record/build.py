@@ -13,7 +13,7 @@ import numpy as np
 
 from wavebed.errors import WavebedError
 from wavebed.pattern.model import MAX_RATE_BPS, Pattern, steps
-from wavebed.workload.record_curves import GRID_NS
+from wavebed.workload.record_curves import GRID_NS, PROBE_NS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Direction", "Load", "direction", "joined", "pattern", "saturating", "split_delays"]
 
-_PROBE_NS = 20_000_000
 _LOSS_OF_NS = 10_000_000_000
 
 
@@ -85,7 +84,7 @@ def direction(curves: Curves, name: str) -> Direction:
     if not len(curves.delay_ns):
         raise WavebedError(f"{name}: no packet of light load arrived")
     rate = filled(measured)
-    delay = filled(_on_grid(curves.delay_at_ns, curves.delay_ns, count, _PROBE_NS // GRID_NS))
+    delay = filled(_on_grid(curves.delay_at_ns, curves.delay_ns, count, PROBE_NS // GRID_NS))
     light = rate
     if len(curves.train_bps):
         trains = filled(_on_grid(curves.train_at_ns, curves.train_bps, count, 1))

@@ -22,6 +22,7 @@ from wavebed.lab.confine import Confined
 from wavebed.workload.drafts import drafted
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import create
+from wavebed.workload.record_curves import PROBE_NS
 from wavebed.workload.record_figures import figures
 from wavebed.workload.record_file import Received, read_received
 from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
@@ -47,9 +48,9 @@ _HEADER_BYTES = 28
 """IPv4 and UDP: full packets have 1400 bytes, which the tunnels of mobile networks carry whole."""
 _TRAIN_PACKETS = 10
 """As the initial window of TCP (RFC 6928)."""
-_PROBE_NS, _TRAIN_NS = 20_000_000, 100_000_000
+_TRAIN_NS = 100_000_000
 _QUEUE_NS = 60_000_000
-LIGHT_IDLE_S = _PROBE_NS / 1e9
+LIGHT_IDLE_S = PROBE_NS / 1e9
 """Idle time before a train."""
 _LEAD_S = 1.5
 """Both ends know the start so long before it."""
@@ -213,7 +214,7 @@ class _RecordSession(Session):
                 "duration_ns": round(options.duration_s * _NS),
                 "opening": _phases(opening(options)),
                 "cycle": _phases(cycle(options)),
-                "probe_ns": _PROBE_NS,
+                "probe_ns": PROBE_NS,
                 "train_ns": _TRAIN_NS,
                 "train_packets": _TRAIN_PACKETS,
                 "payload_bytes": _PAYLOAD_BYTES,

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-__all__ = ["GRID_NS", "OUTAGE_NS", "Clocks", "Curves", "curves"]
+__all__ = ["GRID_NS", "OUTAGE_NS", "PROBE_NS", "Clocks", "Curves", "curves"]
 
 GRID_NS = 5_000_000
 """Steps of the rate of heavy load."""
-OUTAGE_NS = 100_000_000
+PROBE_NS = 20_000_000
+"""Interval of the packets of light load."""
+OUTAGE_NS = 5 * PROBE_NS
 """Light load without an arrival for so long met an outage: five probes."""
 _MARGIN_NS = 500_000
 """The queue was certainly filled if a packet waited so long before the one ahead of it arrived."""
-_LOST_IN_OUTAGE = 5
 _BASE_OF_NS = 5_000_000_000
 
 
@@ -146,7 +147,7 @@ def _outages(light: Light, delay_ns: Floats) -> tuple[Integers, Flags]:
         late = (light.arrival_ns >= end_ns) & (light.send_ns + usual_ns < end_ns)
         late &= light.send_ns >= light.arrival_ns[row - 1] - usual_ns
         lost = light.number[row] - light.number[row - 1] - 1
-        if (delay_ns[late] > usual_ns + OUTAGE_NS / 2).any() or lost >= _LOST_IN_OUTAGE:
+        if (delay_ns[late] > usual_ns + OUTAGE_NS / 2).any() or lost >= OUTAGE_NS // PROBE_NS:
             held |= late
             found.append((int(light.arrival_ns[row - 1]), end_ns))
     return np.array(found, dtype=np.int64).reshape(-1, 2), held
