@@ -124,10 +124,13 @@ def _compare(pattern: Pattern, start_s: int, folder: FilePath) -> None:
     edges = start_s * 10**9 + np.arange(0, SECONDS * 1000 + 1, WINDOW_MS) * 10**6
     allowed = np.diff(_allowed_bytes(pattern, edges.astype(np.int64)))
     found = handed.reshape(-1, WINDOW_MS).sum(axis=1)
-    backlogged = np.ones(len(found), dtype=bool)
+    # A queue that holds at the end of a millisecond what the link can send in the next one does not run empty in it.
+    backlogged = np.zeros(len(handed), dtype=bool)
+    most_bytes = allowed.max() / WINDOW_MS
     for row in _rows(folder / "radio.down.csv"):
-        if int(row["queue_bytes"]) == 0 and int(row["time_ms"]) < len(handed):
-            backlogged[int(row["time_ms"]) // WINDOW_MS] = False
+        if int(row["queue_bytes"]) >= most_bytes and int(row["time_ms"]) + 1 < len(handed):
+            backlogged[int(row["time_ms"]) + 1] = True
+    backlogged = backlogged.reshape(-1, WINDOW_MS).all(axis=1)
     # A sender that was held up, and the time that it needs to start, say nothing about the link.
     judged = np.flatnonzero((np.arange(len(found)) >= 10) & on_time & backlogged)
     if len(judged) < len(found) / 3:
