@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from wavebed.cli import COMMANDS, build_parser
+from wavebed.cli.tree import subparsers
 from wavebed.output import write_output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import argparse
 
 __all__ = ["command_line_page"]
 
@@ -40,9 +40,9 @@ def command_line_page() -> str:
     try:
         parts = [_HEAD, _section("wavebed", build_parser())]
         for name in COMMANDS:
-            parser = _subparsers(build_parser(name))[name]
+            parser = subparsers(build_parser(name))[name]
             parts.append(_section(f"wavebed {name}", parser))
-            parts += [_section(f"wavebed {name} {verb}", sub) for verb, sub in _subparsers(parser).items()]
+            parts += [_section(f"wavebed {name} {verb}", sub) for verb, sub in subparsers(parser).items()]
     finally:
         if before is None:
             del os.environ["COLUMNS"]
@@ -54,18 +54,6 @@ def command_line_page() -> str:
 def _section(title: str, parser: argparse.ArgumentParser) -> str:
     lines = [line.rstrip() for line in parser.format_help().splitlines()]
     return f"## {title}\n\n```\n" + "\n".join(lines) + "\n```\n"
-
-
-def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    return dict(_choices(parser))
-
-
-def _choices(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to its subparsers
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for name, choice in action.choices.items():
-                if isinstance(choice, argparse.ArgumentParser):
-                    yield name, choice
 
 
 if __name__ == "__main__":
