@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wavebed.compare.find import Answer, Comparison
 
-OLD = Path(__file__).with_name("old_results.tar.xz")
+OLD = Path(__file__).parents[1] / "samples" / "results-1.tar.xz"
 """A run and a forwarding test, written by the version of before there was a journal (e82a161)."""
 ONLY = ("as-described",)
 EVIL = "<b>Another</b>"

@@ -109,7 +109,7 @@ def test_a_folder_that_holds_no_run_is_refused_in_one_line(tmp_path: Path) -> No
     [
         ("{", "is not JSON"),
         ("[]", "names no schema"),
-        ('{"schema": 2}', "is of schema 2; this wavebed reads schema 1: use the version that wrote it"),
+        ('{"schema": 2}', "is of schema 2; this wavebed reads schema 1: install a newer wavebed"),
         ('{"schema": 1}', "missing required field `title`"),
     ],
 )

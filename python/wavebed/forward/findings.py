@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wavebed.errors import UserError
+from wavebed.formats import FORWARD
 from wavebed.forward.arithmetic import Rates
 from wavebed.forward.model import Binding, Ceiling, FrameSpec, PortInfo, Refusal, Trial
 from wavebed.forward.plain import Value, from_plain, to_plain
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCHEMA",
-    "SCHEMAS_READ",
     "Bound",
     "BurstFinding",
     "DeviceResult",
@@ -40,9 +40,8 @@ __all__ = [
     "SizeFinding",
 ]
 
-SCHEMA = 2
+SCHEMA = FORWARD.version
 """Version of the record and of its tables."""
-SCHEMAS_READ = (1, SCHEMA)
 
 OverloadName: TypeAlias = Literal["throughput", "overload"]
 GoalOutcome: TypeAlias = Literal["found", "line_rate", "at_least", "below", "refused"]
@@ -450,7 +449,7 @@ class DeviceResult(Value, frozen=True):
             If it is of another version, or not such a record.
         """
         version = plain.get("version")
-        if version not in SCHEMAS_READ:
+        if version not in FORWARD.reads:
             raise UserError(f"version: {version!r} is not {SCHEMA}: read it with the wavebed that wrote it")
         record: Json = {key: value for key, value in plain.items() if key != "version"}
         return from_plain(cls, record if version == SCHEMA else _of_now(record))

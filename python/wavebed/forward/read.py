@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.foreign import read_json
-from wavebed.forward.findings import SCHEMA, SCHEMAS_READ, DeviceResult
+from wavebed.formats import FORWARD, require_version
+from wavebed.forward.findings import DeviceResult
 from wavebed.forward.record import KIND, SCHEMAS, SERIES_FOLDER, TRIALS_TABLE, ForwardRecord, trials_of
 from wavebed.result.names import INCOMPLETE, RUN_FILE
 from wavebed.result.parquet import read_parquet
@@ -95,11 +96,7 @@ def read_forward(folder: Path) -> ForwardRun:
     data = read_json(file, INCOMPLETE)
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UserError(f"{folder}: is not a forwarding test: name a folder that wavebed forward wrote")
-    found = data.get("schema")
-    if found not in SCHEMAS_READ:
-        raise UserError(
-            f"{file}: is of schema {found}; this wavebed reads schema {SCHEMA}: use the version that wrote it"
-        )
+    require_version(file, data.get("schema"), FORWARD, "schema")
     try:
         result = DeviceResult.from_plain(_object(data, "result"))
         command_line = tuple(str(word) for word in data["command_line"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
+from wavebed.formats import RESULTS
 from wavebed.result.campaign import CampaignRecord
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ else:
 
 __all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "Text", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
 
-SCHEMA = 1
+SCHEMA = RESULTS.version
 Verdict: TypeAlias = Literal["valid", "suspect", "invalid", "failed"]
 COUNTED: tuple[Verdict, ...] = ("valid", "suspect")
 """Verdicts of the trials that are part of the statistics."""

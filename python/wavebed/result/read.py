@@ -11,8 +11,9 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, is_there, read_json
+from wavebed.formats import RESULTS, require_version
 from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.result.model import SCHEMA, Check, RunRecord, Text, TrialLine, TrialRecord, Verdict, WorkloadRecord
+from wavebed.result.model import Check, RunRecord, Text, TrialLine, TrialRecord, Verdict, WorkloadRecord
 from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, RUN_FILE, SPEC_FILE, STORED, TRIAL_FILE
 from wavebed.workload.model import Better, Metric, Outcome, Span, Status
 
@@ -212,10 +213,7 @@ def _renamed(data: dict[str, Json]) -> dict[str, Json]:
 def _checked(file: Path, data: object) -> dict[str, Json]:
     if not isinstance(data, dict) or "schema" not in data:
         raise UserError(f"{file}: names no schema: it must be a file that wavebed run wrote")
-    if data["schema"] != SCHEMA:
-        raise UserError(
-            f"{file}: is of schema {data['schema']}; this wavebed reads schema {SCHEMA}: use the version that wrote it"
-        )
+    require_version(file, data["schema"], RESULTS, "schema")
     return cast("dict[str, Json]", data)
 
 

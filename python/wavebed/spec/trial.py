@@ -9,6 +9,8 @@ from msgspec import Meta
 
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
+from wavebed.formats import TRIAL, require_version
+from wavebed.spec.earlier import with_names_of_now
 from wavebed.spec.lab import LabSpec, NamespacesLab
 from wavebed.spec.link import Part, TimeNs
 from wavebed.spec.network import MOST_SEED, Network
@@ -139,7 +141,13 @@ def decode_spec(text: bytes, name: str) -> TrialSpec:
         If it is not one; the line names the file, the key and the rule.
     """
     try:
-        return msgspec.json.decode(text, type=TrialSpec)
+        try:
+            return msgspec.json.decode(text, type=TrialSpec)
+        except msgspec.ValidationError:
+            document = msgspec.json.decode(text)
+            if isinstance(document, dict) and "version" in document:
+                require_version(name, document["version"], TRIAL)
+            return msgspec.convert(with_names_of_now(document), TrialSpec)
     except msgspec.ValidationError as error:
         rule, _, place = str(error).partition(" - at `$")
         key = place.rstrip("`").removeprefix(".") or "specification"

@@ -15,6 +15,7 @@ from wavebed.channel.placemap.model import QUANTILES, PlaceMap
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
+from wavebed.formats import MAP, require_version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "decode_map", "encode_map", "is_map", "load_map"]
 
-VERSION = 1
+VERSION = MAP.version
 SUFFIX = ".json"
 _REMEDY = "name a map that wavebed fit wrote"
 _MOST_BYTES = 64 << 20
@@ -83,6 +84,9 @@ def decode_map(text: bytes, name: str) -> PlaceMap:
         found = msgspec.json.decode(text, type=_File)
         _check(found)
     except msgspec.ValidationError as error:
+        document = msgspec.json.decode(text)
+        if isinstance(document, dict) and "wavebed-map" in document:
+            require_version(name, document["wavebed-map"], MAP)
         rule, _, place = str(error).partition(" - at `$")
         key = place.rstrip("`").removeprefix(".") or "map"
         raise UserError(f"{name}: {key}: {rule[:1].lower()}{rule[1:]}: {_REMEDY}") from None
