@@ -42,7 +42,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--from", dest="start", metavar="T", type=argument(parse_time), help="packets sent from then on (default: 0s)"
     )
     parser.add_argument(
-        "--to", dest="end", metavar="T", type=argument(parse_time), help="and before (default: end of the last workload)"
+        "--to",
+        dest="end",
+        metavar="T",
+        type=argument(parse_time),
+        help="and before (default: end of the last workload)",
     )
     parser.add_argument(
         "--worst", metavar="N", default="5", help="number of worst moments of each direction (default: 5)"

@@ -89,9 +89,7 @@ def explain_trial(trial: Trial, window: Window, *, step_ns: int = STEP_NS, most:
     )
 
 
-def _from_log(
-    trial: Trial, known: Sequence[Direction], span: tuple[int, int]
-) -> dict[str, tuple[list[str], Fates]]:
+def _from_log(trial: Trial, known: Sequence[Direction], span: tuple[int, int]) -> dict[str, tuple[list[str], Fates]]:
     packets, blocks, capacity = trial.table("packets"), trial.table("blocks"), trial.table("capacity")
     found = {}
     for direction in known:
@@ -110,9 +108,7 @@ def _from_series(
 ) -> dict[str, tuple[list[str], Fates]]:
     capacity = trial.table("capacity")
     names = [name for direction in known for name in _names(direction)]
-    return {
-        name: ([name], coarse_fates(name, _of(links, name), dark_times(capacity, name), span)) for name in names
-    }
+    return {name: ([name], coarse_fates(name, _of(links, name), dark_times(capacity, name), span)) for name in names}
 
 
 def _names(direction: Direction) -> list[str]:

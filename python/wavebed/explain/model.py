@@ -8,7 +8,17 @@ from msgspec import Struct
 
 from wavebed.explain.causes import Cause
 
-__all__ = ["CauseShare", "Explanation", "HostLateness", "Lost", "Moment", "OfDirection", "Stall", "StallCauses", "Window"]
+__all__ = [
+    "CauseShare",
+    "Explanation",
+    "HostLateness",
+    "Lost",
+    "Moment",
+    "OfDirection",
+    "Stall",
+    "StallCauses",
+    "Window",
+]
 
 
 class CauseShare(Struct, frozen=True):

@@ -78,9 +78,7 @@ def moment(fates: Fates, span: tuple[int, int]) -> Moment:
     weight = np.where(late_ns != MISSING, inside.segments, 0)
     if (late_ns != MISSING).any():
         worst = int(np.argmax(late_ns))
-        by_cause = {
-            cause: _ms(inside.ns[worst, PLACE[cause]]) for cause in LATE if inside.ns[worst, PLACE[cause]] != 0
-        }
+        by_cause = {cause: _ms(inside.ns[worst, PLACE[cause]]) for cause in LATE if inside.ns[worst, PLACE[cause]] != 0}
         late_max_ms = _ms(late_ns[worst])
         late_mean_ms = _ms(np.average(late_ns, weights=weight)) if weight.any() else None
     start_s, end_s = span[0] / 1e9, span[1] / 1e9
@@ -138,7 +136,9 @@ def _windows(fates: Fates, span: tuple[int, int], step_ns: int) -> tuple[Ints, i
     return (fates.at_ns - span[0]) // step_ns, max(-(-(span[1] - span[0]) // step_ns), 1)
 
 
-def _peaks(mean: NDArray[np.float64], *, empty: NDArray[np.bool_], most: int, least: float) -> Iterator[tuple[int, int]]:
+def _peaks(
+    mean: NDArray[np.float64], *, empty: NDArray[np.bool_], most: int, least: float
+) -> Iterator[tuple[int, int]]:
     """Yield begin and end of the highest stretches; each takes its windows out of the others."""
     left = mean.copy()
     for _ in range(most):

@@ -92,7 +92,13 @@ def _draw_causes(axes: Axes, each: OfDirection, edges: NDArray[np.float64], foun
             continue
         named = any(share.cause == cause and share.mean_ms >= _LEAST_SHARE * whole for share in each.causes)
         axes.stairs(
-            total + values, edges, baseline=total, fill=True, color=_COLOURS[cause], lw=0, label=cause if named else None
+            total + values,
+            edges,
+            baseline=total,
+            fill=True,
+            color=_COLOURS[cause],
+            lw=0,
+            label=cause if named else None,
         )
         total += values
     _mark_stalls(axes, found.stalls)

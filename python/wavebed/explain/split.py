@@ -156,9 +156,7 @@ class _Rows:
         self._add("propagation", begin, begin + least, where)
         self._add("jitter", begin + least, end, where)
 
-    def _add_logged(
-        self, kind: str, begin: Ints, end: Ints, where: Flags
-    ) -> None:
+    def _add_logged(self, kind: str, begin: Ints, end: Ints, where: Flags) -> None:
         """Add the time in the stage whose queue is in the log."""
         dequeued = _ints(self._packets, "dequeued_ns")
         known = where & (dequeued != MISSING)
@@ -180,15 +178,13 @@ class _Rows:
         self._add_lit(own, dequeued, end, known)
 
     def _first_in_queue(self, begin: Ints, dequeued: Ints) -> Ints:
-        """Return since when the rows were first: when the server ended the one before, or when they came."""
+        """Return since when the rows were first: when those before them had left, or when they came."""
         released = np.unique(_ints(self._packets, "released_ns"))
-        place = np.searchsorted(released, dequeued, side="right") - 1
+        place = np.searchsorted(released, dequeued, side="left") - 1
         before = np.where(place >= 0, released[np.maximum(place, 0)], MISSING) if len(released) else begin
         return np.clip(before, begin, dequeued)
 
-    def _add_radio(
-        self, begin: Ints, dequeued: Ints, end: Ints, where: Flags
-    ) -> None:
+    def _add_radio(self, begin: Ints, dequeued: Ints, end: Ints, where: Flags) -> None:
         """Add the time in a radio: queue, wait for the slot, first transmissions, HARQ, RLC, order."""
         sent = np.clip(_ints(self._packets, "sent_ns"), dequeued, np.maximum(end, dequeued))
         air = Transmissions(self._blocks, self._packets["blocks"])

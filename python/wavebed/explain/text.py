@@ -25,9 +25,13 @@ def explanation_text(found: Explanation) -> str:
     blocks = [f"{found.trial} ({found.verdict}), {found.start_s:g} to {found.end_s:g} s, {_SOURCES[found.source]}"]
     blocks += ["\n".join(_of_direction(each)) for each in found.directions]
     if found.stalls:
-        blocks.append("\n".join(["what users waited for, and the longest delay from 1 s before", *_stalls(found.stalls)]))
+        blocks.append(
+            "\n".join(["what users waited for, and the longest delay from 1 s before", *_stalls(found.stalls)])
+        )
     if found.hosts:
-        listed = ", ".join(f"{each.late_max_ms:.2f} ms ({each.direction}, at {each.at_s:.1f} s)" for each in found.hosts)
+        listed = ", ".join(
+            f"{each.late_max_ms:.2f} ms ({each.direction}, at {each.at_s:.1f} s)" for each in found.hosts
+        )
         blocks.append(f"latest departures of this machine: {listed}")
     if found.meanings:
         blocks.append(table_text([("cause", "the time …"), *found.meanings.items()], left=True))
