@@ -114,8 +114,8 @@ def radio(packets: list[dict[str, object]], blocks: list[dict[str, object]], **t
 
 
 def test_a_radio_tells_queue_sleep_grant_slot_transmission_harq_rlc_and_order_apart() -> None:
-    # Slot 50 sends others' data. Slot 200 is for this packet, which was built at 190. Its block fails twice in HARQ and is
-    # given up; RLC sends it again in block 2; it waits for an earlier packet until 900.
+    # Slot 50 sends others' data. The packet's block is built at 190 for slot 200, fails twice in HARQ and is given up;
+    # RLC sends the packet again in block 2; it waits for an earlier packet until 900.
     blocks = [
         block(0, 1, 50, 60),
         block(1, 1, 200, 215, failed=True, awake_ns=70, granted_ns=150),

@@ -20,8 +20,8 @@ __all__ = ["register", "run"]
 
 _DESCRIPTION = (
     "Say why packets of a trial were late or lost: the one-way delay of each packet split by cause (queue, slot, grant,"
-    " outage, HARQ, RLC, reordering, host, …), the drops by reason, the worst moments, and what happened on the path when"
-    " a video stalled, a call froze or a page loaded."
+    " outage, HARQ, RLC, reordering, host, …), the drops by reason, the worst moments, and what happened on the path"
+    " when a video stalled, a call froze or a page loaded."
 )
 _EPILOG = (
     "With a packet log (wavebed run … --set path.packet-log=true) the causes of a packet sum to its delay. Without, the"

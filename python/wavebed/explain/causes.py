@@ -33,7 +33,7 @@ MEANINGS: dict[Cause, str] = {
     "propagation": "base delay: the shortest time that a packet took in the delay stages of the path",
     "transmission": "the packet itself at the rate of the link; of a radio its slots and their decoding, once",
     "queue": "behind other packets",
-    "slot": "first in the queue: for a slot of its direction, a free HARQ process, slots of other users, an opportunity",
+    "slot": "first in the queue: for a slot of its direction, a HARQ process, other users, an opportunity",
     "grant": "first in the queue of an uplink: for the base station's grant",
     "connection": "for the UE: sleep (DRX), RRC resume, re-establishment after a radio link failure",
     "outage": "in queue, server or radio while the rate of the link was zero",
@@ -59,4 +59,4 @@ LOSS_CAUSES: dict[str, Cause] = {
     "packet_memory": "host",
     "malformed": "host",
 }
-"""The cause of each drop reason that has one: the others (``loss``, ``corrupted_header``) are impairments themselves."""
+"""The cause of each drop reason but ``loss`` and ``corrupted_header``, which are impairments themselves."""

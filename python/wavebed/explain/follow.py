@@ -33,7 +33,7 @@ class Fates:
         How many.
     total_ns : int64 array
         One-way delay: until they were written to the device, or left the last link; -1 if they did neither.
-    ns : int64 array, rows × causes
+    ns : int64 array, rows by causes
         The delay by cause.
     lost_link, lost_reason : object array
         Link and reason of the drop, or ``None``.

@@ -53,7 +53,7 @@ class LinkLayout:
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction between two hosts: ``server-client.down``, and its links in the order in which packets pass them."""
+    """One direction between two hosts, ``server-client.down``, and its links in the order of the packets."""
 
     name: str
     links: Sequence[LinkLayout]

@@ -34,8 +34,8 @@ _LISTED = 4
 def worst_delays(fates: Fates, span: tuple[int, int], most: int) -> list[Moment]:
     """Return the moments with the largest mean lateness of the delivered segments, the worst first.
 
-    A moment begins as the window of 100 ms with the largest mean, and grows over its neighbours while theirs is at least
-    half of that.
+    A moment begins as the window of 100 ms with the largest mean, and grows over its neighbours while theirs is at
+    least half of that.
 
     Parameters
     ----------

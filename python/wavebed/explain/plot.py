@@ -41,8 +41,8 @@ _COLOURS: dict[Cause, str] = {
     "unexplained": "#000000",
 }
 _INK, _FAINT, _LOST = "#1d2733", "#5d6b7a", "#a3151a"
-_LEAST_SHARE = 0.001
-"""Causes with less of a direction's whole delay have no entry in the legend."""
+_LEAST_SHARE = 0.01
+"""Causes that are always below this part of the highest mean have no entry in the legend."""
 
 
 def explanation_png(found: Explanation) -> bytes:
@@ -85,12 +85,12 @@ def _build(found: Explanation) -> Figure:
 
 def _draw_causes(axes: Axes, each: OfDirection, edges: NDArray[np.float64], found: Explanation) -> None:
     total = np.zeros(len(edges) - 1)
-    whole = sum(share.mean_ms for share in each.causes)
+    highest = max((window.delay_mean_ms or 0.0 for window in each.windows), default=0.0)
     for cause in CAUSES:
         values = _course(each, cause, edges)
         if not values.any():
             continue
-        named = any(share.cause == cause and share.mean_ms >= _LEAST_SHARE * whole for share in each.causes)
+        named = values.max() >= _LEAST_SHARE * highest
         axes.stairs(
             total + values,
             edges,
@@ -109,8 +109,8 @@ def _draw_causes(axes: Axes, each: OfDirection, edges: NDArray[np.float64], foun
     axes.set_title(f"{each.name}{coarse}", loc="left", fontweight="bold", fontsize=11, color=_INK)
     handles, names = axes.get_legend_handles_labels()
     axes.legend(
-        handles, names, loc="lower right", bbox_to_anchor=(1, 1.0), ncols=max(len(names), 1), frameon=False, fontsize=8.5,
-        handlelength=1.0, columnspacing=1.0, borderaxespad=0.3,
+        handles, names, loc="lower right", bbox_to_anchor=(1, 1.0), ncols=max(len(names), 1), frameon=False,
+        fontsize=8.5, handlelength=1.0, columnspacing=1.0, borderaxespad=0.3,
     )  # fmt: skip
 
 
@@ -141,5 +141,5 @@ def _course(each: OfDirection, cause: Cause, edges: NDArray[np.float64]) -> NDAr
 
 
 def _place(at_s: float, edges: NDArray[np.float64]) -> int:
-    step_s = edges[1] - edges[0]
-    return min(round((at_s - edges[0]) / step_s), len(edges) - 2)
+    step_s = float(edges[1] - edges[0])
+    return min(round((at_s - float(edges[0])) / step_s), len(edges) - 2)

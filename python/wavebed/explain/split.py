@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
-
     from numpy.typing import NDArray
 
     from wavebed.explain.causes import Cause
@@ -49,7 +48,7 @@ class LinkSplit:
         Times; -1 for none.
     reason : object array
         Drop reason, or ``None``.
-    ns : int64 array, rows × causes
+    ns : int64 array, rows by causes
         Time by cause, of delivered rows; 0 of the others.
     """
 

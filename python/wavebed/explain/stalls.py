@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["BEFORE_NS", "stalls_of"]
 
 BEFORE_NS = 1_000_000_000
-"""A buffer runs empty, and a transport times out, some time after what caused it: causes are looked for from so long before."""
+"""A buffer runs empty, and a transport times out, some time after the cause: what was sent since then counts."""
 _Kind: TypeAlias = Literal["stall", "startup", "freeze"]
 _EVENTS = ("stall", "startup", "freeze")
 _LOADED = "on load"

@@ -21,13 +21,11 @@ _SOURCES = {
 
 
 def explanation_text(found: Explanation) -> str:
-    """Return the explanation: a table for each direction, its losses and worst moments, then stalls and this machine."""
+    """Return a table for each direction, its losses and worst moments, then stalls and the lateness of this machine."""
     blocks = [f"{found.trial} ({found.verdict}), {found.start_s:g} to {found.end_s:g} s, {_SOURCES[found.source]}"]
     blocks += ["\n".join(_of_direction(each)) for each in found.directions]
     if found.stalls:
-        blocks.append(
-            "\n".join(["what users waited for, and the longest delay from 1 s before", *_stalls(found.stalls)])
-        )
+        blocks.append("\n".join(["waits of users, and the longest delay from 1 s before", *_stalls(found.stalls)]))
     if found.hosts:
         listed = ", ".join(
             f"{each.late_max_ms:.2f} ms ({each.direction}, at {each.at_s:.1f} s)" for each in found.hosts
@@ -55,7 +53,7 @@ def _of_direction(each: OfDirection) -> Iterator[str]:
             f"{what}: mean {each.delay_mean_ms:.2f} ms, p50 {each.delay_p50_ms:.2f}, p95 {each.delay_p95_ms:.2f},"
             f" p99 {each.delay_p99_ms:.2f}, longest {each.delay_max_ms:.2f} ms{base}"
         )
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 share.cause,
                 f"{share.mean_ms:.3f}",
