@@ -40,7 +40,7 @@ def test_a_missing_value_is_empty_and_a_list_is_text(tmp_path: Path) -> None:
     lines = table_csv(trial, "packets").decode().splitlines()
     assert lines[0].endswith('"drop_reason","blocks","transmissions"')
     of_radio = [line for line in lines if line.startswith('"radio.down"')]
-    assert of_radio[1].endswith(',12500000,,,"0 1",3')
+    assert of_radio[1].endswith(',12500000,,,,,"0 1",3')
     assert of_radio[3].endswith(',10000000,"overflow",,')
 
 

@@ -101,6 +101,10 @@ impl Stage for Corrupt {
         None
     }
 
+    fn takes_time(&self) -> bool {
+        false
+    }
+
     fn backlog(&self) -> Backlog {
         Backlog::default()
     }

@@ -86,6 +86,10 @@ impl Stage for Duplicate {
         None
     }
 
+    fn takes_time(&self) -> bool {
+        false
+    }
+
     fn backlog(&self) -> Backlog {
         Backlog::default()
     }

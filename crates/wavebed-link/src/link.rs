@@ -40,6 +40,12 @@ impl Link {
                 log.watch(number);
             }
         }
+        // What leaves the last one that takes time is delivered at that time.
+        let slow = |&number: &usize| self.stages[number].takes_time();
+        let timed: Vec<usize> = (0..self.stages.len()).filter(slow).collect();
+        for &number in timed.iter().rev().skip(1) {
+            log.watch_passing(number);
+        }
     }
 
     /// The packet log, to take events from; `None` if there is none.

@@ -23,6 +23,8 @@ pub enum Event {
     Dequeued,
     /// They left that stage: its server has sent them, or its receiver has them in order.
     Left,
+    /// They left the stage with this index in the link: another one that takes time, but not the last one.
+    Passed(usize),
     /// The block with this number was built with them, or with a piece of one, for a slot that begins at this time.
     Sent(u64),
     /// They left the link.
@@ -38,6 +40,8 @@ pub struct PacketLog {
     blocks: Vec<BlockRecord>,
     /// The stage whose queue is logged.
     stage: Option<usize>,
+    /// The stages of which [`Event::Passed`] is recorded if their queue is not logged, one bit each.
+    passed: u64,
 }
 
 impl PacketLog {
@@ -58,10 +62,19 @@ impl PacketLog {
         self.stage = Some(stage);
     }
 
+    /// The time at which runs pass this stage is logged too.
+    pub const fn watch_passing(&mut self, stage: usize) {
+        if stage < u64::BITS as usize {
+            self.passed |= 1 << stage;
+        }
+    }
+
     /// `run` left `stage`.
     pub fn left(&mut self, run: &Run, stage: usize) {
         if self.stage == Some(stage) {
             self.push(*run, Event::Left);
+        } else if stage < u64::BITS as usize && self.passed >> stage & 1 == 1 {
+            self.push(*run, Event::Passed(stage));
         }
     }
 

@@ -55,6 +55,11 @@ pub trait Stage: Send {
         false
     }
 
+    /// Whether runs may leave the stage later than they reach it.
+    fn takes_time(&self) -> bool {
+        true
+    }
+
     /// Takes these records.
     fn take_blocks(&mut self) -> Vec<BlockRecord> {
         Vec::new()

@@ -229,6 +229,10 @@ impl LinkChain {
                 self.surely_late.record(surely_ns, segments);
             }
             self.note_departure(now_ns, &group, surely_ns, written);
+            if written && let Some(log) = self.links.last_mut().and_then(|last| last.log.as_mut()) {
+                let at_ns = now_ns;
+                log.written(Run { at_ns, ..group.run }, packet.serial);
+            }
             packets.release(group.run.packet, group.run.count);
         }
         self.groups.clear();

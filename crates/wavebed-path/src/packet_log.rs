@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use wavebed_link::packet_log::{Entry, Event};
+use wavebed_link::packet_log::Event;
 use wavebed_link::radio::BlockRecord;
-use wavebed_link::{Link, RunFlags};
+use wavebed_link::{Link, Run, RunFlags};
 use wavebed_os::output::create_regular;
 
 use crate::packets::Packets;
@@ -24,13 +24,22 @@ const WAITING_BATCHES: usize = 128;
 const PACKETS_HEADER: &str =
     "time_ns,event,packet,is_copy,first,segments,segment_bytes,last_bytes,flow,block\n";
 const BLOCKS_HEADER: &str = "slot_ns,decoded_ns,number,attempt,process,carrier,is_fallback,bytes,failed,misheard,\
-                             rate_bps,sinr_db,need_db\n";
+                             awake_ns,granted_ns,rate_bps,sinr_db,need_db\n";
 
 /// An event with the packet's serial number in its direction.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     packet: u64,
-    entry: Entry,
+    run: Run,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// An event of the link.
+    Link(Event),
+    /// The segments were written to the device at the end of the direction.
+    Written,
 }
 
 #[derive(Debug)]
@@ -77,11 +86,22 @@ impl LinkLog {
         self.blocks.extend(log.take_blocks());
         self.rows.extend(log.take_entries().map(|entry| Row {
             packet: packets.packet(entry.run.packet).serial,
-            entry,
+            run: entry.run,
+            what: What::Link(entry.event),
         }));
         if self.rows.len() >= BATCH_ROWS {
             self.send();
         }
+    }
+
+    /// `run` of the packet with this serial number was written to the device at the end of the direction, at
+    /// `run.at_ns`.
+    pub fn written(&mut self, run: Run, packet: u64) {
+        self.rows.push(Row {
+            packet,
+            run,
+            what: What::Written,
+        });
     }
 
     /// Sends what was taken to the writer.
@@ -203,19 +223,25 @@ fn write_all(
 }
 
 fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
-    let Entry { run, event } = &row.entry;
-    let (name, reason, block) = match event {
-        Event::Entered => ("entered", "", None),
-        Event::Dequeued => ("dequeued", "", None),
-        Event::Left => ("left", "", None),
-        Event::Sent(block) => ("sent", "", Some(*block)),
-        Event::Delivered => ("delivered", "", None),
-        Event::Dropped(reason) => ("dropped_", reason.name(), None),
-    };
+    let run = &row.run;
+    write!(out, "{},", run.at_ns)?;
+    let mut block = None;
+    match row.what {
+        What::Written => write!(out, "written"),
+        What::Link(Event::Entered) => write!(out, "entered"),
+        What::Link(Event::Dequeued) => write!(out, "dequeued"),
+        What::Link(Event::Left) => write!(out, "left"),
+        What::Link(Event::Passed(stage)) => write!(out, "passed_{stage}"),
+        What::Link(Event::Sent(number)) => {
+            block = Some(number);
+            write!(out, "sent")
+        }
+        What::Link(Event::Delivered) => write!(out, "delivered"),
+        What::Link(Event::Dropped(reason)) => write!(out, "dropped_{}", reason.name()),
+    }?;
     write!(
         out,
-        "{},{name}{reason},{},{},{},{},{},{},{},",
-        run.at_ns,
+        ",{},{},{},{},{},{},{},",
         row.packet,
         u8::from(run.flags.has(RunFlags::COPY)),
         run.first,
@@ -231,7 +257,7 @@ fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
 fn write_block(out: &mut impl Write, block: &BlockRecord) -> io::Result<()> {
     write!(
         out,
-        "{},{},{},{},{},{},{},{},{},{},{},",
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},",
         block.slot.start_ns,
         block.decoded_ns,
         block.number,
@@ -242,6 +268,8 @@ fn write_block(out: &mut impl Write, block: &BlockRecord) -> io::Result<()> {
         block.bytes,
         u8::from(block.failed),
         u8::from(block.misheard),
+        block.awake_ns,
+        block.granted_ns,
         block.rate_bps
     )?;
     let (sinr_db, need_db) = block.sinr_db.unzip();
@@ -260,29 +288,38 @@ fn write_known(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> i
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use wavebed_link::packet_log::{Entry, Event};
+    use wavebed_link::packet_log::Event;
     use wavebed_link::{Ecn, Run, RunFlags};
 
-    use super::{BATCH_ROWS, LinkLog, PacketLogSender, Row};
+    use super::{BATCH_ROWS, LinkLog, PacketLogSender, Row, What, write_row};
 
     const ROW: Row = Row {
         packet: 1,
-        entry: Entry {
-            run: Run {
-                at_ns: 0,
-                packet: 0,
-                first: 0,
-                count: 1,
-                segment_bytes: 100,
-                last_bytes: 100,
-                flow: 0,
-                flip: 0,
-                ecn: Ecn::NotEct,
-                flags: RunFlags(0),
-            },
-            event: Event::Entered,
+        run: Run {
+            at_ns: 0,
+            packet: 0,
+            first: 0,
+            count: 1,
+            segment_bytes: 100,
+            last_bytes: 100,
+            flow: 0,
+            flip: 0,
+            ecn: Ecn::NotEct,
+            flags: RunFlags(0),
         },
+        what: What::Link(Event::Entered),
     };
+
+    #[test]
+    fn a_row_has_time_event_segments_and_block() {
+        let mut out = Vec::new();
+        let events = [Event::Passed(2), Event::Sent(7)].map(What::Link);
+        for what in events.into_iter().chain([What::Written]) {
+            write_row(&mut out, &Row { what, ..ROW }).unwrap();
+        }
+        let expected = "0,passed_2,1,0,0,1,100,100,0,\n0,sent,1,0,0,1,100,100,0,7\n0,written,1,0,0,1,100,100,0,\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
 
     #[test]
     fn what_a_slow_writer_cannot_take_is_left_out_and_counted() {

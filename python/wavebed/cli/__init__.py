@@ -35,6 +35,7 @@ COMMANDS = {
     "resolve": "print a trial of a scenario as a value: every key explicit, patterns by content",
     "rerun": "repeat a trial from a folder of results alone",
     "schema": "print the JSON Schema of a file format",
+    "explain": "why packets of a trial were late or lost",
     "export": "write a trial as a data file of flent",
     "report": "write the report of a run again from its results",
     "shell": "run a command behind an emulated path",

@@ -50,12 +50,14 @@ _BLOCKS = pa.schema(
         ("bytes", pa.int64()),
         ("failed", pa.bool_()),
         ("misheard", pa.bool_()),
+        ("awake_ns", pa.int64()),
+        ("granted_ns", pa.int64()),
         ("rate_bps", pa.int64()),
         ("sinr_db", pa.float64()),
         ("need_db", pa.float64()),
     ]
 )
-_TIMES = ("entered_ns", "dequeued_ns", "sent_ns", "released_ns", "delivered_ns", "dropped_ns")
+_TIMES = ("entered_ns", "dequeued_ns", "sent_ns", "released_ns", "delivered_ns", "dropped_ns", "written_ns")
 LOG_SCHEMAS: dict[str, pa.Schema] = {
     "packets": pa.schema(
         [
@@ -67,6 +69,7 @@ LOG_SCHEMAS: dict[str, pa.Schema] = {
             ("bytes", pa.int64()),
             ("flow", pa.int64()),
             *((name, pa.int64()) for name in _TIMES),
+            ("passed_ns", pa.list_(pa.int64())),
             ("drop_reason", pa.string()),
             ("blocks", pa.list_(pa.int64())),
             ("transmissions", pa.int64()),
@@ -77,9 +80,12 @@ LOG_SCHEMAS: dict[str, pa.Schema] = {
 }
 """The columns of the tables that a trial has with ``packet-log``."""
 
-_WORDS = {"dequeued": "dequeued", "sent": "sent", "released": "left", "delivered": "delivered"}
+_WORDS = {
+    "dequeued": "dequeued", "sent": "sent", "released": "left", "delivered": "delivered", "written": "written",
+}  # fmt: skip
 """The engine's word for each column of times."""
 _DROPPED = "dropped_"
+_PASSED = "passed_"
 _INDEX_BITS = 16
 """A packet has less than 2^16 wire segments."""
 
@@ -216,11 +222,23 @@ def _packets(events: pa.Table, blocks: pa.Table) -> pa.Table:
                 f"{name}_ns": pa.array(found.time_ns[event[keep]], mask=event[keep] < 0)
                 for name, event in by_time.items()
             },
+            "passed_ns": _passed(found, keep),
             "drop_reason": pa.array(reasons[found.code[dropped]], pa.string(), mask=dropped < 0),
             "blocks": carried,
             "transmissions": transmissions,
         }
     )
+
+
+def _passed(found: _Stretches, keep: NDArray[np.int64]) -> pa.ListArray:
+    """Return for each row the times at which it left further stages, in their order; null where it did not."""
+    names = sorted(
+        (name for name in found.names if name.startswith(_PASSED)), key=lambda name: int(name.removeprefix(_PASSED))
+    )
+    events = np.stack([found.first(name)[keep] for name in names], axis=1) if names else np.empty((len(keep), 0), int)
+    times = pa.array(found.time_ns[events].ravel(), pa.int64(), mask=(events < 0).ravel())
+    offsets = np.arange(len(keep) + 1, dtype=np.int32) * len(names)
+    return pa.ListArray.from_arrays(pa.array(offsets), times)
 
 
 def _carried(found: _Stretches, keep: NDArray[np.int64], blocks: pa.Table) -> tuple[pa.Array, pa.Array]:

@@ -241,6 +241,10 @@ impl Stage for Loss {
         None
     }
 
+    fn takes_time(&self) -> bool {
+        false
+    }
+
     fn backlog(&self) -> Backlog {
         Backlog::default()
     }

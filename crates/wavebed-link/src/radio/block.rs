@@ -89,6 +89,10 @@ pub struct BlockRecord {
     pub built_ns: u64,
     /// When decoding ends.
     pub decoded_ns: u64,
+    /// Waiting data could not be sent before this time: there was none, or the UE slept or was being re-established.
+    pub awake_ns: u64,
+    /// The begin of the first slot that the latest awaited grant was valid for; 0 if none was awaited.
+    pub granted_ns: u64,
     /// The rate of the channel in its slot, over all carriers, bits per second.
     pub rate_bps: u64,
     /// SINR in its slot, dB, and that of which one first transmission in ten of a full block fails; `None` where a block

@@ -100,6 +100,8 @@ pub struct Radio {
     on_air: Backlog,
     /// Slots whose blocks were built at or before this time were too early for the waiting data.
     asleep_ns: u64,
+    /// The begin of the first slot that the latest awaited grant is valid for.
+    granted_ns: u64,
     plan: Option<Plan>,
     handover_ns: u64,
     /// Handling of the buffer in a handover that was ordered.
@@ -160,6 +162,7 @@ impl Radio {
             next_count: 0,
             on_air: Backlog::default(),
             asleep_ns: 0,
+            granted_ns: 0,
             plan: None,
             handover_ns,
             ordered: None,

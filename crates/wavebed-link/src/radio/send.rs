@@ -174,7 +174,11 @@ impl Radio {
             from_ns = from_ns.max(there_ns.saturating_add(slots.prepare_ns));
         }
         if let Some(scheduler) = &mut self.scheduler {
-            from_ns = scheduler.earliest_ns(there_ns, from_ns, slots);
+            let granted_ns = scheduler.earliest_ns(there_ns, from_ns, slots);
+            if granted_ns > from_ns {
+                self.granted_ns = granted_ns;
+            }
+            from_ns = granted_ns;
         }
         let found = self
             .config
@@ -440,6 +444,8 @@ impl Radio {
             misheard,
             built_ns,
             decoded_ns: at_ns,
+            awake_ns: self.asleep_ns,
+            granted_ns: self.granted_ns.min(slot.start_ns),
             rate_bps: now.rate_bps,
             sinr_db: now.sinr.map(|sinr| (sinr.sinr_db, sinr.need_db)),
             contents: chunks.into_iter().flatten().collect(),

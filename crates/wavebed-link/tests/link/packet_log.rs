@@ -7,7 +7,9 @@ use crate::link_support::{Event, Outcome, drive, each, segment, super_packet};
 use crate::radio_support::{SLOT_BYTES, SLOT_NS, air, decoded, harq, plain, radio, slots};
 use proptest::prelude::*;
 use wavebed_link::packet_log::{Entry, Event as Logged};
-use wavebed_link::radio::{Acknowledged, BlockRecord, Carriers, RadioConfig, Rlc, Slots};
+use wavebed_link::radio::{
+    Acknowledged, BlockRecord, Carriers, Direction, Grants, RadioConfig, Rlc, Slots,
+};
 use wavebed_link::{Link, Reason, Run, RunFlags, Stage};
 
 const END_NS: u64 = 2_000_000;
@@ -38,6 +40,19 @@ fn with_log(stages: &[String], events: &[Event], seed: u64) -> (Outcome, Link) {
     link.log_packets();
     let outcome = drive(&mut link, events, END_NS, false);
     (outcome, link)
+}
+
+/// Whether the stage, as the laboratory file writes it, is of this kind.
+fn is(stage: &str, kind: &str) -> bool {
+    let stage: serde_json::Value = serde_json::from_str(stage).expect("it is JSON");
+    stage["stage"] == kind
+}
+
+/// The log without the copies.
+fn logged_originals(link: &mut Link) -> (Vec<Entry>, Vec<BlockRecord>) {
+    let (mut entries, blocks) = logged(link);
+    entries.retain(|entry| !entry.run.flags.has(RunFlags::COPY));
+    (entries, blocks)
 }
 
 const fn is_dropped(event: Logged) -> bool {
@@ -77,6 +92,49 @@ proptest! {
         }
         prop_assert_eq!(blocks.len() as u64, total.blocks_sent);
         prop_assert_eq!(blocks.iter().filter(|block| block.failed).count() as u64, total.blocks_failed);
+    }
+
+    #[test]
+    fn a_delivered_segment_has_its_times_at_every_stage_that_takes_time_in_order(
+        stages in prop_oneof![stages(), radios().prop_map(|radio| vec![radio]), split_radios().prop_map(|radio| vec![radio])],
+        events in events(),
+        seed in any::<u64>(),
+    ) {
+        let takes_time = |stage: &&String| !["loss", "duplicate", "corrupt"].iter().any(|kind| is(stage, kind));
+        let timed: Vec<(usize, &String)> = stages.iter().enumerate().filter(|(_, stage)| takes_time(stage)).collect();
+        let place = |kinds: &[&str]| timed.iter().find(|(_, stage)| kinds.iter().any(|kind| is(stage, kind)));
+        let radio = place(&["radio"]).copied();
+        let logged = radio.or_else(|| place(&["bottleneck", "wifi"]).copied()).map(|(number, _)| number);
+        let last = timed.last().map(|&(number, _)| number);
+        let (outcome, mut link) = with_log(&stages, &events, seed);
+        let (entries, _) = logged_originals(&mut link);
+        for (packet, index, delivered_ns) in each(&outcome.delivered) {
+            let times = times(&entries, packet, index);
+            let first = |event: Logged| times.iter().filter(|(kind, _)| *kind == event).map(|&(_, at)| at).min();
+            // A copy that was delivered where the original was dropped.
+            if first(Logged::Delivered).is_none() {
+                continue;
+            }
+            let mut at_ns = first(Logged::Entered).expect("it entered");
+            for &(number, _) in &timed {
+                let mut marks = Vec::new();
+                if Some(number) == logged {
+                    marks.push(first(Logged::Dequeued));
+                    if radio.is_some() {
+                        let sent = times.iter().filter(|(kind, _)| matches!(kind, Logged::Sent(_)));
+                        marks.push(sent.map(|&(_, at)| at).min());
+                    }
+                    marks.push(first(Logged::Left));
+                } else if Some(number) != last {
+                    marks.push(first(Logged::Passed(number)));
+                }
+                for mark in marks {
+                    prop_assert!(mark.is_some_and(|mark| mark >= at_ns), "{} {}: {:?}", packet, index, &times);
+                    at_ns = mark.unwrap_or(at_ns);
+                }
+            }
+            prop_assert!(at_ns <= delivered_ns, "{} {}: {:?}", packet, index, &times);
+        }
     }
 
     #[test]
@@ -207,6 +265,40 @@ fn repetitions_are_records_of_the_same_block_without_its_contents() {
         [
             (3, 0, blocks[0].slot.start_ns),
             (3, 0, blocks[3].slot.start_ns)
+        ]
+    );
+}
+
+#[test]
+fn a_block_has_the_end_of_sleep_and_the_slot_of_the_grant_that_its_data_waited_for() {
+    // Slot 4 carries the request, slot 8 the data (`radio_uplink` has the diagram).
+    let grants = Grants {
+        request_slots: 4,
+        schedule_slots: 2,
+        prepare_slots: 2,
+        first_bytes: 2000,
+        configured: None,
+        losses: None,
+    };
+    let config = RadioConfig {
+        direction: Direction::Up,
+        grants: Some(grants),
+        ..plain()
+    };
+    let mut link = logging(radio(config, air("1", &[STEADY])));
+    let late = 20 * SLOT_NS + 10;
+    let arrivals = [segment(10, 1, 1500), segment(late, 2, 1500)].map(Event::Arrival);
+    drive(&mut link, &arrivals, 10_000_000, false);
+    let (_, blocks) = logged(&mut link);
+    let waits: Vec<(u64, u64, u64)> = blocks
+        .iter()
+        .map(|block| (block.awake_ns, block.granted_ns, block.slot.start_ns))
+        .collect();
+    assert_eq!(
+        waits,
+        [
+            (10, 8 * SLOT_NS, 8 * SLOT_NS),
+            (late, 28 * SLOT_NS, 28 * SLOT_NS)
         ]
     );
 }

@@ -1,0 +1,1 @@
+"""Why packets of a trial were late or lost: the delay of each packet split by cause (`docs/guides/explain.md`)."""

@@ -1,0 +1,152 @@
+"""The explanation of a trial: from its packet log, or coarser from its series."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from wavebed.explain.causes import CAUSES, MEANINGS
+from wavebed.explain.coarse import coarse_fates, link_counts
+from wavebed.explain.dark import dark_times
+from wavebed.explain.follow import follow
+from wavebed.explain.layout import directions
+from wavebed.explain.model import Explanation, HostLateness
+from wavebed.explain.split import split_link
+from wavebed.explain.stalls import stalls_of
+from wavebed.explain.summary import of_direction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from wavebed.explain.follow import Fates
+    from wavebed.explain.layout import Direction
+    from wavebed.explain.model import OfDirection
+    from wavebed.export.trial import Trial, Window
+
+__all__ = ["STEP_NS", "WORST", "explain_trial"]
+
+STEP_NS = 100_000_000
+"""Length of the steps of the course, unless another one is asked for."""
+WORST = 5
+"""Worst moments of each direction, unless more are asked for."""
+_NO_LOG = (
+    "single packets: grants, slots, HARQ, RLC, reordering and the delay of the path are not told apart from the series;"
+    " run it with --set path.packet-log=true"
+)
+
+
+def explain_trial(trial: Trial, window: Window, *, step_ns: int = STEP_NS, most: int = WORST) -> Explanation:
+    """Explain the delays and losses of the packets that were sent in a part of a trial.
+
+    Parameters
+    ----------
+    step_ns : int
+        Length of the steps of the course.
+    most : int
+        Number of worst moments of each direction.
+
+    Raises
+    ------
+    UserError
+        If the trial has no emulated links, or a table is damaged.
+    """
+    known = directions(trial.record, trial.path)
+    span = (window.start_ns, window.end_ns)
+    links = trial.table("links")
+    counts = {name: link_counts(_of(links, name), span) for each in known for name in _names(each)}
+    fates = _from_log(trial, known, span) if trial.has_packet_log else _from_series(trial, known, links, span)
+    found = []
+    for name, (of_links, rows) in fates.items():
+        found.append(
+            of_direction(
+                name,
+                of_links,
+                rows,
+                _counts([counts[link] for link in of_links], whole=trial.has_packet_log),
+                span=span,
+                step_ns=step_ns,
+                most=most,
+                whole=trial.has_packet_log,
+            )
+        )
+    stalls = stalls_of(trial, window, {name: rows for name, (_, rows) in fates.items()})
+    occurring = {share.cause for each in found for share in each.causes}
+    return Explanation(
+        trial=str(trial.path),
+        verdict=trial.record.verdict,
+        source="packets" if trial.has_packet_log else "series",
+        start_s=window.start_ns / 1e9,
+        end_s=window.end_ns / 1e9,
+        step_ms=step_ns / 1e6,
+        directions=found,
+        hosts=_hosts(trial.table("departures"), span),
+        stalls=stalls,
+        meanings={cause: MEANINGS[cause] for cause in CAUSES if cause in occurring},
+        missing=_missing(trial, found),
+    )
+
+
+def _from_log(trial: Trial, known: Sequence[Direction], span: tuple[int, int]) -> dict[str, tuple[list[str], Fates]]:
+    packets, blocks, capacity = trial.table("packets"), trial.table("blocks"), trial.table("capacity")
+    found = {}
+    for direction in known:
+        names = _names(direction)
+        splits = [
+            split_link(layout, _of(packets, layout.name), _of(blocks, layout.name), dark_times(capacity, layout.name))
+            for layout in direction.links
+        ]
+        fates = follow(names, splits)
+        found[direction.name] = names, fates.of((fates.at_ns >= span[0]) & (fates.at_ns < span[1]))
+    return found
+
+
+def _from_series(
+    trial: Trial, known: Sequence[Direction], links: pa.Table, span: tuple[int, int]
+) -> dict[str, tuple[list[str], Fates]]:
+    capacity = trial.table("capacity")
+    names = [name for direction in known for name in _names(direction)]
+    return {name: ([name], coarse_fates(name, _of(links, name), dark_times(capacity, name), span)) for name in names}
+
+
+def _names(direction: Direction) -> list[str]:
+    return [layout.name for layout in direction.links]
+
+
+def _counts(of_links: Sequence[Mapping[str, int]], *, whole: bool) -> dict[str, int]:
+    names = ["blocks_sent", "blocks_failed", "link_failures"]
+    names += [] if whole else ["segments", "delivered_segments"]
+    return {name: sum(each[name] for each in of_links) for name in names}
+
+
+def _hosts(departures: pa.Table, span: tuple[int, int]) -> list[HostLateness]:
+    """Return the latest departure of each direction."""
+    at = pc.multiply(departures["time_ms"], 1_000_000)
+    inside = departures.filter(pc.and_(pc.greater_equal(at, span[0]), pc.less(at, span[1])))
+    found = []
+    for name in dict.fromkeys(inside["direction"].to_pylist()):
+        rows = inside.filter(pc.equal(inside["direction"], name)).sort_by([("late_max_ns", "descending")])
+        found.append(HostLateness(name, rows["late_max_ns"][0].as_py() / 1e6, rows["time_ms"][0].as_py() / 1e3))
+    return found
+
+
+def _missing(trial: Trial, found: Sequence[OfDirection]) -> list[str]:
+    """Return what the trial did not record."""
+    if not trial.has_packet_log:
+        return [_NO_LOG]
+    lines = []
+    columns = trial.table("packets").column_names
+    if "written_ns" not in columns:
+        lines.append(
+            "times of an earlier version of the packet log: grant, connection and host are in slot and in no cause"
+        )
+    unexplained = sum(share.mean_ms != 0 for each in found for share in each.causes if share.cause == "unexplained")
+    if unexplained:
+        lines.append("some events of the packet log (`missing` in trial.json): see the cause unexplained")
+    return lines
+
+
+def _of(table: pa.Table, link: str) -> pa.Table:
+    return table.filter(pc.equal(table["link"], link))

@@ -1,0 +1,182 @@
+"""The explanation of a trial, as ``wavebed explain --json`` prints it. Each key has its unit."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from wavebed.explain.causes import Cause
+
+__all__ = [
+    "CauseShare",
+    "Explanation",
+    "HostLateness",
+    "Lost",
+    "Moment",
+    "OfDirection",
+    "Stall",
+    "StallCauses",
+    "Window",
+]
+
+
+class CauseShare(Struct, frozen=True):
+    """One cause, over the delivered segments.
+
+    Parameters
+    ----------
+    mean_ms : float
+        Mean time per segment.
+    max_ms : float
+        The longest of a single segment.
+    late_percent : float or None
+        Part of all time above the base delay; ``None`` for the base delay, and if nothing was late.
+    """
+
+    cause: Cause
+    mean_ms: float
+    max_ms: float
+    late_percent: float | None
+
+
+class Lost(Struct, frozen=True):
+    """Segments that one link dropped for one reason; `cause` is ``None`` if the reason is an impairment of its own."""
+
+    link: str
+    reason: str
+    cause: Cause | None
+    segments: int
+
+
+class Moment(Struct, frozen=True):
+    """A time in which delays were long or packets were lost, by the time at which they were sent.
+
+    Parameters
+    ----------
+    late_max_ms : float or None
+        The longest time above the base delay; ``None`` if nothing was delivered.
+    late_ms_by_cause : dict
+        The same by cause: it sums to `late_max_ms`.
+    text : str
+        The same in a sentence.
+    """
+
+    start_s: float
+    end_s: float
+    segments: int
+    lost_segments: int
+    late_max_ms: float | None
+    late_mean_ms: float | None
+    late_ms_by_cause: dict[Cause, float]
+    lost: list[Lost]
+    text: str
+
+
+class Window(Struct, frozen=True):
+    """One step of time, by the time at which packets were sent; `mean_ms_by_cause` is per delivered segment."""
+
+    start_s: float
+    segments: int
+    lost_segments: int
+    delay_mean_ms: float | None
+    delay_max_ms: float | None
+    mean_ms_by_cause: dict[Cause, float]
+
+
+class OfDirection(Struct, frozen=True):
+    """One direction between two hosts; without a packet log, one link.
+
+    Parameters
+    ----------
+    base_delay_ms : float or None
+        Delay of the path alone: the `propagation`. All above it is late. ``None`` where nothing was delivered, and
+        without a packet log.
+    delay_mean_ms, delay_p50_ms, delay_p95_ms, delay_p99_ms, delay_max_ms : float or None
+        One-way delay over the delivered segments; without a packet log only what `causes` has.
+    unfinished_segments : int or None
+        Still on the way at the end; ``None`` without a packet log.
+    blocks_sent, blocks_failed, link_failures : int
+        Of the radios of these links.
+    """
+
+    name: str
+    links: list[str]
+    segments: int
+    delivered_segments: int
+    lost_segments: int
+    unfinished_segments: int | None
+    base_delay_ms: float | None
+    delay_mean_ms: float | None
+    delay_p50_ms: float | None
+    delay_p95_ms: float | None
+    delay_p99_ms: float | None
+    delay_max_ms: float | None
+    late_mean_ms: float | None
+    blocks_sent: int
+    blocks_failed: int
+    link_failures: int
+    causes: list[CauseShare]
+    lost: list[Lost]
+    worst_delays: list[Moment]
+    worst_losses: list[Moment]
+    windows: list[Window]
+
+
+class HostLateness(Struct, frozen=True):
+    """The latest departure of a direction: written so long after it was due."""
+
+    direction: str
+    late_max_ms: float
+    at_s: float
+
+
+class StallCauses(Struct, frozen=True):
+    """The longest delay of a direction around a stall."""
+
+    direction: str
+    late_max_ms: float | None
+    lost_segments: int
+    late_ms_by_cause: dict[Cause, float]
+
+
+class Stall(Struct, frozen=True):
+    """A time in which a workload's user waited: a stall or the start of a video, a freeze of a call, a page load."""
+
+    workload: str
+    kind: Literal["stall", "startup", "freeze", "page load"]
+    start_s: float
+    end_s: float
+    text: str
+    causes: list[StallCauses]
+
+
+class Explanation(Struct, frozen=True):
+    """Why packets of a trial were late or lost.
+
+    Parameters
+    ----------
+    trial : str
+        Its folder.
+    source : str
+        ``packets``: the packet log, to the nanosecond; ``series``: the series per millisecond, which know queues,
+        outages and losses only.
+    step_ms : float
+        Length of `windows`.
+    meanings : dict
+        Of the causes that occur.
+    missing : list of str
+        What the trial did not record, a line each.
+    """
+
+    trial: str
+    verdict: str
+    source: Literal["packets", "series"]
+    start_s: float
+    end_s: float
+    step_ms: float
+    directions: list[OfDirection]
+    hosts: list[HostLateness]
+    stalls: list[Stall]
+    meanings: dict[Cause, str]
+    missing: list[str]

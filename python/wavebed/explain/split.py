@@ -1,0 +1,236 @@
+"""The time of each packet on one link, split by cause.
+
+The split follows the times in the packet log from one to the next, so that the causes of a packet sum to its time on
+the link, to the nanosecond. Time between two known events with a missing one in between is ``unexplained``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from wavebed.explain.causes import CAUSES, PLACE
+from wavebed.explain.transmissions import Transmissions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from wavebed.explain.causes import Cause
+    from wavebed.explain.dark import Dark, Ints
+    from wavebed.explain.layout import LinkLayout
+
+    Flags: TypeAlias = NDArray[np.bool_]
+
+__all__ = ["MISSING", "LinkSplit", "split_link"]
+
+MISSING = -1
+"""A time that is not in the log."""
+_INDEX_BITS = 16
+"""A packet has less than 2^16 wire segments."""
+_LUMPS: dict[str, Cause] = {"ue": "ue", "server": "queue", "opportunities": "queue", "wifi": "queue"}
+"""Causes of the whole time in a stage whose queue is not in the log."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkSplit:
+    """The rows of the table ``packets`` of a link, without copies, in the order of packet and segment.
+
+    Parameters
+    ----------
+    start, end : int64 array
+        The wire segments of the row: packet and segment in the bits of one number; the end is outside.
+    entered_ns, delivered_ns, dropped_ns, written_ns : int64 array
+        Times; -1 for none.
+    reason : object array
+        Drop reason, or ``None``.
+    ns : int64 array, rows by causes
+        Time by cause, of delivered rows; 0 of the others.
+    """
+
+    start: Ints
+    end: Ints
+    entered_ns: Ints
+    delivered_ns: Ints
+    dropped_ns: Ints
+    written_ns: Ints
+    reason: NDArray[np.object_]
+    ns: Ints
+
+
+def split_link(layout: LinkLayout, packets: pa.Table, blocks: pa.Table, dark: Mapping[Cause, Dark]) -> LinkSplit:
+    """Split the times of the packets of a link.
+
+    Parameters
+    ----------
+    packets, blocks : pyarrow.Table
+        Tables ``packets`` and ``blocks``, of this link only.
+    dark : mapping
+        The times of ``outage`` and ``handover``.
+    """
+    packets = packets.filter(_not(packets["is_copy"]))
+    start = (_ints(packets, "packet") << _INDEX_BITS) + _ints(packets, "first")
+    order = np.argsort(start, kind="stable")
+    packets, start = packets.take(order), start[order]
+    rows = _Rows(layout, packets, blocks, dark)
+    rows.split()
+    return LinkSplit(
+        start=start,
+        end=start + _ints(packets, "segments"),
+        entered_ns=rows.entered_ns,
+        delivered_ns=rows.delivered_ns,
+        dropped_ns=_ints(packets, "dropped_ns"),
+        written_ns=_ints(packets, "written_ns"),
+        reason=packets["drop_reason"].to_numpy(),
+        ns=rows.ns,
+    )
+
+
+class _Rows:
+    """The rows of a link while they are split."""
+
+    def __init__(self, layout: LinkLayout, packets: pa.Table, blocks: pa.Table, dark: Mapping[Cause, Dark]) -> None:
+        self._layout = layout
+        self._packets = packets
+        self._blocks = blocks
+        self._dark = dark
+        self.entered_ns = _ints(packets, "entered_ns")
+        self.delivered_ns = _ints(packets, "delivered_ns")
+        self._there = self.delivered_ns != MISSING
+        self.ns = np.zeros((len(packets), len(CAUSES)), np.int64)
+
+    def split(self) -> None:
+        """Split every delivered row, stage by stage."""
+        at = self.entered_ns.copy()
+        gap = np.zeros(len(at), bool)
+        for place, kind in enumerate(self._layout.stages):
+            end = self._end_of(place)
+            known = self._there & (end != MISSING)
+            self._add("unexplained", at, end, known & gap)
+            where = known & ~gap
+            if place == self._layout.logged:
+                self._add_logged(kind, at, end, where)
+            elif kind == "delay":
+                self._add_delay(at, end, where)
+            elif kind == "reorder":
+                self._add("jitter", at, end, where)
+            else:
+                self._add_lit(_LUMPS[kind], at, end, where)
+            at = np.where(known, end, at)
+            gap = ~known
+        # A link without stages that take time has none to explain.
+        self._add("unexplained", at, self.delivered_ns, self._there)
+
+    def _end_of(self, place: int) -> Ints:
+        """Return when the rows left a stage."""
+        if place == len(self._layout.stages) - 1:
+            return self.delivered_ns
+        if place == self._layout.logged:
+            return _ints(self._packets, "released_ns")
+        passed = [each for each in range(len(self._layout.stages) - 1) if each != self._layout.logged]
+        return _listed(self._packets, passed.index(place))
+
+    def _add(self, cause: Cause, begin: Ints, end: Ints, where: Flags) -> None:
+        self.ns[:, PLACE[cause]] += np.where(where, np.maximum(end - begin, 0), 0)
+
+    def _add_lit(self, cause: Cause, begin: Ints, end: Ints, where: Flags) -> None:
+        """Add a time, but those parts of it in which the link has no rate to their own causes."""
+        end = np.where(where, np.maximum(end, begin), begin)
+        left = end - begin
+        for name, times in self._dark.items():
+            dark = times.within(begin, end)
+            self.ns[:, PLACE[name]] += dark
+            left -= dark
+        self.ns[:, PLACE[cause]] += left
+
+    def _add_delay(self, begin: Ints, end: Ints, where: Flags) -> None:
+        """Add the time in a delay stage: the shortest one is the base delay, the rest is jitter."""
+        if not where.any():
+            return
+        least = int((end - begin)[where].min())
+        self._add("propagation", begin, begin + least, where)
+        self._add("jitter", begin + least, end, where)
+
+    def _add_logged(self, kind: str, begin: Ints, end: Ints, where: Flags) -> None:
+        """Add the time in the stage whose queue is in the log."""
+        dequeued = _ints(self._packets, "dequeued_ns")
+        known = where & (dequeued != MISSING)
+        if kind == "radio":
+            known &= _ints(self._packets, "sent_ns") != MISSING
+        self._add("unexplained", begin, end, where & ~known)
+        dequeued = np.clip(dequeued, begin, np.maximum(end, begin))
+        if kind == "radio":
+            self._add_radio(begin, dequeued, end, known)
+            return
+        own: Cause = "ue" if kind == "ue" else "transmission"
+        first = begin
+        if kind in ("opportunities", "wifi"):
+            first = self._first_in_queue(begin, dequeued)
+            self._add_lit("queue", begin, first, known)
+            self._add_lit("slot", first, dequeued, known)
+        else:
+            self._add_lit("ue" if kind == "ue" else "queue", first, dequeued, known)
+        self._add_lit(own, dequeued, end, known)
+
+    def _first_in_queue(self, begin: Ints, dequeued: Ints) -> Ints:
+        """Return since when the rows were first: when those before them had left, or when they came."""
+        released = np.unique(_ints(self._packets, "released_ns"))
+        place = np.searchsorted(released, dequeued, side="left") - 1
+        before = np.where(place >= 0, released[np.maximum(place, 0)], MISSING) if len(released) else begin
+        return np.clip(before, begin, dequeued)
+
+    def _add_radio(self, begin: Ints, dequeued: Ints, end: Ints, where: Flags) -> None:
+        """Add the time in a radio: queue, wait for the slot, first transmissions, HARQ, RLC, order."""
+        sent = np.clip(_ints(self._packets, "sent_ns"), dequeued, np.maximum(end, dequeued))
+        air = Transmissions(self._blocks, self._packets["blocks"])
+        # A block is built so long before its slot: the slot before was built as early.
+        first = np.clip(air.slot_before(sent) - (sent - dequeued), begin, dequeued)
+        self._add_lit("queue", begin, first, where)
+        awake = np.clip(air.awake_ns, first, sent)
+        self._add_lit("connection", first, awake, where)
+        granted = np.clip(air.granted_ns, awake, sent)
+        self._add_lit("grant", awake, granted, where)
+        self._add_lit("slot", granted, sent, where)
+        last = np.maximum(end, sent)
+        received = np.clip(air.first_ns, sent, last)
+        repeated = np.clip(air.harq_ns, received, last)
+        arrived = np.clip(air.arrived_ns, repeated, last)
+        self._add_lit("transmission", sent, received, where)
+        self._add_lit("harq", received, repeated, where)
+        self._add_lit("rlc", repeated, arrived, where)
+        self._add_lit("reordering", arrived, last, where)
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    """Return a column of times or counts; a result of an earlier version may lack it."""
+    if name not in table.column_names:
+        return np.full(len(table), MISSING, np.int64)
+    column = table.column(name).combine_chunks()
+    found: Ints = column.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _listed(table: pa.Table, place: int) -> Ints:
+    """Return an item of the lists of ``passed_ns``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "passed_ns" not in table.column_names or not len(table):
+        return np.full(len(table), MISSING, np.int64)
+    column = table.column("passed_ns").combine_chunks()
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    if not (lengths > place).all():
+        return np.full(len(table), MISSING, np.int64)
+    items = pc.list_element(column, place)
+    found: Ints = pc.fill_null(items, pa.scalar(MISSING, pa.int64())).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _not(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    return pc.invert(column)

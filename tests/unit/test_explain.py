@@ -1,0 +1,297 @@
+"""The delay of packets by cause: the accounting, and each cause by an example."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.explain_logs import Log, dark, logs, tables
+
+from wavebed.explain.causes import CAUSES, MEANINGS, PLACE
+from wavebed.explain.coarse import coarse_fates
+from wavebed.explain.dark import dark_times
+from wavebed.explain.follow import Fates, follow
+from wavebed.explain.layout import LinkLayout
+from wavebed.explain.moments import moment, windows, worst_delays, worst_losses
+from wavebed.explain.split import MISSING, LinkSplit, split_link
+from wavebed.result.tables import SCHEMAS
+
+if TYPE_CHECKING:
+    from wavebed.explain.causes import Cause
+
+MS = 1_000_000
+NEVER = dark()
+
+
+def split(log: Log) -> LinkSplit:
+    return split_link(log.layout, *tables(log), log.dark)
+
+
+def fates(*given: Log) -> Fates:
+    return follow([log.layout.name for log in given], [split(log) for log in given])
+
+
+@given(logs())
+def test_the_causes_of_each_packet_sum_to_its_delay(log: Log) -> None:
+    found = fates(log)
+    by_packet = {int(row["packet"]): row for row in log.packets}  # type: ignore[call-overload]
+    assert len(found.at_ns) == len(by_packet)
+    for place, number in enumerate(sorted(by_packet)):
+        row: dict[str, Any] = by_packet[number]
+        if row.get("delivered_ns") is None:
+            assert (found.total_ns[place], found.lost_reason[place]) == (MISSING, "loss")
+            continue
+        assert found.total_ns[place] == row.get("written_ns", row["delivered_ns"]) - row["entered_ns"]
+        assert found.ns[place].sum() == found.total_ns[place]
+        assert found.ns[place].min() >= 0
+        assert found.ns[place, PLACE["unexplained"]] == 0
+        lit = found.ns[place, PLACE["outage"]] + found.ns[place, PLACE["handover"]]
+        assert lit <= sum(
+            each.within(*np.array([[row["entered_ns"]], [row["delivered_ns"]]]))[0] for each in log.dark.values()
+        )
+
+
+@given(st.data())
+def test_the_causes_of_a_path_of_two_links_sum_to_its_delay(data: st.DataObject) -> None:
+    first = data.draw(logs("internet.down"))
+    arrivals = {int(row["packet"]): row["delivered_ns"] for row in first.packets if row.get("delivered_ns") is not None}  # type: ignore[call-overload]
+    second = data.draw(logs("radio.down", arrivals))
+    found = fates(first, second)
+    arrived = found.total_ns != MISSING
+    assert arrived.sum() == sum(row.get("delivered_ns") is not None for row in second.packets)
+    assert (found.ns[arrived].sum(axis=1) == found.total_ns[arrived]).all()
+    assert (found.ns[:, PLACE["unexplained"]] == 0).all()
+
+
+@given(logs(), st.data())
+def test_what_the_log_lacks_is_unexplained_and_the_sum_still_holds(log: Log, data: st.DataObject) -> None:
+    for row in log.packets:
+        for name in data.draw(st.sets(st.sampled_from(["dequeued_ns", "sent_ns", "released_ns"]))):
+            row.pop(name, None)
+        row["passed_ns"] = [data.draw(st.sampled_from([at, None])) for at in row["passed_ns"]]  # type: ignore[attr-defined]
+    found = fates(log)
+    arrived = found.total_ns != MISSING
+    assert (found.ns[arrived].sum(axis=1) == found.total_ns[arrived]).all()
+    assert (found.ns >= 0).all()
+
+
+def test_a_lost_event_makes_the_time_around_it_unexplained() -> None:
+    row = packet(entered_ns=0, dequeued_ns=None, released_ns=70, delivered_ns=100)
+    assert causes(Log(LinkLayout("a.down", ["server", "delay"]), [row], [], {})) == {
+        "unexplained": 70,
+        "propagation": 30,
+    }
+
+
+def packet(**values: object) -> dict[str, object]:
+    return {
+        "packet": 1, "is_copy": False, "first": 0, "segments": 1, "bytes": 100, "flow": 1, "blocks": [],
+        "passed_ns": [], **values,
+    }  # fmt: skip
+
+
+def block(
+    number: int, attempt: int, slot: int, decoded: int, *, failed: bool = False, **values: int
+) -> dict[str, object]:
+    return {
+        "slot_ns": slot, "decoded_ns": decoded, "number": number, "attempt": attempt, "process": 0, "carrier": 0,
+        "is_fallback": False, "bytes": 100, "failed": failed, "misheard": False, "awake_ns": 0, "granted_ns": 0,
+        "rate_bps": 1000, **values,
+    }  # fmt: skip
+
+
+def causes(log: Log, row: int = 0) -> dict[Cause, int]:
+    found = fates(log)
+    return {cause: int(found.ns[row, PLACE[cause]]) for cause in CAUSES if found.ns[row, PLACE[cause]]}
+
+
+def radio(packets: list[dict[str, object]], blocks: list[dict[str, object]], **times: object) -> Log:
+    return Log(LinkLayout("radio.up", ["radio"]), packets, blocks, times)  # type: ignore[arg-type]
+
+
+def test_a_radio_tells_queue_sleep_grant_slot_transmission_harq_rlc_and_order_apart() -> None:
+    # Slot 50 sends others' data. The packet's block is built at 190 for slot 200, fails twice in HARQ and is given up;
+    # RLC sends the packet again in block 2; it waits for an earlier packet until 900.
+    blocks = [
+        block(0, 1, 50, 60),
+        block(1, 1, 200, 215, failed=True, awake_ns=70, granted_ns=150),
+        block(1, 2, 300, 315, failed=True),
+        block(2, 1, 500, 515),
+    ]
+    row = packet(entered_ns=10, dequeued_ns=190, sent_ns=200, released_ns=900, delivered_ns=900, blocks=[1, 2])
+    assert causes(radio([row], blocks)) == {
+        "queue": 30,  # until 40, when the slot before was built
+        "connection": 30,
+        "grant": 80,
+        "slot": 50,
+        "transmission": 15,
+        "harq": 100,
+        "rlc": 200,
+        "reordering": 385,
+    }
+
+
+def test_pieces_of_a_packet_in_two_slots_are_its_transmission() -> None:
+    blocks = [block(0, 1, 100, 110), block(1, 1, 200, 210)]
+    row = packet(entered_ns=100, dequeued_ns=100, sent_ns=100, released_ns=210, delivered_ns=210, blocks=[0, 1])
+    assert causes(radio([row], blocks)) == {"transmission": 110}
+
+
+def test_time_without_a_rate_is_outage_whatever_the_packet_waited_for() -> None:
+    blocks = [block(0, 1, 100, 110, failed=True), block(0, 2, 300, 310)]
+    row = packet(entered_ns=0, dequeued_ns=100, sent_ns=100, released_ns=310, delivered_ns=310, blocks=[0])
+    log = radio([row], blocks, outage=dark((20, 60), (120, 220)), handover=dark((220, 230)))
+    assert causes(log) == {"slot": 60, "transmission": 10, "outage": 140, "handover": 10, "harq": 90}
+
+
+def test_a_link_of_opportunities_waits_for_one_when_the_packet_is_first() -> None:
+    rows = [
+        packet(entered_ns=0, dequeued_ns=40, released_ns=40, delivered_ns=40),
+        packet(entered_ns=0, dequeued_ns=90, released_ns=90, delivered_ns=90, packet=2),
+    ]
+    log = Log(LinkLayout("a.down", ["opportunities"]), rows, [], {})
+    assert causes(log) == {"slot": 40}
+    assert causes(log, 1) == {"queue": 40, "slot": 50}
+
+
+def test_the_shortest_delay_is_the_base_and_the_rest_is_jitter() -> None:
+    rows = [packet(entered_ns=0, delivered_ns=40), packet(entered_ns=10, delivered_ns=75, packet=2)]
+    log = Log(LinkLayout("a.down", ["delay"]), rows, [], {})
+    assert (causes(log), causes(log, 1)) == ({"propagation": 40}, {"propagation": 40, "jitter": 25})
+
+
+def test_the_time_until_a_packet_is_written_is_the_hosts() -> None:
+    row = packet(entered_ns=0, delivered_ns=40, written_ns=47)
+    log = Log(LinkLayout("a.down", ["delay"]), [row], [], {})
+    assert causes(log) == {"propagation": 40, "host": 7}
+    assert fates(log).total_ns.tolist() == [47]
+
+
+def test_a_packet_that_the_next_link_divides_is_followed_by_segment() -> None:
+    whole = packet(entered_ns=0, delivered_ns=10, segments=3)
+    parts = [
+        packet(entered_ns=10, delivered_ns=20, segments=2),
+        packet(entered_ns=10, dropped_ns=15, drop_reason="loss", first=2),
+    ]
+    first = Log(LinkLayout("a.down", ["delay"]), [whole], [], {})
+    found = fates(first, Log(LinkLayout("b.down", ["delay"]), parts, [], {}))
+    assert found.segments.tolist() == [2, 1]
+    assert found.total_ns.tolist() == [20, MISSING]
+    assert list(zip(found.lost_link, found.lost_reason, strict=True)) == [(None, None), ("b.down", "loss")]
+
+
+def test_copies_are_left_out() -> None:
+    rows = [packet(entered_ns=0, delivered_ns=10), packet(entered_ns=5, delivered_ns=10, is_copy=True)]
+    assert fates(Log(LinkLayout("a.down", ["delay"]), rows, [], {})).segments.tolist() == [1]
+
+
+def test_a_log_of_an_earlier_version_is_explained_without_grant_and_host() -> None:
+    blocks = [block(0, 1, 200, 215)]
+    row = packet(entered_ns=10, dequeued_ns=190, sent_ns=200, released_ns=215, delivered_ns=215, blocks=[0])
+    packets, of_blocks = tables(radio([row], blocks))
+    old = split_link(
+        LinkLayout("radio.up", ["radio"]),
+        packets.drop_columns(["written_ns", "passed_ns"]),
+        of_blocks.drop_columns(["awake_ns", "granted_ns"]),
+        {},
+    )
+    found = follow(["radio.up"], [old])
+    assert {cause: int(found.ns[0, PLACE[cause]]) for cause in CAUSES if found.ns[0].tolist()[PLACE[cause]]} == {
+        "slot": 190,
+        "transmission": 15,
+    }
+
+
+def test_outages_and_handovers_are_read_from_the_capacity() -> None:
+    rows = [
+        {"time_s": 0.0, "link": "r.down", "rate_bps": 10, "state": "los"},
+        {"time_s": 1.0, "link": "r.down", "rate_bps": 0, "state": "outage"},
+        {"time_s": 2.0, "link": "r.down", "rate_bps": 0, "state": "handover"},
+        {"time_s": 3.0, "link": "r.down", "rate_bps": None, "state": None},
+        {"time_s": 0.0, "link": "r.up", "rate_bps": 0, "state": None},
+    ]
+    found = dark_times(pa.Table.from_pylist(rows, schema=SCHEMAS["capacity"]), "r.down")
+    begin, end = np.array([0, 1_500 * MS]), np.array([5_000 * MS, 2_500 * MS])
+    assert found["outage"].within(begin, end).tolist() == [1_000 * MS, 500 * MS]
+    assert found["handover"].within(begin, end).tolist() == [1_000 * MS, 500 * MS]
+
+
+def rows_of(*late_ms: float, every_ms: int = 50, lost: tuple[int, ...] = ()) -> Fates:
+    """Packets sent at equal intervals, each late by its queue; those at the places of `lost` are dropped."""
+    count = len(late_ms)
+    ns = np.zeros((count, len(CAUSES)), np.int64)
+    ns[:, PLACE["queue"]] = np.round(np.array(late_ms) * MS)
+    ns[:, PLACE["propagation"]] = 5 * MS
+    reasons = np.array(["overflow" if place in lost else None for place in range(count)], object)
+    ns[list(lost)] = 0
+    total = np.where(reasons == None, ns.sum(axis=1), MISSING)  # noqa: E711 - an array
+    links = np.array(["a.down" if reason else None for reason in reasons], object)
+    return Fates(np.arange(count) * every_ms * MS, np.ones(count, np.int64), total, ns, links, reasons)
+
+
+def test_a_worst_moment_grows_while_its_neighbours_are_half_as_late() -> None:
+    found = worst_delays(rows_of(1, 1, 40, 40, 80, 80, 41, 45, 2, 2, 30, 30), (0, 600 * MS), 2)
+    assert [(each.start_s, each.end_s, each.late_max_ms) for each in found] == [(0.1, 0.4, 80.0), (0.5, 0.6, 30.0)]
+    assert found[0].text == "0.1–0.4 s: up to 80 ms late: queue 80 ms"
+    assert found[0].late_ms_by_cause == {"queue": 80.0}
+
+
+def test_nothing_late_has_no_worst_moment() -> None:
+    assert worst_delays(rows_of(0.1, 0.2, 0.1), (0, 200 * MS), 5) == []
+
+
+def test_losses_are_listed_by_link_and_reason() -> None:
+    found = worst_losses(rows_of(*[0.0] * 12, lost=(3, 4, 5, 9)), (0, 600 * MS), 5)
+    assert [(each.start_s, each.end_s, each.lost_segments) for each in found] == [(0.1, 0.3, 3), (0.4, 0.5, 1)]
+    assert found[0].text == "0.1–0.3 s: 3 segments lost: 3 overflow (a.down)"
+    assert [(each.reason, each.cause) for each in found[0].lost] == [("overflow", "queue")]
+
+
+def test_a_moment_in_which_nothing_arrived_has_no_lateness() -> None:
+    found = moment(rows_of(0.0, 0.0, lost=(0, 1)), (0, 100 * MS))
+    assert (found.late_max_ms, found.late_mean_ms, found.lost_segments) == (None, None, 2)
+
+
+def test_windows_have_the_mean_by_cause_and_leave_out_silence() -> None:
+    found = windows(rows_of(2, 4, 0, 7, every_ms=100, lost=(2,)), (0, 500 * MS), 200 * MS)
+    assert [(each.start_s, each.segments, each.lost_segments, each.delay_mean_ms) for each in found] == [
+        (0.0, 2, 0, 8.0),
+        (0.2, 2, 1, 12.0),
+    ]
+    assert found[0].mean_ms_by_cause == {"propagation": 5.0, "queue": 3.0}
+
+
+def test_the_series_tell_queue_outage_and_drops() -> None:
+    row = {**dict.fromkeys(SCHEMAS["links"].names, 0), "link": "r.down"}
+    rows = [
+        {**row, "time_ms": 10, "delivered_segments": 4, "sojourn_mean_ns": 6 * MS, "sojourn_max_ns": 8 * MS},
+        {**row, "time_ms": 11, "sojourn_mean_ns": None, "sojourn_max_ns": None, "dropped_overflow_segments": 3},
+    ]
+    table = pa.Table.from_pylist(rows, schema=SCHEMAS["links"])
+    found = coarse_fates("r.down", table, {"outage": dark((5 * MS, 7 * MS))}, (0, 100 * MS))
+    assert found.total_ns.tolist() == [6 * MS, 8 * MS, MISSING]
+    assert found.segments.tolist() == [4, 0, 3]
+    assert found.ns[:, PLACE["queue"]].tolist() == [4 * MS, 6 * MS, 0]
+    assert found.ns[:, PLACE["outage"]].tolist() == [2 * MS, 2 * MS, 0]
+    assert found.lost_reason.tolist() == [None, None, "overflow"]
+
+
+def test_every_cause_has_a_meaning() -> None:
+    assert tuple(MEANINGS) == CAUSES
+
+
+@pytest.mark.parametrize("stages", [["ue", "radio", "delay"], ["radio", "ue", "delay"]])
+def test_the_limit_of_the_ue_is_a_cause_on_either_side_of_the_radio(stages: list[Any]) -> None:
+    before = stages[0] == "ue"
+    radio_ns = 30 if before else 0
+    row = packet(
+        entered_ns=0, passed_ns=[30 if before else 60], dequeued_ns=radio_ns, sent_ns=radio_ns,
+        released_ns=radio_ns + 10, delivered_ns=100, blocks=[0],
+    )  # fmt: skip
+    log = Log(LinkLayout("r.up", stages), [row], [block(0, 1, radio_ns, radio_ns + 10)], {})
+    ue_ns = 30 if before else 50
+    assert causes(log) == {"ue": ue_ns, "transmission": 10, "propagation": 100 - ue_ns - 10}
