@@ -25,6 +25,7 @@ pub mod random_stream;
 pub mod rate;
 pub mod reorder;
 pub mod run;
+pub mod sim;
 pub mod stage;
 pub mod unit;
 pub mod wifi;

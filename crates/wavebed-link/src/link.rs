@@ -13,6 +13,8 @@ pub struct Link {
     between: Vec<Vec<Run>>,
     counters: LinkCounters,
     lost: Vec<Run>,
+    /// The drop reason of each run in `lost`.
+    reasons: Vec<Reason>,
     copied: Vec<Run>,
 }
 
@@ -28,6 +30,7 @@ impl Link {
             between,
             counters: LinkCounters::new(with_series),
             lost: Vec::new(),
+            reasons: Vec::new(),
             copied: Vec::new(),
         }
     }
@@ -72,7 +75,8 @@ impl Link {
             &mut self.lost,
             &mut self.copied,
             &mut self.counters,
-        );
+        )
+        .with_reasons(&mut self.reasons);
         stage.poll(run.at_ns, &mut out);
         stage.accept(run, &mut out);
     }
@@ -96,6 +100,7 @@ impl Link {
                 &mut self.copied,
                 &mut self.counters,
             )
+            .with_reasons(&mut self.reasons)
             .of_stage(index);
             let stage = &mut self.stages[index];
             for run in before[index].drain(..) {
@@ -134,7 +139,18 @@ impl Link {
 
     /// Takes the list of runs that were dropped since the last call: the owner may release their segments.
     pub fn take_lost(&mut self) -> std::vec::Drain<'_, Run> {
+        self.reasons.clear();
         self.lost.drain(..)
+    }
+
+    /// As [`Link::take_lost`], with drop reasons.
+    pub fn take_lost_with_reasons(&mut self) -> impl Iterator<Item = (Run, Reason)> {
+        self.lost.drain(..).zip(self.reasons.drain(..))
+    }
+
+    /// Whether runs were dropped since they were last taken.
+    pub(crate) const fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
     }
 
     /// Takes the list of copies made since the last call: the owner must retain their segments once more.

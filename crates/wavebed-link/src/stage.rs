@@ -145,7 +145,7 @@ enum Sink<'a> {
         lost: &'a mut Vec<Run>,
         copied: &'a mut Vec<Run>,
         counters: &'a mut LinkCounters,
-        /// In a part of a stage: the drop reason of each run that it lost.
+        /// The drop reason of each run in `lost`.
         reasons: Option<&'a mut Vec<Reason>>,
     },
     Record(&'a mut VecDeque<Effect>),
@@ -199,6 +199,14 @@ impl<'a> Outlet<'a> {
         })
     }
 
+    /// Appends the drop reason of each lost run to `reasons`.
+    pub(crate) fn with_reasons(mut self, list: &'a mut Vec<Reason>) -> Self {
+        if let Sink::Link { reasons, .. } = &mut self.sink {
+            *reasons = Some(list);
+        }
+        self
+    }
+
     /// An outlet that records what is to be done later.
     pub(crate) fn record(effects: &'a mut VecDeque<Effect>) -> Self {
         Self::of(Sink::Record(effects))
@@ -247,9 +255,18 @@ impl<'a> Outlet<'a> {
     /// Releases `run`, which a part of this stage dropped for `reason`.
     pub(crate) fn dropped_by_part(&mut self, run: Run, reason: Reason) {
         self.gone.count(&run);
-        if let Sink::Link { lost, counters, .. } = &mut self.sink {
+        if let Sink::Link {
+            lost,
+            counters,
+            reasons,
+            ..
+        } = &mut self.sink
+        {
             log(counters, run, Event::Dropped(reason));
             lost.push(run);
+            if let Some(reasons) = reasons {
+                reasons.push(reason);
+            }
         }
     }
 
@@ -306,7 +323,8 @@ impl<'a> Outlet<'a> {
                 counters.dropped(&run, reason);
                 if let Some(reasons) = reasons {
                     reasons.push(reason);
-                } else if counters.packets.is_some() {
+                }
+                if !self.is_part && counters.packets.is_some() {
                     log(counters, run, Event::Dropped(reason));
                 }
                 lost.push(run);
