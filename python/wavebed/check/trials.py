@@ -83,5 +83,5 @@ def _failure(workload: WorkloadRecord) -> str:
 
 
 def _is_own(workload: WorkloadRecord) -> bool:
-    """Return whether its programs are the user's; if one of wavebed's own does not start, no application is at fault."""
+    """Return whether its programs are the user's: a workload of wavebed that does not begin is no one's failure."""
     return workload.kind == Command.kind

@@ -130,7 +130,15 @@ def run(args: argparse.Namespace) -> int:
     live.note(plan_text(plan))
     folder = args.output if args.output is not None else new_folder("check")
     try:
-        result = perform_check(plan, requirements, folder, ["wavebed", *sys.argv[1:]], live, fail_fast=args.fail_fast)
+        result = perform_check(
+            plan,
+            requirements,
+            folder,
+            ["wavebed", *sys.argv[1:]],
+            live,
+            attempts=attempts,
+            fail_fast=args.fail_fast,
+        )
         page = write_run_report(folder, live)
     finally:
         live.clear()
