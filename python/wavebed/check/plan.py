@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     from wavebed.check.requirement import Requirement
     from wavebed.config.data import Json
+    from wavebed.path.model import PathModel
+    from wavebed.workload.model import AnyWorkload
 
-__all__ = ["CheckedCommand", "command_plan"]
+__all__ = ["CheckedCommand", "command_plan", "plan_on_path"]
 
 
 class CheckedCommand(Struct, frozen=True, kw_only=True):
@@ -82,11 +84,38 @@ def command_plan(
         path = read_path(scenario, options, traces)
     finally:
         traces.close()
+    table = _table(command, any_status=any(each.name.endswith(EXIT_STATUS) for each in requirements))
+    return plan_on_path(path, read_workload(table), shlex.join(command.argv), seeds, table, traces.notes)
+
+
+def plan_on_path(
+    path: PathModel,
+    workload: AnyWorkload,
+    title: str,
+    seeds: int,
+    settings: Mapping[str, Json],
+    notes: Sequence[str] = (),
+) -> Plan:
+    """Return the plan of one workload on a path.
+
+    Parameters
+    ----------
+    path : PathModel
+        With the seed of the first trial.
+    title : str
+        What it is, for the report.
+    seeds : int
+        How many trials, each with a seed of its own.
+    settings : mapping
+        The workload as the results describe it.
+
+    Raises
+    ------
+    Problem
+        If the seeds pass the highest one.
+    """
     if path.seed + seeds - 1 > MOST_SEED:
         raise Problem(f"{path.seed} and the {seeds - 1} after it pass {MOST_SEED}: write a lower one", "--seed")
-    table = _table(command, any_status=any(each.name.endswith(EXIT_STATUS) for each in requirements))
-    workload = read_workload(table)
-    title = shlex.join(command.argv)
     return Plan(
         scenario=Path("check"),
         text="",
@@ -96,8 +125,8 @@ def command_plan(
         trials=seeds,
         seed=path.seed,
         treatments=(TreatmentPlan(AS_DESCRIBED, {}, path, (workload,)),),
-        tables=[{"name": workload.name, "kind": workload.kind, "settings": table}],
-        notes=tuple(traces.notes),
+        tables=[{"name": workload.name, "kind": workload.kind, "settings": dict(settings)}],
+        notes=tuple(notes),
     )
 
 
