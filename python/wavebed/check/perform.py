@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.check.judge import check_names, decide
+from wavebed.check.links import link_metrics
 from wavebed.check.result import CheckResult
 from wavebed.check.trials import last_attempts, seen
 from wavebed.result.names import TRIALS_FOLDER
@@ -81,7 +82,8 @@ class _Trials:
         """Return the trials in these folders, the attempt that counts of each."""
         for name in folders:
             if name not in self._seen:
-                self._seen[name] = seen(read_trial(self._folder / name))
+                trial = read_trial(self._folder / name)
+                self._seen[name] = seen(trial, link_metrics(trial, self._folder / name))
         return last_attempts([self._seen[name] for name in folders])
 
     def reason_to_stop(self, ledger: Ledger) -> str:

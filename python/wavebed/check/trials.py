@@ -45,9 +45,15 @@ class Seen:
     metrics: Mapping[Key, Metric] = field(default_factory=dict)
 
 
-def seen(trial: TrialRecord) -> Seen:
-    """Return what a trial says: a machine that was late says nothing about the application, whatever the figures."""
-    metrics = {(PATH_WORKLOAD, metric.name): metric for metric in trial.transport}
+def seen(trial: TrialRecord, of_links: Sequence[Metric] = ()) -> Seen:
+    """Return what a trial says: a machine that was late says nothing about the application, whatever the figures.
+
+    Parameters
+    ----------
+    of_links : sequence of Metric
+        Further metrics of the path, by `wavebed.check.links.link_metrics`.
+    """
+    metrics = {(PATH_WORKLOAD, metric.name): metric for metric in (*trial.transport, *of_links)}
     for workload in trial.workloads:
         metrics |= {(workload.name, metric.name): metric for metric in workload.outcome.metrics}
     reasons = machine_reasons(trial)

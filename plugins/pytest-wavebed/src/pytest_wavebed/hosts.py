@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Host, Process
 
-__all__ = ["Call", "TestHost"]
+__all__ = ["Call", "TestHost", "variables"]
 
 _Result = TypeVar("_Result")
 
@@ -150,7 +150,7 @@ class Call(Generic[_Result]):
         job, self._answer = host.new_file("call"), host.new_file("answer")
         job.write_bytes(pickle.dumps([_where(function), sys.path, pickle.dumps(args)]))
         self._name = function.__qualname__
-        self._process = host.start([sys.executable, "-m", "pytest_wavebed.child", job, self._answer], env=_variables())
+        self._process = host.start([sys.executable, "-m", "pytest_wavebed.child", job, self._answer], env=variables())
 
     def result(self, timeout: float | None = None) -> _Result:
         """Wait for its end and return what the function returned.
@@ -183,7 +183,7 @@ class Call(Generic[_Result]):
         end_within(self._process, 0.001)
 
 
-def _variables() -> dict[str, str]:
+def variables() -> dict[str, str]:
     """Return the variables of this process; the other finds this package where it is here."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 

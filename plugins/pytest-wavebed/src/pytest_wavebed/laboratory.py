@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_wavebed.hosts import TestHost
+from pytest_wavebed.hosts import TestHost, variables
+from pytest_wavebed.loopback import Loopback, addresses_of_hosts, wait_for_file
+from wavebed.check.links import link_metrics
 from wavebed.check.trials import machine_reasons
 from wavebed.config.problems import unknown_key
+from wavebed.errors import WavebedError
+from wavebed.result.names import TRIALS_FOLDER
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from pytest_wavebed.trial import TestTrial
     from wavebed.result.model import TrialRecord
@@ -55,7 +61,9 @@ class TestLab:
         self._trial = trial
         self._record: TrialRecord | None = None
         context = trial.begin()
-        addresses = _addresses(context.client.run(["cat", "/etc/hosts"], capture_output=True, check=True).stdout)
+        addresses = addresses_of_hosts(
+            context.client.run(["cat", "/etc/hosts"], capture_output=True, check=True).stdout
+        )
         self.server, self.client = (
             TestHost(host, context.folder, *addresses[host.name]) for host in (context.server, context.client)
         )
@@ -80,28 +88,32 @@ class TestLab:
             self._record = self._trial.end(failure)
         return self._record
 
+    def carry_loopback(self) -> Loopback:
+        """Return what carries the loopback traffic of this process over the path; it is not installed yet.
+
+        Raises
+        ------
+        WavebedError
+            If no sockets are made on a host.
+        """
+        files = {}
+        for host in (self.server, self.client):
+            files[host.name] = file = Path(tempfile.mkdtemp(prefix="wavebed-")) / "sockets"
+            host.start([sys.executable, "-m", "pytest_wavebed.sockets", file], env=variables())
+            if not wait_for_file(file):
+                raise WavebedError(f"no sockets are made on {host.name}: {list(host.outputs())}")
+        server, client = ((host.address, host.address6) for host in (self.server, self.client))
+        return Loopback(files["server"], files["client"], server, client)
+
     @property
     def metrics(self) -> Metrics:
         """The metrics of the path, and those of `record`, by name. Reading them ends the laboratory."""
         trial = self.end()
-        found = [*trial.transport, *(metric for each in trial.workloads for metric in each.outcome.metrics)]
+        of_links = link_metrics(trial, self._trial.folder / TRIALS_FOLDER / trial.folder)
+        found = [*trial.transport, *of_links, *(metric for each in trial.workloads for metric in each.outcome.metrics)]
         return Metrics({metric.name: metric for metric in found})
 
     @property
     def inconclusive(self) -> Sequence[str]:
         """Why the machine was too late to judge anything, one line each; empty if it was not. Ends the laboratory."""
         return machine_reasons(self.end())
-
-
-def _addresses(hosts_file: str) -> dict[str, tuple[str, str]]:
-    """Return the IPv4 and IPv6 address of each host, from the text of ``/etc/hosts`` inside."""
-    found: dict[str, list[str]] = {}
-    for line in hosts_file.splitlines():
-        address, *names = line.partition("#")[0].split() or [""]
-        for name in names:
-            found.setdefault(name, []).append(address)
-    return {
-        name: (next(each for each in given if "." in each), next(each for each in given if ":" in each))
-        for name, given in found.items()
-        if any("." in each for each in given) and any(":" in each for each in given)
-    }

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_wavebed.laboratory import TestLab
+from pytest_wavebed.loopback import Loopback, loopback_inside
 from pytest_wavebed.trial import TestTrial
 from wavebed.config.problems import at
-from wavebed.config.values import number
+from wavebed.config.values import boolean, number
 from wavebed.errors import UserError, WavebedError
 from wavebed.path.api import Path as EmulatedPath
 from wavebed.spec.network import MOST_SEED
@@ -34,6 +35,7 @@ _WORD = "inconclusive: "
 _FAULTS = (NameError, ImportError, SyntaxError, NotImplementedError, UserError)
 """Errors of a test on any machine, and wrong arguments of wavebed; others may come of a late machine."""
 _LAB = pytest.StashKey[TestLab]()
+_LOOPBACK = pytest.StashKey[Loopback]()
 _FOLDERS = pytest.StashKey[list[tuple[str, str, Path]]]()
 _RESULTS = pytest.StashKey[Path]()
 
@@ -44,6 +46,7 @@ class _Asked:
 
     seed: int
     options: Mapping[str, object] = field(default_factory=dict)
+    loopback: bool = False
 
     @property
     def name(self) -> str:
@@ -65,6 +68,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--wavebed-seeds", metavar="N", help="run each marked test with N seeds in place of its own number")
     group.addoption("--wavebed-dir", metavar="DIR", type=Path, help="folder of the results (default: runs/pytest-TIME)")
     group.addoption(
+        "--wavebed-loopback",
+        action="store_true",
+        help="within wavebed check: the path carries what this process sends to 127.0.0.1 and ::1; its listening"
+        " sockets are on the server",
+    )
+    group.addoption(
         "--wavebed-report",
         choices=("always", "failed", "never"),
         default="failed",
@@ -77,9 +86,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         f"{_MARKER}(scene=NAME, seeds=N, seed=N, scenario=FILE, **path): run behind an emulated path, once with each"
-        " seed; path options as those of wavebed shell, with _ for -; scene may be a list",
+        " seed; path options as those of wavebed shell, with _ for -; scene may be a list; loopback=True: the path"
+        " carries what this process sends to 127.0.0.1 and ::1",
     )
     config.stash[_FOLDERS] = []
+    if config.option.wavebed_loopback:
+        try:
+            config.stash[_LOOPBACK] = loopback_inside()
+        except UserError as error:
+            raise pytest.UsageError(str(error)) from None
+        config.stash[_LOOPBACK].install()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Give sockets back."""
+    if _LOOPBACK in config.stash:
+        config.stash[_LOOPBACK].remove()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -104,6 +126,7 @@ def _asked(config: pytest.Config, marker: pytest.Mark | None) -> list[_Asked]:
     if config.option.wavebed_seeds is not None:
         seeds = at("--wavebed-seeds", number(1, _MOST_SEEDS), config.option.wavebed_seeds)
     first = at("seed", number(0, MOST_SEED), given.pop("seed", 1))
+    loopback = at("loopback", boolean, given.pop("loopback", False))
     scenes = given.pop("scene", None)
     scenes = list(scenes) if isinstance(scenes, list | tuple) else [scenes]
     if config.option.wavebed_scene:
@@ -111,7 +134,7 @@ def _asked(config: pytest.Config, marker: pytest.Mark | None) -> list[_Asked]:
     if scenes == [None] and not given:
         raise UserError('the fixture lab needs a path: mark the test with wavebed(scene="street-canyon-bus")')
     chosen = [given if scene is None else given | {"scene": scene} for scene in scenes]
-    return [_Asked(seed, options) for options in chosen for seed in range(first, first + seeds)]
+    return [_Asked(seed, options, loopback) for options in chosen for seed in range(first, first + seeds)]
 
 
 @pytest.fixture
@@ -131,8 +154,17 @@ def lab(request: pytest.FixtureRequest) -> Iterator[TestLab]:
     laboratory = TestLab(TestTrial(path.model, item.nodeid, settings, folder, line), asked.seed)
     item.stash[_LAB] = laboratory
     item.user_properties.append(("wavebed.folder", str(folder)))
-    yield laboratory
-    laboratory.end()
+    if not asked.loopback:
+        yield laboratory
+        laboratory.end()
+        return
+    loopback = laboratory.carry_loopback()
+    loopback.install()
+    try:
+        yield laboratory
+    finally:
+        loopback.remove()
+        laboratory.end()
 
 
 @pytest.fixture(autouse=True)
@@ -213,6 +245,12 @@ def _write_page(folder: Path) -> None:
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
     """Say where the results are, and how many tests were inconclusive."""
     folders = config.stash[_FOLDERS]
+    if _LOOPBACK in config.stash:
+        moved = config.stash[_LOOPBACK].moved
+        told = (
+            f"{moved} sockets were put on the server" if moved else "no socket was put on the server: nothing crossed"
+        )
+        terminalreporter.section(f"wavebed: {told}", sep="-")
     if not folders:
         return
     open_ = sum(outcome == "inconclusive" for outcome, _, _ in folders)
