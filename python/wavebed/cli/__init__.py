@@ -31,6 +31,7 @@ COMMANDS = {
     "demo": "the main job on shipped input, ending in report.html",
     "doctor": "check this machine for a laboratory, and name the remedies",
     "run": "run the workloads of a scenario, any number of times, and report",
+    "check": "decide whether an application meets requirements on a path, over several seeds",
     "campaign": "plan, run, resume and watch many trials of many cells",
     "resolve": "print a trial of a scenario as a value: every key explicit, patterns by content",
     "rerun": "repeat a trial from a folder of results alone",

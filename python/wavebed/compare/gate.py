@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from wavebed.compare.notes import seeds_text
 from wavebed.compare.words import counts_text, effect_text, p_text, reason_text, sample_text
 from wavebed.compare.written import finding_json
+from wavebed.report.markdown import escaped, table
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wavebed.compare.regression import Judged, Regressions
     from wavebed.compare.samples import Folder
     from wavebed.config.data import Json
@@ -21,7 +19,6 @@ __all__ = ["regressions_json", "regressions_markdown", "regressions_text"]
 
 MOST_ROWS = 60
 _HEAD = ("metric", "treatment", "baseline", "new", "margin", "regression", "verdict", "difference", "p", "n", "")
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 
 
 def regressions_text(found: Regressions) -> str:
@@ -122,15 +119,15 @@ def _trials(folder: Folder) -> tuple[int, int]:
 def regressions_markdown(found: Regressions) -> str:
     """Return the judgement as Markdown for a pull request."""
     baseline, new = found.comparison.folders
-    rows = [[*map(_escaped, _row(judged))] for judged in found.judged[:MOST_ROWS]]
+    rows = [[*map(escaped, _row(judged))] for judged in found.judged[:MOST_ROWS]]
     for row, judged in zip(rows, found.judged, strict=False):
         if judged.regression in ("yes", "no values"):
             row[5] = f"**{row[5]}**"
-    lines = [f"**wavebed compare: {_escaped(result_text(found))}**", "", *_table(_HEAD, rows)]
+    lines = [f"**wavebed compare: {escaped(result_text(found))}**", "", *table(_HEAD, rows)]
     if len(found.judged) > MOST_ROWS:
         lines += ["", f"and {len(found.judged) - MOST_ROWS} more"]
     lines += ["", "<details><summary>Folders, machines and versions</summary>", "", *_folders(baseline, new), ""]
-    lines += [f"- {_escaped(note)}" for note in found.comparison.notes]
+    lines += [f"- {escaped(note)}" for note in found.comparison.notes]
     return "\n".join([*lines, "", "</details>", ""])
 
 
@@ -142,12 +139,4 @@ def _folders(baseline: Folder, new: Folder) -> list[str]:
         told[-1] |= {"seeds": seeds_text(folder), **folder.facts}
     names = dict.fromkeys([*told[0], *told[1]])
     rows = [[name, *(each.get(name, "none") for each in told)] for name in names]
-    return _table(("", "baseline", "new"), [[*map(_escaped, row)] for row in rows])
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-
-
-def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(text.splitlines()))
+    return table(("", "baseline", "new"), [[*map(escaped, row)] for row in rows])

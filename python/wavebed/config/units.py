@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_RATE_BPS",
     "MAX_TIME_NS",
+    "RATE_UNITS",
+    "SIZE_UNITS",
+    "TIME_UNITS",
     "Limit",
     "argument",
     "format_frequency",

@@ -22,8 +22,8 @@ _SHOWN_BY_DIRECTION = ("rate", "trace", "delay", "loss")
 _PREFIX = "path:"
 
 
-def add_path_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--scenario`` and an option for each key of a path to `parser`."""
+def add_path_options(parser: argparse.ArgumentParser, *, timeline: bool = True) -> None:
+    """Add ``--scenario``, ``--timeline`` if it is wanted, and an option for each key of a path to `parser`."""
     import argparse
     from pathlib import Path as FilePath
 
@@ -39,13 +39,14 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
         help="a whole path from a scenario file, or from a shipped one by its name, as kau-e5g-1; the options below"
         " override it",
     )
-    group.add_argument(
-        "--timeline",
-        metavar="FILE",
-        type=FilePath,
-        help="stretches of conditions one after another, from a file or a shipped one by its name, as commute; they"
-        " stand above the other options, and wavebed ctl NAME timeline plays, pauses and seeks them",
-    )
+    if timeline:
+        group.add_argument(
+            "--timeline",
+            metavar="FILE",
+            type=FilePath,
+            help="stretches of conditions one after another, from a file or a shipped one by its name, as commute; they"
+            " stand above the other options, and wavebed ctl NAME timeline plays, pauses and seeks them",
+        )
     for name, field in fields(LinkTable).items():
         group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=field.write, help=_help(field))
         for direction in DIRECTIONS:

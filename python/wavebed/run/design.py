@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from wavebed.result.model import COUNTED
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -19,6 +17,8 @@ __all__ = ["KEEP", "Design", "Keep", "next_trial"]
 
 Keep: TypeAlias = Literal["all", "series", "metrics"]
 KEEP: tuple[Keep, ...] = ("all", "series", "metrics")
+
+NOT_COUNTED: tuple[Verdict, ...] = ("invalid", "failed")
 
 
 def _go_on(ledger: Ledger) -> str:
@@ -33,7 +33,9 @@ class Design:
     Parameters
     ----------
     attempts : int
-        Most attempts at a trial in its block, with its seed, until one is counted.
+        Most attempts at a trial in its block, with its seed, until its verdict is none of `repeated`.
+    repeated : tuple of str
+        Verdicts of trials that are repeated: by default those that are not counted.
     keep : str
         What is kept of a trial: ``all``, ``series`` (without raw outputs) or ``metrics`` (without both).
     alone : bool
@@ -57,6 +59,7 @@ class Design:
     """
 
     attempts: int = 1
+    repeated: tuple[Verdict, ...] = NOT_COUNTED
     keep: Keep = "all"
     alone: bool = False
     resume: bool = False
@@ -70,8 +73,13 @@ class Design:
     machine: Mapping[str, str] | None = None
 
 
-def next_trial(slots: Sequence[Slot], verdicts: Mapping[int, Sequence[Verdict]], attempts: int) -> Slot | None:
-    """Return the next trial of a block: first every trial in order, then again those that no attempt counts of.
+def next_trial(
+    slots: Sequence[Slot],
+    verdicts: Mapping[int, Sequence[Verdict]],
+    attempts: int,
+    repeated: Sequence[Verdict] = NOT_COUNTED,
+) -> Slot | None:
+    """Return the next trial of a block: first every trial in order, then again those that are to be repeated.
 
     Parameters
     ----------
@@ -81,6 +89,8 @@ def next_trial(slots: Sequence[Slot], verdicts: Mapping[int, Sequence[Verdict]],
         Verdicts of the attempts so far, by number of the trial.
     attempts : int
         Most attempts at a trial.
+    repeated : sequence of str
+        The verdicts after which a trial is repeated.
 
     Returns
     -------
@@ -90,6 +100,6 @@ def next_trial(slots: Sequence[Slot], verdicts: Mapping[int, Sequence[Verdict]],
     for attempt in range(1, attempts + 1):
         for slot in slots:
             so_far = verdicts.get(slot.number, ())
-            if len(so_far) == attempt - 1 and not any(verdict in COUNTED for verdict in so_far):
+            if len(so_far) == attempt - 1 and all(verdict in repeated for verdict in so_far):
                 return replace(slot, attempt=attempt)
     return None

@@ -143,7 +143,8 @@ def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:
 
 def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours) -> None:
     resolver, opened, live, design = session.resolver, session.opened, session.live, session.design
-    while (slot := next_trial(slots, opened.ledger.verdicts(slots[0].block), design.attempts)) is not None:
+    verdicts = opened.ledger.verdicts
+    while (slot := next_trial(slots, verdicts(slots[0].block), design.attempts, design.repeated)) is not None:
         with resolver.resolved(slot) as resolved:
             if slot.number == 1:
                 resolver.draw_scene()

@@ -134,6 +134,7 @@ def read_plan(
     seed: int | None = None,
     cells: Sequence[tuple[str, Mapping[str, object]]] | None = None,
     overrides_are: str = "--set",
+    options: Mapping[str, object] | None = None,
 ) -> Plan:
     """Read a scenario for a run.
 
@@ -151,6 +152,8 @@ def read_plan(
         Of a campaign: name and changes of each treatment, instead of those of the scenario.
     overrides_are : str
         Where the overrides were written, for messages.
+    options : mapping, optional
+        Path options by key, laid above the path of every treatment.
 
     Raises
     ------
@@ -166,7 +169,12 @@ def read_plan(
         run = at("run", _read_run, document.get("run", {}))
         named = _described(document, scenario) if cells is None else [("", *cell) for cell in cells]
         treatments = tuple(
-            _checked(named, overrides, overrides_are, functools.partial(_treatment, document, scenario, only, traces))
+            _checked(
+                named,
+                overrides,
+                overrides_are,
+                functools.partial(_treatment, document, scenario, only, traces, options or {}),
+            )
         )
         path_seed = cast("PathModel", treatments[0].path).seed
     except Problem as problem:
@@ -329,11 +337,12 @@ def _treatment(
     scenario: Path,
     only: Sequence[str],
     traces: Traces,
+    options: Mapping[str, object],
     name: str,
     changes: Mapping[str, object],
 ) -> TreatmentPlan:
     document = changed(document, changes)
-    path = read_path_of(document, scenario, {}, traces)
+    path = read_path_of(document, scenario, options, traces)
     hosts = {host.name for host in path.hosts}
     workloads: list[AnyWorkload] = []
     for index, table in enumerate(_tables(document, "workload"), 1):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path as FilePath
+from typing import IO, TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
@@ -14,23 +15,27 @@ from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined
-from wavebed.workload.model import Outcome, Session, Workload
+from wavebed.workload.model import Metric, Outcome, Session, Workload
 from wavebed.workload.parsers import PARSERS, parse_nothing
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
+from wavebed.workload.serve.model import START_TIMEOUT_S
 from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.workload.model import Metric, Schedule, Status, TrialContext
+    from wavebed.lab.protocol import Host, Process
+    from wavebed.workload.model import Schedule, Status, TrialContext
 
-__all__ = ["Command"]
+__all__ = ["EXIT_STATUS", "WALL_TIME", "Command"]
 
 _STOP_GRACE_S = 3.0
 _LAST_WORDS_S = 1.0
+_LOOK_EVERY_S = 0.2
 _PORT = "{port}"
 _CLIENT = "{client}"
+EXIT_STATUS, WALL_TIME = "exit status", "wall time"
 
 
 @reader(
@@ -51,13 +56,37 @@ def _command(value: object) -> list[str]:
     return list(value)
 
 
+@reader('["LINE", …]', {"type": "array", "items": {"type": "string", "minLength": 1}}, list)
+def _lines(value: object) -> tuple[str, ...]:
+    """Read lines for the shell."""
+    if not isinstance(value, list):
+        raise Problem(f'{described(value)} is not an array of lines: write ["LINE", …]')
+    return tuple(values.text(each) for each in value)
+
+
 class CommandOptions(Struct, frozen=True, kw_only=True):
     """The keys of a command."""
 
     run: Annotated[list[str], Key(_command, "program on the client")]
     server_run: Annotated[list[str] | None, Key(_command, "program on the server, started before")] = None
+    servers: Annotated[tuple[str, ...], Key(_lines, "further programs on the server, each a line for the shell")] = ()
+    wait_for_port: Annotated[
+        int | None,
+        Key(
+            values.number(1, 65535),
+            "the trial begins when a program on the server has opened this port, TCP or UDP",
+            absent="`{port}`, if a command on the server has it",
+        ),
+    ] = None
+    folder: Annotated[
+        FilePath | None, Key(values.file_path, "working folder of all programs", absent="that of the raw outputs")
+    ] = None
     parser: Annotated[str, Key(values.word(*PARSERS), "parser of standard output, for metrics")] = "none"
     may_be_stopped: Annotated[bool, Key(values.boolean, "whether output until its limit counts")] = False
+    any_status: Annotated[
+        bool, Key(values.boolean, "true: `exit status` is a metric, and no value of it is a failure")
+    ] = False
+    wall_time: Annotated[bool, Key(values.boolean, "true: `wall time` of `run` is a metric, s")] = False
     confined: Annotated[
         bool,
         Key(values.boolean, "false: runs as the user of wavebed, with that user's files, variables and privileges"),
@@ -74,7 +103,7 @@ class Command(Workload[CommandOptions]):
     @property
     def emulated_only(self) -> str:
         """What it needs that real hosts do not have; empty: nothing."""
-        words = [*self.options.run, *(self.options.server_run or ())]
+        words = [*self.options.run, *(self.options.server_run or ()), *self.options.servers]
         has_client = any(_CLIENT in word for word in words)
         return f"an address of the client, which may be behind NAT: leave {_CLIENT} out" if has_client else ""
 
@@ -85,6 +114,27 @@ class Command(Workload[CommandOptions]):
     def open(self, context: TrialContext) -> Session:
         """Start the server's program, if any, and wait until it has opened ``{port}`` if its command has that."""
         return _CommandSession(self, context)
+
+
+def _wait_until_bound(servers: Sequence[RunningServer], host: Host, port: int) -> None:
+    """Wait until one of several programs has opened a port, for as long as all of them run or have ended well."""
+    if len(servers) == 1:
+        servers[0].wait_until_bound(host, port)
+        return
+    end_s = host.clock.monotonic_s() + START_TIMEOUT_S
+    while True:
+        try:
+            host.wait_for_port(port, _LOOK_EVERY_S, udp=True)
+        except TimeoutError:
+            failure = next((line for each in servers if (line := each.failure()) is not None), None)
+            if failure is None and host.clock.monotonic_s() > end_s:
+                failure = f"no program on the server opens port {port} within {START_TIMEOUT_S:g} s"
+            if failure is not None:
+                for each in servers:
+                    each.stop()
+                raise WavebedError(failure) from None
+        else:
+            return
 
 
 def filled_in(command: Sequence[str], context: TrialContext) -> list[str]:
@@ -111,45 +161,53 @@ class _CommandSession(Session):
         self._asked = threading.Event()
         self._failure: str | None = None
         self._status: int | None = None
+        self._wall_s: float | None = None
         self._was_stopped = False
-        self._server: RunningServer | None = None
-        command = workload.options.server_run
-        if command is None:
-            return
-        output, log = context.folder / "server.out", context.folder / "server.err"
+        options = workload.options
+        commands = [] if options.server_run is None else [options.server_run]
+        commands += [["sh", "-c", line] for line in options.servers]
+        self._servers = [self._start_server(command, number) for number, command in enumerate(commands, 1)]
+        has_port = any(_PORT in part for command in commands for part in command)
+        port = context.port if options.wait_for_port is None and has_port else options.wait_for_port
+        if self._servers and port is not None:
+            _wait_until_bound(self._servers, context.server, port)
+
+    def _start_server(self, command: Sequence[str], number: int) -> RunningServer:
+        context = self._context
+        name = "server" if number == 1 else f"server{number}"
+        output, log = context.folder / f"{name}.out", context.folder / f"{name}.err"
         with create(output) as out, create(log) as errors:
-            process = context.server.start(
-                filled_in(command, context), stdout=out, stderr=errors, cwd=context.folder, confined=self._needs()
-            )
-        self._server = RunningServer("server-run", process, log)
-        if any(_PORT in part for part in command):
-            self._server.wait_until_bound(context.server, context.port)
+            process = self._start(context.server, filled_in(command, context), out, errors)
+        return RunningServer("server-run" if number == 1 else name, process, log)
+
+    def _start(self, host: Host, argv: Sequence[str], output: IO[bytes], errors: IO[bytes]) -> Process:
+        folder = self._workload.options.folder or self._context.folder
+        needs = Confined(write=[self._context.folder]) if self._workload.options.confined else False
+        return host.start(argv, stdout=output, stderr=errors, cwd=folder, confined=needs)
 
     def run(self) -> None:
         context = self._context
         argv = filled_in(self._workload.options.run, context)
+        began_s = context.clock.monotonic_s()
         with create(context.folder / "stdout") as output, create(context.folder / "stderr") as errors:
-            client = context.client.start(
-                argv, stdout=output, stderr=errors, cwd=context.folder, confined=self._needs()
-            )
+            client = self._start(context.client, argv, output, errors)
         self._failure = wait_for_end(client, self._asked, self._server_failure)
         # Most measurement programs write their results on SIGINT.
         grace_s = _LAST_WORDS_S if self._failure is not None else 0.001
         self._was_stopped = not end_within(client, grace_s, signal.SIGINT, _STOP_GRACE_S)
+        self._wall_s = context.clock.monotonic_s() - began_s
         self._status = client.returncode
         self._failure = self._failure or self._server_failure()
-        if self._server is not None:
-            end_within(self._server.process, 0.001)
-
-    def _needs(self) -> Confined | bool:
-        return Confined(write=[self._context.folder]) if self._workload.options.confined else False
+        for server in self._servers:
+            end_within(server.process, 0.001)
 
     def _server_failure(self) -> str | None:
-        """Return a line if the server's program has failed; exit status 0 is not a failure."""
-        if self._server is None:
-            return None
-        line = self._server.failure()
-        return line if self._server.process.returncode != 0 else None
+        """Return a line if a program on the server has failed; exit status 0 is not a failure."""
+        for server in self._servers:
+            line = server.failure()
+            if line is not None and server.process.returncode != 0:
+                return line
+        return None
 
     def stop(self) -> None:
         self._asked.set()
@@ -164,7 +222,7 @@ class _CommandSession(Session):
             if not self._workload.options.may_be_stopped:
                 return Outcome("failed", f"{reason}: raise limit, or write may-be-stopped = true")
             status = "partial"
-        elif self._status != 0:
+        elif self._status != 0 and not (self._workload.options.any_status and self._status is not None):
             return Outcome("failed", self._ending())
         try:
             return Outcome(status, reason, metrics=self._metrics())
@@ -183,6 +241,12 @@ class _CommandSession(Session):
         return "the shell" if command[:2] == ["sh", "-c"] else command[0]
 
     def _metrics(self) -> list[Metric]:
-        parser = PARSERS[self._workload.options.parser]
+        options = self._workload.options
+        parser = PARSERS[options.parser]
         # An unparsed output can have any size.
-        return [] if parser is parse_nothing else parser(output_of(self._context.folder / "stdout"))
+        found = [] if parser is parse_nothing else parser(output_of(self._context.folder / "stdout"))
+        if options.wall_time:
+            found.append(Metric(WALL_TIME, self._wall_s, "s", "lower", "from the start of the program to its end"))
+        if options.any_status:
+            found.append(Metric(EXIT_STATUS, self._status, "", "neither", "negative: the number of a signal"))
+        return found

@@ -66,6 +66,26 @@ def parse_key_values(text: str) -> list[Metric]:
     return list(found.values())
 
 
+def parse_printed(text: str) -> list[Metric]:
+    """Return a metric for each line ``NAME = NUMBER UNIT``, if there are any; one that is printed twice is left out."""
+    found: dict[str, list[Metric]] = {}
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        value = None if match is None else _number(match["value"])
+        if match is not None and (value is not None or match["value"] == _MISSING):
+            found.setdefault(match["name"], []).append(Metric(match["name"], value, match["unit"] or ""))
+    return [metrics[0] for metrics in found.values() if len(metrics) == 1]
+
+
+def _number(text: str) -> float | None:
+    """Return the finite number that a text is, or ``None``."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
 def parse_ping(text: str) -> list[Metric]:
     """Return the metrics of the summary of iputils' ping."""
     sent = _SENT.search(text)
@@ -104,6 +124,7 @@ PARSERS: dict[str, Parser] = {
     "none": parse_nothing,
     "json-numbers": parse_json_numbers,
     "key-value": parse_key_values,
+    "printed": parse_printed,
     "ping": parse_ping,
     "iperf3": parse_iperf3,
 }

@@ -1,0 +1,222 @@
+"""Decide requirements from the trials of a check."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from wavebed.check.statistic import fails_whatever, holds, statistic_of
+from wavebed.report.numbers import figure
+from wavebed.stats.percentiles import needed, percentile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wavebed.check.requirement import Requirement
+    from wavebed.check.trials import Seen
+
+__all__ = ["COMPLETES", "Decision", "Outcome", "Spread", "check_names", "decide", "total"]
+
+Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
+
+COMPLETES = "every trial completes"
+"""The requirement that is always there: no workload fails with any seed."""
+_MOST_REASONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Bounds of a percentile over all seeds, of which those of a check are a sample.
+
+    Parameters
+    ----------
+    low, high : float or None
+        The bounds, at `level`; ``None``: none on this side.
+    needed : int
+        Number of seeds that the bounds need; with fewer there are none.
+    """
+
+    low: float | None
+    high: float | None
+    level: float | None
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A requirement and what became of it.
+
+    Parameters
+    ----------
+    text : str
+        The requirement.
+    value, unit : float or None and str
+        The statistic, infinite if failed seeds make it so; ``None`` without values.
+    bound : float or None
+        In `unit`; ``None`` of the requirement that every trial completes.
+    values : mapping
+        The value of each seed that has one; infinite of a failed one.
+    seeds : int
+        How many were asked for.
+    reasons : sequence of str
+        One line each, unless it passed.
+    """
+
+    text: str
+    treatment: str
+    outcome: Outcome
+    seeds: int
+    requirement: Requirement | None = None
+    value: float | None = None
+    unit: str = ""
+    bound: float | None = None
+    spread: Spread | None = None
+    values: Mapping[int, float] = field(default_factory=dict)
+    reasons: Sequence[str] = ()
+
+    @property
+    def measured_text(self) -> str:
+        """The statistic, its unit and its interval, as text."""
+        if self.value is None:
+            return ""
+        if not math.isfinite(self.value):
+            return "failed"
+        told = value_text(self.value, self.unit)
+        if self.spread is not None and self.spread.level is not None:
+            low = "" if self.spread.low is None else f"{figure(self.spread.low)} ≤ "
+            high = "" if self.spread.high is None else f" ≤ {figure(self.spread.high)}"
+            told += f" ({self.spread.level:.0%}: {low}{self.statistic}{high})"
+        return told
+
+    @property
+    def statistic(self) -> str:
+        """The statistic; empty of the requirement that every trial completes."""
+        return "" if self.requirement is None else self.requirement.statistic
+
+
+def value_text(value: float, unit: str) -> str:
+    """Write a measured value: three digits."""
+    return f"{figure(value)} {unit}".strip()
+
+
+def check_names(requirements: Sequence[Requirement], trials: Sequence[Seen]) -> None:
+    """Check that measured trials have the metrics of the requirements, in units of the same kind.
+
+    Raises
+    ------
+    Problem
+        If one of them is in no measured trial.
+    """
+    measured = [trial for trial in trials if trial.state == "measured"]
+    for requirement in requirements:
+        metrics = {key: metric for trial in reversed(measured) for key, metric in trial.metrics.items()}
+        if measured:
+            requirement.bound(metrics[requirement.key(metrics)].unit)
+
+
+def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: int) -> list[Decision]:
+    """Return the decision of every requirement, for every treatment; that trials complete is the first.
+
+    A requirement passes if all seeds were measured or failed, and it holds with the failed ones at the worst value. It
+    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive.
+
+    Parameters
+    ----------
+    trials : sequence of Seen
+        Those that have ended, whose metrics `check_names` has checked.
+    seeds : int
+        How many there are of each treatment in the end.
+    """
+    found = []
+    for treatment in dict.fromkeys(trial.treatment for trial in trials):
+        own = [trial for trial in trials if trial.treatment == treatment]
+        found.append(_completes(own, treatment, seeds))
+        found += [_decided(requirement, own, treatment, seeds) for requirement in requirements]
+    return found
+
+
+def total(decisions: Sequence[Decision]) -> Outcome:
+    """Return the outcome of all: a failure decides, then what is inconclusive."""
+    outcomes = {decision.outcome for decision in decisions}
+    if "fail" in outcomes:
+        return "fail"
+    return "pass" if outcomes == {"pass"} else "inconclusive"
+
+
+def _completes(trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
+    failed = _reasons(trials, "failed")
+    if failed:
+        return Decision(COMPLETES, treatment, "fail", seeds, reasons=failed)
+    open_ = _reasons(trials, "inconclusive") + _unfinished(trials, seeds)
+    return Decision(COMPLETES, treatment, "inconclusive" if open_ else "pass", seeds, reasons=open_)
+
+
+def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
+    values: dict[int, float] = {}
+    open_ = _reasons(trials, "inconclusive")
+    unit, bound = "", None
+    for trial in trials:
+        if trial.state == "failed":
+            values[trial.seed] = requirement.worst
+        elif trial.state == "measured":
+            metric = trial.metrics[requirement.key(trial.metrics)] if _has(requirement, trial) else None
+            if metric is None or metric.value is None:
+                open_.append(f"seed {trial.seed}: not measured")
+                continue
+            values[trial.seed], unit, bound = metric.value, metric.unit, requirement.bound(metric.unit)
+    open_ += _unfinished(trials, seeds)
+    given = list(values.values())
+    missing = seeds - len(given)
+    outcome: Outcome = "inconclusive"
+    reasons: list[str] = open_
+    at = requirement.value if bound is None else bound
+    if given and fails_whatever(requirement, given, missing, at):
+        outcome, reasons = "fail", _failures(requirement, trials, values, at, unit)
+    elif not open_ and given and holds(requirement, given, at):
+        outcome, reasons = "pass", []
+    value = statistic_of(requirement, given) if given else None
+    spread = _spread(requirement, given)
+    return Decision(
+        requirement.text, treatment, outcome, seeds, requirement, value, unit, bound, spread, values, reasons
+    )
+
+
+def _has(requirement: Requirement, trial: Seen) -> bool:
+    return any(requirement.name in (".".join(key), key[1]) for key in trial.metrics)
+
+
+def _failures(
+    requirement: Requirement, trials: Sequence[Seen], values: Mapping[int, float], bound: float, unit: str
+) -> list[str]:
+    """Return the seeds that are on the wrong side of the bound."""
+    failed = _reasons(trials, "failed")
+    told = [
+        f"seed {seed}: {value_text(value, unit)}"
+        for seed, value in values.items()
+        if math.isfinite(value) and not requirement.holds(value, bound)
+    ]
+    return _shortened([*failed, *told])
+
+
+def _reasons(trials: Sequence[Seen], state: str) -> list[str]:
+    return _shortened([f"seed {each.seed}: {each.reasons[0]}" for each in trials if each.state == state])
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    left = len(lines) - _MOST_REASONS
+    return lines if left <= 0 else [*lines[:_MOST_REASONS], f"and {left} more"]
+
+
+def _unfinished(trials: Sequence[Seen], seeds: int) -> list[str]:
+    left = seeds - len(trials)
+    return [f"{left} of {seeds} seeds did not run"] if left else []
+
+
+def _spread(requirement: Requirement, values: Sequence[float]) -> Spread | None:
+    """Return the bounds of a percentile; none of other statistics, and none with failed seeds."""
+    if requirement.percentile is None or not values or not all(map(math.isfinite, values)):
+        return None
+    probability = requirement.percentile / 100
+    found = percentile(values, probability, sides="both")
+    return Spread(found.low, found.high, found.level, needed(probability, sides="both"))

@@ -1,0 +1,99 @@
+"""Run the trials of a check, and decide its requirements from their folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wavebed.check.judge import check_names, decide
+from wavebed.check.links import link_metrics
+from wavebed.check.result import CheckResult
+from wavebed.check.trials import last_attempts, seen
+from wavebed.result.names import TRIALS_FOLDER
+from wavebed.result.read import read_trial
+from wavebed.run.design import Design
+from wavebed.run.runner import run_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.check.requirement import Requirement
+    from wavebed.check.trials import Seen
+    from wavebed.experiment.ledger import Ledger
+    from wavebed.run.progress import Live
+    from wavebed.run.scenario import Plan
+
+__all__ = ["perform_check"]
+
+
+def perform_check(
+    plan: Plan,
+    requirements: Sequence[Requirement],
+    folder: Path,
+    command_line: Sequence[str],
+    live: Live,
+    *,
+    attempts: int = 1,
+    fail_fast: bool = False,
+) -> CheckResult:
+    """Run a plan and decide.
+
+    Parameters
+    ----------
+    attempts : int
+        Most attempts at a trial, with its seed, until the machine was not late.
+    fail_fast : bool
+        Whether it ends as soon as a requirement fails whatever the other seeds give.
+
+    Raises
+    ------
+    Problem
+        If a metric of a requirement is not in the results; found after the first trial.
+    WavebedError
+        As `wavebed.run.runner.run_plan`.
+    """
+    trials = _Trials(folder, requirements, plan.trials, fail_fast=fail_fast)
+    design = Design(attempts=attempts, repeated=("suspect", "invalid"), stop=trials.reason_to_stop)
+    outcome = run_plan(plan, folder, command_line, live, design)
+    found = trials.read([line.folder for line in outcome.record.trials])
+    check_names(requirements, found)
+    return CheckResult(
+        title=plan.title,
+        seeds=range(plan.seed, plan.seed + plan.trials),
+        decisions=decide(requirements, found, plan.trials),
+        trials=found,
+        folder=folder,
+        stopped=trials.stopped,
+    )
+
+
+class _Trials:
+    """The trials of a check so far; each is read once."""
+
+    def __init__(self, folder: Path, requirements: Sequence[Requirement], seeds: int, *, fail_fast: bool) -> None:
+        self._folder = folder / TRIALS_FOLDER
+        self._requirements = requirements
+        self._seeds = seeds
+        self._fail_fast = fail_fast
+        self._seen: dict[str, Seen] = {}
+        self.stopped = ""
+
+    def read(self, folders: Sequence[str]) -> list[Seen]:
+        """Return the trials in these folders, the attempt that counts of each."""
+        for name in folders:
+            if name not in self._seen:
+                trial = read_trial(self._folder / name)
+                self._seen[name] = seen(trial, link_metrics(trial, self._folder / name))
+        return last_attempts([self._seen[name] for name in folders])
+
+    def reason_to_stop(self, ledger: Ledger) -> str:
+        """Return why no further trial is needed, or nothing."""
+        trials = self.read([one.line.folder for one in ledger.stored()])
+        check_names(self._requirements, trials)
+        if self._fail_fast:
+            failed = next(
+                (each for each in decide(self._requirements, trials, self._seeds) if each.outcome == "fail"), None
+            )
+            if failed is not None:
+                self.stopped = f"stopped after {len(trials)} trials: {failed.text!r} fails whatever the others give"
+        return self.stopped

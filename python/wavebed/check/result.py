@@ -1,0 +1,202 @@
+"""The result of a check as text, JSON, Markdown and JUnit XML."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET  # what is written here is not read
+
+from wavebed.check.judge import total
+from wavebed.printable import printable
+from wavebed.report.markdown import escaped, table
+from wavebed.terminal import table_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.check.judge import Decision, Outcome
+    from wavebed.check.trials import Seen
+    from wavebed.config.data import Json
+
+__all__ = ["EXIT_STATUS", "CheckResult"]
+
+EXIT_STATUS: dict[Outcome, int] = {"pass": 0, "fail": 1, "inconclusive": 3}
+"""Inconclusive is that of a machine that cannot do it."""
+
+_HEAD = ("requirement", "result", "measured", "seeds", "")
+_SIGNS = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "⚪ inconclusive"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The decisions of a check.
+
+    Parameters
+    ----------
+    title : str
+        What was checked.
+    seeds : sequence of int
+        All that were planned.
+    stopped : str
+        Why it ended before all seeds had run, if it did.
+    folder : pathlib.Path
+        Of the results.
+    report : pathlib.Path or None
+        Its page.
+    """
+
+    title: str
+    seeds: Sequence[int]
+    decisions: Sequence[Decision]
+    trials: Sequence[Seen]
+    folder: Path
+    report: Path | None = None
+    stopped: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of all requirements."""
+        return total(self.decisions)
+
+    @property
+    def exit_status(self) -> int:
+        """That of the command."""
+        return EXIT_STATUS[self.outcome]
+
+    @property
+    def summary(self) -> str:
+        """The outcome and what it is of, in a line."""
+        counts = [(each, sum(one.outcome == each for one in self.decisions)) for each in EXIT_STATUS]
+        told = ", ".join(f"{count} {outcome}" for outcome, count in counts if count)
+        count = len(self.decisions)
+        return f"{self.outcome}: {told} of {count} requirement{'' if count == 1 else 's'}"
+
+    def text(self) -> str:
+        """Return a table of the requirements, the reasons and the outcome."""
+        rows = [(self._name(each), each.outcome, each.measured_text, _counted(each)) for each in self.decisions]
+        lines = [table_text([_HEAD[:4], *rows], left=True), "", *self._reasons()]
+        lines += [self.stopped] if self.stopped else []
+        lines += [self.summary, f"results: {self.folder}"]
+        return "\n".join(lines if self.report is None else [*lines, f"report: {self.report}"])
+
+    def markdown(self) -> str:
+        """Return the same for the summary of a job."""
+        rows = [
+            [
+                escaped(self._name(each)),
+                _SIGNS[each.outcome],
+                escaped(each.measured_text),
+                _counted(each),
+                "<br>".join(map(escaped, each.reasons)),
+            ]
+            for each in self.decisions
+        ]
+        seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else f"seed {self.seeds[0]}"
+        lines = [f"**wavebed check: {escaped(self.summary)}**", "", escaped(f"{self.title}, {seeds}"), ""]
+        lines += table(_HEAD, rows)
+        lines += ["", escaped(self.stopped)] if self.stopped else []
+        return "\n".join([*lines, "", f"Results: {escaped(str(self.folder))}", ""])
+
+    def json(self) -> dict[str, Json]:
+        """Return the same as one object; values are in the `unit` beside them."""
+        return {
+            "outcome": self.outcome,
+            "title": self.title,
+            "seeds": list(self.seeds),
+            "stopped": self.stopped,
+            "requirements": [_decision_json(each) for each in self.decisions],
+            "trials": [_trial_json(each) for each in self.trials],
+            "folder": str(self.folder),
+            "report": None if self.report is None else str(self.report),
+        }
+
+    def junit(self) -> str:
+        """Return JUnit XML: a case for each requirement; what is inconclusive is skipped, with the reason."""
+        outcomes = [each.outcome for each in self.decisions]
+        suite = ET.Element(
+            "testsuite",
+            name=f"wavebed check: {printable(self.title)}",
+            tests=str(len(outcomes)),
+            failures=str(outcomes.count("fail")),
+            skipped=str(outcomes.count("inconclusive")),
+            errors="0",
+        )
+        properties = ET.SubElement(suite, "properties")
+        seeds = " ".join(map(str, self.seeds))
+        report = "" if self.report is None else str(self.report)
+        for name, value in (("seeds", seeds), ("folder", str(self.folder)), ("report", report)):
+            ET.SubElement(properties, "property", name=f"wavebed.{name}", value=printable(value))
+        for each in self.decisions:
+            self._case(suite, each)
+        ET.indent(suite)
+        return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suite, "unicode") + "\n"
+
+    def _case(self, suite: ET.Element, decision: Decision) -> None:
+        case = ET.SubElement(
+            suite, "testcase", classname=f"wavebed.{decision.treatment}", name=printable(self._name(decision))
+        )
+        said = "\n".join(map(printable, decision.reasons))
+        first = printable(decision.reasons[0]) if decision.reasons else ""
+        if decision.outcome == "fail":
+            message = f"{decision.measured_text}: {first}" if decision.measured_text else first
+            ET.SubElement(case, "failure", message=message).text = said
+        elif decision.outcome == "inconclusive":
+            ET.SubElement(case, "skipped", message=f"inconclusive: {first}").text = said
+        if decision.measured_text:
+            ET.SubElement(case, "system-out").text = f"{decision.statistic} {decision.measured_text}"
+
+    def _reasons(self) -> list[str]:
+        """Return the reasons of failures by requirement, and once each those of what is inconclusive."""
+        failed = [
+            f"{self._name(each)}: {line}" for each in self.decisions if each.outcome == "fail" for line in each.reasons
+        ]
+        open_ = [f"inconclusive: {line}" for each in self.decisions if each.outcome != "fail" for line in each.reasons]
+        return list(dict.fromkeys([*failed, *open_]))
+
+    def _name(self, decision: Decision) -> str:
+        several = len({each.treatment for each in self.decisions}) > 1
+        return f"{decision.treatment}: {decision.text}" if several else decision.text
+
+
+def _counted(decision: Decision) -> str:
+    if decision.requirement is None:
+        return str(decision.seeds)
+    return f"{len(decision.values)} of {decision.seeds}"
+
+
+def _decision_json(decision: Decision) -> dict[str, Json]:
+    requirement, spread = decision.requirement, decision.spread
+    return {
+        "requirement": decision.text,
+        "treatment": decision.treatment,
+        "outcome": decision.outcome,
+        "statistic": decision.statistic or None,
+        "comparison": None if requirement is None else requirement.comparison,
+        "unit": decision.unit,
+        "bound": decision.bound,
+        "value": _finite(decision.value),
+        "low": None if spread is None else spread.low,
+        "high": None if spread is None else spread.high,
+        "level": None if spread is None else spread.level,
+        "seeds": decision.seeds,
+        "seeds_for_interval": None if spread is None else spread.needed,
+        "values": [{"seed": seed, "value": _finite(value)} for seed, value in decision.values.items()],
+        "reasons": list(decision.reasons),
+    }
+
+
+def _trial_json(trial: Seen) -> dict[str, Json]:
+    return {
+        "folder": trial.folder,
+        "treatment": trial.treatment,
+        "seed": trial.seed,
+        "state": trial.state,
+        "reasons": list(trial.reasons),
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a value; ``None`` of a failed seed, which has none."""
+    return value if value is not None and math.isfinite(value) else None

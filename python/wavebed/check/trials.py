@@ -1,0 +1,93 @@
+"""What a trial says about the application: figures, a failure, or nothing because of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from wavebed.result.encode import PATH_WORKLOAD
+from wavebed.workload.command import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wavebed.check.requirement import Key
+    from wavebed.result.model import TrialRecord, WorkloadRecord
+    from wavebed.workload.model import Metric
+
+__all__ = ["OF_APPLICATION", "Seen", "State", "last_attempts", "machine_reasons", "seen"]
+
+State: TypeAlias = Literal["measured", "failed", "inconclusive"]
+
+OF_APPLICATION = frozenset({"partial"})
+"""Codes of the checks whose failure is the application's: it was stopped at its limit. The others are the machine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A trial as a requirement sees it.
+
+    Parameters
+    ----------
+    state : str
+        ``measured``, ``failed`` (a workload failed, and the machine was not at fault) or ``inconclusive``.
+    reasons : sequence of str
+        One line each, if it is not ``measured``.
+    metrics : mapping
+        By workload and name; of a failed trial those of the workloads that did not fail.
+    """
+
+    folder: str
+    treatment: str
+    seed: int
+    state: State
+    reasons: Sequence[str] = ()
+    metrics: Mapping[Key, Metric] = field(default_factory=dict)
+
+
+def seen(trial: TrialRecord, of_links: Sequence[Metric] = ()) -> Seen:
+    """Return what a trial says: a machine that was late says nothing about the application, whatever the figures.
+
+    Parameters
+    ----------
+    of_links : sequence of Metric
+        Further metrics of the path, by `wavebed.check.links.link_metrics`.
+    """
+    metrics = {(PATH_WORKLOAD, metric.name): metric for metric in (*trial.transport, *of_links)}
+    for workload in trial.workloads:
+        metrics |= {(workload.name, metric.name): metric for metric in workload.outcome.metrics}
+    reasons = machine_reasons(trial)
+    state: State = "inconclusive" if reasons else "measured"
+    if not reasons:
+        reasons = [_failure(each) for each in trial.workloads if each.outcome.status == "failed"]
+        state = "failed" if reasons else "measured"
+    return Seen(trial.folder, trial.treatment, trial.seed, state, reasons, metrics)
+
+
+def last_attempts(trials: Sequence[Seen]) -> list[Seen]:
+    """Return of each seed of a treatment the attempt that counts: the last, which follows those that say nothing."""
+    return list({(trial.treatment, trial.seed): trial for trial in trials}.values())
+
+
+def machine_reasons(trial: TrialRecord) -> list[str]:
+    """Return why the machine, and not the application, may have made the results; empty if nothing says so."""
+    reasons = [
+        f"{check.name}: {check.evidence}"
+        for check in trial.checks
+        if not check.holds and check.code not in OF_APPLICATION
+    ]
+    reasons += [f"{each.name}: {doubt}" for each in trial.workloads for doubt in each.outcome.doubts]
+    failures = [each for each in trial.workloads if each.outcome.status == "failed"]
+    if trial.verdict == "failed":
+        reasons += [line for line in trial.reasons[:1] if line not in map(_failure, failures)]
+    reasons += [f"{_failure(each)} (it never began)" for each in failures if each.span is None and not _is_own(each)]
+    return reasons
+
+
+def _failure(workload: WorkloadRecord) -> str:
+    return f"{workload.name}: {workload.outcome.reason}"
+
+
+def _is_own(workload: WorkloadRecord) -> bool:
+    """Return whether its programs are the user's: a workload of wavebed that does not begin is no one's failure."""
+    return workload.kind == Command.kind

@@ -1,0 +1,199 @@
+"""``wavebed check``: requirements on an application over seeds of a path; pass, fail or inconclusive."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavebed.cli.new_folder import new_folder
+from wavebed.cli.signals import end_on_signals
+from wavebed.config.problems import Problem, at
+from wavebed.config.values import number
+from wavebed.errors import UserError
+from wavebed.extras import TABLES, require
+from wavebed.path.options import add_path_options, path_options
+from wavebed.printable import printable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from wavebed.check.requirement import Requirement
+    from wavebed.run.scenario import Plan
+
+__all__ = ["register", "run"]
+
+_MOST_ATTEMPTS = 100
+_USAGE = "wavebed check [PATH OPTIONS] [--seeds N] [--require REQUIREMENT]… [--server CMD]… [-- CMD…]"
+_DESCRIPTION = (
+    "Decide whether an application meets requirements on a path, over several seeds: CMD on the client, or the"
+    " workloads of --scenario."
+)
+_EPILOG = (
+    "The exit status is 0 if every requirement passes, 1 if one fails, 3 if none fails and one is inconclusive because"
+    " the machine was late. Inside, the hosts are called server, edge and client; {server} in CMD and $WAVEBED_SERVER"
+    " name the server, {port} a free port, {seed} the seed. Metrics of CMD: wall time, exit status, and every line"
+    " NAME = NUMBER UNIT that it prints; of the path: docs/models/transport-metrics.md. CMD that fails with a seed, or"
+    " runs longer than --limit, fails the check."
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser("check", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
+    parser.usage = _USAGE
+    add_path_options(parser, timeline=False)
+    group = parser.add_argument_group("requirements")
+    group.add_argument(
+        "--require",
+        metavar="REQUIREMENT",
+        action="append",
+        default=[],
+        help="WORKLOAD.METRIC STATISTIC < VALUE UNIT, as in 'web.speed index p90 < 2500 ms'; the statistic over the"
+        " seeds is p50, p90, p95 or another percentile, mean, min, max or every; <= > >= and, with every, = are the"
+        " other comparisons; the workload can be left out where one has the metric; may be repeated",
+    )
+    group.add_argument("--seeds", metavar="N", default="5", help="trials, each with a seed of its own (default: 5)")
+    group.add_argument(
+        "--attempts",
+        metavar="N",
+        default="2",
+        help="most attempts at a trial, with its seed, while the machine was late; results never lead to another"
+        " attempt (default: 2)",
+    )
+    group.add_argument(
+        "--fail-fast", action="store_true", help="end as soon as a requirement fails whatever the other seeds give"
+    )
+    group = parser.add_argument_group("programs")
+    group.add_argument(
+        "--server",
+        metavar="CMD",
+        action="append",
+        default=[],
+        help="a shell command that runs on the server from before the start of CMD; may be repeated",
+    )
+    group.add_argument(
+        "--wait-for-port",
+        metavar="PORT",
+        help="CMD starts when a program on the server has opened this port, TCP or UDP (default: {port}, if a command"
+        " on the server has it)",
+    )
+    group.add_argument("--limit", metavar="TIME", help="longest time that CMD may run (default: 60s)")
+    group.add_argument(
+        "--confine",
+        action="store_true",
+        help="run CMD and the servers as a user of their own, without privileges, variables and homes",
+    )
+    group.add_argument(
+        "--workload",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="of --scenario, run this one only; may be repeated",
+    )
+    group = parser.add_argument_group("outputs")
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="folder of the results, new or empty (default: runs/check-TIME)",
+    )
+    group.add_argument(
+        "--junit", metavar="FILE", type=Path, help="also write JUnit XML; what is inconclusive is skipped"
+    )
+    group.add_argument("--markdown", metavar="FILE", type=Path, help="also write the table as Markdown")
+    group.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("argv", metavar="CMD", nargs="*", help="the command and its arguments, after --")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the trials, decide, and print and write the result."""
+    end_on_signals()
+    require("report", "a folder of results", ("matplotlib", *TABLES))
+    from wavebed.check.perform import perform_check
+    from wavebed.check.requirement import parse_requirement
+    from wavebed.cli.run import write_run_report
+    from wavebed.run.expected import plan_text
+    from wavebed.run.progress import Live
+    from wavebed.run.scenario import MAX_TRIALS
+
+    requirements = [at("--require", parse_requirement, each) for each in args.require]
+    plan = _plan(args, requirements, at("--seeds", number(1, MAX_TRIALS), args.seeds))
+    attempts = at("--attempts", number(1, _MOST_ATTEMPTS), args.attempts)
+    live = Live("wavebed check")
+    for note in plan.notes:
+        live.note(f"note: {note}")
+    live.note(plan_text(plan))
+    folder = args.output if args.output is not None else new_folder("check")
+    try:
+        result = perform_check(
+            plan,
+            requirements,
+            folder,
+            ["wavebed", *sys.argv[1:]],
+            live,
+            attempts=attempts,
+            fail_fast=args.fail_fast,
+        )
+        page = write_run_report(folder, live)
+    finally:
+        live.clear()
+    result = replace(result, report=page)
+    _write(args.junit, result.junit, "--junit")
+    _write(args.markdown, result.markdown, "--markdown")
+    print(json.dumps(result.json(), allow_nan=False) if args.json else printable(result.text(), keep="\n"))
+    return result.exit_status
+
+
+def _plan(args: argparse.Namespace, requirements: Sequence[Requirement], seeds: int) -> Plan:
+    options = path_options(args)
+    if not args.argv:
+        return _scenario_plan(args, options, seeds)
+    if args.workload:
+        raise Problem("CMD is the workload: leave one of the two out", "--workload")
+    from wavebed.check.plan import CheckedCommand, command_plan
+
+    command = CheckedCommand(
+        argv=args.argv,
+        servers=args.server,
+        wait_for_port=args.wait_for_port,
+        limit=args.limit,
+        confined=args.confine,
+    )
+    return command_plan(command, requirements, args.scenario, options, seeds)
+
+
+def _scenario_plan(args: argparse.Namespace, options: dict[str, object], seeds: int) -> Plan:
+    from wavebed.run.scenario import read_plan
+    from wavebed.shipped import find
+    from wavebed.spec.network import MOST_SEED
+
+    if args.scenario is None:
+        raise UserError("nothing to check: write a command after --, or --scenario FILE with workloads")
+    for option, given in (
+        ("--server", args.server),
+        ("--wait-for-port", args.wait_for_port),
+        ("--limit", args.limit),
+        ("--confine", args.confine),
+    ):
+        if given:
+            raise Problem("belongs to a command: write one after --", option)
+    seed = options.pop("seed", None)
+    return read_plan(
+        find(args.scenario, "scenario"),
+        only=args.workload,
+        trials=seeds,
+        seed=None if seed is None else at("--seed", number(0, MOST_SEED), seed),
+        options=options,
+    )
+
+
+def _write(file: Path | None, content: Callable[[], str], option: str) -> None:
+    from wavebed.output import write_output
+
+    if file is not None:
+        write_output(file, content(), option)
