@@ -7,15 +7,15 @@ from pathlib import Path
 from wavebed.errors import UserError
 from wavebed.foreign import is_there
 
-__all__ = ["find", "names"]
+__all__ = ["find", "folder", "names"]
 
 
-def names(folder: str = "") -> tuple[str, ...]:
+def names(of: str = "") -> tuple[str, ...]:
     """Return the names of the shipped files in a folder of ``scenarios``: ``""`` for the scenarios themselves."""
-    return tuple(sorted(file.stem for file in _folder(folder).glob("*.toml")))
+    return tuple(sorted(file.stem for file in folder(of).glob("*.toml")))
 
 
-def find(given: str | Path, what: str, folder: str = "", *, beside: Path | None = None) -> Path:
+def find(given: str | Path, what: str, of: str = "", *, beside: Path | None = None) -> Path:
     """Return the file of this name.
 
     Parameters
@@ -24,7 +24,7 @@ def find(given: str | Path, what: str, folder: str = "", *, beside: Path | None 
         A file, or the name of a shipped one.
     what : str
         Its kind, for the message: ``scenario``.
-    folder : str
+    of : str
         Where the shipped ones are, below ``scenarios``.
     beside : pathlib.Path, optional
         The folder that the name of a file is relative to.
@@ -39,14 +39,15 @@ def find(given: str | Path, what: str, folder: str = "", *, beside: Path | None 
     file = Path(given) if beside is None else beside / given
     if (is_there(file) and not file.is_dir()) or file.suffix or len(Path(given).parts) > 1:
         return file
-    inner = _folder(folder) / f"{given}.toml"
+    inner = folder(of) / f"{given}.toml"
     if not is_there(inner):
-        known = ", ".join(names(folder))
+        known = ", ".join(names(of))
         raise UserError(f"{given}: is neither a file nor a shipped {what}: name a file, or one of {known}")
     return inner
 
 
-def _folder(folder: str) -> Path:
+def folder(name: str = "") -> Path:
+    """Return the folder of shipped files of this name below ``scenarios``: ``""`` for that of the scenarios."""
     from importlib import resources  # takes 25 ms, and few commands name a shipped file
 
-    return Path(str(resources.files("wavebed"))) / "scenarios" / folder
+    return Path(str(resources.files("wavebed"))) / "scenarios" / name

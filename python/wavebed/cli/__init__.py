@@ -44,6 +44,7 @@ COMMANDS = {
     "ctl": "counters and live changes of a running laboratory",
     "record": "record a real access as patterns, replay them, and judge the replay",
     "ui": "a live page of running laboratories, and an HTTP API",
+    "scenes": "list, explain and plot the shipped, named network conditions",
     "channel": "turn a radio scene into patterns, a picture and a table of states",
     "fit": "learn a channel from measured walks, and judge it on walks that were held out",
     "trace": "read, convert, plot, cut and scale traces and patterns",

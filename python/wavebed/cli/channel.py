@@ -41,7 +41,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "scene",
         metavar="SCENE",
-        help="a scene file, or the name of a shipped one, as kau-e5g-1; or a map that wavebed fit wrote, a .json file",
+        help="a scene file, the name of a shipped one, as kau-e5g-1, or of a condition, as lift/lte; or a map that"
+        " wavebed fit wrote, a .json file",
     )
     parser.add_argument(
         "--mode",
@@ -88,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
 
         return run_map(args, seeds, _file)
     from wavebed.channel.plot_data import Album
-    from wavebed.scene import load
+    from wavebed.conditions.lookup import load_scene
 
-    scene = load(args.scene)
+    scene = load_scene(args.scene)
     album = Album()
     for realisation in _watched(_realisations(scene, args.mode, seeds), scene, len(seeds)):
         album.add(realisation)

@@ -19,6 +19,7 @@ NAMES = {
     "scenario": "a scenario file",
     "campaign": "a campaign file",
     "scene": "a scene file",
+    "condition": "the file of a named condition",
     "timeline": "a timeline file",
     "site": "the file that describes a web site",
 }
@@ -64,6 +65,10 @@ def _schema(name: str) -> Schema:
         from wavebed.scene.tables import SceneTable
 
         return table_schema(SceneTable)
+    if name == "condition":
+        from wavebed.conditions.tables import condition_schema
+
+        return condition_schema()
     if name == "timeline":
         from wavebed.path.timeline import timeline_schema
 

@@ -170,9 +170,9 @@ def _scene(name: str, place: str, base: FilePath | None) -> SceneChoice:
 
     if is_map(found):
         return SceneChoice(None, load_map(found), name, place)
-    from wavebed.scene.files import load
+    from wavebed.conditions.lookup import load_scene
 
-    return SceneChoice(load(found), None, name, place)
+    return SceneChoice(load_scene(str(found)), None, name, place)
 
 
 def check_link(link: Link, traces: Traces, place: str) -> None:

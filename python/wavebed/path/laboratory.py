@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from wavebed.config.queue import Queue
 from wavebed.config.units import Limit
 from wavebed.errors import UserError
-from wavebed.path.model import DistributedDelay, PatternFile, ScenePattern
+from wavebed.path.model import DistributedDelay, LimitedLoss, LostPackets, LostTimes, PatternFile, ScenePattern
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.stage import queue_of, radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec import link as stages
@@ -211,7 +211,8 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
         found.append(stages.Delay(_delay(link.delay, path.seed, traces), reorder, link.delay_limit))
     if link.loss is not None:
         loss = stages.Loss(
-            _loss(link.loss, path.seed, traces), "superpacket" if link.loss_unit == "superpacket" else "packet"
+            _loss(link.loss, direction, path.seed, traces),
+            "superpacket" if link.loss_unit == "superpacket" else "packet",
         )
         found.insert(0 if link.loss_at == "entry" else len(found), loss)
     if link.duplicate is not None:
@@ -282,7 +283,12 @@ def _delay(delay: Delay, seed: int, traces: Traces) -> stages.DelaySource:
             return delay
 
 
-def _loss(loss: Loss, seed: int, traces: Traces) -> stages.LossModel:
+def _loss(loss: Loss, direction: Direction, seed: int, traces: Traces) -> stages.LossModel:
+    if isinstance(loss, LostPackets | LostTimes | LimitedLoss):
+        from wavebed.path.losses import loss_pattern
+
+        made, end = loss_pattern(loss, direction, seed)
+        loss = traces.add(made, f"losses-{direction}-{seed}-{hash(loss):x}", end)
     if isinstance(loss, PatternFile):
         return stages.PatternLoss(traces.engine_path(loss), loss.end, _begin_ns(loss.start, seed))
     return loss

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from wavebed.conditions.lookup import with_condition
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import fields, of_values
 from wavebed.path.air import Air, check_link, with_both_carriers, with_link_keys
@@ -68,7 +69,16 @@ class Links:
         ------
         Problem
             If a value is wrong, or a rate and a trace are given side by side.
+
+        Notes
+        -----
+        A `scene` that names a condition brings its other keys, which those beside it stand above. A condition without
+        a radio is the whole hop: nothing of the layers below it is left.
         """
+        given, whole = with_condition(given, base)
+        if whole:
+            self._entries = {direction: {} for direction in DIRECTIONS}
+            self._air = Air()
         self._air.lay(given, place, base)
         if "scene" in given:
             for key in ("rate", "trace"):

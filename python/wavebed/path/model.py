@@ -30,8 +30,12 @@ __all__ = [
     "DrawnStart",
     "Hop",
     "Host",
+    "LimitedLoss",
     "Link",
     "Loss",
+    "LostPackets",
+    "LostTimes",
+    "MadeLoss",
     "PathModel",
     "PatternFile",
     "Rate",
@@ -111,7 +115,29 @@ class DistributedDelay(Struct, frozen=True):
 Delay: TypeAlias = ConstantDelay | DistributedDelay | PatternFile
 
 
-Loss: TypeAlias = Independent | GilbertElliott | FourState | PatternFile
+class LostPackets(Struct, frozen=True):
+    """These wire segments are lost, counted from 1 in each direction."""
+
+    numbers: tuple[int, ...]
+
+
+class LostTimes(Struct, frozen=True):
+    """Every packet is lost in these times, nanoseconds of the laboratory."""
+
+    spans_ns: tuple[tuple[int, int], ...]
+
+
+class LimitedLoss(Struct, frozen=True):
+    """Independent losses of which at most so many follow each other: the packet after them arrives."""
+
+    probability: float
+    most_in_a_row: int
+
+
+MadeLoss: TypeAlias = LostPackets | LostTimes | LimitedLoss
+"""Losses that become a pattern when the laboratory file is made."""
+
+Loss: TypeAlias = Independent | GilbertElliott | FourState | PatternFile | MadeLoss
 
 
 class Link(Struct, frozen=True):

@@ -18,6 +18,7 @@ from wavebed.config.values import (
     TIME_SCHEMA,
     boolean,
     file_path,
+    number,
     percentage,
     rate_bps,
     size_bytes,
@@ -26,7 +27,17 @@ from wavebed.config.values import (
     time_ns,
     word,
 )
-from wavebed.path.model import DistributedDelay, DrawnStart, PatternFile, Rate, TraceEnd
+from wavebed.path.model import (
+    DistributedDelay,
+    DrawnStart,
+    LimitedLoss,
+    LostPackets,
+    LostTimes,
+    MadeLoss,
+    PatternFile,
+    Rate,
+    TraceEnd,
+)
 from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
 from wavebed.spec.network import (
     LEAST_PACKET_MEMORY_BYTES,
@@ -111,6 +122,71 @@ class _Reorder(Struct, frozen=True, kw_only=True):
     delay_ns: Annotated[int, Key(time_ns, "for how long")]
 
 
+_MOST_LISTED = 1000
+_MOST_NUMBER = 10**9
+
+
+@reader(
+    "[N, …]", {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1, "maxItems": _MOST_LISTED}
+)
+def _numbers(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= _MOST_LISTED:
+        raise Problem(f"{described(value)}: write an array of 1 to {_MOST_LISTED} numbers of packets, as in [1, 3]")
+    for each in value:
+        if isinstance(each, bool) or not isinstance(each, int) or not 1 <= each <= _MOST_NUMBER:
+            raise Problem(f"{described(each)} is no number of a packet: write a whole number from 1")
+    return tuple(sorted(set(value)))
+
+
+@reader(
+    '[["10s", "12s"], …]',
+    {
+        "type": "array",
+        "items": {"type": "array", "items": dict(TIME_SCHEMA), "minItems": 2, "maxItems": 2},
+        "minItems": 1,
+        "maxItems": _MOST_LISTED,
+    },
+)
+def _spans(value: object) -> tuple[tuple[int, int], ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= _MOST_LISTED:
+        raise Problem(f'{described(value)}: write an array of 1 to {_MOST_LISTED} times, as in [["10s", "12s"]]')
+    found: list[tuple[int, int]] = []
+    for count, each in enumerate(value, 1):
+        if not isinstance(each, list) or len(each) != 2:
+            raise Problem('is not a begin and an end: write ["10s", "12s"]', f"[{count}]")
+        begin_ns, end_ns = (at(f"[{count}]", time_ns, time) for time in each)
+        if end_ns <= begin_ns or (found and begin_ns <= found[-1][1]):
+            raise Problem("does not follow what is before it: write later times, in their order", f"[{count}]")
+        found.append((begin_ns, end_ns))
+    return tuple(found)
+
+
+class _LostPackets(Struct, frozen=True, kw_only=True):
+    packets: Annotated[tuple[int, ...], Key(_numbers, "the packets that are lost, counted from 1")]
+
+
+class _LostTimes(Struct, frozen=True, kw_only=True):
+    during: Annotated[tuple[tuple[int, int], ...], Key(_spans, "the times in which every packet is lost")]
+
+
+class _LimitedLoss(Struct, frozen=True, kw_only=True):
+    probability: Annotated[float, Key(percentage, "of each packet")]
+    most_in_a_row: Annotated[
+        int, Key(number(1, 1000), "so many losses follow each other at most: the packet after them arrives")
+    ]
+
+
+def _made_loss(value: dict[str, object]) -> MadeLoss | None:
+    if "packets" in value:
+        return LostPackets(read_table(_LostPackets, value, "{packets = [1, 3]}").packets)
+    if "during" in value:
+        return LostTimes(read_table(_LostTimes, value, '{during = [["10s", "12s"]]}').during)
+    if "most-in-a-row" in value:
+        limited = read_table(_LimitedLoss, value, "{probability = PERCENT, most-in-a-row = N}")
+        return LimitedLoss(limited.probability, limited.most_in_a_row)
+    return None
+
+
 def _either(*schemas: Schema) -> Schema:
     return {"anyOf": [dict(schema) for schema in schemas]}
 
@@ -165,17 +241,30 @@ def delay(value: object) -> ConstantDelay | DistributedDelay | PatternFile:
 
 @reader(
     "PERCENT",
-    lambda: _either(PERCENTAGE_SCHEMA, table_schema(_GilbertElliott), table_schema(_FourState), table_schema(_Pattern)),
+    lambda: _either(
+        PERCENTAGE_SCHEMA,
+        *(
+            table_schema(each)
+            for each in (_GilbertElliott, _FourState, _Pattern, _LostPackets, _LostTimes, _LimitedLoss)
+        ),
+    ),
 )
-def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFile:
-    """Read a loss: a probability, a model or a pattern."""
+def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFile | MadeLoss:
+    """Read a loss: a probability, a model, a pattern, or the packets or times that are lost."""
     value = table_of(value)
     if not isinstance(value, dict):
         return Independent(percentage(value))
     if "pattern" in value:
         return pattern(value)
+    made = _made_loss(value)
+    if made is not None:
+        return made
     if "model" not in value:
-        raise Problem('is missing: write model = "gilbert-elliott" or "four-state", or pattern = FILE', "model")
+        raise Problem(
+            'is missing: write model = "gilbert-elliott" or "four-state", or pattern = FILE, packets = […],'
+            " during = […] or most-in-a-row = N",
+            "model",
+        )
     if at("model", lambda model: choose(model, _MODELS), value["model"]) == "gilbert-elliott":
         two = read_table(_GilbertElliott, value, "{model = …}")
         return GilbertElliott(two.p, two.r, two.good_loss, two.bad_loss)
