@@ -85,7 +85,7 @@ test-python-slow: WHICH := and slow
 test-python test-python-slow: $(TOOLS)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n 4 --dist worksteal -m "not alone $(WHICH)" tests/path tests/validation tests/bad_input tests/property tests/unit
+	$(BIN)/pytest -n 4 --dist worksteal -m "not alone $(WHICH)" tests/path tests/validation tests/bad_input tests/property tests/unit tests/docs
 	$(BIN)/pytest -m "alone $(WHICH)" tests/path tests/validation
 
 stress: $(TOOLS) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
@@ -115,6 +115,9 @@ bench: $(TOOLS)  ## benchmarks against the bare relay and Rattan, in one interle
 	scripts/system-packages $(RUN_PROGRAMS)
 	cargo build --release --quiet -p wavebed-bench
 	$(BIN)/python benches/run.py
+
+docs: $(TOOLS)    ## the site of the documentation, in target/site; it needs no other host
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 validation-pages: $(INSTALLED)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
 	$(BIN)/python docs/validation/real_traces.py

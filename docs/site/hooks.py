@@ -1,0 +1,124 @@
+"""Hooks of MkDocs: pages outside `docs`, notebooks, and links that work on a forge and in the site."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+sys.path.insert(0, str(Path(__file__).parent))
+from notebooks import markdown_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "development/changelog.md",
+    "CONTRIBUTING.md": "development/contributing.md",
+    "SECURITY.md": "development/security-policy.md",
+}
+"""Pages of the repository's root, and their places in the site."""
+FOLDERS = {
+    "docs/guides": "guides/laboratory.md",
+    "docs/workloads": "workloads/bulk.md",
+    "docs/models": "models/channel.md",
+    "docs/validation": "validation/kau-e5g.md",
+    "docs/reference": "reference/command-line.md",
+}
+"""Folders that a forge lists, and the page with which their section begins."""
+FILES = "files"
+"""Folder of the site for files of the repository that a page links to."""
+
+_CODE = re.compile(r"(^ *(`{3,})[^\n]*\n.*?^ *\2 *$|(?<!`)`[^`\n]+`(?!`))", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"(\]\(|<img[^>]* src=\"|<a href=\")([^)\s\"#]+)(#[^)\s\"]*)?(?=[)\s\"])")
+_ABSOLUTE = re.compile(r"[a-z][a-z+.-]*:|/|#")
+_CHINESE = "zh/"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages of the root, the notebooks, and the files that pages link to."""
+    for name, uri in ROOT_PAGES.items():
+        files.append(File.generated(config, uri, content=_linked(_text(ROOT / name), name, uri)))
+    for notebook in sorted((ROOT / "docs/notebooks").glob("*.ipynb")):
+        uri = f"notebooks/{notebook.stem}.md"
+        text, pictures = markdown_of(notebook)
+        files.append(File.generated(config, uri, content=_linked(text, f"docs/notebooks/{notebook.name}", uri)))
+        for picture, data in pictures.items():
+            files.append(File.generated(config, f"notebooks/{picture}", content=data))
+    for file in sorted(set(_outside_files())):
+        files.append(File.generated(config, f"{FILES}/{file}", abs_src_path=str(ROOT / file)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Let links that leave `docs` lead to their places in the site."""
+    if page.file.generated_by is not None:
+        return markdown
+    return _linked(markdown, f"docs/{page.file.src_uri}", page.file.src_uri)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Name the language of a Chinese page."""
+    if page.file.src_uri.startswith(_CHINESE):
+        return output.replace('<html lang="en"', '<html lang="zh-CN"', 1)
+    return output
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _sources() -> Iterator[Path]:
+    """Yield every page of the repository that the site shows."""
+    yield from (ROOT / name for name in ROOT_PAGES)
+    yield from sorted((ROOT / "docs").rglob("*.md"))
+
+
+def _outside_files() -> Iterator[str]:
+    """Yield the files that pages link to and that are no pages: programs, scenarios, licences."""
+    for source in _sources():
+        folder = source.parent.relative_to(ROOT).as_posix()
+        for part in _CODE.split(_text(source))[::3]:
+            for _, link, _ in _LINK.findall(part):
+                target = posixpath.normpath(posixpath.join(folder, link))
+                if not _ABSOLUTE.match(link) and _place(target).startswith(f"{FILES}/"):
+                    yield target
+
+
+def _place(target: str) -> str:
+    """Return the place in the site of a file of the repository."""
+    if target in ROOT_PAGES or target in FOLDERS:
+        return (ROOT_PAGES | FOLDERS)[target]
+    if target.startswith("docs/notebooks/") and target.endswith(".ipynb"):
+        return target.removeprefix("docs/").removesuffix(".ipynb") + ".md"
+    if target.startswith("docs/") and not target.endswith(".py"):
+        return target.removeprefix("docs/")
+    return f"{FILES}/{target}"
+
+
+def _linked(text: str, source: str, uri: str) -> str:
+    """Return the text with its links for the place `uri`, where the repository has it at `source`."""
+
+    def moved(match: re.Match[str]) -> str:
+        before, link, anchor = match.groups()
+        if _ABSOLUTE.match(link):
+            return match[0]
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
+        return f"{before}{posixpath.relpath(_place(target), posixpath.dirname(uri) or '.')}{anchor or ''}"
+
+    parts = _CODE.split(text)   # text, code, its fence, text, …
+    for index in range(0, len(parts), 3):
+        parts[index] = _LINK.sub(moved, parts[index])
+        if index + 2 < len(parts):
+            parts[index + 2] = ""
+    return "".join(part for part in parts)

@@ -1,0 +1,87 @@
+"""Every command, program and file of the documentation works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.docs.blocks import ROOT, Block, blocks, pages
+from tests.docs.commands import calls, commands, read_command
+from tests.docs.player import Player
+from tests.docs.table import commands_page
+from wavebed.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLAYED = [page for page in pages() if any(block.language in {"sh", "console", "python", "toml"} for block in blocks(page))]
+SLOW = [page for page in PLAYED if any(block.value("slow") is not None for block in blocks(page))]
+LANGUAGES = {"", "text", "sh", "console", "python", "py", "toml", "json", "yaml", "sql", "html", "xml", "rust"}
+
+
+@pytest.mark.path
+@pytest.mark.parametrize("page", PLAYED)
+def test_the_commands_and_files_of_a_page_work(page: str, tmp_path: Path) -> None:
+    player = Player(page, tmp_path)
+    player.play()
+
+
+@pytest.mark.path
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SLOW)
+def test_the_slow_commands_of_a_page_work(page: str, tmp_path: Path) -> None:
+    player = Player(page, tmp_path, slow=True)
+    player.play()
+    assert player.ran
+
+
+def test_every_command_stands_in_a_block_that_is_tested() -> None:
+    untested = [
+        block.place
+        for page in pages()
+        for block in blocks(page)
+        if block.language in {"", "text"}
+        and any(line.removeprefix("$ ").startswith(("wavebed ", "wavebed-edge ")) for line in block.text.splitlines())
+        and not any(line.startswith(("usage:", "wavebed: ", "wavebed run: ")) for line in block.text.splitlines())
+    ]
+    assert untested == [], "name the language of these blocks: sh or console"
+
+
+def test_every_block_has_a_known_language() -> None:
+    assert [block.place for page in pages() for block in blocks(page) if block.language not in LANGUAGES] == []
+
+
+def test_the_table_of_commands_that_are_only_read_is_up_to_date() -> None:
+    stored = (ROOT / "docs/development/tested-commands.md").read_text(encoding="utf-8")
+    assert stored == commands_page(), "run: python -m tests.docs.table docs/development/tested-commands.md"
+
+
+def test_a_command_that_the_program_refuses_is_found(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--colour"):
+        read_command(["wavebed", "shell", "--colour", "red"], tmp_path)
+    with pytest.raises(UserError, match="nowhere"):
+        read_command(["wavebed", "run", "nowhere"], tmp_path)
+
+
+def test_a_block_is_cut_into_its_commands() -> None:
+    text = 'wavebed run a \\\n    --trials 2   # twice\nfor i in 1 2; do\n  wavebed run b\ndone\nX=1 wavebed run "c d" | wc\n'
+    cut = commands(Block("page", 1, "sh", text, ()))
+    assert [calls(each) for each in cut] == [
+        [["wavebed", "run", "a", "--trials", "2"]],
+        [],
+        [["wavebed", "run", "c d"]],
+    ]
+
+
+def test_only_lines_with_a_prompt_are_commands_of_a_console() -> None:
+    block = Block("page", 1, "console", "$ wavebed doctor\nwavebed shell is output\n# wavebed bridge --a x --b y\n", ())
+    assert commands(block) == ["wavebed doctor", "wavebed bridge --a x --b y"]
+
+
+def test_a_page_whose_command_fails_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh\nwavebed trace info no-such-file.txt\n```\n", encoding="utf-8")
+    monkeypatch.setattr("tests.docs.player.blocks", lambda _: blocks("page.md", page.read_text(encoding="utf-8")))
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(AssertionError, match="status 2"):
+        Player("page.md", tmp_path / "folder").play()
