@@ -1,7 +1,7 @@
 """Add files to a wheel: ``add_to_wheel.py WHEEL FOLDER PLACE=FILE…``; the new wheel is written into FOLDER.
 
-PLACE is below the wheel's folder of data (``scripts/…``, ``data/…``), or ``licenses/…``. Programs need no Python to be
-added: this writes the record of the wheel anew, as PEP 427 asks.
+PLACE is below the wheel's folder of data (``scripts/…``, ``data/…``), or ``sboms/…`` (PEP 770). The record of the wheel is written
+anew, as PEP 427 asks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(wheel: Path, folder: Path, additions: list[str]) -> None:
     del content[record]
     for addition in additions:
         place, _, file = addition.partition("=")
-        inside = f"{name}.dist-info/{place}" if place.startswith("licenses/") else f"{name}.data/{place}"
+        inside = f"{name}.dist-info/{place}" if place.startswith("sboms/") else f"{name}.data/{place}"
         if inside in content:
             raise SystemExit(f"{wheel}: has {inside} already")
         mode = 0o100755 if place.startswith("scripts/") else 0o100644

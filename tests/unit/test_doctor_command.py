@@ -14,7 +14,7 @@ import pytest
 import wavebed
 from wavebed import remedy
 from wavebed.cli import doctor_checks, main
-from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks
+from wavebed.cli.doctor_checks import apparmor_check, apparmor_profile, extra_checks, program_checks
 from wavebed.extras import EXTRAS, PACKAGES
 from wavebed.forward.programs import PROGRAMS
 from wavebed.lab import tools
@@ -259,3 +259,11 @@ def test_every_option_that_decides_on_a_program_exists() -> None:
         options = kind_of(kind).options_type.__struct_fields__
         assert {program.option for program in kind_of(kind).programs if program.option} <= set(options)
     assert {kind_of(kind).extra for kind in KINDS} <= {"", *EXTRAS}
+
+
+def test_the_shipped_profile_is_the_one_that_the_doctor_prints(tmp_path: Path) -> None:
+    lines = (ROOT / "packaging/apparmor/wavebed-core").read_text().splitlines()
+    shipped = [line for line in lines if not line.startswith("#")]
+    places = "/{usr,usr/local,opt,opt/**,home/*/**,root/**}/bin/wavebed-core"
+    assert shipped == list(apparmor_profile(places))
+    assert re.search(r"/etc/apparmor\.d/wavebed-core$", lines[2])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wavebed.lab.tools import Program
 
-__all__ = ["APPARMOR_SETTING", "Check", "apparmor_check", "extra_checks", "program_checks"]
+__all__ = ["APPARMOR_SETTING", "Check", "apparmor_check", "apparmor_profile", "extra_checks", "program_checks"]
 
 APPARMOR_SETTING = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _PROFILE = Path("/etc/apparmor.d/wavebed-core")
@@ -146,14 +146,25 @@ def apparmor_check(core: str, kernel: Mapping[str, str], setting: Path = APPARMO
     return Check(name=name, status="warn", found=found, remedy=_apparmor_remedy(core))
 
 
-def _apparmor_remedy(core: str) -> str:
-    profile = (
+def apparmor_profile(attachment: str) -> tuple[str, ...]:
+    """Return the lines of a profile of AppArmor that lets a program make user namespaces, and no more than before else.
+
+    Parameters
+    ----------
+    attachment : str
+        The path of ``wavebed-core``, or a pattern of paths.
+    """
+    return (
         "abi <abi/4.0>,",
         "include <tunables/global>",
-        f'profile wavebed-core "{Path(core).resolve()}" flags=(unconfined) {{',
+        f'profile wavebed-core "{attachment}" flags=(unconfined) {{',
         "  userns,",
         "}",
     )
+
+
+def _apparmor_remedy(core: str) -> str:
+    profile = apparmor_profile(str(Path(core).resolve()))
     lines = " ".join(shlex.quote(line) for line in profile)
     return "\n".join(
         (
