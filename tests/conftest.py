@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from tests.inconclusive import Inconclusive
 from tests.interrupts import heed_interrupts
+from tests.outputs import checked_text
 from tests.traces import Absent
 
 if TYPE_CHECKING:
@@ -37,3 +38,9 @@ def own_signals() -> Iterator[None]:
     yield
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture(autouse=True)
+def published_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check all that commands print with ``--json`` in this process against the published schemas."""
+    monkeypatch.setattr("wavebed.cli.outputs.json_text", checked_text)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import outputs
 
 from wavebed._core import find_core
 
@@ -67,7 +68,7 @@ def test_what_other_tools_printed_is_kept_beside(tmp_path: Path) -> None:
     done = forward(tmp_path / "run", "--dut", "netns", *SHORT, "--with", "iperf3", "--json")
     # The tester may be the limit on a busy machine (status 1); iperf3 runs all the same.
     assert done.returncode in {0, 1}, done.stderr
-    told = json.loads(done.stdout)
+    told = outputs.read("forward", done.stdout)
     runs = {run["test"]: run for run in told["result"]["beside"]["iperf3"]}
     small = runs["overload"]
     assert "-u -c 198.18.1.2 -b 1000M -P 10 -i 1 -l 18" in small["command"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from on_time import assert_usable, lateness
+from tests import outputs
 
 from wavebed.errors import UserError
 from wavebed.experiment.events import (
@@ -111,7 +112,7 @@ def test_treatments_share_seeds_in_blocks(tmp_path: Path) -> None:
     )
     done = wavebed(tmp_path, text, "--trials", "2", "--json")
     assert_usable(done, tmp_path / "out")
-    told = json.loads(done.stdout)
+    told = outputs.read("run", done.stdout)
     assert told["trials"] == 4
     lines = json.loads((tmp_path / "out/run.json").read_text())["trials"]
     assert [(line["block"], line["seed"]) for line in lines] == [(1, 1), (1, 1), (2, 2), (2, 2)]

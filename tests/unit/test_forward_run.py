@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import pytest
 from forward_fakes import FakeDevice, FakePort, fake_ports
 from msgspec.structs import replace
 from tests.forked import forked
+from tests.outputs import checked
 
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module
@@ -189,7 +189,7 @@ def test_the_folder_holds_the_record_and_a_page(tmp_path: Path, monkeypatch: pyt
     assert "64-byte test" in text
     assert "0.0600" in text
     assert f"results: {tmp_path / 'run'}" in text
-    told = json.loads(outcome.as_json())
+    told = checked("forward", outcome.as_json())
     assert told["verdict"] == "valid"
     assert told["result"]["overload"][1]["received"]["pps"] == pytest.approx(60_000, rel=0.01)
     assert told["result"]["trials"] == []
@@ -205,7 +205,7 @@ def test_a_device_that_floods_is_refused_with_the_reason(tmp_path: Path, monkeyp
     outcome = done(tmp_path, monkeypatch, FakeDevice(super_packets=True))
     assert not outcome.measured
     assert "refused (" in outcome.as_text()
-    assert json.loads(outcome.as_json())["verdict"] == "invalid"
+    assert checked("forward", outcome.as_json())["verdict"] == "invalid"
 
 
 def test_a_device_that_cannot_be_reached_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.outputs import checked
 
 from wavebed.reproduce.steady import Steady, steady_of
 from wavebed.reproduce.studies import read_study
@@ -109,7 +109,7 @@ def test_cells_without_a_number_are_shown_too(parts: dict[str, PartResults], fol
     assert "| cardboard | blocked | goodput, Mbit/s | 600 | 1 |" in markdown
     assert "| none | free | goodput, Mbit/s | 3000" not in markdown, "this one has a published number"
     assert "(pictures/cas-mmwave-delay-ratios.svg)" in markdown
-    json.dumps(study_json(list(parts.values())), allow_nan=False)
+    checked("reproduce-study", {**study_json(list(parts.values())), "folder": str(folder), "report": str(page)})
 
 
 def steady(folder: Path, part: str, cell: str) -> Steady | None:

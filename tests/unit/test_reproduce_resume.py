@@ -15,6 +15,7 @@ import pytest
 from forward_result_example import port
 from forward_simulated import SimulatedTester
 from tests.forked import forked
+from tests.outputs import checked
 
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
@@ -98,7 +99,8 @@ def written(folder: Path, *, resume: bool = False, accept: bool = False) -> Repr
 
 
 def tables(made: Reproduction) -> str:
-    return json.dumps(tables_json(compare(made.results), made))
+    told = {**tables_json(compare(made.results), made), "seed": 4, "folder": "out", "report": "out/report.html"}
+    return json.dumps(checked("reproduce-small-packets", told))
 
 
 def stored(folder: Path) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 import random
 import re
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import numpy as np
 import pytest
+from tests.outputs import checked
 
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.report.plot_time import Course
@@ -296,8 +296,8 @@ def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_p
     assert [each.verdict for each in first] == ["reproduced"] * 4
     strange = [each for each in part.beside if each.published.value == 14]
     assert [each.verdict for each in strange] == ["not reproduced"]
-    told = study_json([part])
-    assert json.loads(json.dumps(told))["downloads"][0]["trials"] == 6
+    told = checked("reproduce-study", {**study_json([part]), "folder": str(folder), "report": "page.html"})
+    assert told["downloads"][0]["trials"] == 6
     page = write_study_page("kau-e5g", study, [part], folder, quick=False).read_text()
     for line in part.results.run.trials:
         assert f"downloads/trials/{line.folder}/" in page

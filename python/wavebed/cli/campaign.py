@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.cli.run import add_folder_options
 from wavebed.cli.signals import end_on_signals
 from wavebed.errors import UserError, WavebedError
@@ -113,7 +113,10 @@ def _plan(args: argparse.Namespace) -> int:
 
     campaign = read_campaign(campaign_file(args.file), only=_only(args.only))
     plan = plan_campaign(campaign, None if args.pilot is None else read_pilot(args.pilot))
-    print(json.dumps(plan_json(plan), allow_nan=False) if args.json else printable(plan_text(plan), keep="\n"))
+    if args.json:
+        print_json("campaign-plan", plan_json(plan))
+    else:
+        print(printable(plan_text(plan), keep="\n"))
     return 0
 
 
@@ -148,7 +151,7 @@ def _run(args: argparse.Namespace) -> int:
         page = _write_report(folder, live)
     finally:
         live.clear()
-    print(_told(folder, page, as_json=args.json))
+    _tell(folder, page, as_json=args.json)
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 
 
@@ -201,21 +204,25 @@ def _write_report(folder: Path, live: Live) -> Path | None:
         return None
 
 
-def _told(folder: Path, page: Path | None, *, as_json: bool) -> str:
+def _tell(folder: Path, page: Path | None, *, as_json: bool) -> None:
     from wavebed.campaign.text import answers_json, answers_text
 
     if as_json:
-        return json.dumps({**answers_json(folder), "report": None if page is None else str(page)}, allow_nan=False)
+        print_json("campaign", {**answers_json(folder), "report": None if page is None else str(page)})
+        return
     lines = [answers_text(folder)]
     if page is not None:
         lines.append(f"report: {page}")
-    return printable("\n".join(lines), keep="\n")
+    print(printable("\n".join(lines), keep="\n"))
 
 
 def _status(args: argparse.Namespace) -> int:
     from wavebed.campaign.status import status_json, status_of, status_text, watch
 
     for status in watch(args.folder) if args.watch else [status_of(args.folder)]:
-        told = json.dumps(status_json(status)) if args.json else printable(status_text(args.folder, status), keep="\n")
-        print(told, flush=True)
+        if args.json:
+            print_json("campaign-status", status_json(status))
+        else:
+            print(printable(status_text(args.folder, status), keep="\n"))
+        sys.stdout.flush()
     return 0

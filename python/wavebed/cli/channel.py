@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.errors import UserError
 from wavebed.extras import require
 
@@ -230,12 +231,10 @@ def _plot(output: str, album: Album) -> None:
 
 
 def _print_json(scene: Scene, mode: str, album: Album) -> None:
-    import json
-
     from wavebed.channel.table import as_json
 
     result = as_json(album.summary(), scene.name, mode, album.seeds, scene.duration_s, album.warnings)
-    print(json.dumps(result, indent=2, allow_nan=False))
+    print_json("channel", result, indent=2)
 
 
 def _print_table(scene: Scene, mode: str, album: Album) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.channel.placemap import draw_walks, load_map, pattern_of
+from wavebed.cli.outputs import print_json
 from wavebed.cli.progress import Progress
 from wavebed.errors import UserError
 from wavebed.output import write_output
@@ -89,8 +90,6 @@ def _picture(output: str, learned: PlaceMap, seeds: range, rates: Floats) -> byt
 
 
 def _print_json(learned: PlaceMap, seeds: range, rates: Floats) -> None:
-    import json
-
     summary = {
         "map": learned.name,
         "source": learned.source,
@@ -102,7 +101,7 @@ def _print_json(learned: PlaceMap, seeds: range, rates: Floats) -> None:
             for each, value in zip(PERCENTILES, np.percentile(rates, PERCENTILES), strict=True)
         },
     }
-    print(json.dumps({"states": [], "summary": summary}, indent=2, allow_nan=False))
+    print_json("channel", {"states": [], "summary": summary}, indent=2)
 
 
 def _table(seeds: range, rates: Floats) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from wavebed.cli.outputs import print_json
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
 from wavebed.printable import printable
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         written, passed = _beside_the_first(args), True
     _write(args, written)
     if args.json:
-        print(json.dumps(written.json(), allow_nan=False, ensure_ascii=False))
+        print_json(written.output, written.json())
     else:
         print(printable(written.text(), keep="\n"))
         if args.output is not None:
@@ -98,8 +98,9 @@ def _write(args: argparse.Namespace, written: _Written) -> None:
 
 
 class _Written(NamedTuple):
-    """A comparison in each form."""
+    """A comparison in each form, and the name of its JSON output."""
 
+    output: str
     text: Callable[[], str]
     json: Callable[[], object]
     csv: Callable[[], str]
@@ -138,6 +139,7 @@ def _with_baseline(args: argparse.Namespace) -> tuple[_Written, bool]:
     found = regressions(comparison, undecided_fails=args.undecided == "fail")
     whole = _of_comparison(comparison)
     written = _Written(
+        "compare-baseline",
         lambda: regressions_text(found),
         lambda: regressions_json(found),
         whole.csv,
@@ -171,6 +173,7 @@ def _of_comparison(comparison: Comparison) -> _Written:
     from wavebed.compare.written import comparison_csv, comparison_json
 
     return _Written(
+        "compare",
         lambda: comparison_text(comparison),
         lambda: comparison_json(comparison),
         lambda: comparison_csv(comparison),
@@ -208,6 +211,7 @@ def _forwarding_tests(folders: Sequence[Path]) -> _Written:
 
     found = compare([read_forward(folder).result for folder in folders])
     return _Written(
+        "compare-forward",
         lambda: comparison_text(found),
         lambda: comparison_json(found),
         lambda: comparison_csv(found),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from typing import TYPE_CHECKING, cast
 
 from msgspec import convert
 
+from wavebed.cli.outputs import print_json
 from wavebed.errors import UserError
 from wavebed.path.control import connect_to, running
 from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
@@ -65,14 +65,17 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"{args.changes[0]!r}: show takes no more arguments: write set before KEY=VALUE")
         with connect_to(args.lab) as connection:
             answer = show(connection)
-        print(json.dumps(answer) if args.json else printable(_table(answer), keep="\n"))
+        if args.json:
+            print_json("ctl-show", answer)
+        else:
+            print(printable(_table(answer), keep="\n"))
     return 0
 
 
 def _list(*, as_json: bool) -> None:
     found = running()
     if as_json:
-        print(json.dumps({"laboratories": [dataclasses.asdict(lab) for lab in found]}))
+        print_json("ctl-list", {"laboratories": [dataclasses.asdict(lab) for lab in found]})
         return
     if not found:
         print("no laboratory runs", file=sys.stderr)
@@ -114,7 +117,10 @@ def _timeline(lab: str, words: list[str], *, as_json: bool) -> None:
             if found is None:
                 raise UserError(f"{lab}: there is no timeline: start with --timeline")
             state = cast("dict[str, Json]", found)
-    print(json.dumps(state) if as_json else printable(_timeline_text(state), keep="\n"))
+    if as_json:
+        print_json("ctl-timeline", state)
+    else:
+        print(printable(_timeline_text(state), keep="\n"))
 
 
 def _timeline_text(answer: dict[str, Json]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_core
 from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks
+from wavebed.cli.outputs import print_json
 from wavebed.errors import MachineError, WavebedError
 from wavebed.printable import printable
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     checks.append(apparmor_check(core, {check["name"]: check["status"] for check in checks}))
     programs, extras = program_checks(), extra_checks()
     if args.json:
-        print(json.dumps({"can_run": can_run, "checks": checks, "programs": programs, "extras": extras}))
+        print_json("doctor", {"can_run": can_run, "checks": checks, "programs": programs, "extras": extras})
     else:
         print(_text(checks, programs, extras, can_run=can_run))
     return 0 if can_run else MachineError.exit_status

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.config.problems import at
 from wavebed.config.units import argument, parse_time
 from wavebed.config.values import number
@@ -90,9 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
         write_output(args.plot, explanation_png(found))
     if args.json:
-        from msgspec import json
-
-        sys.stdout.write(json.encode(found).decode() + "\n")
+        print_json("explain", found)
     else:
         print(printable(explanation_text(found), keep="\n"))
     return 0

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.errors import UserError
 from wavebed.extras import require
 from wavebed.printable import printable
@@ -104,11 +105,9 @@ def run(args: argparse.Namespace) -> int:
 
             write_output(args.report, page(judgement, learned), "--report")
     if args.json:
-        import json
-
         from wavebed.fit.judgement import as_json
 
-        print(json.dumps(as_json(judgement), indent=2, allow_nan=False))
+        print_json("fit", as_json(judgement), indent=2)
     else:
         from wavebed.fit.text import as_text
 
@@ -195,9 +194,7 @@ def _replay(args: argparse.Namespace) -> int:
     if args.output is not None:
         write_output(args.output, to_native(found.pattern), "-o")
     if args.json:
-        import json
-
-        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+        print_json("fit-replay", found.as_json(), indent=2)
     else:
         print(found.as_text())
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
+from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
 from wavebed.errors import WavebedError
 from wavebed.extras import require
@@ -141,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
     with Progress("wavebed forward") as progress:
         outcome = run_spec(spec, folder, ["wavebed", *sys.argv[1:]], progress)
     if args.json:
-        print(outcome.as_json())
+        print_json("forward", outcome.as_json())
     else:
         print(printable(outcome.as_text(), keep="\n"))
     if outcome.interrupted:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
+from wavebed.cli.outputs import print_json
 from wavebed.cli.run import add_change_options, perform, scenario_plan, write_run_report
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import Problem, at
@@ -172,7 +173,10 @@ def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> in
     found = judge(live_folder, replay_folder, margin)
     write_output(folder / "judgement.json", json.dumps(found.as_json(), indent=2, allow_nan=False) + "\n")
     write_output(folder / "judgement.md", found.as_markdown())
-    print(json.dumps(found.as_json(), allow_nan=False) if args.json else printable(found.as_text(), keep="\n"))
+    if args.json:
+        print_json("record-judge", found.as_json())
+    else:
+        print(printable(found.as_text(), keep="\n"))
     return 0
 
 

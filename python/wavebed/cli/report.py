@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.extras import TABLES, require
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="where to write it (default: DIR/report.html)"
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the file's name")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,7 +42,11 @@ def run(args: argparse.Namespace) -> int:
     require("report", "a folder of results", TABLES)
     from wavebed.result.read import kind_of
 
-    print(_writer(kind_of(args.dir), args.dir)(args.dir, args.output))
+    page = _writer(kind_of(args.dir), args.dir)(args.dir, args.output)
+    if args.json:
+        print_json("report", {"report": str(page)})
+    else:
+        print(page)
     return 0
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
+from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -146,7 +146,7 @@ def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, se
     page = write_reproduction(folder, reproduction, comparison, seed, ["wavebed", *sys.argv[1:]])
     if args.json:
         told = {**tables_json(comparison, reproduction), "seed": seed, "folder": str(folder), "report": str(page)}
-        print(json.dumps(told, allow_nan=False, ensure_ascii=False))
+        print_json("reproduce-small-packets", told)
     else:
         print(f"{tables_text(comparison)}\n\nresults: {folder}\nreport: {page}")
     if reproduction.interrupted:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from wavebed.cli.new_folder import new_folder
+from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -55,7 +55,7 @@ def run_study_command(args: argparse.Namespace) -> int:
         live.clear()
     if args.json:
         told = {**study_json(parts), "folder": str(folder), "report": str(page)}
-        print(json.dumps(told, allow_nan=False, ensure_ascii=False))
+        print_json("reproduce-study", told)
     else:
         print(printable(f"{study_text(parts)}\n\nresults: {folder}\nreport: {page}", keep="\n"))
     return 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
+from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -19,6 +19,7 @@ from wavebed.shipped import find
 if TYPE_CHECKING:
     import argparse
 
+    from wavebed.config.data import Json
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
@@ -143,7 +144,10 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
         page = write_run_report(folder, live)
     finally:
         live.clear()
-    print(_json(folder, page) if args.json else printable(_text(folder, page), keep="\n"))
+    if args.json:
+        print_json("run", _told(folder, page))
+    else:
+        print(printable(_text(folder, page), keep="\n"))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 
 
@@ -168,9 +172,9 @@ def _text(folder: Path, page: Path | None) -> str:
     return "\n".join(lines)
 
 
-def _json(folder: Path, page: Path | None) -> str:
+def _told(folder: Path, page: Path | None) -> dict[str, Json]:
     from wavebed.report.text import summary_json
 
     told = summary_json(folder)
     told["report"] = None if page is None else str(page)
-    return json.dumps(told, allow_nan=False)
+    return told

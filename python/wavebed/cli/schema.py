@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import OUTPUTS, PREFIX, output_schema
 from wavebed.config.problems import at, choose
 
 if TYPE_CHECKING:
@@ -27,30 +28,42 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _LIST = ", ".join(f"{name} ({meaning})" for name, meaning in NAMES.items())
 _DESCRIPTION = (
     f"Print the JSON Schema of a file format: {_LIST}. An editor that knows TOML takes the schema of a file from its"
-    " first line: #:schema FILE."
+    " first line: #:schema FILE. Or that of what a command prints with --json: output/NAME. `list` names all."
 )
+_LIST_ALL = "list"
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("schema", help="print the JSON Schema of a file format", description=_DESCRIPTION)
-    parser.add_argument("name", metavar="NAME", nargs="?", default="trial", help=f"one of {', '.join(NAMES)}")
+    names = f"one of {', '.join(NAMES)}, output/NAME, list (default: trial)"
+    parser.add_argument("name", metavar="NAME", nargs="?", default="trial", help=names)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema."""
-    at("NAME", lambda name: choose(name, NAMES), args.name)
+    if args.name == _LIST_ALL:
+        print("\n".join(f"{name}: {meaning}" for name, meaning in _all().items()))
+        return 0
+    at("NAME", lambda name: choose(name, (*_all(), _LIST_ALL)), args.name)
     print(schema_text(args.name), end="")
     return 0
 
 
+def _all() -> dict[str, str]:
+    """Return the meaning of every schema, by its name."""
+    return NAMES | {f"{PREFIX}{name}": f"wavebed {each.commands}: {each.meaning}" for name, each in OUTPUTS.items()}
+
+
 def schema_text(name: str) -> str:
-    """Return the schema of a format as it is printed, and shipped beside the scenarios."""
-    head = {"$schema": _DRAFT, "title": f"wavebed: {NAMES[name]}"}
+    """Return the schema of a format or an output as it is printed; those of files are shipped beside the scenarios."""
+    head = {"$schema": _DRAFT, "title": f"wavebed: {_all()[name].removeprefix('wavebed ')}"}
     return json.dumps(head | dict(_schema(name)), indent=2, ensure_ascii=False) + "\n"
 
 
 def _schema(name: str) -> Schema:
+    if name.startswith(PREFIX):
+        return output_schema(name.removeprefix(PREFIX))
     if name == "scenario":
         from wavebed.run.schema import scenario_schema
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.extras import require
 from wavebed.printable import printable
 
@@ -44,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.workload.site import load_site
 
     built = load_site(args.site, cache_folder())
-    print(json.dumps(_plain(built), indent=2) if args.json else printable(_table(built), keep="\n"))
+    if args.json:
+        print_json("site-info", _plain(built), indent=2)
+    else:
+        print(printable(_table(built), keep="\n"))
     return 0
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.config.units import argument, format_rate, parse_rate, parse_time
 from wavebed.errors import UserError
 from wavebed.extras import require
@@ -183,10 +184,11 @@ def _info(args: argparse.Namespace) -> None:
         except UserError as error:
             raise _blame(file, error) from None
     if args.json:
-        import json
-
         traces = [_as_json(file, summary) for file, summary in summaries]
-        print(json.dumps(traces[0] if len(traces) == 1 else {"traces": traces}, indent=2))
+        if len(traces) == 1:
+            print_json("trace-info", traces[0], indent=2)
+        else:
+            print_json("trace-info-list", {"traces": traces}, indent=2)
         return
     print("\n\n".join(_as_text(file, summary) for file, summary in summaries))
 

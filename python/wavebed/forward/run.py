@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import threading
@@ -74,15 +73,14 @@ class Outcome:
             lines.append(f"report: {self.page}")
         return "\n".join(lines)
 
-    def as_json(self) -> str:
+    def as_json(self) -> dict[str, Json]:
         """Return the record without its trials, as one object."""
-        told = {
+        return {
             "verdict": verdict_of(self.result),
             "folder": str(self.folder),
             "report": None if self.page is None else str(self.page),
             "result": replace(self.result, trials=()).to_plain(),
         }
-        return json.dumps(told, allow_nan=False, ensure_ascii=False)
 
 
 class Watched:

@@ -1,0 +1,102 @@
+"""What commands print with ``--json``: the name and the type of each output, from which its JSON Schema is made.
+
+A command prints by `print_json`, with the name of its output. The tests check what is printed against the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wavebed.config.data import Json
+
+__all__ = ["OUTPUTS", "PREFIX", "Output", "json_text", "output_schema", "print_json"]
+
+PREFIX = "output/"
+"""What the name of a schema of an output begins with."""
+
+
+class Output(NamedTuple):
+    """An output: the commands that print it, its meaning, and the module and the name of its type."""
+
+    commands: str
+    meaning: str
+    module: str
+    type: str
+
+
+def _of(module: str, name: str, commands: str, meaning: str) -> Output:
+    return Output(commands, meaning, f"wavebed.cli.outputs.{module}", name)
+
+
+OUTPUTS: Mapping[str, Output] = {
+    "run": _of("runs", "RunOutput", "run, rerun, record, record --replay", "medians of the metrics of a run"),
+    "campaign": _of("campaigns", "CampaignOutput", "campaign run, demo", "answers of a campaign"),
+    "campaign-plan": _of("campaigns", "PlanOutput", "campaign plan", "cells, time and blocks of a campaign"),
+    "campaign-status": _of("campaigns", "StatusOutput", "campaign status", "progress of a run or campaign"),
+    "channel": _of("channel", "ChannelOutput", "channel", "states and figures of a scene or a learned map"),
+    "compare": _of("comparisons", "CompareOutput", "compare", "metrics of folders beside those of the first"),
+    "compare-baseline": _of("comparisons", "BaselineOutput", "compare --baseline", "judgement against a baseline"),
+    "compare-forward": _of("comparisons", "ForwardCompareOutput", "compare, of forwarding tests", "devices, ranked"),
+    "ctl-list": _of("machine", "LabsOutput", "ctl", "running laboratories"),
+    "ctl-show": Output("ctl LAB show", "state of a running laboratory", "wavebed.path.state", "LabState"),
+    "ctl-timeline": Output("ctl LAB timeline", "state of a timeline", "wavebed.path.state", "TimelineState"),
+    "doctor": _of("machine", "DoctorOutput", "doctor", "what this machine can run, and the remedies"),
+    "explain": Output("explain", "why packets were late or lost", "wavebed.explain.model", "Explanation"),
+    "fit": _of("fits", "FitOutput", "fit", "judgement of what was learned from walks"),
+    "fit-replay": _of("fits", "ReplayOutput", "fit --as replay", "figures of a recording under both loads"),
+    "forward": _of("forwarding", "ForwardOutput", "forward", "findings of a forwarding test"),
+    "record-judge": _of("runs", "JudgedOutput", "record --judge", "live beside replayed trials"),
+    "report": _of("runs", "ReportOutput", "report", "where the report is"),
+    "reproduce-small-packets": _of("forwarding", "SmallPacketsOutput", "reproduce small-packets", "our tables"),
+    "reproduce-study": _of("campaigns", "StudyOutput", "reproduce, of the other studies", "our figures"),
+    "site-info": _of("machine", "SiteOutput", "site info", "objects of a web site"),
+    "trace-info": _of("traces", "TraceInfo", "trace info", "duration, rates and outages of a trace"),
+    "trace-info-list": _of("traces", "TraceInfoList", "trace info, of several files", "the same of several traces"),
+}
+
+
+def print_json(name: str, data: object, indent: int | None = None) -> None:
+    """Print an output as one JSON object.
+
+    Parameters
+    ----------
+    name : str
+        Its name in `OUTPUTS`.
+    data : object
+        JSON data, or a value of the output's type.
+    indent : int, optional
+        Blanks of an indent; by default the object is one line.
+    """
+    print(json_text(name, data, indent))
+
+
+def json_text(name: str, data: object, indent: int | None = None) -> str:
+    """Return an output as it is printed."""
+    assert name in OUTPUTS, "every output has a schema"
+    if not isinstance(data, dict):
+        from msgspec import to_builtins
+
+        data = to_builtins(data)
+    return json.dumps(data, indent=indent, allow_nan=False, ensure_ascii=False)
+
+
+def output_schema(name: str) -> dict[str, Json]:
+    """Return the JSON Schema of an output."""
+    import msgspec
+
+    output = OUTPUTS[name]
+    kind = getattr(import_module(output.module), output.type)
+    found: dict[str, Json] = msgspec.json.schema(kind, schema_hook=_any)
+    return found
+
+
+def _any(kind: type) -> dict[str, Json]:
+    """Return the schema of what another program reported, which may be anything."""
+    if kind is not object:
+        raise NotImplementedError
+    return {"description": "as another program reported it"}

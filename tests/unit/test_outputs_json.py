@@ -1,0 +1,182 @@
+"""The outputs of ``--json``: each has a published schema, with units, and no command prints another way.
+
+What commands print in the tests is checked by the fixture `published_outputs`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+from tests.outputs import checked
+from tests.unit.report_example import write_example
+
+import wavebed.cli
+from wavebed.cli import COMMANDS, build_parser, main
+from wavebed.cli.outputs import OUTPUTS, output_schema
+from wavebed.cli.schema import schema_text
+from wavebed.path.control import Running
+from wavebed.record.judge import Judged, Judgement
+from wavebed.stats.methods import Method
+from wavebed.stats.verdict import Finding, Margin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CLI = Path(wavebed.cli.__file__).parent
+UNITS = (
+    "_s", "_ms", "_us", "_ns", "_bps", "_mbps", "_mpps", "_pps", "_db", "_dbm", "_bytes", "_share", "_percent",
+    "_segments", "_packets", "_frames", "pps",
+)  # fmt: skip
+WITHOUT_UNIT = {
+    # counts
+    "trials", "blocks", "blocks_planned", "blocks_ended", "blocks_needed", "blocks_sent", "blocks_failed",
+    "comparisons", "regressions", "without_values", "not_excluded", "trials_counted", "baseline_count", "new_count",
+    "count", "pairs", "pairs_told_apart", "stored", "attempts", "resumed", "objects", "rows", "packets",
+    "drawn_walks", "link_failures", "inside", "outside", "missing", "segments", "verdicts", "frames",
+    # a number of its own kind
+    "seed", "seeds", "uid", "version", "rank_by_estimate", "rank_best", "rank_worst", "ranks_gained",
+    "throughput_rank", "small_rank", "confined_user", "speed",
+    # bytes are the unit
+    "bytes",
+    # no unit: fractions, probabilities, distances of distributions
+    "level", "p", "p_adjusted", "cliffs_delta", "ratio", "ratio_low", "ratio_high", "margin", "loss", "ks",
+    "floor_ks", "minute_correlation", "distance_fitted", "distance_held_out", "cpu_busy_max", "formula",
+}  # fmt: skip
+IN_UNIT_OF_METRIC = {
+    "median", "low", "high", "estimate", "difference", "difference_low", "difference_high", "baseline_median",
+    "new_median", "live_median", "replayed_median", "published", "reading_error", "ours", "drawn", "fitted", "held_out",
+}  # fmt: skip
+"""In the unit that the key ``unit`` names, beside it or around it."""
+OF_KEY_AROUND = {
+    "p5",
+    "p10",
+    "p50",
+    "p90",
+    "p95",
+    "least",
+    "none",
+    "low",
+    "high",
+    "floor",
+    "target",
+    "fitted",
+    "held_out",
+}
+"""In the unit of the key whose value has them, or, of distances of distributions, without one."""
+
+
+def test_every_command_with_json_has_its_outputs() -> None:
+    with_json = set()
+    for name in COMMANDS:
+        for words, parser in _parsers(name):
+            if any("--json" in action.option_strings for action in parser._actions):
+                with_json.add(words)
+    named = [part.strip() for output in OUTPUTS.values() for part in output.commands.split(",")]
+    unnamed = {words for words in with_json if not any(part.startswith(words) for part in named)}
+    assert not unnamed, "a command with --json needs a line in wavebed.cli.outputs"
+
+
+def _parsers(name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    (subparsers,) = (action for action in build_parser(name)._actions if isinstance(action, argparse._SubParsersAction))
+    parser = subparsers.choices[name]
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from ((f"{name} {verb}", sub) for verb, sub in action.choices.items())
+
+
+@pytest.mark.parametrize("file", sorted(CLI.glob("*.py")), ids=lambda file: file.stem)
+def test_a_command_prints_json_by_its_name(file: Path) -> None:
+    inputs = {"shell.py", "bridge.py"}  # --print-laboratory and --print-bridge: the engine's input, not a result
+    calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+    printed = [call for call in calls if ast.unparse(call.func) == "print" and "json." in ast.unparse(call)]
+    assert not printed or file.name in inputs, f"{file.name}: print by wavebed.cli.outputs.print_json"
+    for call in calls:
+        if ast.unparse(call.func) == "print_json" and isinstance(call.args[0], ast.Constant):
+            assert call.args[0].value in OUTPUTS
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_the_schema_of_an_output_is_one_and_is_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", f"output/{name}"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    Draft202012Validator.check_schema(schema)
+    assert schema["title"].startswith(f"wavebed: {OUTPUTS[name].commands}")
+    assert schema_text(f"output/{name}")
+
+
+@pytest.mark.parametrize("name", [name for name in OUTPUTS if name not in {"forward", "reproduce-small-packets"}])
+def test_every_number_has_its_unit_in_its_key(name: str) -> None:
+    for key, around in _numbers(output_schema(name)):
+        known = key.endswith(UNITS) or key in WITHOUT_UNIT
+        known |= around.endswith(UNITS) or "_ms_by_" in key
+        known |= key in IN_UNIT_OF_METRIC | OF_KEY_AROUND
+        assert known, f"output/{name}: {around}.{key} has no unit"
+
+
+def _numbers(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of numbers, each with the key around it."""
+    definitions = schema.get("$defs", {})
+
+    def look(part: Any, key: str, around: str, seen: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        if "$ref" in part:
+            target = part["$ref"].rpartition("/")[2]
+            if target not in seen:
+                yield from look(definitions[target], key, around, (*seen, target))
+        for each in part.get("anyOf", []):
+            yield from look(each, key, around, seen)
+        if part.get("type") in {"number", "integer"}:
+            yield key, around
+        for inner, value in part.get("properties", {}).items():
+            yield from look(value, inner, key, seen)
+        for name in ("items", "additionalProperties"):
+            if isinstance(part.get(name), dict):
+                yield from look(part[name], key, around, seen)
+        for each in part.get("prefixItems", []):
+            yield from look(each, key, around, seen)
+
+    yield from look(schema, "", "", ())
+
+
+def test_another_key_or_a_missing_one_is_found() -> None:
+    schema = output_schema("report")
+    Draft202012Validator(schema).validate({"report": "r.html"})
+    for wrong in ({"report": "r.html", "more": 1}, {}, {"report": 1}):
+        with pytest.raises(ValidationError):
+            Draft202012Validator(schema).validate(wrong)
+
+
+def test_the_schemas_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "output/explain: wavebed explain: why packets were late or lost" in lines
+    assert main(["schema", "output/explian"]) == 2
+    assert "did you mean 'output/explain'?" in capsys.readouterr().err
+
+
+def test_the_report_of_a_run_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_example(tmp_path)
+    assert main(["report", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"report": str(folder / "report.html")}
+
+
+def test_the_results_of_a_run(tmp_path: Path) -> None:
+    from wavebed.report.text import summary_json
+
+    told = checked("run", {**summary_json(write_example(tmp_path)), "report": None})
+    assert told["trials"] > 0
+
+
+def test_a_judged_recording_and_laboratories() -> None:
+    method = Method("bootstrap", 1, ())
+    finding = Finding("equivalent", 1.01, 0.98, 1.04, 0.95, 6, 0.4, None, "ratio", 0.1, False, None, method)
+    judged = Judged("web", "on load", "ms", "lte", 100.0, 101.0, (6, 6), finding)
+    checked("record-judge", Judgement(Margin(0.1, relative=True), [judged]).as_json())
+    lab = Running("street", 0, "name")
+    checked("ctl-list", {"laboratories": [{name: getattr(lab, name) for name in ("name", "uid", "socket")}]})
