@@ -3,10 +3,7 @@
 //! Usage: `real_download server ADDRESS` or `real_download client ADDRESS BYTES [AT_NS]`. The client begins at AT_NS on
 //! CLOCK_MONOTONIC and prints JSON; times are seconds after it began.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "printing is all it is for"
-)]
+#![allow(clippy::print_stdout, reason = "printing is all it is for")]
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -48,9 +48,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err(failure.into());
     }
     let after_start = |at: Duration| at.saturating_sub(start).as_secs_f64();
-    let shown = |at: Option<Duration>| at.map_or("null".to_owned(), |at| after_start(at).to_string());
-    let sender = simulation.servers().next().ok_or("no connection")?.1.stats();
-    let (down, up) = (simulation.path().down.counts(), simulation.path().up.counts());
+    let shown =
+        |at: Option<Duration>| at.map_or("null".to_owned(), |at| after_start(at).to_string());
+    let sender = simulation
+        .servers()
+        .next()
+        .ok_or("no connection")?
+        .1
+        .stats();
+    let (down, up) = (
+        simulation.path().down.counts(),
+        simulation.path().up.counts(),
+    );
     println!(
         "{{\"received_bytes\": {}, \"connected_s\": {}, \"done_s\": {}, \"end_s\": {}, \"lost_packets\": {}, \
          \"down_packets\": {}, \"up_packets\": {}, \"digest\": \"{:016x}\", \"wall_s\": {wall_s:.3}}}",

@@ -104,11 +104,7 @@ impl Download {
     }
 
     /// Takes chunks until none is there, and says how the stream ended.
-    fn take(
-        &mut self,
-        chunks: &mut Chunks<'_>,
-        is_client: bool,
-    ) -> Option<Result<(), ReadError>> {
+    fn take(&mut self, chunks: &mut Chunks<'_>, is_client: bool) -> Option<Result<(), ReadError>> {
         loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) if is_client => self.received += chunk.bytes.len() as u64,
@@ -136,7 +132,9 @@ impl Download {
         let Some(stream) = self.stream else { return };
         let mut sending = context.connection.send_stream(stream);
         while self.bytes > 0 {
-            let most = ZEROS.len().min(usize::try_from(self.bytes).unwrap_or(usize::MAX));
+            let most = ZEROS
+                .len()
+                .min(usize::try_from(self.bytes).unwrap_or(usize::MAX));
             match sending.write(&ZEROS[..most]) {
                 Ok(written) => self.bytes -= written as u64,
                 Err(WriteError::Blocked) => return,

@@ -199,7 +199,10 @@ impl<A: Application> Host<A> {
     /// Lets timers, applications and connections do what is due, and sends what they have.
     pub fn drive(&mut self, clock: &Clock, out: &mut SimLink<BytesMut>) {
         for (&key, session) in &mut self.sessions {
-            if session.timeout_ns.is_some_and(|at_ns| at_ns <= clock.now_ns) {
+            if session
+                .timeout_ns
+                .is_some_and(|at_ns| at_ns <= clock.now_ns)
+            {
                 session.connection.handle_timeout(clock.instant());
                 self.touched.insert(key);
             }
@@ -268,7 +271,9 @@ impl<A: Application> Host<A> {
         clock: &Clock,
         out: &mut SimLink<BytesMut>,
     ) {
-        let ecn = transmit.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
+        let ecn = transmit
+            .ecn
+            .map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
         let bytes = &bytes[..transmit.size];
         for datagram in bytes.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
             match u16::try_from(datagram.len() + HEADER_BYTES) {

@@ -25,15 +25,22 @@ const CONSTANT_BPS: u64 = 1_000_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let case = arguments.next().ok_or("name a case: constant, pattern, radio or radio-up")?;
-    let packets = arguments.next().map_or(Ok(2_000_000), |text| text.parse())?;
+    let case = arguments
+        .next()
+        .ok_or("name a case: constant, pattern, radio or radio-up")?;
+    let packets = arguments
+        .next()
+        .map_or(Ok(2_000_000), |text| text.parse())?;
     let queue = QueueConfig::Droptail {
         limit: Limit::Packets(1000),
     };
     let link = LinkSpec::new();
     // Offered: 95 % of the rate, or of the mean of the pattern.
     let (spec, mean_bps) = match case.as_str() {
-        "constant" => (link.bottleneck(Rate::constant(CONSTANT_BPS), queue), CONSTANT_BPS),
+        "constant" => (
+            link.bottleneck(Rate::constant(CONSTANT_BPS), queue),
+            CONSTANT_BPS,
+        ),
         "pattern" => {
             let pattern = Pattern::parse(SAMPLE_DOWN)?;
             let mean_bps = pattern.mean_rate_bps().ok_or("no rates")?;
@@ -56,7 +63,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let dropped = link.counts().dropped_total().segments;
     let blocks = link.counts().blocks_sent;
-    assert_eq!(delivered + dropped, packets, "every packet is accounted for");
+    assert_eq!(
+        delivered + dropped,
+        packets,
+        "every packet is accounted for"
+    );
     println!(
         "{{\"case\": \"{case}\", \"packets\": {packets}, \"delivered\": {delivered}, \"dropped\": {dropped}, \
          \"blocks\": {blocks}, \"cpu_s\": {used_s:.4}, \"packets_per_s\": {:.0}}}",
