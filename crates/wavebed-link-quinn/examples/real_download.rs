@@ -1,7 +1,7 @@
 //! The download of `virtual_download` by quinn over real sockets, to compare with.
 //!
-//! Usage: `real_download server ADDRESS` or `real_download client ADDRESS BYTES [AT_NS]`. The client begins at AT_NS on
-//! CLOCK_MONOTONIC and prints JSON; times are seconds after it began.
+//! Usage: `real_download server ADDRESS` or `real_download client ADDRESS BYTES [AT_NS]`. The client begins at `AT_NS` on
+//! `CLOCK_MONOTONIC` and prints JSON; times are seconds after it began.
 
 #![allow(clippy::print_stdout, reason = "printing is all it is for")]
 
@@ -13,7 +13,7 @@ use quinn::{Endpoint, Incoming};
 use rustix::time::{ClockId, clock_gettime};
 use wavebed_link_quinn::tls;
 
-const CHUNK: [u8; 1 << 16] = [0; 1 << 16];
+static CHUNK: [u8; 1 << 16] = [0; 1 << 16];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

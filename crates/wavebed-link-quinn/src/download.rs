@@ -6,7 +6,7 @@ use quinn_proto::{Chunks, Dir, Event, ReadError, StreamEvent, StreamId, WriteErr
 
 use crate::application::{Application, Context};
 
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// Bytes of a request: the size, most significant byte first.
 const REQUEST_BYTES: usize = 8;
 
@@ -155,11 +155,9 @@ impl Application for Download {
     fn on_event(&mut self, context: &mut Context<'_>, event: Event) {
         match event {
             Event::Connected => self.begin(context),
-            Event::Stream(StreamEvent::Opened { dir }) => {
-                if self.stream.is_none() {
-                    self.stream = context.connection.streams().accept(dir);
-                    self.read(context);
-                }
+            Event::Stream(StreamEvent::Opened { dir }) if self.stream.is_none() => {
+                self.stream = context.connection.streams().accept(dir);
+                self.read(context);
             }
             Event::Stream(StreamEvent::Readable { id }) if Some(id) == self.stream => {
                 self.read(context);

@@ -226,10 +226,7 @@ impl<A: Application> Host<A> {
     fn drive_one(&mut self, key: usize, clock: &Clock, out: &mut SimLink<BytesMut>) {
         let at = clock.instant();
         let mut buffer = std::mem::take(&mut self.buffer);
-        loop {
-            let Some(session) = self.sessions.get_mut(&key) else {
-                break;
-            };
+        while let Some(session) = self.sessions.get_mut(&key) {
             let mut again = false;
             while let Some(event) = session.connection.poll() {
                 again = true;

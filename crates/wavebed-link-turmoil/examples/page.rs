@@ -60,7 +60,7 @@ fn page(object: u64, path: Option<&PathSpec>) -> Result<Duration, Box<dyn Error>
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await?;
         let mut body = vec![0; OBJECT_BYTES];
         stream.read_exact(&mut body).await?;
-        noted.set(turmoil::elapsed() - begun);
+        noted.set(turmoil::elapsed().saturating_sub(begun));
         Ok(())
     });
     let mut links = Links::new();
