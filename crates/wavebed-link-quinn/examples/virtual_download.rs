@@ -2,8 +2,8 @@
 //!
 //! Usage: `virtual_download SPEC.json BYTES [START_S [LIMIT_S]]`. The path and the seed are those of a trial that
 //! `wavebed resolve SCENARIO -o SPEC.json` wrote, with its patterns unpacked (`gunzip patterns/*.gz`). The connection
-//! begins at START_S on the path's clock (default: 0); after LIMIT_S (default: 600) it is given up. Times are seconds
-//! after START_S.
+//! begins at `START_S` on the path's clock (default: 0); after `LIMIT_S` (default: 600) it is given up. Times are seconds
+//! after `START_S`.
 
 #![allow(
     clippy::print_stdout,
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut load = |name: &str| fs::read(folder.join(name)).map_err(|error| error.to_string());
     let trial = Trial::from_json(&fs::read_to_string(file)?, &mut load)?;
 
-    let began = Instant::now();
+    let (began, before_ns) = (Instant::now(), processor_ns());
     let mut simulation = Simulation::new(
         &trial.path,
         trial.seed,
@@ -42,18 +42,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     let id = simulation.connect(tls::client_config(), Download::client(bytes.parse()?))?;
     simulation.run_until(limit, |simulation| simulation.client(id).is_done());
     let wall_s = began.elapsed().as_secs_f64();
+    let cpu_s = (processor_ns() - before_ns) as f64 / 1e9;
 
     let download = simulation.client(id);
     if let Some(failure) = download.failure() {
         return Err(failure.into());
     }
     let after_start = |at: Duration| at.saturating_sub(start).as_secs_f64();
-    let shown = |at: Option<Duration>| at.map_or("null".to_owned(), |at| after_start(at).to_string());
-    let sender = simulation.servers().next().ok_or("no connection")?.1.stats();
-    let (down, up) = (simulation.path().down.counts(), simulation.path().up.counts());
+    let shown =
+        |at: Option<Duration>| at.map_or("null".to_owned(), |at| after_start(at).to_string());
+    let sender = simulation
+        .servers()
+        .next()
+        .ok_or("no connection")?
+        .1
+        .stats();
+    let (down, up) = (
+        simulation.path().down.counts(),
+        simulation.path().up.counts(),
+    );
     println!(
         "{{\"received_bytes\": {}, \"connected_s\": {}, \"done_s\": {}, \"end_s\": {}, \"lost_packets\": {}, \
-         \"down_packets\": {}, \"up_packets\": {}, \"digest\": \"{:016x}\", \"wall_s\": {wall_s:.3}}}",
+         \"down_packets\": {}, \"up_packets\": {}, \"digest\": \"{:016x}\", \"wall_s\": {wall_s:.3}, \
+         \"cpu_s\": {cpu_s:.3}}}",
         download.received_bytes(),
         shown(download.connected_at()),
         shown(download.done_at()),
@@ -64,4 +75,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         simulation.digest(),
     );
     Ok(())
+}
+
+/// Processor time of this thread so far, nanoseconds; 0 where the system does not say.
+fn processor_ns() -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let first = text.split_whitespace().next().unwrap_or_default();
+    first.parse().unwrap_or(0)
 }

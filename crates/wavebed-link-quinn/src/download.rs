@@ -6,7 +6,7 @@ use quinn_proto::{Chunks, Dir, Event, ReadError, StreamEvent, StreamId, WriteErr
 
 use crate::application::{Application, Context};
 
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// Bytes of a request: the size, most significant byte first.
 const REQUEST_BYTES: usize = 8;
 
@@ -104,11 +104,7 @@ impl Download {
     }
 
     /// Takes chunks until none is there, and says how the stream ended.
-    fn take(
-        &mut self,
-        chunks: &mut Chunks<'_>,
-        is_client: bool,
-    ) -> Option<Result<(), ReadError>> {
+    fn take(&mut self, chunks: &mut Chunks<'_>, is_client: bool) -> Option<Result<(), ReadError>> {
         loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) if is_client => self.received += chunk.bytes.len() as u64,
@@ -136,7 +132,9 @@ impl Download {
         let Some(stream) = self.stream else { return };
         let mut sending = context.connection.send_stream(stream);
         while self.bytes > 0 {
-            let most = ZEROS.len().min(usize::try_from(self.bytes).unwrap_or(usize::MAX));
+            let most = ZEROS
+                .len()
+                .min(usize::try_from(self.bytes).unwrap_or(usize::MAX));
             match sending.write(&ZEROS[..most]) {
                 Ok(written) => self.bytes -= written as u64,
                 Err(WriteError::Blocked) => return,
@@ -157,11 +155,9 @@ impl Application for Download {
     fn on_event(&mut self, context: &mut Context<'_>, event: Event) {
         match event {
             Event::Connected => self.begin(context),
-            Event::Stream(StreamEvent::Opened { dir }) => {
-                if self.stream.is_none() {
-                    self.stream = context.connection.streams().accept(dir);
-                    self.read(context);
-                }
+            Event::Stream(StreamEvent::Opened { dir }) if self.stream.is_none() => {
+                self.stream = context.connection.streams().accept(dir);
+                self.read(context);
             }
             Event::Stream(StreamEvent::Readable { id }) if Some(id) == self.stream => {
                 self.read(context);

@@ -199,7 +199,10 @@ impl<A: Application> Host<A> {
     /// Lets timers, applications and connections do what is due, and sends what they have.
     pub fn drive(&mut self, clock: &Clock, out: &mut SimLink<BytesMut>) {
         for (&key, session) in &mut self.sessions {
-            if session.timeout_ns.is_some_and(|at_ns| at_ns <= clock.now_ns) {
+            if session
+                .timeout_ns
+                .is_some_and(|at_ns| at_ns <= clock.now_ns)
+            {
                 session.connection.handle_timeout(clock.instant());
                 self.touched.insert(key);
             }
@@ -223,10 +226,7 @@ impl<A: Application> Host<A> {
     fn drive_one(&mut self, key: usize, clock: &Clock, out: &mut SimLink<BytesMut>) {
         let at = clock.instant();
         let mut buffer = std::mem::take(&mut self.buffer);
-        loop {
-            let Some(session) = self.sessions.get_mut(&key) else {
-                break;
-            };
+        while let Some(session) = self.sessions.get_mut(&key) {
             let mut again = false;
             while let Some(event) = session.connection.poll() {
                 again = true;
@@ -268,7 +268,9 @@ impl<A: Application> Host<A> {
         clock: &Clock,
         out: &mut SimLink<BytesMut>,
     ) {
-        let ecn = transmit.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
+        let ecn = transmit
+            .ecn
+            .map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
         let bytes = &bytes[..transmit.size];
         for datagram in bytes.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
             match u16::try_from(datagram.len() + HEADER_BYTES) {

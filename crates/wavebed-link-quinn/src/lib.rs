@@ -41,3 +41,8 @@ pub use application::{Application, Context};
 pub use download::Download;
 pub use host::{BURST_DATAGRAMS, Dropped};
 pub use simulation::{ConnectionId, Error, Simulation};
+
+/// The example of the readme.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

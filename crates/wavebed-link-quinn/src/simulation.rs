@@ -12,7 +12,8 @@ use wavebed_link::sim::{Departure, Fate, PathSpec, SimPath, SpecError};
 use crate::application::Application;
 use crate::host::{Clock, Dropped, Host};
 
-const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 50_000);
+const CLIENT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 50_000);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 443);
 /// The keys of the endpoints' random numbers, apart from those of links.
 const ENDPOINT_STREAM: u64 = u64::MAX;
@@ -203,10 +204,18 @@ fn mixed(digest: u64, departure: &Departure<BytesMut>, direction: u64) -> u64 {
         Fate::Dropped(reason) => 1 + reason as u64,
     };
     let packet = departure.packet;
-    let words = [departure.at_ns, packet.bytes.into(), packet.ecn as u64, fate, direction];
-    words.into_iter().fold(digest ^ 0xcbf2_9ce4_8422_2325, |sum, word| {
-        (sum ^ word).wrapping_mul(0x0100_0000_01b3)
-    })
+    let words = [
+        departure.at_ns,
+        packet.bytes.into(),
+        packet.ecn as u64,
+        fate,
+        direction,
+    ];
+    words
+        .into_iter()
+        .fold(digest ^ 0xcbf2_9ce4_8422_2325, |sum, word| {
+            (sum ^ word).wrapping_mul(0x0100_0000_01b3)
+        })
 }
 
 /// 32 bytes for the random numbers of an endpoint.

@@ -7,8 +7,7 @@ use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{ring, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{
-    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer,
-    UnixTime,
+    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
 use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::sign::{CertifiedKey, SigningKey};
@@ -40,11 +39,12 @@ fn public_key() -> SubjectPublicKeyInfoDer<'static> {
 pub fn server_config() -> quinn_proto::ServerConfig {
     let shown = CertificateDer::from(public_key().as_ref().to_vec());
     let own = Arc::new(CertifiedKey::new(vec![shown], signing_key()));
-    let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_protocol_versions(&[&TLS13])
-        .expect("the provider has TLS 1.3")
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(own)));
+    let mut config =
+        rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .expect("the provider has TLS 1.3")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(own)));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     let crypto = QuicServerConfig::try_from(config).expect("the provider has QUIC's first suite");
     quinn_proto::ServerConfig::with_crypto(Arc::new(crypto))
@@ -56,12 +56,13 @@ pub fn server_config() -> quinn_proto::ServerConfig {
 /// Never: its parts are constants.
 #[must_use]
 pub fn client_config() -> quinn_proto::ClientConfig {
-    let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_protocol_versions(&[&TLS13])
-        .expect("the provider has TLS 1.3")
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Known))
-        .with_no_client_auth();
+    let mut config =
+        rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .expect("the provider has TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Known))
+            .with_no_client_auth();
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     let crypto = QuicClientConfig::try_from(config).expect("the provider has QUIC's first suite");
     quinn_proto::ClientConfig::new(Arc::new(crypto))

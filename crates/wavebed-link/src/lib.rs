@@ -1,11 +1,15 @@
-//! The link models of wavebed: queues, servers, delay, loss. Sans-IO: time and random numbers are arguments.
+//! Network links in virtual time: queues, servers, delay, loss, and the radio of 5G and LTE. Sans-IO: time and random
+//! numbers are arguments. It is the link engine of wavebed.
+//!
+//! Other programs use [`sim`], which takes packets and returns departures and drops; it has an example. That module,
+//! [`config`], [`pattern`] and the types that they name keep to semantic versions. The rest is for wavebed itself and
+//! may change with each minor version. The least version of Rust is 1.90.
 //!
 //! A [`Link`] is a row of [`Stage`]s. Packets enter as [`Run`]s of wire segments; each segment is delivered, or dropped
 //! with a [`Reason`], and counted in [`LinkCounters`]. The crate reads no clock, stores no packet bytes, and makes no
 //! system call.
 //!
-//! Times are nanoseconds since the laboratory's origin, in the link's own virtual time. Sizes are IP bytes of
-//! wire segments.
+//! Times are nanoseconds since an origin, in the link's own virtual time. Sizes are IP bytes of wire segments.
 
 pub mod bottleneck;
 mod chance;
@@ -38,3 +42,8 @@ pub use random_stream::RandomStream;
 pub use run::{Ecn, Run, RunFlags};
 pub use stage::{Backlog, Change, Outlet, Stage};
 pub use unit::Unit;
+
+/// The example of the readme.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

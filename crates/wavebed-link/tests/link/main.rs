@@ -49,5 +49,6 @@ mod radio_split;
 mod radio_support;
 mod radio_uplink;
 mod reorder_stage;
+mod sim;
 mod wifi_air;
 mod wifi_stage;
