@@ -4,7 +4,7 @@
     python docs/validation/condition_figures.py --check    say which are not those that are stored
 
 It needs cargo: the idle round trip is that of the link engine in virtual time. The file is written only here;
-`tests/validation/test_conditions.py` computes some of it again.
+`tests/validation/test_condition_figures.py` computes some of it again.
 """
 
 from __future__ import annotations
