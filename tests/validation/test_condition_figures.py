@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from functools import cache
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import condition_figures
 import numpy as np
@@ -61,7 +61,7 @@ def test_the_stored_idle_round_trip_is_that_of_the_engine(name: str) -> None:
     if shutil.which("cargo") is None:
         pytest.skip("cargo not present: it runs the radio stage in virtual time")
     rows = stored()[name]
-    rates = [round(median(rows[key])) for key in ("down_median_bps", "up_median_bps")]  # type: ignore[call-overload]
+    rates = [round(median(cast("list[int]", rows[key]))) for key in ("down_median_bps", "up_median_bps")]
     assert condition_figures.rtt_idle_us(name, *rates) == rows["rtt_idle_us"]
 
 
