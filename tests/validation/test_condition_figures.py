@@ -55,6 +55,11 @@ def test_the_stored_figures_are_current(name: str) -> None:
         assert found[key] == pytest.approx(kept, rel=TOLERANCE, abs=least), f"{key}: run condition_figures.py {name}"
 
 
+def test_the_table_of_the_guide_has_the_stored_figures() -> None:
+    page = condition_figures.PAGE.read_text(encoding="utf-8")
+    assert page == condition_figures.page(), "run: python docs/validation/condition_figures.py --page"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", variant_names())
 def test_the_stored_idle_round_trip_is_that_of_the_engine(name: str) -> None:
