@@ -2,9 +2,10 @@
 
     python docs/validation/condition_figures.py            all of them, or those that are named
     python docs/validation/condition_figures.py --check    say which are not those that are stored
+    python docs/validation/condition_figures.py --page     only write the table of docs/guides/conditions.md again
 
 It needs cargo: the idle round trip is that of the link engine in virtual time. The file is written only here;
-`tests/validation/test_conditions.py` computes some of it again.
+`tests/validation/test_condition_figures.py` computes some of it again.
 """
 
 from __future__ import annotations
@@ -14,15 +15,22 @@ import subprocess
 import sys
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wavebed
-from wavebed.conditions.condition import variant_names
-from wavebed.conditions.figures import FILE, SEEDS, compute, stored, text
+from wavebed.conditions.condition import condition, condition_names, variant_names
+from wavebed.conditions.figures import FILE, SEEDS, compute, figures_of, stored, text
 from wavebed.conditions.lookup import find
+from wavebed.conditions.tables import RATES
 from wavebed.shipped import folder
 
+if TYPE_CHECKING:
+    from wavebed.conditions.figures import Figures
+    from wavebed.conditions.tables import PublishedTable
+
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "guides" / "conditions.md"
+BEGIN, END = "<!-- table figures -->\n", "<!-- end -->"
 GAPS_NS = [100_000_000 + 1_234_567 * number for number in range(101)]
 """Between an answer and the next probe; no multiple of a slot or a frame."""
 
@@ -59,8 +67,53 @@ def row(name: str) -> dict[str, object]:
     return {**found, "rtt_idle_us": rtt_idle_us(name, rate_bps, up_rate_bps)}
 
 
+def table() -> str:
+    """Return the table of the guide: our figures of each variant, and the published ones that they are compared with."""
+    lines = [
+        "| condition | down: median (p5 to p95 of seconds), Mbit/s | up, Mbit/s | no service | idle RTT | compared with |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in condition_names():
+        for variant in condition(name).variants:
+            ours = figures_of(variant.name)
+            down = " to ".join(_mbit(each.median) for each in (ours.down_p5_bps, ours.down_p95_bps))
+            compared = "; ".join(_compared(figure, ours) for figure in variant.published if figure.value is not None)
+            cells = (
+                f"`{variant.name}`",
+                f"{_mbit(ours.down_median_bps.median)} ({down})",
+                _mbit(ours.up_median_bps.median),
+                f"{ours.no_service.median * 100:.2g} %",
+                f"{ours.rtt_idle_ms:.3g} ms",
+                compared or "–",
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _compared(figure: PublishedTable, ours: Figures) -> str:
+    source = figure.source.partition(",")[0]
+    if figure.figure not in RATES:
+        return f"no service {figure.number() * 100:g} % ({source})"
+    direction = figure.figure.partition("-")[0]
+    own = getattr(ours, f"{direction}_{figure.statistic}_bps").median
+    return f"{direction}, {figure.statistic}: {_mbit(figure.number())}, ours {_mbit(own)} ({source})"
+
+
+def _mbit(value_bps: float) -> str:
+    return f"{float(f'{value_bps / 1e6:.3g}'):g}"
+
+
+def page() -> str:
+    """Return the guide with its table written again."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
+
+
 def main(arguments: list[str]) -> int:
     """Write or check."""
+    if "--page" in arguments:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
     chosen = [name for name in arguments if not name.startswith("--")] or list(variant_names())
     file = folder() / FILE
     before = stored() if file.exists() else {}
@@ -69,6 +122,8 @@ def main(arguments: list[str]) -> int:
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     if "--check" not in arguments:
         file.write_text(text(after), encoding="utf-8")
+        stored.cache_clear()
+        PAGE.write_text(page(), encoding="utf-8")
     print("\n".join(changed) or "nothing has changed")
     return int("--check" in arguments and bool(changed))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,16 @@ def test_idle_probes_take_the_round_trip_of_the_path(tmp_path: Path) -> None:
     assert found["rtt loaded p50"] is None
     assert found["loaded latency increase p50"] is None
     assert found["probe loss loaded"] is None
+
+
+def test_probes_have_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    table = {"kind": "latency", "probe": "udp", "duration": "1s", "interval": "10ms", "udp-size": "1200b"}
+    outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
+    assert outcome.status == "ok"
+    (file,) = tmp_path.rglob("irtt.json")
+    found = json.loads(file.read_text(encoding="utf-8"))
+    assert found["config"]["params"]["length"] == 1172  # what client and server agreed on: without IPv4 and UDP
+    assert len(found["round_trips"]) >= 50
 
 
 @pytest.mark.alone

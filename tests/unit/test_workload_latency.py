@@ -209,6 +209,13 @@ def test_latency_goes_on_until_the_others_have_ended_and_is_no_load() -> None:
     assert not read_workload({"kind": "latency", "duration": "5s"}).endless
 
 
+def test_larger_probes_are_expected_to_move_more_bytes() -> None:
+    sizes = {"72b": 86, "1200b": 1214}  # with Ethernet
+    for size, frame in sizes.items():
+        workload = read_workload({"kind": "latency", "probe": "udp", "udp-size": size, "interval": "10ms"})
+        assert workload.expected_bytes(1e9, 5.0) == pytest.approx(2 * frame * 500)
+
+
 @pytest.mark.parametrize(
     ("key", "given", "words"),
     [
@@ -218,6 +225,8 @@ def test_latency_goes_on_until_the_others_have_ended_and_is_no_load() -> None:
         ("duration", "other", "number"),
         ("duration", 5, "others"),
         ("tail", "2m", "unit"),
+        ("udp-size", "71b", "out of range: write 72b to 1500b"),
+        ("udp-size", "2kb", "out of range"),
         ("hosts", "x", "unknown key"),
     ],
 )

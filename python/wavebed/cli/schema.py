@@ -21,6 +21,7 @@ NAMES = {
     "campaign": "a campaign file",
     "scene": "a scene file",
     "condition": "the file of a named condition",
+    "technology": "what the variants of one technology share, for conditions",
     "timeline": "a timeline file",
     "site": "the file that describes a web site",
 }
@@ -82,6 +83,10 @@ def _schema(name: str) -> Schema:
         from wavebed.conditions.tables import condition_schema
 
         return condition_schema()
+    if name == "technology":
+        from wavebed.conditions.tables import part_of_scene
+
+        return part_of_scene()
     if name == "timeline":
         from wavebed.path.timeline import timeline_schema
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from msgspec import Struct
 
@@ -11,18 +11,22 @@ from wavebed.config.reader import reader, unread
 from wavebed.config.table import Key, array_schema, read_table, table, table_schema
 from wavebed.config.units import parse_percentage, parse_rate
 from wavebed.config.values import percentage, text, word
+from wavebed.scene.tables import BaseStationTable, SceneTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
-__all__ = ["TECHNOLOGIES", "ConditionTable", "PublishedTable", "VariantTable", "condition_schema", "read_condition"]
+__all__ = ["TECHNOLOGIES", "ConditionTable", "PublishedTable", "VariantTable", "condition_schema", "part_of_scene"]
+__all__ += ["read_condition", "read_published"]
 
 TECHNOLOGIES = {"mmwave": "5G mmWave", "mid-band": "5G mid-band", "lte": "LTE"}
 """The variants that a condition may have, with their names for people."""
 
 RATES = ("down-rate", "up-rate")
+USUAL = "keys of every base station that does not have them itself"
 
 
 @reader("TEXT", {"type": "string", "minLength": 1})
@@ -31,6 +35,20 @@ def paragraph(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise Problem(f"{described(value)} is not text: write it in quotes")
     return " ".join(value.split())
+
+
+def part_of_scene() -> Schema:
+    """Return the JSON Schema of some keys of a scene file, none of which has to be there."""
+    whole = dict(table_schema(SceneTable))
+    properties = cast("dict[str, Json]", whole["properties"])
+    usual: Json = dict(table_schema(BaseStationTable)) | {"description": USUAL}
+    return cast("Schema", _without_required(whole | {"properties": properties | {"usual-base-station": usual}}))
+
+
+def _without_required(schema: Json) -> Json:
+    if isinstance(schema, dict):
+        return {key: _without_required(value) for key, value in schema.items() if key != "required"}
+    return [_without_required(each) for each in schema] if isinstance(schema, list) else schema
 
 
 class PublishedTable(Struct, frozen=True, kw_only=True):
@@ -59,6 +77,9 @@ class PublishedTable(Struct, frozen=True, kw_only=True):
         return parse_rate(self.value) if self.figure in RATES else parse_percentage(self.value)
 
 
+_REFERENCE: Schema = {"$ref": "#/$defs/scene"}
+_SCENE = unread("{ … }", _REFERENCE)
+_PLACE = unread("[place]", _REFERENCE)
 _PUBLISHED = unread("[[published]]", lambda: array_schema(PublishedTable))
 
 
@@ -75,7 +96,7 @@ class VariantTable(Struct, frozen=True, kw_only=True):
     scene: Annotated[
         object,
         Key(
-            unread("{ … }", {"type": "object"}),
+            _SCENE,
             "the radio scene: keys of a scene file, above those of `place` and of the technology",
         ),
     ] = None
@@ -103,9 +124,7 @@ class ConditionTable(Struct, frozen=True, kw_only=True):
     path: Annotated[
         object, Key(unread("{ delay = TIME, … }", {"type": "object"}), "keys of a hop that all variants share")
     ] = None
-    place: Annotated[object, Key(unread("[place]", {"type": "object"}), "keys of a scene that all variants share")] = (
-        None
-    )
+    place: Annotated[object, Key(_PLACE, "keys of a scene that all variants share")] = None
     published: Annotated[
         object,
         Key(_PUBLISHED, "figures of all variants"),
@@ -157,4 +176,4 @@ def _published(given: object) -> PublishedTable:
 
 def condition_schema() -> Schema:
     """Return the JSON Schema of the file of a condition."""
-    return table_schema(ConditionTable)
+    return {**table_schema(ConditionTable), "$defs": {"scene": dict(part_of_scene())}}

@@ -52,16 +52,14 @@ def _seconds(value_s: float) -> str:
 def list_text() -> str:
     """Return the list of all names, the conditions with their figures."""
     every = [condition(name) for name in condition_names()]
-    width = max(len(found.line) for found in every)  # the table aligns to the right
-    rows: list[tuple[str, ...]] = [(*COLUMNS[:-1], COLUMNS[-1].ljust(width))]
-    rows += [
-        _row(variant, (found.line if variant is found.variants[0] else "").ljust(width))
+    rows = [
+        _row(variant, found.line if variant is found.variants[0] else "")
         for found in every
         for variant in found.variants
     ]
     return "\n".join(
         [
-            table_text(rows),
+            table_text(_aligned([COLUMNS, *rows]), left=True),
             "",
             f"Medians of seeds {SEEDS[0]} to {SEEDS[-1]}. A name without a variant is its first one.",
             "",
@@ -72,6 +70,15 @@ def list_text() -> str:
             "wavebed scenes NAME explains one; wavebed shell --scene NAME runs behind it.",
         ]
     )
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return rows whose figures are aligned to the right, between a name and a text that are aligned to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        (row[0], *(cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)), row[-1])
+        for row in rows
+    ]
 
 
 def _row(variant: Variant, line: str) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wavebed.conditions.lookup import with_condition
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import fields, of_values
 from wavebed.path.air import Air, check_link, with_both_carriers, with_link_keys
@@ -75,10 +74,8 @@ class Links:
         A `scene` that names a condition brings its other keys, which those beside it stand above. A condition without
         a radio is the whole hop: nothing of the layers below it is left.
         """
-        given, whole = with_condition(given, base)
-        if whole:
-            self._entries = {direction: {} for direction in DIRECTIONS}
-            self._air = Air()
+        if "scene" in given:
+            given = self._with_condition(given, base)
         self._air.lay(given, place, base)
         if "scene" in given:
             for key in ("rate", "trace"):
@@ -100,6 +97,15 @@ class Links:
                     step[direction][field.name] = Entry(value, place(name), both)
             for direction in DIRECTIONS:
                 self._lay_step(direction, step[direction])
+
+    def _with_condition(self, given: Mapping[str, object], base: FilePath | None) -> Mapping[str, object]:
+        from wavebed.conditions.lookup import with_condition  # 3 ms of the start-up of `shell`
+
+        found, whole = with_condition(given, base)
+        if whole:
+            self._entries = {direction: {} for direction in DIRECTIONS}
+            self._air = Air()
+        return found
 
     def _lay_step(self, direction: str, step: dict[str, Entry]) -> None:
         if "rate" in step and "trace" in step:

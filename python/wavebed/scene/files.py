@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, is_there
-from wavebed.scene.read import read_scene
 
 if TYPE_CHECKING:
     from wavebed.scene.model import Scene
@@ -64,4 +63,6 @@ def load(scene: str | Path) -> Scene:
     UserError
         If there is no such scene, or it is wrong.
     """
+    from wavebed.scene.read import read_scene  # the models take a moment to load
+
     return read_scene(find(scene))

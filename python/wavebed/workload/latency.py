@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from wavebed.config.problems import Problem, described
+from wavebed.config.reader import reader
 from wavebed.config.table import Key
-from wavebed.config.values import boolean, seconds, word
+from wavebed.config.units import format_size
+from wavebed.config.values import SIZE_SCHEMA, boolean, seconds, size_bytes, word
 from wavebed.lab.tools import Program
 from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
 from wavebed.workload.latency_process import Prober, Probing, ProbingOptions, ProbingWorkload, Watch, start_server
@@ -38,9 +41,21 @@ if TYPE_CHECKING:
 __all__ = ["Latency"]
 
 _PROGRAMS = {"icmp": "ping", "udp": "irtt"}
-_FRAME_BYTES = {"icmp": 98, "udp": 42 + LEAST_LENGTH}
-"""Of a probe: IPv4, ICMP or UDP, Ethernet."""
+_ICMP_FRAME_BYTES = 98
+"""Of a probe of ping: IPv4, ICMP, Ethernet."""
+_ETHERNET_BYTES = 14
+_IP_UDP_BYTES = 28
+_LEAST_SIZE_BYTES, _MOST_SIZE_BYTES = _IP_UDP_BYTES + LEAST_LENGTH, 1500
 _PROBES = {"icmp": ("icmp",), "udp": ("udp",), "both": ("icmp", "udp")}
+
+
+@reader("SIZE", SIZE_SCHEMA, format_size)
+def _udp_size(value: object) -> int:
+    """Read the IP bytes of a probe of irtt, of which one packet has room."""
+    size = size_bytes(value)
+    if not _LEAST_SIZE_BYTES <= size <= _MOST_SIZE_BYTES:
+        raise Problem(f"{described(value)} is out of range: write {_LEAST_SIZE_BYTES}b to {_MOST_SIZE_BYTES}b")
+    return size
 
 
 class LatencyOptions(ProbingOptions, frozen=True, kw_only=True):
@@ -48,6 +63,10 @@ class LatencyOptions(ProbingOptions, frozen=True, kw_only=True):
 
     probe: Annotated[Literal["icmp", "udp", "both"], Key(word(*_PROBES), "ICMP echo by ping, or UDP by irtt")] = "icmp"
     interval_s: Annotated[float, Key(seconds(0.002, 10), "interval between two probes of a kind")] = 0.02
+    udp_size_bytes: Annotated[
+        int,
+        Key(_udp_size, "IP bytes of a probe of irtt and of its answer; with the interval, the rate of a pattern"),
+    ] = _LEAST_SIZE_BYTES
     rpm: Annotated[bool, Key(boolean, "also measures round trips per minute, by new connections of curl")] = False
 
 
@@ -81,7 +100,8 @@ class Latency(ProbingWorkload[LatencyOptions]):
         """Return probes and answers with Ethernet's headers."""
         del rate_bps
         duration_s = self.options.duration_s or others_s
-        return sum(2 * _FRAME_BYTES[probe] for probe in self.probes) * duration_s / self.interval_s
+        frames = {"icmp": _ICMP_FRAME_BYTES, "udp": _ETHERNET_BYTES + self.options.udp_size_bytes}
+        return sum(2 * frames[probe] for probe in self.probes) * duration_s / self.interval_s
 
     def open(self, context: TrialContext) -> Session:
         """Start the servers of irtt and of new connections; ping needs none."""
@@ -139,7 +159,8 @@ class LatencySession(Session):
         if probe == "icmp":
             return ping_command(client, server.name, interval_s)
         output = self._context.folder / "irtt.json"
-        return irtt_client(client, server, self._context.port, interval_s, LEAST_LENGTH, output)
+        length = self._workload.options.udp_size_bytes - _IP_UDP_BYTES
+        return irtt_client(client, server, self._context.port, interval_s, length, output)
 
     def stop(self) -> None:
         """Stop after the tail."""

@@ -1,0 +1,250 @@
+"""Named conditions: what each name puts on a hop, and what the command says of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wavebed
+from wavebed.cli import main
+from wavebed.conditions import find, fiveqi, load_scene, names
+from wavebed.conditions.condition import condition, condition_names
+from wavebed.errors import UserError
+from wavebed.path.model import ScenePattern
+from wavebed.path.scenario import read_path
+from wavebed.path.traces import Traces
+from wavebed.scene.files import shipped
+from wavebed.spec.link import Constant, ConstantDelay, Independent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavebed.path.model import PathModel
+
+
+def path_of(scene: str, **options: object) -> PathModel:
+    return wavebed.Path.of(scene=scene, **options).model
+
+
+@pytest.mark.parametrize("name", names("condition"))
+def test_every_condition_is_a_whole_path_with_a_radio(name: str) -> None:
+    hop = path_of(name).hops[0]
+    assert isinstance(hop.down.rate, ScenePattern)
+    assert isinstance(hop.up.rate, ScenePattern)
+    assert hop.down.rate.scene is load_scene(name)
+    assert hop.down.radio is not None
+    assert hop.down.delay == hop.up.delay
+    assert isinstance(hop.down.delay, ConstantDelay)
+    assert hop.down.delay.delay_ns >= 1_000_000
+
+
+@pytest.mark.parametrize("name", condition_names())
+def test_a_condition_is_explained_and_cites_or_says_that_it_cannot(name: str) -> None:
+    found = condition(name)
+    assert all(len(text) > 80 for text in (found.happens, found.shows))
+    for variant in found.variants:
+        assert variant.published or "no publication" in variant.note, variant.name
+
+
+def test_the_eleven_conditions_are_there_on_each_technology_where_they_are_sensible() -> None:
+    assert {name: [variant.technology for variant in condition(name).variants] for name in condition_names()} == {
+        "cell-edge-night": ["mid-band", "lte"],
+        "cell-edge-rush-hour": ["mid-band", "lte"],
+        "high-speed-train": ["mid-band", "lte"],
+        "home-cpe-tree": ["mmwave", "mid-band"],
+        "lift": ["mid-band", "lte"],
+        "motorway-handover": ["mid-band", "lte"],
+        "parking-garage": ["mid-band", "lte"],
+        "stadium": ["mmwave", "mid-band", "lte"],
+        "street-corner": ["mmwave", "mid-band", "lte"],
+        "underground": ["mid-band", "lte"],
+        "walk-past-bus": ["mmwave", "mid-band", "lte"],
+    }
+
+
+def test_a_name_without_a_variant_is_its_first_one() -> None:
+    assert find("lift") == find("lift/mid-band")
+    assert find("lift").name == "lift/mid-band"
+    assert load_scene("lift") is load_scene("lift/mid-band")
+    assert find("lift/lte") != find("lift")
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_radio_scene_stays_a_radio_scene(name: str) -> None:
+    assert find(name).hop == {"scene": name}
+    hop = path_of(name).hops[0]
+    assert hop.down.delay is None
+    assert hop.down.loss is None
+
+
+def test_a_file_stands_before_a_condition_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scene = (wavebed.shipped.folder("scenes") / "kau-e5g-1.toml").read_text(encoding="utf-8")
+    (tmp_path / "lift").write_text(scene, encoding="utf-8")
+    hop = path_of("lift").hops[0]
+    assert isinstance(hop.down.rate, ScenePattern)
+    assert hop.down.rate.scene.title.startswith("kau-e5g")
+    assert hop.down.delay is None
+
+
+def test_a_key_beside_the_name_stands_above_that_of_the_condition() -> None:
+    hop = path_of("lift", up_delay="30ms", loss="1%").hops[0]
+    assert hop.down.delay == ConstantDelay(10_000_000)
+    assert hop.up.delay == ConstantDelay(30_000_000)
+    assert hop.up.loss == Independent(0.01)
+    assert path_of("lift", delay="1ms").hops[0].down.delay == ConstantDelay(1_000_000)
+
+
+def test_a_scenario_names_a_condition_and_options_another(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text('[path]\nscene = "stadium/lte"\nup-delay = "2ms"\n', encoding="utf-8")
+    hop = read_path(file, {}, Traces()).hops[0]
+    assert (hop.down.delay, hop.up.delay) == (ConstantDelay(10_000_000), ConstantDelay(2_000_000))
+    other = read_path(file, {"scene": "motorway-handover"}, Traces()).hops[0]
+    assert isinstance(other.down.rate, ScenePattern)
+    assert other.down.rate.scene.name == "motorway-handover-mid-band"
+    assert other.up.delay == ConstantDelay(15_000_000)
+
+
+def test_a_condition_without_a_radio_replaces_the_whole_hop(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text('[path]\nscene = "stadium/lte"\nloss = "7%"\nqueue = "codel"\n', encoding="utf-8")
+    hop = read_path(file, {"scene": "simple-p2p --delay=5ms --bandwidth=8Mbps --queue=9"}, Traces()).hops[0]
+    assert hop.down.rate == hop.up.rate == Constant(8_000_000)
+    assert hop.down.radio is None
+    assert hop.down.loss is None
+    assert str(hop.down.queue) == str(hop.up.queue)
+    assert hop.down.queue is not None
+    assert hop.down.queue.kind == "droptail"
+
+
+def test_the_profiles_are_budgets_in_both_directions() -> None:
+    hop = path_of("5qi-2").hops[0]
+    assert hop.down.rate is None
+    assert hop.down.delay == hop.up.delay == ConstantDelay(150_000_000)
+    assert hop.down.loss == hop.up.loss == Independent(0.001)
+    assert path_of("5qi-74").hops[0].down.loss == Independent(1e-8)
+
+
+def test_every_profile_has_the_budget_of_the_standard() -> None:
+    # TS 23.501 Table 5.7.4-1: packet delay budget in milliseconds, packet error rate as a power of ten.
+    table = {
+        number: (delay_ms, power)
+        for delay_ms, power, numbers in (
+            *((100, 2, (1, 66)), (150, 3, (2,)), (50, 3, (3,)), (300, 6, (4, 6, 8, 9)), (75, 2, (65,))),
+            *((100, 3, (7, 67)), (150, 6, (71,)), (300, 4, (72,)), (300, 8, (73,)), (500, 8, (74,)), (500, 4, (76,))),
+            *((100, 6, (5,)), (60, 6, (69,)), (200, 6, (70,)), (50, 2, (79,)), (10, 6, (80,)), (10, 4, (82, 83))),
+            *((30, 5, (84,)), (5, 5, (85,))),
+        )
+        for number in numbers
+    }
+    assert sorted(table) == [profile.number for profile in fiveqi.PROFILES.values()]
+    for profile in fiveqi.PROFILES.values():
+        delay_ms, power = table[profile.number]
+        hop = path_of(f"5qi-{profile.number}").hops[0]
+        assert hop.down.delay == ConstantDelay(delay_ms * 1_000_000)
+        assert isinstance(hop.down.loss, Independent)
+        assert hop.down.loss.probability == pytest.approx(10.0**-power)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("motorway-handovr", "no such file, scene or condition: did you mean motorway-handover"),
+        ("lift/mmwave", "the condition 'lift' has no such variant: write lift/mid-band or lift/lte"),
+        ("5qi-99", "did you mean 5qi-9"),
+        ("nothing-like-it", "wavebed scenes lists the names"),
+        ("street-canyon-buss", "did you mean street-canyon-bus"),
+    ],
+)
+def test_a_bad_name_gets_one_line_with_the_nearest(name: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["scenes", name], ["shell", "--scene", name, "--print-laboratory"], ["channel", name]):
+        assert main(arguments) == 2
+        said = capsys.readouterr().err
+        assert says in said
+        assert said.count("\n") == 1
+    with pytest.raises(UserError, match=r"^[^\n]*$"):
+        wavebed.Path.of(scene=name)
+
+
+def test_the_list_has_every_name_and_needs_no_numpy() -> None:
+    code = (
+        "import sys, time; from wavebed.cli import main; main(['scenes']);"
+        " print(time.process_time(), 'numpy' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    cpu_s, numpy = done.stderr.split()
+    assert numpy == "False"
+    assert float(cpu_s) < 1
+    lines = done.stdout.splitlines()
+    for name in names("condition"):
+        row = next(line for line in lines if line.startswith(f"{name} "))
+        assert "bit/s" in row
+        assert " ms" in row
+    assert all(name in done.stdout for name in names())
+
+
+def test_the_page_of_a_condition_has_both_figures_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenes", "stadium"]) == 0
+    page = capsys.readouterr().out
+    assert "seeds 1 to 20" in page
+    assert "published, down rate: mean 320.7 Mbit/s" in page.replace("\n    ", " ")
+    assert "tested: ours within 30 % of 320.7mbit" in page.replace("\n    ", " ")
+    assert main(["scenes", "lift/lte"]) == 0
+    page = capsys.readouterr().out
+    assert "lift/lte: LTE" in page
+    assert "lift/mid-band: 5G" not in page
+
+
+def test_json_has_the_figures_with_their_units(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenes", "--json"]) == 0
+    every = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in every["conditions"]] == list(condition_names())
+    assert main(["scenes", "lift/lte", "--json"]) == 0
+    (variant,) = json.loads(capsys.readouterr().out)["variants"]
+    assert variant["name"] == "lift/lte"
+    assert variant["down_median_bps"]["p5"] <= variant["down_median_bps"]["p50"] <= variant["down_median_bps"]["p95"]
+    assert 20 < variant["rtt_idle_ms"] < 100
+    assert main(["scenes", "5qi-80", "--json"]) == 0
+    profile = json.loads(capsys.readouterr().out)
+    assert (profile["packet_delay_budget_ms"], profile["packet_error_rate"]) == (10, "0.0001%")
+    assert "not a measured network" in profile["statement"]
+
+
+@pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("html", b"<!doctype html>")])
+def test_a_plot_has_a_panel_for_each_variant(kind: str, begin: bytes, tmp_path: Path) -> None:
+    file = tmp_path / f"lift.{kind}"
+    assert main(["scenes", "lift", "--plot", str(file), "--seed", "3"]) == 0
+    assert file.read_bytes().startswith(begin)
+    if kind == "html":
+        text = file.read_text(encoding="utf-8")
+        assert "lift/mid-band: 5G mid-band, seed 3" in text
+        assert "lift/lte: LTE, seed 3" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["lift", "--plot", "a.pdf"], "must end in .png, .svg or .html"),
+        (["--plot", "a.png"], "requires NAME"),
+        (["5qi-1", "--plot", "a.png"], "is no condition"),
+        (["lift", "--plot", "a.png", "--seed", "x"], "--seed"),
+    ],
+)
+def test_a_wrong_plot_is_refused(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenes", *arguments]) == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.out == ""
+
+
+def test_a_condition_can_be_realised_by_the_channel_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["channel", "lift/lte", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)["summary"]
+    assert summary["scene"] == "lift-lte"
+    assert main(["channel", "5qi-1"]) == 2
+    assert "has no radio" in capsys.readouterr().err
