@@ -16,11 +16,10 @@ A mark is a comment above a block, which readers do not see:
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Block", "Mark", "blocks", "edge_program", "files", "pages"]
+__all__ = ["ROOT", "Block", "Mark", "blocks", "files", "pages"]
 
 ROOT = Path(__file__).parents[2]
 VERBS = {"parsed", "with", "change", "slow", "status", "given", "toml", "file"}
@@ -99,11 +98,6 @@ def blocks(page: str, text: str | None = None) -> list[Block]:
 def files() -> dict[str, Block]:
     """Return the blocks that are files, by the names that pages give them; a page's own stand above those of others."""
     return {name: block for page in reversed(pages()) for block in blocks(page) if (name := block.value("file"))}
-
-
-def edge_program() -> str:
-    """Return ``wavebed-edge``, which `make setup` puts beside the interpreter."""
-    return str(Path(sys.executable).parent / "wavebed-edge")
 
 
 def _mark(match: re.Match[str], page: str) -> Mark:

@@ -11,7 +11,8 @@ import subprocess
 import tomllib
 from typing import TYPE_CHECKING
 
-from tests.docs.blocks import ROOT, Block, edge_program
+from tests.docs.blocks import ROOT, Block
+from wavebed._core import find_edge
 from wavebed.cli import build_parser
 from wavebed.path.options import chosen_path
 from wavebed.path.traces import Traces
@@ -136,7 +137,7 @@ def _read_pip(arguments: list[str]) -> None:
 
 def _read_edge(arguments: list[str]) -> None:
     """Ask for the help of the same command: an unknown subcommand or option is an error before that."""
-    program = edge_program()
+    program = find_edge()
     given = arguments[: arguments.index("--run")] if "--run" in arguments else arguments
     done = subprocess.run([program, *given, "--help"], capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 0, done.stderr

@@ -7,8 +7,8 @@ import subprocess
 import tomllib
 from typing import TYPE_CHECKING
 
-from tests.docs.blocks import edge_program
 from tests.docs.scene_guide import SCENE_GUIDE
+from wavebed._core import find_edge
 from wavebed.campaign.read import read_campaign
 from wavebed.path import Path as NetworkPath
 from wavebed.path.timeline import load_timeline
@@ -115,7 +115,7 @@ def _part_of_scene(block: Block) -> None:
 
 
 def _edge(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = edge_program()
+    program = find_edge()
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=20, check=False)
 
 
