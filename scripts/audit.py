@@ -1,7 +1,8 @@
 """Check the supply chain: licences, origins and bans of crates (deny.toml), known faults of crates and Python packages.
 
-``audit.py BIN``: BIN is the folder of cargo-deny and pip-audit. The databases of faults are on the network. Where one cannot be
-reached a line says that it was not checked; with WAVEBED_ADVISORIES=required that is an error, as in public CI.
+``audit.py BIN``: BIN is the folder of cargo-deny and pip-audit. The databases of faults are on the network. Where one
+cannot be reached a line says that it was not checked; with WAVEBED_ADVISORIES=required that is an error, as in public
+CI.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def advise_packages(folder: Path) -> int:
         _ask(folder, one)
     faults = _ask(folder, Path(_LOCK))
     for package in faults:
-        told = ", ".join(f"{fault['id']} (corrected in {', '.join(fault['fix_versions']) or 'none'})" for fault in package["vulns"])
+        told = ", ".join(
+            f"{fault['id']} (corrected in {', '.join(fault['fix_versions']) or 'none'})" for fault in package["vulns"]
+        )
         print(f"{package['name']} {package['version']}: {told}", file=sys.stderr)
     print(f"audit: known faults of Python packages: {'found' if faults else 'none'}")
     return int(bool(faults))
@@ -91,7 +94,9 @@ def _ask(folder: Path, requirements: Path) -> list[dict[str, list[dict[str, list
 
 
 def _run(*argv: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
+    )
 
 
 if __name__ == "__main__":

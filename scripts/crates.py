@@ -36,7 +36,15 @@ def linked_crates(programs: list[str]) -> dict[str, Crate]:
     programs : list of str
         Packages of this workspace.
     """
-    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"]
+    command = [
+        "cargo",
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+        "--filter-platform",
+        "x86_64-unknown-linux-gnu",
+    ]
     metadata = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
@@ -48,7 +56,11 @@ def linked_crates(programs: list[str]) -> dict[str, Crate]:
     found = dict[str, Crate]()
     while wanted:
         package = packages[wanted.pop()]
-        needs = [each["pkg"] for each in nodes[package["id"]]["deps"] if any(one["kind"] is None for one in each["dep_kinds"])]
+        needs = [
+            each["pkg"]
+            for each in nodes[package["id"]]["deps"]
+            if any(one["kind"] is None for one in each["dep_kinds"])
+        ]
         crate = Crate(
             name=package["name"],
             version=package["version"],

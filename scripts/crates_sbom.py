@@ -1,7 +1,7 @@
 """Print the bill of materials of a program: ``crates_sbom.py PACKAGE``, CycloneDX 1.5 as JSON.
 
-cargo-cyclonedx writes the folders of the machine that built into its bills; this names crates by package URL and checksum only,
-and the same sources give the same text.
+cargo-cyclonedx writes the folders of the machine that built into its bills; this names crates by package URL and
+checksum only, and the same sources give the same text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ def bill(program: str) -> dict[str, object]:
         "dependencies": [{"ref": purl, "dependsOn": list(crate.needs)} for purl, crate in crates.items()],
     }
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
-    return {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "serialNumber": f"urn:uuid:{serial}", **content}
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "serialNumber": f"urn:uuid:{serial}",
+        **content,
+    }
 
 
 def _component(crate: Crate, kind: str) -> dict[str, object]:

@@ -13,8 +13,8 @@ from crates import linked_crates
 _NAMES = ("LICEN", "COPYING", "NOTICE", "UNLICENSE")
 _HEAD = """Crates that are linked into the programs of this package, and their licences.
 
-wavebed-agent is linked with the GNU C library (LGPL-2.1-or-later), statically. Its own sources, from which it can be linked with
-another version of that library, are those of wavebed.
+wavebed-agent is linked with the GNU C library (LGPL-2.1-or-later), statically. Its own sources, from which it can be
+linked with another version of that library, are those of wavebed.
 """
 
 
@@ -28,7 +28,9 @@ def main(programs: list[str]) -> None:
         print(f"{crate.name} {crate.version}: {crate.license}")
         for file in sorted(crate.folder.iterdir()):
             if file.name.upper().startswith(_NAMES) and file.is_file():
-                texts[file.read_text(encoding="utf-8", errors="replace").strip()].append(f"{crate.name} {crate.version}")
+                texts[file.read_text(encoding="utf-8", errors="replace").strip()].append(
+                    f"{crate.name} {crate.version}"
+                )
     for text, names in texts.items():
         print(f"\n{'-' * 100}\n{', '.join(dict.fromkeys(names))}\n\n{text}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +12,9 @@ from wavebed.cli import COMMANDS
 from wavebed.cli.completion import SHELLS, completion
 from wavebed.cli.manpage import manual_page
 from wavebed.cli.tree import commands
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BASH = """
 source {script}

@@ -47,9 +47,9 @@ def manual_page(day: str) -> str:
         ".SH DESCRIPTION",
         _text(
             "wavebed computes the capacity of a radio scene, emulates a path between a server and a client for any real"
-            " program, and runs applications across it, trial by trial, into a report. Rates are written 10gbit, 2.5gbit,"
-            " 54mbit (bits of IP packets, powers of 1000), times 10ms, 125us, 2s, sizes 64kb, 1mb (1000), 64kib (1024) or"
-            " packets 1000p, fractions and probabilities 0.01%. Data goes to standard output, progress and logs to"
+            " program, and runs applications across it, trial by trial, into a report. Rates are written 10gbit, 54mbit"
+            " (bits of IP packets, powers of 1000), times 10ms, 125us, 2s, sizes 64kb, 1mb (1000), 64kib (1024)"
+            " or packets 1000p, fractions and probabilities 0.01%. Data goes to standard output, progress and logs to"
             " standard error."
         ),
         ".SH OPTIONS",

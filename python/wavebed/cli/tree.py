@@ -1,4 +1,4 @@
-"""The commands, their options and operands as values, read from the parsers: for completions, the man page and the docs."""
+"""The commands, their options and operands as values, read from the parsers: for completions and the man page."""
 
 from __future__ import annotations
 

@@ -1,0 +1,181 @@
+"""The scripts of a release: what is added to a wheel, the audit, lock files, bills of materials and versions."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "scripts"
+
+
+def run(*argv: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "WAVEBED_ADVISORIES"}
+    return subprocess.run(
+        [str(word) for word in argv],
+        cwd=ROOT,
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    """Return a wheel to which a program, a page and a bill were added."""
+    source = tmp_path / "example-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(source, "w") as made:
+        made.writestr("example/__init__.py", "")
+        made.writestr("example-1.0.dist-info/METADATA", "Name: example\n")
+        made.writestr("example-1.0.dist-info/RECORD", "")
+    (tmp_path / "program").write_text("#!/bin/sh\n")
+    (tmp_path / "made").mkdir()
+    places = ("scripts/program", "data/share/man/man1/program.1", "sboms/program.cdx.json")
+    additions = [f"{place}={tmp_path / 'program'}" for place in places]
+    done = run(sys.executable, SCRIPTS / "add_to_wheel.py", source, tmp_path / "made", *additions)
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "made" / source.name
+
+
+def test_what_is_added_to_a_wheel_is_where_an_installer_looks_for_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as made:
+        modes = {entry.filename: oct(entry.external_attr >> 16) for entry in made.infolist()}
+    assert modes["example-1.0.data/scripts/program"] == "0o100755"
+    assert modes["example-1.0.data/data/share/man/man1/program.1"] == "0o100644"
+    assert modes["example-1.0.dist-info/sboms/program.cdx.json"] == "0o100644"
+
+
+def test_the_record_of_a_wheel_has_every_file_with_its_digest(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as made:
+        rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(made.read("example-1.0.dist-info/RECORD").decode()))}
+        for name in made.namelist():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(made.read(name)).digest()).rstrip(b"=").decode()
+            own = name.endswith("/RECORD")
+            assert rows.pop(name) == (["", ""] if own else [f"sha256={digest}", str(len(made.read(name)))])
+    assert rows == {}
+
+
+OK = {"cargo-deny": "exit 0", "pip-audit": """echo '{"dependencies": [{"name": "a", "version": "1", "vulns": []}]}'"""}
+FAULT = '{"dependencies": [{"name": "a", "version": "1", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2"]}]}]}'
+UNKNOWN = '{"dependencies": [{"name": "a", "skip_reason": "Dependency not found on PyPI"}]}'
+NO_DATABASE = 'case "$*" in *advisories*) echo "failed to fetch advisory database" >&2; exit 1 ;; esac'
+
+
+def audit(folder: Path, programs: Mapping[str, str], **environment: str) -> tuple[int, str, str]:
+    for name, body in (OK | programs).items():
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+    done = run(sys.executable, SCRIPTS / "audit.py", folder, **environment)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_an_audit_without_faults_says_so(tmp_path: Path) -> None:
+    status, said, _ = audit(tmp_path, {})
+    assert status == 0
+    assert said.splitlines() == [
+        "audit: licences, origins and bans of crates: ok",
+        "audit: known faults of crates: none",
+        "audit: known faults of Python packages: none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("programs", "said"),
+    [
+        ({"cargo-deny": NO_DATABASE}, "known faults of crates: not checked: the RustSec database cannot be reached"),
+        ({"pip-audit": f"echo '{UNKNOWN}'"}, "known faults of Python packages: not checked: the database"),
+        ({"pip-audit": "echo ConnectionError >&2; exit 1"}, "Python packages: not checked: the database"),
+    ],
+)
+def test_a_database_that_cannot_be_reached_is_told_and_an_error_where_it_is_required(
+    programs: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    status, told, _ = audit(tmp_path, programs)
+    assert (status, said in told) == (0, True)
+    status, told, _ = audit(tmp_path, programs, WAVEBED_ADVISORIES="required")
+    assert (status, said in told) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("programs", "said"),
+    [
+        ({"cargo-deny": 'case "$*" in *licenses*) echo GPL >&2; exit 1 ;; esac'}, "GPL"),
+        ({"cargo-deny": 'case "$*" in *advisories*) echo RUSTSEC-1 >&2; exit 1 ;; esac'}, "RUSTSEC-1"),
+        ({"pip-audit": f"echo '{FAULT}'; exit 1"}, "a 1: PYSEC-1 (corrected in 2)"),
+    ],
+)
+def test_a_fault_ends_an_audit_with_status_1(programs: dict[str, str], said: str, tmp_path: Path) -> None:
+    status, _, told = audit(tmp_path, programs)
+    assert status == 1
+    assert said in told
+
+
+def test_the_lock_files_have_every_tool_with_hashes() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    base, groups = project["project"], project["dependency-groups"]
+    wanted = {
+        "tools": [*groups["tools"], *base["dependencies"], *base["optional-dependencies"]["all"]],
+        "release": groups["release"],
+    }
+    for group, requirements in wanted.items():
+        text = (ROOT / f"requirements-{group}.txt").read_text()
+        entries = re.findall(r"^([A-Za-z0-9._-]+)==.*\\\n    --hash=sha256:", text, re.MULTILINE)
+        assert len(entries) == len(re.findall(r"^\S+==", text, re.MULTILINE)), "each with a hash"
+        names = {re.match(r"[A-Za-z0-9._-]+", each)[0].lower() for each in requirements}  # type: ignore[index]
+        assert names <= {each.lower() for each in entries}, "run: make lock"
+
+
+def test_a_bill_of_materials_names_crates_by_their_checksums_and_no_folder() -> None:
+    done = run(sys.executable, SCRIPTS / "crates_sbom.py", "wavebed-agent")
+    assert done.returncode == 0, done.stderr
+    bill = json.loads(done.stdout)
+    own = {each["name"] for each in bill["components"] if "hashes" not in each}
+    assert own == {"wavebed-link", "wavebed-os", "wavebed-packet", "wavebed-path", "wavebed-probe"}
+    assert {"rustix", "serde_json"} <= {each["name"] for each in bill["components"]}
+    assert "proptest" not in done.stdout, "of tests only"
+    assert {each["ref"] for each in bill["dependencies"]} == {
+        bill["metadata"]["component"]["bom-ref"],
+        *(each["bom-ref"] for each in bill["components"]),
+    }
+    assert "file:" not in done.stdout
+    assert str(ROOT) not in done.stdout
+
+
+def test_a_tag_of_another_version_is_refused() -> None:
+    done = run(SCRIPTS / "check-version", "v99.0.0")
+    assert done.returncode == 2
+    assert re.fullmatch(r"Cargo\.toml: has version \S+, not 99\.0\.0\n", done.stderr)
+
+
+def test_workflows_run_scripts_and_targets_that_there_are() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    found = 0
+    for file in (ROOT / ".github/workflows").glob("*.yml"):
+        jobs = yaml.safe_load(file.read_text())["jobs"].values()
+        for line in "\n".join(step.get("run", "") for job in jobs for step in job["steps"]).splitlines():
+            for script in re.findall(r"(?:^|\s)((?:scripts/|\.ci/)\S+)", line):
+                assert (ROOT / script).exists(), (file.name, script)
+                found += 1
+            for words in re.findall(r"(?:^|\s)make ([a-z -]+)", line):
+                assert set(words.split()) <= targets, (file.name, words)
+                found += 1
+    assert found >= 7
