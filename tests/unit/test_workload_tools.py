@@ -52,3 +52,13 @@ def test_programs_without_a_debian_package_have_a_command_of_their_own() -> None
     line = tools.not_found(["nft", "sing-box"])
     assert line.startswith("nft, sing-box: not found: run `apt-get install nftables` and `go install ")
     assert "@v" in line, "a version that is known to work"
+
+
+def test_a_program_that_the_kernel_refuses_to_start_has_a_version_that_says_so(tmp_path: Path, monkeypatch) -> None:
+    program = tmp_path / "irtt"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tools.version.cache_clear()
+    assert tools.version("irtt") == "cannot be started: Exec format error"
+    tools.version.cache_clear()

@@ -157,6 +157,8 @@ def version(name: str) -> str:
         )
     except subprocess.TimeoutExpired:
         return "unknown"
+    except OSError as error:  # as of ping in a container: the file has a capability that no process there may have
+        return f"cannot be started: {error.strerror}"
     lines = (done.stdout + done.stderr).strip().splitlines()
     return lines[0].strip() if lines else "unknown"
 
