@@ -19,11 +19,11 @@ from wavebed.run.scenario import read_plan
 from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from wavebed.run.scenario import Plan
 
-__all__ = ["Asked", "Facts"]
+__all__ = ["Asked", "Facts", "answer"]
 
 COMMAND_KIND = "command"
 
@@ -57,19 +57,27 @@ class Facts(Struct):
     error: str = ""
 
 
-def facts_of(plan: Plan, changes: Mapping[str, object], *, shipped: bool) -> Facts:
-    """Return what a plan would do.
+def answer(asked: Asked) -> Facts:
+    """Return what a scenario would do; texts are checked before the files that they name are read."""
+    try:
+        changes = dict(map(parse_change, asked.set))
+        given: list[object] = list(changes.values())
+        if not asked.shipped:  # the shipped ones name their own files
+            given.append(tomllib.loads(Path(asked.scenario).read_text(encoding="utf-8")))
+        elsewhere = [f"{text!r} names a file elsewhere" for text in _texts(given) if _is_elsewhere(text)]
+        if elsewhere:
+            return Facts(refused=elsewhere)
+        return _facts_of(
+            read_plan(
+                Path(asked.scenario), overrides=changes, only=asked.workloads, trials=asked.trials, seed=asked.seed
+            )
+        )
+    except (WavebedError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return Facts(error=str(error))
 
-    Parameters
-    ----------
-    changes : mapping
-        Values by dotted key.
-    shipped : bool
-        Whether the scenario is one of wavebed's own, which name their own files.
-    """
-    given: list[object] = list(changes.values())
-    given += [] if shipped else [tomllib.loads(plan.text)]
-    refused = [f"{text!r} names a file elsewhere" for text in _texts(given) if _is_elsewhere(text)]
+
+def _facts_of(plan: Plan) -> Facts:
+    refused = []
     for treatment in plan.treatments:
         commands = [workload.name for workload in treatment.workloads if workload.kind == COMMAND_KIND]
         refused += [f"workload {name} runs a program" for name in commands]
@@ -98,18 +106,5 @@ def _is_elsewhere(text: str) -> bool:
     return text.startswith(("/", "~")) or ".." in PurePosixPath(text).parts
 
 
-def _main() -> None:
-    asked = json.decode(sys.argv[1], type=Asked)
-    try:
-        changes = dict(map(parse_change, asked.set))
-        plan = read_plan(
-            Path(asked.scenario), overrides=changes, only=asked.workloads, trials=asked.trials, seed=asked.seed
-        )
-        found = facts_of(plan, changes, shipped=asked.shipped)
-    except WavebedError as error:
-        found = Facts(error=str(error))
-    sys.stdout.buffer.write(json.encode(found))
-
-
 if __name__ == "__main__":
-    _main()
+    sys.stdout.buffer.write(json.encode(answer(json.decode(sys.argv[1], type=Asked))))

@@ -30,7 +30,7 @@ class Ended:
     Parameters
     ----------
     status : int
-        Its exit status; negative for a signal.
+        Its exit status.
     out, err : str
         What it wrote.
     cut : bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -151,12 +152,15 @@ class Server:
     def _carry_out(
         self, number: str | int, name: str, arguments: object, token: Json, cancelled: threading.Event
     ) -> None:
+        begun_s = time.monotonic()
+
         def tell(progress: Progress) -> None:
             if token is not None:
                 left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
-                told = {"progressToken": token, "progress": progress.stored, "total": progress.trials}
                 message = f"{progress.stored} of {progress.trials} trials{left}"
-                self._writer.notify("notifications/progress", {**told, "message": message})
+                # A progress has to grow: it is the time of the call, seconds.
+                told = {"progressToken": token, "progress": round(time.monotonic() - begun_s, 3), "message": message}
+                self._writer.notify("notifications/progress", told)
 
         try:
             answer = msgspec.to_builtins(self._tools.call(name, arguments, Call(cancelled, tell)))
