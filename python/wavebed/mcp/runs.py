@@ -31,12 +31,20 @@ _NEVER = threading.Event()
 class _Run:
     """A run of this session."""
 
-    def __init__(self, name: str, folder: Path, child: Child, most_s: float) -> None:
+    def __init__(self, name: str, folder: Path, child: Child, most_s: float, own: Path | None) -> None:
         self.name = name
         self.folder = folder
         self.child = child
+        self._own = own
         self.until_s = time.monotonic() + most_s
         self.answer: RunAnswer | None = None
+
+    def over(self, answer: RunAnswer) -> RunAnswer:
+        """Note its outcome; its process has ended."""
+        if self._own is not None:
+            self._own.unlink(missing_ok=True)
+        self.answer = answer
+        return answer
 
 
 class Runs:
@@ -58,7 +66,7 @@ class Runs:
         self._last: _Run | None = None
         self._closed = False
 
-    def start(self, title: str, arguments: Sequence[str]) -> str:
+    def start(self, title: str, arguments: Sequence[str], own: Path | None = None) -> str:
         """Start a run and return its name.
 
         Parameters
@@ -67,6 +75,8 @@ class Runs:
             What its folder is named after.
         arguments : sequence of str
             Of ``wavebed run``, without the folder.
+        own : pathlib.Path, optional
+            Its scenario, if that was made for it: it is removed with the end of the run.
 
         Raises
         ------
@@ -83,7 +93,7 @@ class Runs:
             name = next(each for each in names if not (self._folder / each).exists())
             folder = self._folder / name
             child = Child("wavebed", ["run", *arguments, "--json", "-o", str(folder)], self._folder)
-            self._last = self._runs[name] = _Run(name, folder, child, self._most_s)
+            self._last = self._runs[name] = _Run(name, folder, child, self._most_s, own)
             threading.Thread(target=self._attend, args=(self._last,), name=name, daemon=True).start()
         return name
 
@@ -97,10 +107,10 @@ class Runs:
                 run.child.stop()
                 run.child.close()
                 reason = f"it took more than {self._most_s:g} s"
-                run.answer = RunAnswer(run.name, "stopped", reason, self._progress(run))
+                run.over(RunAnswer(run.name, "stopped", reason, self._progress(run)))
                 return
             run.child.stop()  # what it may have left in its session
-            run.answer = self._ended(run, run.child.close())
+            run.over(self._ended(run, run.child.close()))
 
     def _ended(self, run: _Run, ended: Ended) -> RunAnswer:
         results = None
@@ -125,9 +135,8 @@ class Runs:
                 raise ToolError(f"run {name} is not running in this session")
             run.child.stop()
             run.child.close()
-            run.answer = RunAnswer(name, "cancelled")
             shutil.rmtree(run.folder, ignore_errors=True)
-            return run.answer
+            return run.over(RunAnswer(name, "cancelled"))
 
     def close(self) -> None:
         """End the run that is not over, and take no other one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +34,7 @@ from wavebed.mcp.processes import Child
 from wavebed.mcp.runs import Runs
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator, Sequence
 
     from wavebed.config.data import Json
@@ -146,8 +146,7 @@ class Tools:
             return self._command(["resolve", *arguments], call)
 
     def _run(self, given: RunArgs, call: Call) -> RunAnswer:
-        scenario = _Named(self._folder, given)
-        with scenario:
+        with _Named(self._folder, given) as scenario:
             facts = self._check(scenario, given, given.trials, call)
             self._check_bounds(facts)
             arguments = [*scenario.arguments(given)]
@@ -155,14 +154,11 @@ class Tools:
                 arguments.append(f"--trials={given.trials}")
             if call.cancelled.is_set():
                 raise ToolError("the call was cancelled")
-            name = self._runs.start(scenario.title, arguments)
-            # The run reads its scenario when it begins: the file stays until it has.
-            answer = self._runs.answer(name, given.wait_s, call.cancelled, call.tell)
-            if call.cancelled.is_set() and answer.state == "running":
-                return self._runs.cancel(name)
-            if answer.state == "running":
-                scenario.keep_until_begun(self._runs, name)
-            return answer
+            name = self._runs.start(scenario.title, arguments, scenario.give_away())
+        answer = self._runs.answer(name, given.wait_s, call.cancelled, call.tell)
+        if call.cancelled.is_set() and answer.state == "running":
+            return self._runs.cancel(name)
+        return answer
 
     def _status(self, given: StatusArgs, call: Call) -> RunAnswer:
         return self._runs.answer(given.run, given.wait_s, call.cancelled, call.tell)
@@ -271,29 +267,17 @@ class _Named:
         if given.seed is not None:
             yield f"--seed={given.seed}"
 
-    def keep_until_begun(self, runs: Runs, name: str) -> None:
-        """Leave the file until the run has ended; a thread removes it then."""
+    def give_away(self) -> Path | None:
+        """Return the file that was made, which this no longer removes."""
         own, self._own = self._own, None
-
-        def remove() -> None:
-            while runs.answer(name, 3600.0).state == "running":
-                pass
-            _remove(own)
-
-        if own is not None:
-            threading.Thread(target=remove, name="scenario file", daemon=True).start()
+        return own
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _remove(self._own)
-
-
-def _remove(file: Path | None) -> None:
-    if file is not None:
-        with suppress(FileNotFoundError):
-            file.unlink()
+        if self._own is not None:
+            self._own.unlink(missing_ok=True)
 
 
 def _titled(what: str, folder: str) -> Iterator[Listed]:
