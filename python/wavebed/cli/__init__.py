@@ -48,6 +48,7 @@ COMMANDS = {
     "channel": "turn a radio scene into patterns, a picture and a table of states",
     "fit": "learn a channel from measured walks, and judge it on walks that were held out",
     "trace": "read, convert, plot, cut and scale traces and patterns",
+    "mcp": "a server of the Model Context Protocol, for agents",
     "site": "show the objects of a web site for the workload `web`",
     "forward": "the small-packet forwarding test of a router",
     "serve": "lend the ports of this machine to a test that runs on another",

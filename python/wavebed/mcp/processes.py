@@ -1,0 +1,114 @@
+"""Processes of the server: each in a session of its own, bounded in time and output, and ended with the server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+__all__ = ["MOST_OUTPUT_BYTES", "Child", "Ended"]
+
+MOST_OUTPUT_BYTES = 4 << 20
+"""Larger answers help no agent."""
+POLL_S = 0.05
+GRACE_S = 1.5
+"""From SIGTERM to SIGKILL: a client gives its server two seconds to end."""
+
+
+class Ended:
+    """The outcome of a process.
+
+    Parameters
+    ----------
+    status : int
+        Its exit status.
+    out, err : str
+        What it wrote.
+    cut : bool
+        Whether it wrote more to standard output than is kept.
+    """
+
+    def __init__(self, status: int, out: bytes, err: bytes) -> None:
+        self.status = status
+        self.cut = len(out) > MOST_OUTPUT_BYTES
+        self.out = out[:MOST_OUTPUT_BYTES].decode(errors="replace")
+        self.err = err[-MOST_OUTPUT_BYTES:].decode(errors="replace")
+
+    @property
+    def reason(self) -> str:
+        """The last line of standard error: the message of a command that failed."""
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        return lines[-1] if lines else f"it ended with status {self.status}"
+
+
+class Child:
+    """A running process.
+
+    Parameters
+    ----------
+    module : str
+        The module that it runs.
+    arguments : sequence of str
+        Its arguments.
+    folder : pathlib.Path
+        Its working directory.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str], folder: Path) -> None:
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes them
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
+        self._watched, self._alive = os.pipe2(os.O_CLOEXEC)
+        self._end_at_s: float | None = None
+        command = [sys.executable, "-P", "-m", "wavebed.mcp.child", str(self._watched), module, *arguments]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=self._out,
+                stderr=self._err,
+                cwd=folder,
+                start_new_session=True,
+                pass_fds=(self._watched,),
+            )
+        finally:
+            os.close(self._watched)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait(self, most_s: float, wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Wait until it has ended, and return whether it has; at most so long, and while it is `wanted`."""
+        until_s = time.monotonic() + most_s
+        while self.runs and time.monotonic() < until_s and wanted():
+            time.sleep(POLL_S)
+        return not self.runs
+
+    def stop(self) -> None:
+        """End it and all processes of its session: first by SIGTERM, then by SIGKILL."""
+        if self.runs:
+            self._process.terminate()
+            self.wait(GRACE_S)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> Ended:
+        """Return what became of it; it must have ended, or been stopped."""
+        os.close(self._alive)
+        parts = []
+        for file in (self._out, self._err):
+            file.seek(0)
+            parts.append(file.read(MOST_OUTPUT_BYTES + 1))
+            file.close()
+        return Ended(self._process.returncode, *parts)
