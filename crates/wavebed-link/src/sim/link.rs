@@ -1,6 +1,7 @@
 //! One direction that runs.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use super::spec::{LinkSpec, SpecError};
 use crate::conditions::Conditions;
@@ -78,6 +79,16 @@ pub struct SimLink<T> {
     now_ns: u64,
     /// Whether everything up to `now_ns` was polled.
     is_polled: bool,
+}
+
+impl<T> fmt::Debug for SimLink<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SimLink")
+            .field("now_ns", &self.now_ns)
+            .field("backlog", &self.link.backlog())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T: Clone> SimLink<T> {

@@ -90,6 +90,7 @@ fn stages(
 }
 
 /// Both directions in virtual time.
+#[derive(Debug)]
 pub struct SimPath<T> {
     /// Towards the client.
     pub down: SimLink<T>,

@@ -177,12 +177,16 @@ fn random_decisions_are_those_of_a_laboratory() {
     let spec = LinkSpec::new().delay_ns(1).loss(0.3);
     let path = PathSpec::new(LinkSpec::new(), LinkSpec::new()).then(LinkSpec::new(), spec);
     let mut up = path.build::<u32>(9).expect("a path").up;
-    let loss = StageConfig::Loss {
+    let stage = StageConfig::Loss {
         model: LossConfig::Independent { probability: 0.3 },
         unit: Unit::Packet,
     };
     let mut no_patterns = |_: &std::path::Path| Err("none".to_owned());
-    let stage = build(&loss, RandomStream::new(9, (3 << 16) + 1), &mut no_patterns);
+    let stage = build(
+        &stage,
+        RandomStream::new(9, (3 << 16) + 1),
+        &mut no_patterns,
+    );
     let mut link = Link::new(vec![stage.expect("a stage")], false);
     let mut expected = Vec::new();
     for packet in 0..200 {
@@ -290,8 +294,7 @@ fn a_trial_of_wavebed_is_a_path() {
 fn mistakes_are_one_line() {
     let bad = |spec: LinkSpec| {
         SimLink::<()>::new(&spec, 1)
-            .err()
-            .expect("an error")
+            .expect_err("an error")
             .to_string()
     };
     assert_eq!(
@@ -344,8 +347,7 @@ fn mistakes_are_one_line() {
 fn mistakes_in_files_name_their_place() {
     let from = |text: &str| {
         LinkSpec::from_json(text, &mut no_files)
-            .err()
-            .expect("an error")
+            .expect_err("an error")
             .to_string()
     };
     assert!(from("[{").starts_with("stages: EOF while parsing"));
@@ -357,16 +359,14 @@ fn mistakes_in_files_name_their_place() {
     );
     let mut bad = |_: &str| Ok(b"time,rate\n".to_vec());
     let error = LinkSpec::from_json(file, &mut bad)
-        .err()
-        .expect("an error")
+        .expect_err("an error")
         .to_string();
     assert!(
         error.starts_with("stage 1: model.file: walk.csv: line 1: the first line must be"),
         "{error}"
     );
     let trial = Trial::from_json("{}", &mut no_files)
-        .err()
-        .expect("an error")
+        .expect_err("an error")
         .to_string();
     assert!(
         trial.starts_with("a trial of wavebed resolve: missing field `seed`"),
