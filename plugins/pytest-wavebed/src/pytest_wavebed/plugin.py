@@ -52,7 +52,8 @@ class _Asked:
     def name(self) -> str:
         """Part of the name of the test."""
         scene = self.options.get("scene", self.options.get("scenario"))
-        return f"seed{self.seed}" if scene is None else f"{Path(str(scene)).stem}-seed{self.seed}"
+        named = re.sub(r"[^A-Za-z0-9]+", "-", str(scene)).strip("-")
+        return f"seed{self.seed}" if scene is None else f"{named}-seed{self.seed}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
