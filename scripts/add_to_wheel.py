@@ -31,7 +31,9 @@ def main(wheel: Path, folder: Path, additions: list[str]) -> None:
         content[inside] = (Path(file).read_bytes(), mode)
     lines = [f"{inside},sha256={_digest(data)},{len(data)}" for inside, (data, _) in content.items()]
     content[record] = ("\n".join([*lines, f"{record},,"]).encode() + b"\n", 0o100644)
-    moment = max(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), 315_532_800)  # the oldest that a zip file can have
+    moment = max(
+        int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), 315_532_800
+    )  # the oldest that a zip file can have
     with zipfile.ZipFile(folder / wheel.name, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as made:
         for inside, (data, mode) in content.items():
             entry = zipfile.ZipInfo(inside, time.gmtime(moment)[:6])

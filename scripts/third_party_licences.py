@@ -28,7 +28,9 @@ def main(programs: list[str]) -> None:
         package = wanted.pop()
         if package not in found:
             found.add(package)
-            wanted += [each["pkg"] for each in nodes[package]["deps"] if any(k["kind"] is None for k in each["dep_kinds"])]
+            wanted += [
+                each["pkg"] for each in nodes[package]["deps"] if any(k["kind"] is None for k in each["dep_kinds"])
+            ]
     texts = defaultdict(list)
     crates = sorted((packages[each] for each in found if packages[each]["source"]), key=lambda each: each["name"])
     print("Crates that are linked into the programs of this package, and their licences.\n")

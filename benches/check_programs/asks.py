@@ -1,10 +1,10 @@
 """Questions over UDP: ``asks.py server PORT`` and ``asks.py client HOST PORT [MUTANT]``.
 
-The client asks 100 questions, one every 20 ms, and repeats each until it is answered: after 200 ms, then after twice as long
-each time, six times at most.
+The client asks 100 questions, one every 20 ms, and repeats each until it is answered: after 200 ms, then after twice as
+long each time, six times at most.
 
-Mutants: ``no-retry``, ``slow-timer`` (first after 3 s), ``hasty-timer`` (every 15 ms, less than a round trip), ``no-ids`` (an
-answer is taken for the oldest question, whatever it answers).
+Mutants: ``no-retry``, ``slow-timer`` (first after 3 s), ``hasty-timer`` (every 15 ms, less than a round trip),
+``no-ids`` (an answer is taken for the oldest question, whatever it answers).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Client(asyncio.DatagramProtocol):
     def connection_made(self, transport: asyncio.DatagramTransport) -> None:
         self.transport = transport
 
-    def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:
+    def datagram_received(self, data: bytes, _: tuple[str, int]) -> None:
         number = answered = NUMBER.unpack(data)[0]
         if self.mutant == "no-ids":
             number = min((each for each in self.asked if each not in self.took), default=answered)

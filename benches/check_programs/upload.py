@@ -1,4 +1,4 @@
-"""A bulk transfer with messages in between, over TCP: ``upload.py server PORT`` and ``upload.py client HOST PORT [MUTANT]``.
+"""Bulk data with messages in between, over TCP: ``upload.py server PORT``, ``upload.py client HOST PORT [MUTANT]``.
 
 The client sends for two seconds as much as its socket takes, and every 100 ms a message with the time, which the server
 sends back at once. It prints how long the messages took, and how much arrived. At most 64 kB wait in its socket; the

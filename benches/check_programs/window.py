@@ -1,11 +1,11 @@
 """Messages over UDP by a window: ``window.py server PORT`` and ``window.py client HOST PORT [MUTANT]``.
 
 The client sends four messages one after the other, each of 80 packets of 1200 bytes, at most 20 of them without an
-acknowledgement. The server acknowledges each packet. One is sent again when three later ones were acknowledged, or after
-250 ms.
+acknowledgement. The server acknowledges each packet. One is sent again when three later ones were acknowledged, or
+after 250 ms.
 
-Mutants: ``window-1`` (one packet at a time), ``window-80`` (all at once), ``go-back`` (after a loss, everything since is
-sent again), ``no-fast-retransmit`` (only the timer, of one second), ``no-timeout`` (only by later acknowledgements).
+Mutants: ``window-1`` (one packet at a time), ``window-80`` (all at once), ``go-back`` (after a loss, everything since
+is sent again), ``no-fast-retransmit`` (only the timer, of one second), ``no-timeout`` (only by later acknowledgements).
 """
 
 from __future__ import annotations

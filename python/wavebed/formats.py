@@ -66,7 +66,12 @@ TRIAL = Format(
     page="results.md",
 )
 PATTERN = Format(
-    name="patterns", files="`*.csv`", key="the first line, `# wavebed pattern 1`", version=1, reads=(1,), page="pattern-format.md"
+    name="patterns",
+    files="`*.csv`",
+    key="the first line, `# wavebed pattern 1`",
+    version=1,
+    reads=(1,),
+    page="pattern-format.md",
 )
 MAP = Format(name="maps of walks", files="`*.json`", key="`wavebed-map`", version=1, reads=(1,), page="map-format.md")
 FORMATS = (RESULTS, FORWARD, TRIAL, PATTERN, MAP)

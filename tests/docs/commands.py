@@ -12,6 +12,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from tests.docs.blocks import ROOT, Block, edge_program
+
 from wavebed.cli import build_parser
 from wavebed.path.options import chosen_path
 from wavebed.path.traces import Traces
@@ -48,7 +49,7 @@ def _joined(block: Block) -> Iterator[str]:
         line = raw
         if prompt and not held:
             if not _PREFIXED.match(raw):
-                continue   # output
+                continue  # output
             line = raw[2:]
         held = f"{held}\n{line}" if held else line
         if not _is_open(held):

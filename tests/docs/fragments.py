@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.docs.blocks import edge_program
 from tests.docs.scene_guide import SCENE_GUIDE
+
 from wavebed.campaign.read import read_campaign
 from wavebed.path import Path as NetworkPath
 from wavebed.path.timeline import load_timeline

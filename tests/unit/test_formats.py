@@ -74,7 +74,9 @@ EVERY = [pytest.param(form, version, id=f"{form.name} {version}") for form in FO
 def renumbered(form: Format, sample: Path, version: int) -> Path:
     """Give the file that has the version another one; return it."""
     file = sample / "run.json" if sample.is_dir() else sample
-    text, changes = re.subn(VERSION[form.name], lambda found: re.sub(r"\d+$", str(version), found[0]), file.read_text(), 1)
+    text, changes = re.subn(
+        VERSION[form.name], lambda found: re.sub(r"\d+$", str(version), found[0]), file.read_text(), 1
+    )
     assert changes == 1
     file.write_text(text)
     return file

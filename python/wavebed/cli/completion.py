@@ -116,7 +116,8 @@ def _zsh_function(command: Command, tree: Sequence[Command]) -> str:
         specs += [_zsh_argument(operand, runs=command.runs) for operand in command.arguments]
         return f"{_zsh_name(command.path)}() {{\n    _arguments -s -S {' '.join(specs)}\n}}\n"
     listed = [
-        f"        '{verb}:{_one_line(_summary(tree, (*command.path, verb))).replace(':', '')}'" for verb in command.verbs
+        f"        '{verb}:{_one_line(_summary(tree, (*command.path, verb))).replace(':', '')}'"
+        for verb in command.verbs
     ]
     lines = [
         f"{_zsh_name(command.path)}() {{",
@@ -168,7 +169,7 @@ def _zsh_values(operand: Operand) -> str:
     words = f"({' '.join(operand.words)})" if operand.words else ""
     names = {"file": "_files", "folder": "_files -/", "": ""}[operand.takes]
     if words and names:
-        return f"{{_alternative \"words:name:{words}\" \"files:file:{names}\"}}"
+        return f'{{_alternative "words:name:{words}" "files:file:{names}"}}'
     return words or names or " "
 
 
@@ -186,6 +187,7 @@ function __wavebed_next
     test (count $words) -eq (math 1 + (count $argv)); and __wavebed_in $argv
 end
 complete -c wavebed -f"""
+
 
 def _fish(tree: Sequence[Command]) -> str:
     lines = [_FISH]
