@@ -116,7 +116,7 @@ def _linked(text: str, source: str, uri: str) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
         return f"{before}{posixpath.relpath(_place(target), posixpath.dirname(uri) or '.')}{anchor or ''}"
 
-    parts = _CODE.split(text)   # text, code, its fence, text, …
+    parts = _CODE.split(text)  # text, code, its fence, text, …
     for index in range(0, len(parts), 3):
         parts[index] = _LINK.sub(moved, parts[index])
         if index + 2 < len(parts):

@@ -14,7 +14,7 @@ from tests.made_up_walks import write_walks
 from tests.unit.report_example import Plan, write_example
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from tests.docs.blocks import Block
 
@@ -37,7 +37,9 @@ def _kaunet(file: Path) -> None:
 
 
 def _losses(file: Path) -> None:
-    file.write_text("# wavebed pattern 1\n# kind = packets\n# count = 1000\nindex,loss\n0,0\n10,1\n11,0\n", encoding="utf-8")
+    file.write_text(
+        "# wavebed pattern 1\n# kind = packets\n# count = 1000\nindex,loss\n0,0\n10,1\n11,0\n", encoding="utf-8"
+    )
 
 
 def _pattern(file: Path) -> None:

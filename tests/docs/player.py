@@ -93,13 +93,13 @@ class Player:
             self.parsed.append(block.place)
             return
         with contextlib.chdir(self.folder):
-            exec(code, self.names)  # noqa: S102 - the page says so
+            exec(code, self.names)
         self.ran.append(block.place)
 
     def _command(self, block: Block, command: str) -> None:
         found = calls(command)
         if not found:
-            return   # a command of another program
+            return  # a command of another program
         if self._waits(block, command):
             for words in found:
                 read_command(words, self.folder)
@@ -119,7 +119,9 @@ class Player:
             timeout=LIMIT_S,
             check=False,
         )
-        assert wanted in {str(done.returncode), _ANY}, f"{block.place}: {line}\nstatus {done.returncode}\n{done.stdout}{done.stderr}"
+        assert wanted in {str(done.returncode), _ANY}, (
+            f"{block.place}: {line}\nstatus {done.returncode}\n{done.stdout}{done.stderr}"
+        )
         self.ran.append(command)
 
     def _programs(self) -> None:

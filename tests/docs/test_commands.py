@@ -9,12 +9,15 @@ from tests.docs.blocks import ROOT, Block, blocks, pages
 from tests.docs.commands import calls, commands, read_command
 from tests.docs.player import Player
 from tests.docs.table import commands_page
+
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLAYED = [page for page in pages() if any(block.language in {"sh", "console", "python", "toml"} for block in blocks(page))]
+PLAYED = [
+    page for page in pages() if any(block.language in {"sh", "console", "python", "toml"} for block in blocks(page))
+]
 SLOW = [page for page in PLAYED if any(block.value("slow") is not None for block in blocks(page))]
 LANGUAGES = {"", "text", "sh", "console", "python", "py", "toml", "json", "yaml", "sql", "html", "xml", "rust"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.docs.scene_guide import scene_of_the_guide
+
 from wavebed.scene import load
 from wavebed.scene.geometry import intervals
 

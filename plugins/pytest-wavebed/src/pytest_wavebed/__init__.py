@@ -1,6 +1,4 @@
-"""A pytest plugin: tests behind an emulated path, each passed, failed or inconclusive."""
+"""A pytest plugin: tests behind an emulated path, each passed, failed or inconclusive.
 
-from pytest_wavebed.hosts import Call, TestHost
-from pytest_wavebed.laboratory import TestLab
-
-__all__ = ["Call", "TestHost", "TestLab"]
+The fixture ``lab`` is a `pytest_wavebed.laboratory.TestLab`; its hosts are `pytest_wavebed.hosts.TestHost`.
+"""

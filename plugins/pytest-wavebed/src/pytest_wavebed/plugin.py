@@ -10,20 +10,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_wavebed.laboratory import TestLab
-from pytest_wavebed.loopback import Loopback, loopback_inside
-from pytest_wavebed.trial import TestTrial
-from wavebed.config.problems import at
-from wavebed.config.values import boolean, number
 from wavebed.errors import UserError, WavebedError
-from wavebed.path.api import Path as EmulatedPath
-from wavebed.spec.network import MOST_SEED
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from _pytest.terminal import TerminalReporter
 
+    from pytest_wavebed.laboratory import TestLab
     from wavebed.config.data import Json
 
 __all__ = ["lab"]
@@ -34,8 +28,8 @@ _MOST_SEEDS = 1000
 _WORD = "inconclusive: "
 _FAULTS = (NameError, ImportError, SyntaxError, NotImplementedError, UserError)
 """Errors of a test on any machine, and wrong arguments of wavebed; others may come of a late machine."""
-_LAB = pytest.StashKey[TestLab]()
-_LOOPBACK = pytest.StashKey[Loopback]()
+_LAB = pytest.StashKey["TestLab"]()
+_LOOPBACK = pytest.StashKey["Loopback"]()
 _FOLDERS = pytest.StashKey[list[tuple[str, str, Path]]]()
 _RESULTS = pytest.StashKey[Path]()
 
@@ -52,7 +46,8 @@ class _Asked:
     def name(self) -> str:
         """Part of the name of the test."""
         scene = self.options.get("scene", self.options.get("scenario"))
-        return f"seed{self.seed}" if scene is None else f"{Path(str(scene)).stem}-seed{self.seed}"
+        named = re.sub(r"[^A-Za-z0-9]+", "-", str(scene)).strip("-")
+        return f"seed{self.seed}" if scene is None else f"{named}-seed{self.seed}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -91,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.stash[_FOLDERS] = []
     if config.option.wavebed_loopback:
+        from pytest_wavebed.loopback import loopback_inside
+
         try:
             config.stash[_LOOPBACK] = loopback_inside()
         except UserError as error:
@@ -107,20 +104,23 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a test of each scene and seed."""
     marker = metafunc.definition.get_closest_marker(_MARKER)
-    if marker is None and _FIXTURE not in metafunc.fixturenames:
+    if marker is None:
         return
-    if marker is not None and _FIXTURE not in metafunc.fixturenames:
+    if _FIXTURE not in metafunc.fixturenames:
         metafunc.fixturenames.append(_FIXTURE)
     try:
-        asked = _asked(metafunc.config, marker)
+        asked = _asked(metafunc.config, dict(marker.kwargs), marker.args)
     except WavebedError as error:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from None
     metafunc.parametrize(_FIXTURE, asked, ids=[each.name for each in asked], indirect=True)
 
 
-def _asked(config: pytest.Config, marker: pytest.Mark | None) -> list[_Asked]:
-    given: dict[str, object] = {} if marker is None else dict(marker.kwargs)
-    if marker is not None and marker.args:
+def _asked(config: pytest.Config, given: dict[str, object], args: Sequence[object] = ()) -> list[_Asked]:
+    from wavebed.config.problems import at
+    from wavebed.config.values import boolean, number
+    from wavebed.spec.network import MOST_SEED
+
+    if args:
         raise UserError('wavebed: write names, as in wavebed(scene="street-canyon-bus", seeds=3)')
     seeds = at("seeds", number(1, _MOST_SEEDS), given.pop("seeds", 1))
     if config.option.wavebed_seeds is not None:
@@ -140,8 +140,12 @@ def _asked(config: pytest.Config, marker: pytest.Mark | None) -> list[_Asked]:
 @pytest.fixture
 def lab(request: pytest.FixtureRequest) -> Iterator[TestLab]:
     """Two hosts with an emulated path between them; `lab.server` and `lab.client` run the programs of the test."""
-    asked: _Asked = request.param
+    from pytest_wavebed.laboratory import TestLab
+    from pytest_wavebed.trial import TestTrial
+    from wavebed.path.api import Path as EmulatedPath
+
     item = request.node
+    asked: _Asked = request.param if hasattr(request, "param") else _asked(request.config, {})[0]
     options = dict(asked.options)
     scenario = options.pop("scenario", None)
     if scenario is None:

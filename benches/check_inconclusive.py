@@ -1,0 +1,88 @@
+"""Two busy loops beside `wavebed check`: is any decision wrong?
+
+Usage: python benches/check_inconclusive.py [--runs N] [--loops N] [--seeds N] [--save FILE]
+
+Runs in turn: an application that meets its requirement by a small margin, and one made worse (`check_programs`), each
+behind a condition and with busy loops on this machine. The first must not fail, the second must not pass; a late
+machine makes both inconclusive. Before that, the same without busy loops, four times: do the checks decide at all?
+
+Fifty runs take about ten minutes. Prints a table, and JSON with `--save`; needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from check_mutants import check
+from run import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCENE = ("--scene", "stadium/lte")
+REQUIRED = ["load time max < 0.7 s"]
+WRONG = {"": "fail", "no-keep-alive": "pass"}
+"""The application and its mutant, and what would be wrong of each. Without load they take about 0.55 s and 1 s."""
+QUIET_RUNS = 4
+
+
+@contextmanager
+def busy(loops: int) -> Iterator[None]:
+    """Keep this many processors busy."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+    try:
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+
+
+def runs(count: int, seeds: int) -> list[dict[str, Any]]:
+    found = []
+    for number in range(count):
+        mutant = list(WRONG)[number % 2]
+        result = check("objects", mutant, SCENE, seeds, 1, REQUIRED)
+        found.append({"mutant": mutant, "wrong": result["outcome"] == WRONG[mutant], **result})
+        told = result["requirements"][-1]
+        print(f"{number + 1:3} {mutant or 'original':14} {result['outcome']:12} {told['reasons'][:1]}", flush=True)
+    return found
+
+
+def counts(found: list[dict[str, Any]]) -> dict[str, Any]:
+    outcomes = {
+        name or "original": Counter(each["outcome"] for each in found if each["mutant"] == name) for name in WRONG
+    }
+    return {"runs": len(found), "wrong": sum(each["wrong"] for each in found), "outcomes": outcomes}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--loops", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--save", type=Path, help="keep the run, with its machine, in this JSON file")
+    args = parser.parse_args()
+    described = machine()
+    print("without busy loops")
+    quiet = runs(QUIET_RUNS, args.seeds)
+    print(f"with {args.loops} busy loops")
+    with busy(args.loops):
+        loaded = runs(args.runs, args.seeds)
+    summary = {"quiet": counts(quiet), "busy": counts(loaded)}
+    print(json.dumps(summary, indent=2))
+    if args.save is not None:
+        whole = {"machine": described, "loops": args.loops, "seeds": args.seeds, "summary": summary}
+        args.save.write_text(json.dumps(whole | {"quiet": quiet, "busy": loaded}, indent=2) + "\n")
+    sys.exit(summary["busy"]["wrong"] + summary["quiet"]["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    main()
