@@ -68,6 +68,7 @@ OPTIONS = [
     Option(("channel", "SCENE"), "-o", "down.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--up-output", "up.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--plot", "plot.svg", b"<?xml"),
+    Option(("scenes", "lift/lte"), "--plot", "plot.svg", b"<?xml"),
     Option(("fit", "WALKS", "--held-out", "quarter:1"), "-o", "place.json", b'{\n "wavebed-map": 1,'),
     Option(("fit", "WALKS", "--held-out", "quarter:1"), "--report", "fit.html", b"<!doctype html>"),
     Option(("trace", "convert", "TRACE"), "-o", "out.csv", b"# wavebed pattern"),
