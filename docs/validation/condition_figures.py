@@ -68,9 +68,9 @@ def row(name: str) -> dict[str, object]:
 
 
 def table() -> str:
-    """Return the table of the guide: our figures of each variant, and the published ones that they are compared with."""
+    """Return the table of the guide: our figures of each variant, and the published ones beside them."""
     lines = [
-        "| condition | down: median (p5 to p95 of seconds), Mbit/s | up, Mbit/s | no service | idle RTT | compared with |",
+        "| condition | down: median (p5 to p95 of seconds), Mbit/s | up, Mbit/s | no service | idle RTT | published |",
         "|---|---|---|---|---|---|",
     ]
     for name in condition_names():

@@ -194,7 +194,7 @@ def test_a_shipped_scenario_or_scene_is_named_alone(capsys: pytest.CaptureFixtur
     ("arguments", "said"),
     [
         (("--scenario", "kau-e5g"), "kau-e5g: is neither a file nor a shipped scenario: name a file, or one of bbr-5g"),
-        (("--scene", "street"), "--scene: street: no such file or scene: write a file, or one of bbr-5g"),
+        (("--scene", "street"), "--scene: street: no such file, scene or condition: did you mean street-c"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(

@@ -174,7 +174,7 @@ def test_a_study_is_written_as_the_study_made_it(folder, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no-such-scene"], "no-such-scene: no such file or scene"),
+        (["no-such-scene"], "no-such-scene: no such file, scene or condition: wavebed scenes lists the names"),
         (["missing.toml"], "missing.toml"),
         ([SCENE, "--mode", "4gpp"], "argument --mode: invalid choice: '4gpp'"),
         ([SCENE, "--seed", "1", "--seeds", "2"], "--seeds: not allowed with argument --seed"),

@@ -75,7 +75,7 @@ def test_an_asymmetric_link_has_rates_and_queues_of_its_own() -> None:
 
 @pytest.mark.parametrize("scenario", quic.REFUSED)
 def test_what_the_engine_cannot_do_is_refused_with_a_remedy(scenario: str) -> None:
-    with pytest.raises(UserError, match=f"^{scenario}: [^\n]*: (use|interrupt)[^\n]*$"):
+    with pytest.raises(UserError, match=f"^--scene: {scenario}: [^\n]*: (use|interrupt)[^\n]*$"):
         wavebed.Path.of(scene=f"{scenario} {LINK}")
 
 

@@ -36,7 +36,8 @@ class Option:
     Parameters
     ----------
     command : tuple of str
-        The command with its input; ``RUN``, ``TEST``, ``OTHER``, ``TRACE``, ``WALKS`` and ``SCENE`` stand for it.
+        The command with its input; ``RUN``, ``TEST``, ``OTHER``, ``TRACE``, ``WALKS``, ``SCENE`` and
+        ``CONDITION`` stand for it.
     name : str
         As typed.
     file : str
@@ -68,6 +69,7 @@ OPTIONS = [
     Option(("channel", "SCENE"), "-o", "down.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--up-output", "up.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--plot", "plot.svg", b"<?xml"),
+    Option(("scenes", "CONDITION"), "--plot", "plot.svg", b"<?xml"),
     Option(("fit", "WALKS", "--held-out", "quarter:1"), "-o", "place.json", b'{\n "wavebed-map": 1,'),
     Option(("fit", "WALKS", "--held-out", "quarter:1"), "--report", "fit.html", b"<!doctype html>"),
     Option(("trace", "convert", "TRACE"), "-o", "out.csv", b"# wavebed pattern"),
@@ -131,6 +133,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "TRACE": str(base / "trace.txt"),
         "WALKS": str(walks),
         "SCENE": "kau-e5g-1",
+        "CONDITION": "lift/lte",
         "SCENARIO": str(base / "scenario.toml"),
     }
 

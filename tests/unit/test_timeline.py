@@ -190,7 +190,7 @@ def test_a_scene_keeps_its_radio_and_its_realisation(tmp_path: Path) -> None:
         ('[[stretch]]\nname = "a"\nduration = "1s"\ncoverage = false', "stretch: no stretch has coverage"),
         (
             '[[stretch]]\nname = "a"\nduration = "1s"\nscene = "street"',
-            "stretch[1].scene: street: no such file or scene: write a file, or one of bbr-5g",
+            "stretch[1].scene: street: no such file, scene or condition: did you mean street-c",
         ),
     ],
 )

@@ -1,8 +1,8 @@
 """5QI profiles: the packet delay budgets and packet error rates of TS 23.501 as the delay and the loss of a hop.
 
 They are budgets, not measured networks: the standard says how late and how seldom a packet may arrive, and a network
-that keeps within them is better than that. TR 26.934 emulates them in the same way, as a constant delay and random
-losses.
+that keeps within them is better than that. A constant delay and random losses, as of netem, is how a contribution to
+3GPP TR 26.934 proposes to emulate them (S4-260113, noted).
 """
 
 from __future__ import annotations

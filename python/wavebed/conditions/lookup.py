@@ -79,7 +79,7 @@ def find(name: str) -> Found:
     ----------
     name : str
         ``CONDITION`` or ``CONDITION/VARIANT``, ``5qi-N``, a scenario of the QUIC network simulator with its options, or
-        a radio scene: a file or a shipped one.
+        a radio scene: a file, a shipped one, or a map of ``wavebed fit``.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def find(name: str) -> Found:
         If there is nothing of this name: one line with the nearest names; or if its options are wrong.
     """
     if _is_scene(name):
-        return Found(name, "scene", load_scene(name).title, {"scene": name})
+        return Found(name, "scene", _title(name), {"scene": name})
     variant = find_variant(name)
     if variant is not None:
         title = condition(variant.name.partition("/")[0]).title
@@ -99,6 +99,12 @@ def find(name: str) -> Found:
         hop = quic.hop(name)
         return Found(name, "quic", quic.title(name), hop)
     raise unknown(name)
+
+
+def _title(name: str) -> str:
+    from wavebed.channel.placemap import is_map, load_map
+
+    return load_map(name).title if is_map(name) else load_scene(name).title
 
 
 def _is_scene(name: str) -> bool:

@@ -55,8 +55,11 @@ class PublishedTable(Struct, frozen=True, kw_only=True):
     """A published or measured figure; the last four keys compare it with ours, all of them or none."""
 
     figure: Annotated[
-        Literal["down-rate", "up-rate", "rtt", "loss", "no-service", "handover", "attenuation"],
-        Key(word("down-rate", "up-rate", "rtt", "loss", "no-service", "handover", "attenuation"), "what was measured"),
+        Literal["down-rate", "up-rate", "rtt", "loss", "no-service", "success", "handover", "attenuation"],
+        Key(
+            word("down-rate", "up-rate", "rtt", "loss", "no-service", "success", "handover", "attenuation"),
+            "what was measured; `success`: of attempts, such as to load a page",
+        ),
     ]
     says: Annotated[str, Key(text, "the figure, with its unit, where and when")]
     source: Annotated[str, Key(text, "authors, title and year")]

@@ -75,7 +75,7 @@ class Links:
         a radio is the whole hop: nothing of the layers below it is left.
         """
         if "scene" in given:
-            given = self._with_condition(given, base)
+            given = at(place("scene"), lambda keys: self._with_condition(keys, base), given)
         self._air.lay(given, place, base)
         if "scene" in given:
             for key in ("rate", "trace"):
