@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import functools
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +12,7 @@ from tests.docs.blocks import ROOT, Block, blocks, pages
 from tests.docs.commands import calls, commands, read_command
 from tests.docs.player import Player
 from tests.docs.table import commands_page
-
+from wavebed.cli import COMMANDS, build_parser
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,6 +23,24 @@ PLAYED = [
 ]
 SLOW = [page for page in PLAYED if any(block.value("slow") is not None for block in blocks(page))]
 LANGUAGES = {"", "text", "sh", "console", "python", "py", "toml", "json", "yaml", "sql", "html", "xml", "rust"}
+INLINE = re.compile(r"(?<!`)`(wavebed [a-z][^`]*)`(?!`)")
+
+
+@functools.cache
+def options_of(command: str) -> set[str]:
+    """Return the options of a command, those of its verbs among them."""
+    found: set[str] = set()
+    waiting = [choices_of(build_parser(command))[command]]
+    while waiting:
+        parser = waiting.pop()
+        found |= {option for action in parser._actions for option in action.option_strings}
+        waiting += choices_of(parser).values()
+    return found
+
+
+def choices_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    subparsers = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    return {name: choice for each in subparsers for name, choice in each.choices.items()}
 
 
 @pytest.mark.path
@@ -88,3 +109,18 @@ def test_a_page_whose_command_fails_fails(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "folder").mkdir()
     with pytest.raises(AssertionError, match="status 2"):
         Player("page.md", tmp_path / "folder").play()
+
+
+def test_options_that_the_text_names_exist() -> None:
+    unknown = []
+    for page in pages():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for span in INLINE.findall(re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)):
+            words = span.replace("\n", " ").split()
+            known = options_of(words[1]) if len(words) > 1 and words[1] in COMMANDS else None
+            for word in words[2:]:
+                if word == "--" or known is None:
+                    break
+                if re.fullmatch(r"--[a-z][a-z-]*", word) and word not in known:
+                    unknown.append(f"{page}: {span}: {word}")
+    assert unknown == []

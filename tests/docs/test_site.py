@@ -1,0 +1,79 @@
+"""The site: it builds without a warning, shows what a forge shows, can be searched, and asks nothing of other hosts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.docs.blocks import ROOT, pages
+from tests.docs.site import build_site, elements_of_page, elements_on_a_forge
+from wavebed.lab.tools import find
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+PLACES = {"README.md": "index.html", "docs/zh/README.md": "zh/index.html"}
+LOOKED_AT = ("index.html", "start/tutorial.html", "validation/kau-e5g.html", "reference/python.html", "zh/index.html")
+FLAGS = [
+    "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+def place_of(page: str) -> str:
+    return PLACES.get(page) or page.removeprefix("docs/").removesuffix(".md") + ".html"
+
+
+def test_the_site_builds_without_a_warning_and_shows_what_a_forge_shows(tmp_path: Path) -> None:
+    assert "WARNING" not in build_site(tmp_path)
+    differ = {}
+    for page in pages():
+        wanted = elements_on_a_forge((ROOT / page).read_text(encoding="utf-8"))
+        if (shown := elements_of_page(tmp_path / place_of(page))) != wanted:
+            differ[page] = (shown, wanted)
+    assert differ == {}, "in the site, on a forge"
+
+
+@pytest.mark.slow
+def test_the_site_is_searched_and_read_in_a_browser_and_asks_no_other_host(tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    build_site(tmp_path)
+    variables = {**os.environ, "TMPDIR": "/tmp"}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find("chromium"), args=FLAGS, env=variables)
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+            page = context.new_page()
+            asked: list[str] = []
+            errors: list[str] = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
+            for place in LOOKED_AT:
+                page.goto(f"file://{tmp_path}/{place}")
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+            assert {name: found(page, width, name) for name in ("bufferbloat", "缓冲膨胀")} == {
+                "bufferbloat": True,
+                "缓冲膨胀": True,
+            }
+            assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+            assert errors == []
+            context.close()
+        browser.close()
+
+
+def found(page: Page, width: int, words: str) -> bool:
+    """Whether the search finds words, as a reader searches."""
+    if width < 960:
+        page.locator("label[for=__search]").first.click()
+    query = page.locator("[data-md-component=search-query]")
+    query.fill(words)
+    result = page.locator(".md-search-result__item")
+    result.first.wait_for(timeout=20_000, state="attached")
+    texts = " ".join(result.all_inner_texts())
+    page.keyboard.press("Escape")
+    query.fill("")
+    return words.lower() in texts.lower()
