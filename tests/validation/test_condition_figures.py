@@ -86,7 +86,7 @@ def test_ours_is_as_near_to_a_published_figure_as_is_said(name: str, number: int
 
 
 @cache
-def realised(name: str, seeds: int = 4) -> Sequence[Realisation]:
+def realised(name: str, seeds: int = 3) -> Sequence[Realisation]:
     return list(ensemble(radio_scene(name), "3gpp", range(1, seeds + 1)))
 
 
@@ -104,7 +104,9 @@ def handovers(realisation: Realisation) -> int:
 
 
 def test_the_bus_takes_the_rate_of_mmwave_and_not_that_of_the_lower_bands() -> None:
-    assert seconds("walk-past-bus/mmwave", 21, 24) < 0.5 * seconds("walk-past-bus/mmwave", 30, 35)
+    before, behind, after = (seconds("walk-past-bus/mmwave", *span) for span in ((10, 19), (21, 25), (26, 31)))
+    assert behind < 0.6 * before
+    assert behind < 0.4 * after
     for realisation in realised("walk-past-bus/mid-band"):
         assert not in_state(realisation, "outage", "handover").any()
 

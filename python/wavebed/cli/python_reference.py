@@ -20,6 +20,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "wavebed.path": ("Laboratory", "LabHost", "LabProcess"),
     "wavebed.pattern": ("ReadOptions", "read_trace", "write_trace", "to_native"),
     "wavebed.scene": ("load",),
+    "wavebed.conditions": ("find", "names", "load_scene"),
     "wavebed.channel": ("realise", "ensemble", "to_pattern"),
     "wavebed.result.load": ("Run",),
     "wavebed.forward.read": ("ForwardRun",),
