@@ -249,6 +249,9 @@ def test_json_has_the_figures_with_their_units(capsys: pytest.CaptureFixture[str
     profile = json.loads(capsys.readouterr().out)
     assert (profile["packet_delay_budget_ms"], profile["packet_error_rate"]) == (10, "0.0001%")
     assert "not a measured network" in profile["statement"]
+    for name, kind in (("street-canyon-bus", "scene"), ("simple-p2p --delay=1ms --bandwidth=1Mbps --queue=9", "quic")):
+        assert main(["scenes", name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["kind"] == kind
 
 
 @pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("html", b"<!doctype html>")])

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError
@@ -54,10 +55,16 @@ def run(args: argparse.Namespace) -> int:
     if args.name is None:
         from wavebed.conditions.text import list_json, list_text
 
-        print(json.dumps(list_json(), indent=2) if args.json else list_text())
+        if args.json:
+            print_json("scenes", list_json(), indent=2)
+        else:
+            print(list_text())
         return 0
-    data, text = _explained(args.name)
-    print(json.dumps(data, indent=2) if args.json else text)
+    output, data, text = _explained(args.name)
+    if args.json:
+        print_json(output, data, indent=2)
+    else:
+        print(text)
     return 0
 
 
@@ -72,20 +79,21 @@ def _chosen(name: str) -> tuple[Condition, Variant | None] | None:
     return condition(name.partition("/")[0]), variant if "/" in name else None
 
 
-def _explained(name: str) -> tuple[dict[str, Json], str]:
+def _explained(name: str) -> tuple[str, dict[str, Json], str]:
+    """Return the name of the output, its data, and the text."""
     from wavebed.conditions import find, fiveqi, text
 
     chosen = _chosen(name)
     if chosen is not None:
-        return text.condition_json(*chosen), text.condition_text(*chosen)
+        return "scenes-condition", text.condition_json(*chosen), text.condition_text(*chosen)
     profile = fiveqi.PROFILES.get(name)
     if profile is not None:
-        return text.profile_json(name, profile), text.profile_text(name, profile)
+        return "scenes-profile", text.profile_json(name, profile), text.profile_text(name, profile)
     found = find(name)
     keys = "\n".join(f"{key} = {json.dumps(value)}" for key, value in found.hop.items())
     more = f"\n\nwavebed channel {name} shows its figures." if found.kind == "scene" else ""
     data: dict[str, Json] = {"kind": found.kind, "name": found.name, "title": found.title, "hop": {**found.hop}}  # type: ignore[dict-item]
-    return data, f"{found.name}: {found.title}\n\n{keys}{more}"
+    return "scenes-name", data, f"{found.name}: {found.title}\n\n{keys}{more}"
 
 
 def _plot(args: argparse.Namespace) -> None:
