@@ -77,6 +77,10 @@ def _profiles() -> dict[str, Profile]:
         (83, critical, 10, "0.01%", "discrete automation, bursts of 1354 bytes"),
         (84, critical, 30, "0.001%", "intelligent transport systems"),
         (85, critical, 5, "0.001%", "electricity distribution, high voltage"),
+        (86, critical, 5, "0.01%", "messages of vehicles, driving together"),
+        (87, critical, 5, "0.1%", "interactive services: tracking of motions, bursts of 500 bytes"),
+        (88, critical, 10, "0.1%", "interactive services: tracking of motions, bursts of 1125 bytes"),
+        (89, critical, 15, "0.01%", "interactive services: pictures that are rendered in the cloud"),
     )
     return {f"5qi-{row[0]}": Profile(*row) for row in sorted(rows)}
 
