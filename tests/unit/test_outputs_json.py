@@ -18,6 +18,7 @@ from tests.unit.report_example import write_example
 
 import wavebed.cli
 from wavebed.cli import COMMANDS, build_parser, main
+from wavebed.cli.output_reference import outputs_page
 from wavebed.cli.outputs import OUTPUTS, output_schema
 from wavebed.cli.schema import schema_text
 from wavebed.path.control import Running
@@ -158,6 +159,11 @@ def test_the_schemas_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "output/explain: wavebed explain: why packets were late or lost" in lines
     assert main(["schema", "output/explian"]) == 2
     assert "did you mean 'output/explain'?" in capsys.readouterr().err
+
+
+def test_the_page_of_the_outputs_is_up_to_date() -> None:
+    stored = (Path(__file__).parents[2] / "docs/reference/outputs.md").read_text()
+    assert stored == outputs_page(), "run: python -m wavebed.cli.output_reference docs/reference/outputs.md"
 
 
 def test_the_report_of_a_run_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
