@@ -114,7 +114,7 @@ def test_a_picture_is_drawn(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--worst", "-1"], "--worst: '-1' is no whole number"),
+        (["--worst", "-1"], "--worst: '-1' is not a whole number"),
         (["--step", "0.5ms"], "--step: is shorter than a millisecond: write 1ms or more"),
         (["--plot", "x.svg"], "--plot x.svg: the name of the picture must end in .png"),
         (["--from", "2s", "--to", "1s"], "2 s to 1 s is no part of the trial"),

@@ -19,13 +19,14 @@ _HEAD = """# What commands print with `--json`
 
 This page is made from the types of the program: `python -m wavebed.cli.output_reference docs/reference/outputs.md`.
 
-`--json` prints one JSON object on standard output; progress and messages go to standard error. `wavebed schema output/NAME`
-prints its JSON Schema (draft 2020-12), `wavebed schema list` all names. A number has its unit in its key, or is in the unit that a key
-`unit` beside it names; a share is a fraction from 0 to 1. Null: not measured, or not known. The tests check all that commands print
-against these schemas. New keys may be added; those that are here keep their names and meanings.
+`--json` prints one JSON object on standard output; progress and messages go to standard error. `wavebed schema
+output/NAME` prints its JSON Schema (draft 2020-12), `wavebed schema list` all names. A number has its unit in its key,
+or is in the unit that a key `unit` beside it names; a share is a fraction from 0 to 1. Null: not measured, or not
+known. The tests check all that commands print against these schemas. New keys may be added; those that are here keep
+their names and meanings.
 
-`wavebed resolve` prints [a specification](results.md#specjson) (`wavebed schema trial`), `wavebed schema` a schema. The files of a
-folder of results are described [on their own page](results.md).
+`wavebed resolve` prints [a specification](results.md#specjson) (`wavebed schema trial`), `wavebed schema` a schema. The
+files of a folder of results are described [on their own page](results.md).
 """
 
 
