@@ -41,8 +41,8 @@ WITHOUT_UNIT = {
     "count", "pairs", "pairs_told_apart", "stored", "attempts", "resumed", "objects", "rows", "packets",
     "drawn_walks", "link_failures", "inside", "outside", "missing", "segments", "verdicts", "frames",
     # a number of its own kind
-    "seed", "seeds", "uid", "version", "rank_by_estimate", "rank_best", "rank_worst", "ranks_gained",
-    "throughput_rank", "small_rank", "confined_user", "speed",
+    "seed", "seeds_for_interval", "seeds", "uid", "version", "rank_by_estimate", "rank_best", "rank_worst",
+    "ranks_gained", "throughput_rank", "small_rank", "confined_user", "speed",
     # bytes are the unit
     "bytes",
     # no unit: fractions, probabilities, distances of distributions
@@ -50,8 +50,9 @@ WITHOUT_UNIT = {
     "floor_ks", "minute_correlation", "distance_fitted", "distance_held_out", "cpu_busy_max", "formula",
 }  # fmt: skip
 IN_UNIT_OF_METRIC = {
-    "median", "low", "high", "estimate", "difference", "difference_low", "difference_high", "baseline_median",
-    "new_median", "live_median", "replayed_median", "published", "reading_error", "ours", "drawn", "fitted", "held_out",
+    "median", "value", "bound", "low", "high", "estimate", "difference", "difference_low", "difference_high",
+    "baseline_median", "new_median", "live_median", "replayed_median", "published", "reading_error", "ours", "drawn",
+    "fitted", "held_out",
 }  # fmt: skip
 """In the unit that the key ``unit`` names, beside it or around it."""
 OF_KEY_AROUND = {

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.outputs import print_json
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError
@@ -54,10 +55,17 @@ def run(args: argparse.Namespace) -> int:
     if args.name is None:
         from wavebed.conditions.text import list_json, list_text
 
-        print(json.dumps(list_json(), indent=2) if args.json else list_text())
+        if args.json:
+            print_json("scenes", list_json(), indent=2)
+        else:
+            print(list_text())
         return 0
     data, text = _explained(args.name)
-    print(json.dumps(data, indent=2) if args.json else text)
+    if args.json:
+        kinds = {"condition": "scenes-condition", "5qi": "scenes-profile"}
+        print_json(kinds.get(str(data["kind"]), "scenes-other"), data, indent=2)
+    else:
+        print(text)
     return 0
 
 
