@@ -29,7 +29,7 @@ TABLES = ("pandas", "pyarrow")
 EXTRAS = {
     "report": Extra(
         ("matplotlib", "perfetto", "scipy", *TABLES),
-        ("run", "rerun", "report", "compare", "export", "fit", "channel --plot", "trace plot"),
+        ("run", "rerun", "report", "compare", "explain", "export", "fit", "mcp", "channel --plot", "trace plot"),
     ),
     "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), ("demo", "site")),
     "forward": Extra(("MLRsearch", *TABLES), ("forward", "reproduce")),

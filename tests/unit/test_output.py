@@ -89,6 +89,7 @@ ELSEWHERE = {
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
     ("bridge", "--scenario"), ("bridge", "--trace"), ("bridge", "--up-trace"), ("bridge", "--down-trace"),  # read
     ("shell", "--timeline"), ("bridge", "--timeline"),  # read
+    ("explain", "--plot"),  # tests/unit/test_explain_command.py
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from tests.unit.report_example import write_example
 
 import wavebed.cli
 from wavebed.cli import COMMANDS, build_parser, main
+from wavebed.cli.output_reference import outputs_page
 from wavebed.cli.outputs import OUTPUTS, output_schema
 from wavebed.cli.schema import schema_text
 from wavebed.path.control import Running
@@ -40,8 +41,8 @@ WITHOUT_UNIT = {
     "count", "pairs", "pairs_told_apart", "stored", "attempts", "resumed", "objects", "rows", "packets",
     "drawn_walks", "link_failures", "inside", "outside", "missing", "segments", "verdicts", "frames",
     # a number of its own kind
-    "seed", "seeds", "uid", "version", "rank_by_estimate", "rank_best", "rank_worst", "ranks_gained",
-    "throughput_rank", "small_rank", "confined_user", "speed",
+    "seed", "seeds_for_interval", "seeds", "uid", "version", "rank_by_estimate", "rank_best", "rank_worst",
+    "ranks_gained", "throughput_rank", "small_rank", "confined_user", "speed",
     # bytes are the unit
     "bytes",
     # no unit: fractions, probabilities, distances of distributions
@@ -49,8 +50,9 @@ WITHOUT_UNIT = {
     "floor_ks", "minute_correlation", "distance_fitted", "distance_held_out", "cpu_busy_max", "formula",
 }  # fmt: skip
 IN_UNIT_OF_METRIC = {
-    "median", "low", "high", "estimate", "difference", "difference_low", "difference_high", "baseline_median",
-    "new_median", "live_median", "replayed_median", "published", "reading_error", "ours", "drawn", "fitted", "held_out",
+    "median", "value", "bound", "low", "high", "estimate", "difference", "difference_low", "difference_high",
+    "baseline_median", "new_median", "live_median", "replayed_median", "published", "reading_error", "ours", "drawn",
+    "fitted", "held_out",
 }  # fmt: skip
 """In the unit that the key ``unit`` names, beside it or around it."""
 OF_KEY_AROUND = {
@@ -158,6 +160,11 @@ def test_the_schemas_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "output/explain: wavebed explain: why packets were late or lost" in lines
     assert main(["schema", "output/explian"]) == 2
     assert "did you mean 'output/explain'?" in capsys.readouterr().err
+
+
+def test_the_page_of_the_outputs_is_up_to_date() -> None:
+    stored = (Path(__file__).parents[2] / "docs/reference/outputs.md").read_text()
+    assert stored == outputs_page(), "run: python -m wavebed.cli.output_reference docs/reference/outputs.md"
 
 
 def test_the_report_of_a_run_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

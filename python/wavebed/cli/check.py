@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
+from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
@@ -145,7 +145,10 @@ def run(args: argparse.Namespace) -> int:
     result = replace(result, report=page)
     _write(args.junit, result.junit, "--junit")
     _write(args.markdown, result.markdown, "--markdown")
-    print(json.dumps(result.json(), allow_nan=False) if args.json else printable(result.text(), keep="\n"))
+    if args.json:
+        print_json("check", result.json())
+    else:
+        print(printable(result.text(), keep="\n"))
     return result.exit_status
 
 

@@ -39,6 +39,7 @@ OUTPUTS: Mapping[str, Output] = {
     "campaign-plan": _of("campaigns", "PlanOutput", "campaign plan", "cells, time and blocks of a campaign"),
     "campaign-status": _of("campaigns", "StatusOutput", "campaign status", "progress of a run or campaign"),
     "channel": _of("channel", "ChannelOutput", "channel", "states and figures of a scene or a learned map"),
+    "check": _of("checks", "CheckOutput", "check", "decisions on requirements"),
     "compare": _of("comparisons", "CompareOutput", "compare", "metrics of folders beside those of the first"),
     "compare-baseline": _of("comparisons", "BaselineOutput", "compare --baseline", "judgement against a baseline"),
     "compare-forward": _of("comparisons", "ForwardCompareOutput", "compare, of forwarding tests", "devices, ranked"),

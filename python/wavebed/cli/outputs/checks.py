@@ -1,0 +1,61 @@
+"""The output of ``wavebed check``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from wavebed.check.judge import Outcome
+
+__all__ = ["CheckOutput"]
+
+
+class SeedValue(Struct, forbid_unknown_fields=True):
+    """The value of a seed, in the unit of its requirement; null of a failed seed."""
+
+    seed: int
+    value: float | None
+
+
+class RequirementOutput(Struct, forbid_unknown_fields=True):
+    """A requirement and its decision; numbers are in `unit`, the interval is that of the statistic at `level`."""
+
+    requirement: str
+    treatment: str
+    outcome: Outcome
+    statistic: str | None
+    comparison: str | None
+    unit: str
+    bound: float | None
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float | None
+    seeds: int
+    seeds_for_interval: int | None
+    values: list[SeedValue]
+    reasons: list[str]
+
+
+class CheckedTrial(Struct, forbid_unknown_fields=True):
+    """A trial of a check."""
+
+    folder: str
+    treatment: str
+    seed: int
+    state: Literal["measured", "failed", "inconclusive"]
+    reasons: list[str]
+
+
+class CheckOutput(Struct, forbid_unknown_fields=True):
+    """The decisions of a check."""
+
+    outcome: Outcome
+    title: str
+    seeds: list[int]
+    stopped: str
+    requirements: list[RequirementOutput]
+    trials: list[CheckedTrial]
+    folder: str
+    report: str | None
