@@ -29,6 +29,29 @@ fn status<'a>(report: &'a Value, name: &str) -> &'a str {
     check["status"].as_str().expect("a word")
 }
 
+/// Puts a TUN device of this mode in place of the machine's, and the program where every user reaches it.
+fn for_nobody(mode: &str) {
+    run_quietly(
+        "mount",
+        &["-t", "tmpfs", "-o", "mode=755,dev", "none", "/mnt"],
+    );
+    run_quietly("cp", &[support::CORE, "/mnt/wavebed-core"]);
+    run_quietly("mknod", &["/mnt/tun", "c", "10", "200"]);
+    run_quietly("chmod", &[mode, "/mnt/tun"]);
+    run_quietly("mount", &["--bind", "/mnt/tun", "/dev/net/tun"]);
+}
+
+fn as_nobody() -> Command {
+    let mut nobody = Command::new("setpriv");
+    nobody.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "/mnt/wavebed-core",
+    ]);
+    nobody
+}
+
 #[test]
 fn a_machine_on_which_laboratories_run_passes() {
     on_own_machine("a_machine_on_which_laboratories_run_passes", || {
@@ -61,24 +84,30 @@ fn a_machine_on_which_laboratories_run_passes() {
 }
 
 #[test]
+fn settings_that_a_container_makes_read_only_are_found_with_their_remedy() {
+    on_own_machine(
+        "settings_that_a_container_makes_read_only_are_found_with_their_remedy",
+        || {
+            for_nobody("666");
+            // As container engines do; then nobody may mount a whole /proc either.
+            run_quietly("mount", &["--bind", "/proc/sys", "/proc/sys"]);
+            run_quietly("mount", &["-o", "remount,bind,ro", "/proc/sys"]);
+            let (report, code) = examine(&mut as_nobody());
+            assert_eq!(
+                (status(&report, "settings of hosts"), code),
+                ("fail", Some(3))
+            );
+            let said = report.to_string();
+            assert!(said.contains("unmask=ALL"), "{said}");
+        },
+    );
+}
+
+#[test]
 fn a_closed_tun_device_is_found_with_its_remedy() {
     on_own_machine("a_closed_tun_device_is_found_with_its_remedy", || {
-        run_quietly(
-            "mount",
-            &["-t", "tmpfs", "-o", "mode=755,dev", "none", "/mnt"],
-        );
-        run_quietly("cp", &[support::CORE, "/mnt/wavebed-core"]);
-        run_quietly("mknod", &["/mnt/tun", "c", "10", "200"]);
-        run_quietly("chmod", &["600", "/mnt/tun"]);
-        run_quietly("mount", &["--bind", "/mnt/tun", "/dev/net/tun"]);
-        let mut nobody = Command::new("setpriv");
-        nobody.args([
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "/mnt/wavebed-core",
-        ]);
-        let (report, code) = examine(&mut nobody);
+        for_nobody("600");
+        let (report, code) = examine(&mut as_nobody());
         assert_eq!(
             (status(&report, "tun device"), code),
             ("fail", Some(3)),
@@ -86,14 +115,7 @@ fn a_closed_tun_device_is_found_with_its_remedy() {
         );
         assert!(report.to_string().contains("chmod 666 /dev/net/tun"));
         run_quietly("chmod", &["666", "/mnt/tun"]);
-        let mut nobody = Command::new("setpriv");
-        nobody.args([
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "/mnt/wavebed-core",
-        ]);
-        let (report, code) = examine(&mut nobody);
+        let (report, code) = examine(&mut as_nobody());
         assert_eq!(
             (status(&report, "tun device"), code),
             ("ok", Some(0)),

@@ -157,8 +157,8 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
         namespace::unshare_mounts_and_name().map_err(|error| error.source)?;
     }
     if what.network.is_some() {
-        namespace::set_hostname(what.hostname).map_err(|error| error.source)?;
-        // Without it, programs see the machine's interfaces there; the error is ignored.
+        // Containers may refuse both. Prompts then name the machine, and programs see its interfaces in /sys.
+        let _ = namespace::set_hostname(what.hostname);
         let _ = mount::fresh_sys();
     }
     replace_stdio(&what.stdio)?;

@@ -33,6 +33,7 @@ pub fn all() -> Vec<Check> {
     if let Ok(findings) = ours {
         checks.push(offloads(findings));
         checks.push(own_proc(findings));
+        checks.push(settings(findings));
         checks.push(nat(findings, is_root));
         checks.push(browser_sandbox(findings));
     }
@@ -146,6 +147,18 @@ fn own_proc(findings: &Findings) -> Check {
             "own /proc",
             error.clone(),
             "ps inside shows the machine's processes; run as root to change that",
+        ),
+    }
+}
+
+fn settings(findings: &Findings) -> Check {
+    let name = "settings of hosts";
+    match &findings.settings {
+        Ok(()) => Check::ok(name, "can be written"),
+        Err(error) => Check::fail(
+            name,
+            format!("/proc/sys/net: {error}"),
+            "in a container, start it with --security-opt unmask=ALL (Podman) or systempaths=unconfined (Docker)",
         ),
     }
 }

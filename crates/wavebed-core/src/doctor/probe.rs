@@ -19,6 +19,8 @@ pub struct Findings {
     pub rights: Result<(), String>,
     /// Whether a new `/proc` can be mounted.
     pub proc: Result<(), String>,
+    /// Whether the settings of the hosts, which are in the network namespace, can be written.
+    pub settings: Result<(), String>,
     /// Whether a TUN device could be created, and whether with UDP segmentation offload.
     pub tun: Result<bool, String>,
     /// Whether the kernel can masquerade.
@@ -54,12 +56,15 @@ pub fn try_laboratory(isolation: Isolation) -> Result<Findings, String> {
 
 fn look_around(outer: Option<(u32, u32)>) -> Findings {
     let map = outer.map_or(Ok(()), |(user, group)| namespace::map_root(user, group));
-    let rights = map
-        .and_then(|()| mount::make_private())
-        .and_then(|()| namespace::set_hostname("wavebed"));
+    let rights = map.and_then(|()| mount::make_private());
     Findings {
         rights: rights.map_err(|error| error.to_string()),
         proc: mount::fresh_proc().map_err(|error| error.to_string()),
+        settings: fs::OpenOptions::new()
+            .write(true)
+            .open("/proc/sys/net/ipv4/tcp_no_metrics_save")
+            .map(drop)
+            .map_err(|error| error.to_string()),
         tun: Tun::create("wb0", 1500)
             .map(|tun| tun.has_udp_offload())
             .map_err(|error| error.to_string()),
@@ -87,6 +92,7 @@ pub fn restriction() -> &'static str {
     } else if is("user/max_user_namespaces", "0") {
         "run as root, or allow it: sysctl user.max_user_namespaces=10000"
     } else {
-        "run as root; in a container, start it with --privileged or the capabilities SYS_ADMIN and NET_ADMIN"
+        "run as root; in a container, run it as another user, with --security-opt unmask=ALL (Podman), or seccomp=unconfined, \
+         systempaths=unconfined and apparmor=unconfined (Docker)"
     }
 }
