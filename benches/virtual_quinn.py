@@ -82,7 +82,7 @@ def real(scenario: Path, seed: int, size: int) -> Figures:
     """Download in a laboratory; the links' lateness is beside the figures."""
     program = str(EXAMPLES / "real_download")
     with wavebed.Path.load(scenario, seed=seed).up() as lab:
-        lab.server.start([program, "server", f"0.0.0.0:{PORT}"])
+        lab.server.start([program, "server", f"0.0.0.0:{PORT}"], stdout=subprocess.DEVNULL)
         lab.server.wait_for_port(PORT, udp=True)
         zero_ns = lab.zero_ns
         if zero_ns is None:
