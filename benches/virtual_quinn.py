@@ -3,9 +3,10 @@
 Usage: python benches/virtual_quinn.py [--seeds 1-10] [--only SCENE]... [--save FILE] (--help: all options)
 
 For each scene and seed: the path of one trial (`wavebed resolve`), twice in virtual time (targets: the same bytes and
-times) and once with real sockets between the hosts of a laboratory, the same stack, size and time of start. Target: the
-medians over the seeds differ by at most 10 %. Then one download without end over 40 s of the radio in virtual time
-(target: at most 4 s). Prints JSON and a table. Build first:
+times) and once with real sockets between the hosts of a laboratory, with the same stack, size and time of start; up to
+three times where a host has lost datagrams at a full socket. Timers in virtual time have the resolution of tokio, 1 ms.
+Target: the medians over the seeds differ by at most 10 %. Then one download without end over 40 s of the radio in
+virtual time (target: at most 4 s). Prints JSON and a table. Build first:
 
     cargo build --release -p wavebed-link-quinn --examples
 """
@@ -53,6 +54,7 @@ scene = "{scene}"
 kind = "command"
 run = ["true"]
 """
+MOST_ATTEMPTS = 3
 MOST_RATIO = 1.1
 MOST_WALL_S = 4.0
 
@@ -80,7 +82,7 @@ def real(scenario: Path, seed: int, size: int) -> Figures:
     """Download in a laboratory; the links' lateness is beside the figures."""
     program = str(EXAMPLES / "real_download")
     with wavebed.Path.load(scenario, seed=seed).up() as lab:
-        lab.server.start([program, "server", f"0.0.0.0:{PORT}"])
+        lab.server.start([program, "server", f"0.0.0.0:{PORT}"], stdout=subprocess.DEVNULL)
         lab.server.wait_for_port(PORT, udp=True)
         zero_ns = lab.zero_ns
         if zero_ns is None:
@@ -90,9 +92,17 @@ def real(scenario: Path, seed: int, size: int) -> Figures:
         client = [program, "client", f"{address}:{PORT}", str(size), str(at_ns)]
         done = lab.client.run(client, capture_output=True, timeout=LIMIT_S + 10, check=True)
     figures: Figures = json.loads(done.stdout)
-    summary = lab.summary or {}
-    figures["suspect"] = "; ".join(str(reason) for reason in summary.get("suspect", []))
+    doubts = (lab.summary or {}).get("doubts")
+    figures["doubts"] = "; ".join(map(str, doubts)) if isinstance(doubts, list) else ""
     return figures
+
+
+def real_without_doubts(scenario: Path, seed: int, size: int) -> list[Figures]:
+    """Download in laboratories until one has no doubts of its own, such as datagrams lost at a full socket."""
+    attempts: list[Figures] = []
+    while len(attempts) < MOST_ATTEMPTS and (not attempts or attempts[-1]["doubts"]):
+        attempts.append(real(scenario, seed, size))
+    return attempts
 
 
 def measure(scene: str, seeds: range, folder: Path) -> list[dict[str, object]]:
@@ -106,13 +116,16 @@ def measure(scene: str, seeds: range, folder: Path) -> list[dict[str, object]]:
         one, two = (virtual(spec, size, LIMIT_S) for _ in range(2))
         same = {key: one[key] == two[key] for key in one if key not in ("wall_s", "cpu_s")}
         try:
-            lab = real(scenario, seed, size)
+            *doubtful, lab = real_without_doubts(scenario, seed, size)
         except (WavebedError, subprocess.SubprocessError, LookupError) as error:
             print(f"{scene}, seed {seed}: {error}", file=sys.stderr)
             continue
-        runs.append({"seed": seed, "virtual": one, "is_same_again": all(same.values()), "real": lab})
+        again = all(same.values())
+        runs.append({"seed": seed, "virtual": one, "is_same_again": again, "real": lab, "doubtful": doubtful})
+        note = f" ({len(doubtful)} before it with doubts)" if doubtful else ""
         print(
-            f"{scene}, seed {seed}: real {lab['done_s']:.3f} s, virtual {one['done_s']:.3f} s in {one['wall_s']} s",
+            f"{scene}, seed {seed}: real {lab['done_s']:.3f} s{note}, "
+            f"virtual {one['done_s']:.3f} s in {one['wall_s']} s",
             file=sys.stderr,
         )
     return runs

@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 use wavebed_link::sim::Trial;
 use wavebed_link_quinn::{Download, Simulation, tls};
 
+/// Real quinn runs on tokio.
+const TOKIO_TIMERS: Duration = Duration::from_millis(1);
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [file, bytes, times @ ..] = arguments.as_slice() else {
@@ -37,7 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         trial.seed,
         tls::server_config(),
         Download::server,
-    )?;
+    )?
+    .with_timer_resolution(TOKIO_TIMERS);
     simulation.run_until(start, |_| false);
     let id = simulation.connect(tls::client_config(), Download::client(bytes.parse()?))?;
     simulation.run_until(limit, |simulation| simulation.client(id).is_done());
@@ -62,14 +66,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         simulation.path().up.counts(),
     );
     println!(
-        "{{\"received_bytes\": {}, \"connected_s\": {}, \"done_s\": {}, \"end_s\": {}, \"lost_packets\": {}, \
+        "{{\"received_bytes\": {}, \"connected_s\": {}, \"done_s\": {}, \"end_s\": {}, \"sent_packets\": {}, \"lost_packets\": {}, \"congestion_events\": {}, \
          \"down_packets\": {}, \"up_packets\": {}, \"digest\": \"{:016x}\", \"wall_s\": {wall_s:.3}, \
          \"cpu_s\": {cpu_s:.3}}}",
         download.received_bytes(),
         shown(download.connected_at()),
         shown(download.done_at()),
         after_start(simulation.now()),
+        sender.path.sent_packets,
         sender.path.lost_packets,
+        sender.path.congestion_events,
         down.offered.segments,
         up.offered.segments,
         simulation.digest(),

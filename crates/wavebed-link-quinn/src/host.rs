@@ -34,6 +34,8 @@ pub(crate) struct Clock {
     origin: Instant,
     pub now_ns: u64,
     pub mtu_bytes: usize,
+    /// Timers of connections expire at multiples of this.
+    pub timer_ns: u64,
 }
 
 impl Clock {
@@ -43,6 +45,7 @@ impl Clock {
             origin: Instant::now(),
             now_ns: 0,
             mtu_bytes: mtu_bytes as usize,
+            timer_ns: 1,
         }
     }
 
@@ -54,12 +57,13 @@ impl Clock {
         self.origin + self.now()
     }
 
-    pub fn ns_of(&self, instant: Instant) -> u64 {
-        ns(instant.saturating_duration_since(self.origin))
+    /// When a timer for `instant` expires.
+    pub fn expiry_ns(&self, instant: Instant) -> u64 {
+        ns(instant.saturating_duration_since(self.origin)).next_multiple_of(self.timer_ns)
     }
 }
 
-fn ns(time: Duration) -> u64 {
+pub(crate) fn ns(time: Duration) -> u64 {
     time.as_secs() * NANOS + u64::from(time.subsec_nanos())
 }
 
@@ -253,7 +257,7 @@ impl<A: Application> Host<A> {
                 self.send(&transmit, &buffer, clock, out);
             } else if !again {
                 let timeout = session.connection.poll_timeout();
-                session.timeout_ns = timeout.map(|at| clock.ns_of(at));
+                session.timeout_ns = timeout.map(|at| clock.expiry_ns(at));
                 break;
             }
         }

@@ -26,7 +26,8 @@
 //! [`quinn_proto::TransportConfig`].
 //!
 //! # Limits
-//! - Hosts take no time: what a processor, a socket buffer or a timer of an operating system adds is not there.
+//! - Hosts take no time: what a processor, a socket buffer or a timer of an operating system adds is not there
+//!   ([`Simulation::with_timer_resolution`] gives timers one).
 //! - Each host has one socket, IPv4, and sends up to [`BURST_DATAGRAMS`] datagrams at once, as `quinn` does.
 //! - A datagram larger than the path's MTU is dropped without an ICMP message.
 //! - The BBR of `quinn-proto` 0.11 takes random numbers of its own, so that runs with it are not the same.

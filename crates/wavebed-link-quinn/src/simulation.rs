@@ -10,7 +10,7 @@ use wavebed_link::RandomStream;
 use wavebed_link::sim::{Departure, Fate, PathSpec, SimPath, SpecError};
 
 use crate::application::Application;
-use crate::host::{Clock, Dropped, Host};
+use crate::host::{Clock, Dropped, Host, ns};
 
 const CLIENT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 50_000);
@@ -90,6 +90,14 @@ impl<C: Application, S: Application> Simulation<C, S> {
             server: Host::new(server, (SERVER, CLIENT), Box::new(accept)),
             digest: 0,
         })
+    }
+
+    /// The simulation with timers of connections that expire at multiples of `resolution`, as those of an operating
+    /// system or a runtime do: 1 ms in tokio. Without, they expire when they are due. Pacing depends on it.
+    #[must_use]
+    pub fn with_timer_resolution(mut self, resolution: Duration) -> Self {
+        self.clock.timer_ns = ns(resolution).max(1);
+        self
     }
 
     /// Begins a connection from the client to the server now.

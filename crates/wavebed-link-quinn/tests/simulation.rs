@@ -180,7 +180,7 @@ fn connections_share_the_link() {
 #[test]
 fn a_dead_link_ends_the_connection() {
     let mut transport = TransportConfig::default();
-    let idle = Duration::from_secs(3).try_into().expect("a time");
+    let idle = Duration::from_secs(5).try_into().expect("a time");
     transport.max_idle_timeout(Some(idle));
     let mut config = tls::client_config();
     config.transport_config(Arc::new(transport));
@@ -192,7 +192,26 @@ fn a_dead_link_ends_the_connection() {
         .expect("a connection");
     assert!(simulation.run_until(LIMIT, |simulation| simulation.client(id).is_done()));
     assert_eq!(simulation.client(id).failure(), Some("timed out"));
-    assert_eq!(simulation.now(), Duration::from_secs(3));
+    assert_eq!(simulation.now(), Duration::from_secs(5));
+}
+
+#[test]
+fn timers_have_the_resolution_that_was_chosen() {
+    let mut transport = TransportConfig::default();
+    let idle = Duration::from_millis(3500).try_into().expect("a time");
+    transport.max_idle_timeout(Some(idle));
+    let mut config = tls::client_config();
+    config.transport_config(Arc::new(transport));
+    let path = with_down(LinkSpec::new().loss(1.0));
+    let mut simulation: Downloads =
+        Simulation::new(&path, 1, tls::server_config(), Download::server)
+            .expect("a path")
+            .with_timer_resolution(Duration::from_secs(1));
+    let id = simulation
+        .connect(config, Download::client(1000))
+        .expect("a connection");
+    simulation.run_until(LIMIT, |simulation| simulation.client(id).is_done());
+    assert_eq!(simulation.now(), Duration::from_secs(4));
 }
 
 /// Closes the connection at a time.
