@@ -131,6 +131,23 @@ def test_the_seeds_begin_with_that_of_the_path() -> None:
     assert (plan(3, seed="7").seed, plan(3, seed="7").trials) == (7, 3)
 
 
+def test_the_command_writes_what_was_asked_for_and_ends_with_the_outcome(
+    tmp_path: Path,
+    made_up: Callable[..., list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made_up({1: [900.0], 2: ["late"]})
+    monkeypatch.setattr("wavebed.cli.run.write_run_report", lambda *_: None)
+    junit, markdown = tmp_path / "j.xml", tmp_path / "m.md"
+    words = ["check", "--seeds", "2", "--attempts", "1", "--require", "load time max < 1 s", "--rate", "1mbit"]
+    words += ["--junit", str(junit), "--markdown", str(markdown), "-o", str(tmp_path / "run"), "--json", "--", "true"]
+    assert main(words) == 3
+    assert json.loads(capsys.readouterr().out)["outcome"] == "inconclusive"
+    assert "<skipped message=" in junit.read_text()
+    assert "wavebed check: inconclusive" in markdown.read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

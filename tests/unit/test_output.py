@@ -89,6 +89,9 @@ ELSEWHERE = {
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
     ("bridge", "--scenario"), ("bridge", "--trace"), ("bridge", "--up-trace"), ("bridge", "--down-trace"),  # read
     ("shell", "--timeline"), ("bridge", "--timeline"),  # read
+    ("check", "--scenario"), ("check", "--trace"), ("check", "--up-trace"), ("check", "--down-trace"),  # read
+    ("check", "--output"),  # a new folder
+    ("check", "--junit"), ("check", "--markdown"),  # tests/unit/test_check_run.py
 }  # fmt: skip
 
 
