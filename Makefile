@@ -28,6 +28,7 @@ RELEASE_TOOLS := $(VENV)/.release-tools
 ARCHITECTURES ?= x86_64 aarch64
 EDGE := $(VENV)/bin/wavebed-edge
 AGENT := $(VENV)/bin/wavebed-agent
+PLUGIN := plugins/pytest-wavebed
 FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
 FUZZ_TARGETS ?=
@@ -75,6 +76,7 @@ $(AGENT): $(INSTALLED)
 $(TOOLS): $(INSTALLED) $(EDGE) $(AGENT) pyproject.toml requirements-tools.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tools.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --group tools
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable $(PLUGIN)
 	touch $@
 
 $(RELEASE_TOOLS): $(INSTALLED) requirements-release.txt
@@ -134,8 +136,8 @@ test-python-slow: WHICH := and slow
 test-python test-python-slow: $(TOOLS)
 	scripts/system-packages $(TEST_PROGRAMS)
 	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n 4 --dist worksteal -m "not alone $(WHICH)" tests/path tests/validation tests/bad_input tests/property tests/unit tests/docs
-	$(BIN)/pytest -m "alone $(WHICH)" tests/path tests/validation
+	$(BIN)/pytest -n 4 --dist worksteal -m "not alone $(WHICH)" tests/path tests/validation tests/bad_input tests/property tests/unit tests/docs $(PLUGIN)/tests
+	$(BIN)/pytest -m "alone $(WHICH)" tests/path tests/validation $(PLUGIN)/tests
 
 stress: $(TOOLS) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
 	scripts/system-packages $(TEST_PROGRAMS)

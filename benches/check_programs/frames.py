@@ -1,8 +1,8 @@
 """Audio over UDP: ``frames.py server PORT [MUTANT]`` and ``frames.py client HOST PORT [MUTANT]``.
 
 The server sends a frame every 20 ms for three seconds, and each packet carries the frame before it too. The client
-plays frame n at the time of the first frame + n · 20 ms + 150 ms, its jitter buffer, and prints the share of frames that
-were not there.
+plays frame n at the time of the first frame + n · 20 ms + 150 ms, its jitter buffer, and prints the share of frames
+that were not there.
 
 Mutants: ``no-buffer`` (a jitter buffer of 3 ms), ``small-buffer`` (12 ms), ``no-redundancy`` (only one frame in a
 packet), ``no-codec`` (frames of 40 times the size).

@@ -2,8 +2,8 @@
 
 The client loads 48 objects of 4 kB over four connections, and prints how long that took.
 
-Mutants: ``serial`` (one connection), ``no-keep-alive`` (a connection for each object), ``chatty`` (three round trips
-before each request), ``uncompressed`` (objects of ten times the size), ``no-cache`` (every object is loaded three times).
+Mutants: ``serial`` (one connection), ``no-keep-alive`` (one for each object), ``chatty`` (three round trips before each
+request), ``uncompressed`` (objects of ten times the size), ``no-cache`` (each object is loaded three times).
 """
 
 from __future__ import annotations

@@ -90,6 +90,9 @@ ELSEWHERE = {
     ("bridge", "--scenario"), ("bridge", "--trace"), ("bridge", "--up-trace"), ("bridge", "--down-trace"),  # read
     ("shell", "--timeline"), ("bridge", "--timeline"),  # read
     ("explain", "--plot"),  # tests/unit/test_explain_command.py
+    ("check", "--scenario"), ("check", "--trace"), ("check", "--up-trace"), ("check", "--down-trace"),  # read
+    ("check", "--output"),  # a new folder
+    ("check", "--junit"), ("check", "--markdown"),  # tests/unit/test_check_run.py
 }  # fmt: skip
 
 

@@ -116,3 +116,17 @@ def test_no_json_breaks_the_parser_of_iperf3(document: dict[str, object]) -> Non
     except WavebedError:
         return
     assert all(value is None or math.isfinite(value) for value, _ in found.values())
+
+
+def test_printed_numbers_become_metrics_if_there_are_any() -> None:
+    assert values("printed", "no number here") == {}
+    assert values("printed", "a = 3 ms\nb=1e3\nc = -\nd = fast\nsize = 4 of\n") == {
+        "a": (3.0, "ms"),
+        "b": (1000.0, ""),
+        "c": (None, ""),
+        "size": (4.0, "of"),
+    }
+
+
+def test_a_number_that_is_printed_twice_or_is_not_finite_is_no_metric() -> None:
+    assert values("printed", "a = 3\na = 4\nb = nan\nc = inf\nd = 1\n") == {"d": (1.0, "")}

@@ -40,9 +40,10 @@ def statistic_of(requirement: Requirement, values: Sequence[float]) -> float:
     assert requirement.percentile is not None, "the others are above"
     place = (len(ordered) - 1) * requirement.percentile / 100
     low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
-    if low == high:
-        return low
-    return worst if worst in (low, high) else low + (place - math.floor(place)) * (high - low)
+    endless = [each for each in (low, high) if math.isinf(each)]
+    if endless:
+        return worst if worst in endless else endless[0]
+    return low + (place - math.floor(place)) * (high - low)
 
 
 def holds(requirement: Requirement, values: Sequence[float], bound: float) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from pytest_wavebed.laboratory import TestLab
+    from pytest_wavebed.loopback import Loopback
     from wavebed.config.data import Json
 
 __all__ = ["lab"]
@@ -28,8 +29,8 @@ _MOST_SEEDS = 1000
 _WORD = "inconclusive: "
 _FAULTS = (NameError, ImportError, SyntaxError, NotImplementedError, UserError)
 """Errors of a test on any machine, and wrong arguments of wavebed; others may come of a late machine."""
-_LAB = pytest.StashKey["TestLab"]()
-_LOOPBACK = pytest.StashKey["Loopback"]()
+_LAB: pytest.StashKey[TestLab] = pytest.StashKey()
+_LOOPBACK: pytest.StashKey[Loopback] = pytest.StashKey()
 _FOLDERS = pytest.StashKey[list[tuple[str, str, Path]]]()
 _RESULTS = pytest.StashKey[Path]()
 
