@@ -58,6 +58,7 @@ def read_toml_block(block: Block, folder: Path) -> None:
         "part of scene": lambda *_: _part_of_scene(block),
         "timeline": lambda text, file, _: load_timeline(_written(text, file)),
         "site": lambda text, file, _: read_spec(_written(text, file)),
+        "of another program": lambda text, *_: tomllib.loads(text),
         "splitter": _splitter,
         "tunnel": _tunnel,
     }[kind]

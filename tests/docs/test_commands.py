@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from tests.docs.blocks import ROOT, Block, blocks, pages
 from tests.docs.commands import calls, commands, read_command
 from tests.docs.player import Player
@@ -73,6 +74,13 @@ def test_every_command_stands_in_a_block_that_is_tested() -> None:
 
 def test_every_block_has_a_known_language() -> None:
     assert [block.place for page in pages() for block in blocks(page) if block.language not in LANGUAGES] == []
+
+
+def test_blocks_of_yaml_are_yaml() -> None:
+    found = [block for page in pages() for block in blocks(page) if block.language == "yaml"]
+    assert found
+    for block in found:
+        list(yaml.safe_load_all(block.text))
 
 
 def test_the_table_of_commands_that_are_only_read_is_up_to_date() -> None:
