@@ -86,7 +86,10 @@ def main(runs: Path) -> None:
         ("cubic-0", "bbr-0", "cubic-0.1", "bbr-0.1"),
         IMAGES / "question-cdn.png",
     )
-    call = [("call", "rtt p95", "round trip of the call, p95, ms"), ("call", "frozen up", "time frozen, sent picture, %")]
+    call = [
+        ("call", "rtt p95", "round trip of the call, p95, ms"),
+        ("call", "frozen up", "time frozen, sent picture, %"),
+    ]
     dots(opened(runs / "call"), call, ("alone", "upload"), IMAGES / "question-call.png")
     page = [("web", "speed index", "Speed Index, ms"), ("web", "visually complete", "visually complete, ms")]
     dots(opened(runs / "page"), page, ("wire", "walk"), IMAGES / "question-page.png")

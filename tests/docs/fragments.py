@@ -8,6 +8,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from tests.docs.scene_guide import SCENE_GUIDE
+
 from wavebed._core import find_edge
 from wavebed.campaign.read import read_campaign
 from wavebed.path import Path as NetworkPath
@@ -81,7 +82,7 @@ def _scenario(text: str, file: Path, _: str) -> None:
         read_plan(file)
     else:
         path = NetworkPath.load(file)
-        if "scene" not in text:   # a channel takes seconds, and has tests of its own
+        if "scene" not in text:  # a channel takes seconds, and has tests of its own
             path.laboratory()
 
 

@@ -13,6 +13,7 @@ from tests.docs.blocks import ROOT, Block, blocks, pages
 from tests.docs.commands import calls, commands, read_command
 from tests.docs.player import Player
 from tests.docs.table import commands_page
+
 from wavebed.cli import COMMANDS, build_parser
 from wavebed.errors import UserError
 
@@ -96,7 +97,8 @@ def test_a_command_that_the_program_refuses_is_found(tmp_path: Path) -> None:
 
 
 def test_a_block_is_cut_into_its_commands() -> None:
-    text = 'wavebed run a \\\n    --trials 2   # twice\nfor i in 1 2; do\n  wavebed run b\ndone\nX=1 wavebed run "c d" | wc\n'
+    loop = "for i in 1 2; do\n  wavebed run b\ndone\n"
+    text = f'wavebed run a \\\n    --trials 2   # twice\n{loop}X=1 wavebed run "c d" | wc\n'
     cut = commands(Block("page", 1, "sh", text, ()))
     assert [calls(each) for each in cut] == [
         [["wavebed", "run", "a", "--trials", "2"]],
