@@ -43,7 +43,8 @@ def over_time(run: Run, treatments: Sequence[str], file: Path) -> None:
     samples = run.table("samples")
     figure, axis = plt.subplots(figsize=(7, 3), layout="constrained")
     for treatment, colour, style in zip(treatments, COLOURS, ("-", (0, (5, 1.5))), strict=False):
-        chosen = samples[(samples["series"] == "rtt") & (samples["treatment"] == treatment) & (samples["block"] == 1)]
+        rtt = (samples["workload"] == "latency") & (samples["series"] == "rtt") & (samples["block"] == 1)
+        chosen = samples[rtt & (samples["treatment"] == treatment)]
         axis.plot(chosen["time_s"], chosen["value"], color=colour, linestyle=style, linewidth=1.3, label=treatment)
     axis.set_xlabel("time, s")
     axis.set_ylabel("round trip, ms")
@@ -68,7 +69,7 @@ def dots(run: Run, metrics: Sequence[tuple[str, str, str]], treatments: Sequence
             axis.plot([values.median()] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=2)
         axis.set_yticks(range(len(treatments)), treatments)
         axis.set_ylim(len(treatments) - 0.5, -0.5)
-        axis.set_xlim(left=0)
+        axis.set_xlim(left=-0.03 * axis.get_xlim()[1])
         axis.set_xlabel(label)
         axis.grid(axis="x")
     figure.savefig(file, dpi=110)
@@ -86,10 +87,13 @@ def main(runs: Path) -> None:
         ("cubic-0", "bbr-0", "cubic-0.1", "bbr-0.1"),
         IMAGES / "question-cdn.png",
     )
-    call = [("call", "rtt p95", "round trip of the call, p95, ms"), ("call", "frozen up", "time frozen, sent picture, %")]
+    call = [
+        ("call", "rtt p95", "round trip of the call, p95, ms"),
+        ("call", "frozen up", "time frozen, sent picture, %"),
+    ]
     dots(opened(runs / "call"), call, ("alone", "upload"), IMAGES / "question-call.png")
     page = [("web", "speed index", "Speed Index, ms"), ("web", "visually complete", "visually complete, ms")]
-    dots(opened(runs / "page"), page, ("wire", "walk"), IMAGES / "question-page.png")
+    dots(opened(runs / "page"), page, ("wire", "walk", "lift"), IMAGES / "question-page.png")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import re
@@ -12,6 +11,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from tests.docs.blocks import ROOT, Block
+
 from wavebed._core import find_edge
 from wavebed.cli import build_parser
 from wavebed.path.options import chosen_path
@@ -21,6 +21,7 @@ from wavebed.run.scenario import read_plan
 from wavebed.shipped import find
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -49,7 +50,7 @@ def _joined(block: Block) -> Iterator[str]:
         line = raw
         if prompt and not held:
             if not _PREFIXED.match(raw):
-                continue   # output
+                continue  # output
             line = raw[2:]
         held = f"{held}\n{line}" if held else line
         if not _is_open(held):

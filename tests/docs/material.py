@@ -95,6 +95,7 @@ _MADE: dict[str, Callable[[Path], object]] = {
     "my-scene.toml": _shipped("scenarios/scenes/kau-e5g-1.toml"),
     "slow.toml": _shipped("scenarios/lte-54mbit.toml"),
     "scenario.toml": _scenario,
+    "my-scenario.toml": _scenario,
     "congestion.toml": _campaign,
     "heavy.txt": _heavy,
     "light.csv": _light,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import nbformat
 from nbclient import NotebookClient
-
 from tests.docs.blocks import ROOT
 
 if TYPE_CHECKING:
@@ -38,7 +37,9 @@ def run_notebook(file: Path, folder: Path) -> NotebookNode:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     os.environ["PATH"] = f"{_programs(folder)}:{os.environ['PATH']}"
     notebook = nbformat.read(file, as_version=4)
-    client = NotebookClient(notebook, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(
+        notebook, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
     client.execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)

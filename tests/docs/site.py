@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
-
 from tests.docs.blocks import ROOT
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class _Counter(HTMLParser):
         self.found = dict.fromkeys(COUNTED, 0)
         self._inside = not article
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
         if tag == "article":
             self._inside = True
         elif self._inside and tag in self.found:

@@ -8,10 +8,12 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from tests.docs.blocks import ROOT, Block, blocks, pages
 from tests.docs.commands import calls, commands, read_command
 from tests.docs.player import Player
 from tests.docs.table import commands_page
+
 from wavebed.cli import COMMANDS, build_parser
 from wavebed.errors import UserError
 
@@ -75,6 +77,13 @@ def test_every_block_has_a_known_language() -> None:
     assert [block.place for page in pages() for block in blocks(page) if block.language not in LANGUAGES] == []
 
 
+def test_blocks_of_yaml_are_yaml() -> None:
+    found = [block for page in pages() for block in blocks(page) if block.language == "yaml"]
+    assert found
+    for block in found:
+        list(yaml.safe_load_all(block.text))
+
+
 def test_the_table_of_commands_that_are_only_read_is_up_to_date() -> None:
     stored = (ROOT / "docs/development/tested-commands.md").read_text(encoding="utf-8")
     assert stored == commands_page(), "run: python -m tests.docs.table docs/development/tested-commands.md"
@@ -88,7 +97,8 @@ def test_a_command_that_the_program_refuses_is_found(tmp_path: Path) -> None:
 
 
 def test_a_block_is_cut_into_its_commands() -> None:
-    text = 'wavebed run a \\\n    --trials 2   # twice\nfor i in 1 2; do\n  wavebed run b\ndone\nX=1 wavebed run "c d" | wc\n'
+    loop = "for i in 1 2; do\n  wavebed run b\ndone\n"
+    text = f'wavebed run a \\\n    --trials 2   # twice\n{loop}X=1 wavebed run "c d" | wc\n'
     cut = commands(Block("page", 1, "sh", text, ()))
     assert [calls(each) for each in cut] == [
         [["wavebed", "run", "a", "--trials", "2"]],

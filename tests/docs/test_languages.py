@@ -43,7 +43,8 @@ def test_terms_are_those_of_the_glossary() -> None:
         if page not in OWN
         for term, words in rejected.items()
         for word in re.split(r"[、，]", words)
-        if word.strip() and re.fullmatch(r"[\u4e00-\u9fff]+", word.strip())
+        if word.strip()
+        and re.fullmatch(r"[\u4e00-\u9fff]+", word.strip())
         and word.strip() in (ROOT / page).read_text(encoding="utf-8")
     ]
     assert found == []

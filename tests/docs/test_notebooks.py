@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import nbformat
@@ -19,9 +20,9 @@ CASES = [pytest.param(file, id=file.stem, marks=[pytest.mark.slow] if is_slow(fi
 @pytest.mark.parametrize("file", CASES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_notebook_runs_from_its_top(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PATH", "PYTHONPATH"):
-        monkeypatch.setenv(name, __import__("os").environ.get(name, ""))
+    for name in ("PATH", "PYTHONPATH"):   # what `run_notebook` changes comes back
+        monkeypatch.setenv(name, os.environ.get(name, ""))
     stored, ran = nbformat.read(file, as_version=4), run_notebook(file, tmp_path)
-    kinds = [[[each.output_type for each in cell.get("outputs", [])] for cell in one.cells] for one in (stored, ran)]
+    kinds = [[{each.output_type for each in cell.get("outputs", [])} for cell in one.cells] for one in (stored, ran)]
     assert kinds[0] == kinds[1]
     assert any(kinds[0])

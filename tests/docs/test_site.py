@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.docs.blocks import ROOT, pages
 from tests.docs.site import build_site, elements_of_page, elements_on_a_forge
+
 from wavebed.lab.tools import find
 
 if TYPE_CHECKING:
