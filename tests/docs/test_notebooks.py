@@ -20,7 +20,7 @@ CASES = [pytest.param(file, id=file.stem, marks=[pytest.mark.slow] if is_slow(fi
 @pytest.mark.parametrize("file", CASES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_notebook_runs_from_its_top(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PATH", "PYTHONPATH"):   # what `run_notebook` changes comes back
+    for name in ("PATH", "PYTHONPATH"):  # what `run_notebook` changes comes back
         monkeypatch.setenv(name, os.environ.get(name, ""))
     stored, ran = nbformat.read(file, as_version=4), run_notebook(file, tmp_path)
     kinds = [[{each.output_type for each in cell.get("outputs", [])} for cell in one.cells] for one in (stored, ran)]
