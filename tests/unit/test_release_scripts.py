@@ -129,11 +129,20 @@ def test_a_fault_ends_an_audit_with_status_1(programs: dict[str, str], said: str
     assert said in told
 
 
+def _grouped(groups: Mapping[str, list[str | dict[str, str]]], name: str) -> list[str]:
+    """Return the requirements of a group, with those of the groups that it includes."""
+    return [
+        each
+        for entry in groups[name]
+        for each in ([entry] if isinstance(entry, str) else _grouped(groups, entry["include-group"]))
+    ]
+
+
 def test_the_lock_files_have_every_tool_with_hashes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     base, groups = project["project"], project["dependency-groups"]
     wanted = {
-        "tools": [*groups["tools"], *base["dependencies"], *base["optional-dependencies"]["all"]],
+        "tools": [*_grouped(groups, "tools"), *base["dependencies"], *base["optional-dependencies"]["all"]],
         "release": groups["release"],
     }
     for group, requirements in wanted.items():
