@@ -30,10 +30,8 @@ def preset_stages() -> str:
 
 def _stage(preset: MacSettings, direction: Literal["down", "up"]) -> dict[str, Json]:
     rate = Constant(1)
-    is_radio = isinstance(preset, RadioSettings)
-    stage = plain(radio_stage(preset, direction, rate) if is_radio else wifi_stage(preset, rate))
-    del stage["rate"]
-    return stage
+    stage = radio_stage(preset, direction, rate) if isinstance(preset, RadioSettings) else wifi_stage(preset, rate)
+    return {key: value for key, value in plain(stage).items() if key != "rate"}
 
 
 if __name__ == "__main__":

@@ -53,6 +53,19 @@ impl PathSpec {
     /// # Errors
     /// The first value that breaks a rule.
     pub fn build<T: Clone>(&self, seed: u64) -> Result<SimPath<T>, SpecError> {
+        let (down, up) = self.links(seed)?;
+        Ok(SimPath {
+            down: SimLink::of(down),
+            up: SimLink::of(up),
+            mtu_bytes: self.mtu_bytes,
+        })
+    }
+
+    /// As [`PathSpec::build`], as the engine has them: the links towards the client and towards the server.
+    ///
+    /// # Errors
+    /// The first value that breaks a rule.
+    pub fn links(&self, seed: u64) -> Result<(Link, Link), SpecError> {
         let mut down: Vec<Box<dyn Stage>> = Vec::new();
         let mut up: Vec<Box<dyn Stage>> = Vec::new();
         for (place, (to_client, to_server)) in (0u64..).zip(&self.hops) {
@@ -65,11 +78,7 @@ impl PathSpec {
             first.append(&mut up);
             up = first;
         }
-        Ok(SimPath {
-            down: SimLink::of(Link::new(down, false)),
-            up: SimLink::of(Link::new(up, false)),
-            mtu_bytes: self.mtu_bytes,
-        })
+        Ok((Link::new(down, false), Link::new(up, false)))
     }
 }
 

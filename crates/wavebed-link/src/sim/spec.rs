@@ -10,7 +10,7 @@ use crate::bottleneck::Outage;
 use crate::config::{
     ConfigError, DelayConfig, LossConfig, QueueConfig, RateConfig, StageConfig, build,
 };
-use crate::pattern::{End, Kind, Pattern};
+use crate::pattern::{End, Kind, Pattern, PatternError};
 use crate::radio::Direction;
 use crate::random_stream::RandomStream;
 use crate::unit::Unit;
@@ -28,6 +28,12 @@ impl SpecError {
     /// The error of the stage with this number, from 0.
     pub(super) fn at(place: u64, error: &ConfigError) -> Self {
         Self(format!("stage {}: {error}", place + 1))
+    }
+}
+
+impl From<PatternError> for SpecError {
+    fn from(error: PatternError) -> Self {
+        Self(format!("a pattern: {error}"))
     }
 }
 

@@ -8,7 +8,7 @@ use wavebed_link::queue::Limit;
 use wavebed_link::radio::Direction;
 use wavebed_link::sim::{
     Departure, Fate, LinkSpec, Packet, PathSpec, Rate, SAMPLE_DOWN, SAMPLE_UP, SimLink, SimPath,
-    Trial, preset_names,
+    SpecError, Trial, preset_names,
 };
 use wavebed_link::{Change, Ecn, Link, RandomStream, Reason, Run, RunFlags, Unit};
 
@@ -345,6 +345,11 @@ fn mistakes_are_one_line() {
 
 #[test]
 fn mistakes_in_files_name_their_place() {
+    let read = |text: &str| -> Result<LinkSpec, SpecError> {
+        LinkSpec::new().radio_of(Pattern::parse(text)?)
+    };
+    let error = read("").expect_err("an error").to_string();
+    assert!(error.starts_with("a pattern: line 1: is empty"), "{error}");
     let from = |text: &str| {
         LinkSpec::from_json(text, &mut no_files)
             .expect_err("an error")

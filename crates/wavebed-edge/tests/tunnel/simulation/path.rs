@@ -2,16 +2,13 @@
 
 use std::fs;
 use std::path::Path as File;
-use std::sync::Arc;
 
-use serde::Deserialize;
 use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig, Outage};
-use wavebed_link::config::{DEFAULT_MTU_BYTES, Shared, StageConfig, build_shared};
 use wavebed_link::delay::Delay;
 use wavebed_link::loss::Loss;
-use wavebed_link::pattern::Pattern;
 use wavebed_link::queue::{DropTail, Limit};
 use wavebed_link::rate::{Fluid, Profile};
+use wavebed_link::sim::Trial;
 use wavebed_link::{Link, RandomStream, Stage, Unit};
 
 /// Bytes that the link's own queue holds: bufferbloat.
@@ -67,64 +64,18 @@ impl Path {
         }
     }
 
-    /// The path of a trial, as `wavebed resolve SCENARIO -o FILE` writes it: `file`, with its patterns beside it. Only
-    /// the first leg counts.
+    /// The path of a trial, as `wavebed resolve SCENARIO -o FILE` writes it: `file`, with its patterns beside it.
     pub fn of_trial(file: &File) -> Self {
         let text =
             fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let trial: Trial = serde_json::from_str(&text).expect("a trial");
         let folder = file.parent().expect("a folder");
-        let mut down: Vec<Box<dyn Stage>> = Vec::new();
-        let mut up: Vec<Box<dyn Stage>> = Vec::new();
-        for (place, hop) in (0u64..).zip(&trial.network.legs[0].hops) {
-            let mut shared = Shared::default();
-            let mut of = |stages: &[StageConfig], first: u64| -> Vec<Box<dyn Stage>> {
-                let numbered = (first << 16..).zip(stages);
-                let built = numbered.map(|(number, stage)| {
-                    let random = RandomStream::new(trial.seed, number);
-                    let mut load = |name: &File| read_pattern(&folder.join(name));
-                    build_shared(stage, DEFAULT_MTU_BYTES, random, &mut load, &mut shared)
-                        .expect("a stage")
-                });
-                built.collect()
-            };
-            down.extend(of(&hop.down, 2 * place));
-            let mut other = of(&hop.up, 2 * place + 1);
-            other.append(&mut up);
-            up = other;
-        }
+        let mut load = |name: &str| fs::read(folder.join(name)).map_err(|error| error.to_string());
+        let trial = Trial::from_json(&text, &mut load).expect("a trial");
+        let (link, back) = trial.path.links(trial.seed).expect("a path");
         Self {
-            link: Link::new(down, false),
-            back: Link::new(up, false),
+            link,
+            back,
             delay_ns: 0,
         }
     }
-}
-
-fn read_pattern(file: &File) -> Result<Arc<Pattern>, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let pattern = Pattern::parse(&text).map_err(|error| error.message)?;
-    Ok(Arc::new(pattern))
-}
-
-#[derive(Deserialize)]
-struct Trial {
-    seed: u64,
-    network: Network,
-}
-
-#[derive(Deserialize)]
-struct Network {
-    legs: Vec<Leg>,
-}
-
-#[derive(Deserialize)]
-struct Leg {
-    hops: Vec<Hop>,
-}
-
-#[derive(Deserialize)]
-struct Hop {
-    down: Vec<StageConfig>,
-    up: Vec<StageConfig>,
 }
