@@ -2,7 +2,7 @@
 
 Usage: python benches/public_suite.py --wheel FILE [--package NAME==VERSION] [--scene NAME]… [--save FILE]
 
-1. Makes a virtual environment, installs wavebed with the extra `report` from the wheel, the plugin from this tree, and
+1. Makes a virtual environment; installs wavebed with the extra `report` from the wheel, the plugin from this tree and
    the library with what its tests need; takes its sdist from the index.
 2. Runs the suite on loopback, and leaves out what fails there, whatever wavebed does.
 3. `wavebed check --scene S -- pytest --wavebed-loopback`: the suite, in which no line is changed, behind each condition.
