@@ -2,10 +2,10 @@
 
 Usage: python benches/public_suite.py --wheel FILE [--package NAME==VERSION] [--scene NAME]… [--save FILE]
 
-1. Makes a virtual environment, installs wavebed with the extra `report` from the wheel, the plugin from this tree, and
-   the library with the requirements of its tests; takes its sdist from the index.
+1. Makes a virtual environment; installs wavebed with the extra `report` from the wheel, the plugin from this tree and
+   the library with what its tests need; takes its sdist from the index.
 2. Runs the suite on loopback, and leaves out what fails there, whatever wavebed does.
-3. `wavebed check --scene S -- pytest --wavebed-loopback`: the suite, in which no line is changed, behind each condition.
+3. `wavebed check --scene S -- pytest --wavebed-loopback`: the suite, without a changed line, behind each condition.
 
 The library is httpx, under the BSD licence; nothing of it is kept. Prints the time of each step, the lines that were
 changed in the suite (counted by comparing its files with those of the archive), and the verdicts. Three minutes on a

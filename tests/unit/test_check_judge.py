@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -121,8 +122,9 @@ def trial(
     verdict: Verdict = "valid",
     reasons: Sequence[str] = (),
     doubts: Sequence[str] = (),
+    lasted_s: float = 1.0,
 ) -> TrialRecord:
-    span = Span(0.0, 1.0, is_load=True) if began else None
+    span = Span(0.0, lasted_s, is_load=True) if began else None
     outcome = Outcome(status, "it broke" if status != "ok" else "", [Metric("wall time", 1.0, "s")], doubts=doubts)
     workload = WorkloadRecord(kind, kind, span, outcome)
     return TrialRecord("0001-x", 1, "x", 1, "", 1.0, verdict, reasons, checks, [workload])
@@ -141,6 +143,37 @@ def test_a_trial_says_what_it_measured() -> None:
 def test_a_late_trial_says_nothing_even_if_the_command_failed() -> None:
     found = seen(trial("failed", [LATE], verdict="failed", reasons=["command: it broke"]))
     assert (found.state, found.reasons) == ("inconclusive", ["engine on time: late by 9 ms"])
+
+
+def moments(total_ms: float, lasted_s: float = 1.0, status: Status = "ok", *more: Check) -> Seen:
+    gaps = Check("engine kept running", False, "suspect", "stood still", "gaps")
+    record = trial(status, [gaps, *more], verdict="suspect", lasted_s=lasted_s)
+    return seen(replace(record, engine={"loops": [{"gaps": {"total_ns": round(total_ms * 1e6)}}]}))
+
+
+def test_an_engine_that_stood_still_for_moments_leaves_times_to_be_judged() -> None:
+    assert (moments(9).state, moments(9).stood_s) == ("measured", 0.009)
+    assert moments(11).state == "inconclusive"  # more than a hundredth of a second
+    assert moments(9, 1.0, "failed").state == "inconclusive"
+    assert moments(9, 1.0, "ok", LATE).state == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "outcome"),
+    [(1985.0, "ms", "pass"), (1995.0, "ms", "inconclusive"), (2005.0, "ms", "inconclusive"), (2015.0, "ms", "fail")],
+)
+def test_a_time_near_the_bound_decides_nothing_if_the_engine_stood_still(value: float, unit: str, outcome: str) -> None:
+    stood = replace(measured(1, value, unit), stood_s=0.01, reasons=["engine kept running: stood still"])
+    found = decision([stood], 1, "load time max < 2 s")
+    assert found.outcome == outcome
+    if outcome == "inconclusive":
+        assert found.reasons == ["seed 1: the engine stood still for 10 ms in all: the bound is nearer"]
+
+
+def test_what_is_no_time_is_inconclusive_if_the_engine_stood_still() -> None:
+    stood = replace(measured(1, 5.0, "Mbit/s"), stood_s=0.001, reasons=["engine kept running: stood still"])
+    found = decision([stood], 1, "load time max < 20 mbit")
+    assert (found.outcome, found.reasons) == ("inconclusive", ["seed 1: engine kept running: stood still"])
 
 
 def test_a_command_that_failed_on_a_machine_in_time_has_failed() -> None:
@@ -167,8 +200,10 @@ def test_a_workload_in_doubt_says_nothing() -> None:
     assert seen(trial(doubts=["frames were dropped by the processor"], verdict="suspect")).state == "inconclusive"
 
 
-def test_of_several_attempts_the_last_counts() -> None:
+def test_of_several_attempts_the_last_that_says_something_counts() -> None:
     assert last_attempts([late(1), measured(1, 5.0), measured(2, 6.0)]) == [measured(1, 5.0), measured(2, 6.0)]
+    assert last_attempts([measured(1, 5.0), late(1)]) == [measured(1, 5.0)]
+    assert last_attempts([late(1), late(1)]) == [late(1)]
 
 
 @pytest.fixture

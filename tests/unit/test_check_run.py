@@ -71,6 +71,14 @@ def checked(folder: Path, seeds: int, text: str, **options: int) -> CheckResult:
     return perform_check(plan(seeds), [parse_requirement(text)], folder / "run", [], live, **options)
 
 
+def test_another_run_that_is_waited_for_is_named_once_where_lines_stay() -> None:
+    stream = io.StringIO()
+    live = Live("wavebed check", stream)
+    for process in ("7", "7", "7", "8"):
+        live.waiting(process)
+    assert [line.rpartition("s ")[2] for line in stream.getvalue().splitlines()] == ["7)", "8)"]
+
+
 def test_a_requirement_is_decided_over_the_seeds(tmp_path: Path, made_up: Callable[..., list[int]]) -> None:
     ran = made_up({1: [900.0], 2: [1100.0], 3: [1000.0]})
     found = checked(tmp_path, 3, "load time p50 <= 1 s")

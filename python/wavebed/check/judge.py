@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from wavebed.check.quantity import in_unit
 from wavebed.check.statistic import fails_whatever, holds, statistic_of
+from wavebed.config.units import TIME_UNITS
 from wavebed.report.numbers import figure
 from wavebed.stats.percentiles import needed, percentile
 
@@ -119,7 +121,8 @@ def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: i
     """Return the decision of every requirement, for every treatment; that trials complete is the first.
 
     A requirement passes if all seeds were measured or failed, and it holds with the failed ones at the worst value. It
-    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive.
+    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive. A time of a
+    trial whose engine stood still for moments decides what it would decide if it were shorter or longer by all of them.
 
     Parameters
     ----------
@@ -153,33 +156,75 @@ def _completes(trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
 
 
 def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
-    values: dict[int, float] = {}
-    open_ = _reasons(trials, "inconclusive")
-    unit, bound = "", None
-    for trial in trials:
-        if trial.state == "failed":
-            values[trial.seed] = requirement.worst
-        elif trial.state == "measured":
-            metric = trial.metrics[requirement.key(trial.metrics)] if _has(requirement, trial) else None
-            if metric is None or metric.value is None:
-                open_.append(f"seed {trial.seed}: not measured")
-                continue
-            values[trial.seed], unit, bound = metric.value, metric.unit, requirement.bound(metric.unit)
-    open_ += _unfinished(trials, seeds)
-    given = list(values.values())
+    found = _values(requirement, trials)
+    open_ = [*_reasons(trials, "inconclusive"), *found.open, *_unfinished(trials, seeds)]
+    given = list(found.values.values())
     missing = seeds - len(given)
+    bound = requirement.value if found.bound is None else found.bound
     outcome: Outcome = "inconclusive"
     reasons: list[str] = open_
-    at = requirement.value if bound is None else bound
-    if given and fails_whatever(requirement, given, missing, at):
-        outcome, reasons = "fail", _failures(requirement, trials, values, at, unit)
-    elif not open_ and given and holds(requirement, given, at):
-        outcome, reasons = "pass", []
+    if given and all(fails_whatever(requirement, each, missing, bound) for each in found.possible()):
+        outcome, reasons = "fail", _failures(requirement, trials, found.values, bound, found.unit)
+    elif given and not open_:
+        held = [holds(requirement, each, bound) for each in found.possible()]
+        outcome, reasons = ("pass", []) if all(held) else ("inconclusive", found.slack_reasons())
     value = statistic_of(requirement, given) if given else None
     spread = _spread(requirement, given)
     return Decision(
-        requirement.text, treatment, outcome, seeds, requirement, value, unit, bound, spread, values, reasons
+        requirement.text,
+        treatment,
+        outcome,
+        seeds,
+        requirement,
+        value,
+        found.unit,
+        found.bound,
+        spread,
+        found.values,
+        reasons,
     )
+
+
+@dataclass(slots=True)
+class _Values:
+    """The values of a metric by seed, and by how much each may be wrong."""
+
+    values: dict[int, float] = field(default_factory=dict)
+    slack: dict[int, float] = field(default_factory=dict)
+    unit: str = ""
+    bound: float | None = None
+    open: list[str] = field(default_factory=list)
+
+    def possible(self) -> list[list[float]]:
+        """Return the values as measured, and all at either end of what they may be."""
+        signs = (0.0, -1.0, 1.0) if self.slack else (0.0,)
+        return [[value + sign * self.slack.get(seed, 0.0) for seed, value in self.values.items()] for sign in signs]
+
+    def slack_reasons(self) -> list[str]:
+        """Return why a value this near to the bound decides nothing."""
+        return [
+            f"seed {seed}: the engine stood still for {value_text(slack, self.unit)} in all: the bound is nearer"
+            for seed, slack in self.slack.items()
+        ]
+
+
+def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
+    found = _Values()
+    for trial in trials:
+        if trial.state == "failed":
+            found.values[trial.seed] = requirement.worst
+        elif trial.state == "measured":
+            metric = trial.metrics[requirement.key(trial.metrics)] if _has(requirement, trial) else None
+            if metric is None or metric.value is None:
+                found.open.append(f"seed {trial.seed}: not measured")
+            elif trial.stood_s and metric.unit not in TIME_UNITS:
+                found.open.append(f"seed {trial.seed}: {trial.reasons[0]}")
+            else:
+                found.values[trial.seed], found.unit = metric.value, metric.unit
+                found.bound = requirement.bound(metric.unit)
+                if trial.stood_s:
+                    found.slack[trial.seed] = in_unit(trial.stood_s, "s", metric.unit)
+    return found
 
 
 def _has(requirement: Requirement, trial: Seen) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.workload.command import Command
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from wavebed.result.model import TrialRecord, WorkloadRecord
     from wavebed.workload.model import Metric
 
-__all__ = ["OF_APPLICATION", "Seen", "State", "last_attempts", "machine_reasons", "seen"]
+__all__ = ["OF_APPLICATION", "STOOD_SHARE", "Seen", "State", "last_attempts", "machine_reasons", "seen"]
 
 State: TypeAlias = Literal["measured", "failed", "inconclusive"]
 
 OF_APPLICATION = frozenset({"partial"})
 """Codes of the checks whose failure is the application's: it was stopped at its limit. The others are the machine's."""
+
+STOOD_SHARE = 0.01
+"""Largest part of a trial for which its engine may have stood still; the invalid trials are beyond it in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,9 @@ class Seen:
         One line each, if it is not ``measured``.
     metrics : mapping
         By workload and name; of a failed trial those of the workloads that did not fail.
+    stood_s : float
+        How long the engine stood still in all, if it was for moments only and nothing else was late. The application
+        waited at most so long in addition.
     """
 
     folder: str
@@ -43,6 +49,7 @@ class Seen:
     state: State
     reasons: Sequence[str] = ()
     metrics: Mapping[Key, Metric] = field(default_factory=dict)
+    stood_s: float = 0.0
 
 
 def seen(trial: TrialRecord, of_links: Sequence[Metric] = ()) -> Seen:
@@ -57,16 +64,33 @@ def seen(trial: TrialRecord, of_links: Sequence[Metric] = ()) -> Seen:
     for workload in trial.workloads:
         metrics |= {(workload.name, metric.name): metric for metric in workload.outcome.metrics}
     reasons = machine_reasons(trial)
-    state: State = "inconclusive" if reasons else "measured"
-    if not reasons:
-        reasons = [_failure(each) for each in trial.workloads if each.outcome.status == "failed"]
-        state = "failed" if reasons else "measured"
-    return Seen(trial.folder, trial.treatment, trial.seed, state, reasons, metrics)
+    failed = [_failure(each) for each in trial.workloads if each.outcome.status == "failed"]
+    state: State = "inconclusive" if reasons else "failed" if failed else "measured"
+    stood_s = _stood_s(trial) if len(reasons) == 1 and not failed else None
+    if stood_s is not None:
+        state = "measured"
+    return Seen(trial.folder, trial.treatment, trial.seed, state, reasons or failed, metrics, stood_s or 0.0)
 
 
 def last_attempts(trials: Sequence[Seen]) -> list[Seen]:
-    """Return of each seed of a treatment the attempt that counts: the last, which follows those that say nothing."""
-    return list({(trial.treatment, trial.seed): trial for trial in trials}.values())
+    """Return of each seed of a treatment the attempt that counts: the last one that says something, or the last."""
+    found: dict[tuple[str, int], Seen] = {}
+    for trial in trials:
+        key = (trial.treatment, trial.seed)
+        if key not in found or trial.state != "inconclusive" or found[key].state == "inconclusive":
+            found[key] = trial
+    return list(found.values())
+
+
+def _stood_s(trial: TrialRecord) -> float | None:
+    """Return how long the engine stood still in all, if that is the trial's only fault and a small part of its time."""
+    broken = [check for check in trial.checks if not check.holds and check.code not in OF_APPLICATION]
+    if [(check.code, check.severity) for check in broken] != [("gaps", "suspect")]:
+        return None
+    loops = cast("Sequence[Mapping[str, Mapping[str, int]]]", trial.engine.get("loops") or ())
+    stood_s = sum(loop["gaps"]["total_ns"] for loop in loops) / 1e9
+    lasted_s = max((each.span.end_s - each.span.start_s for each in trial.workloads if each.span), default=0.0)
+    return stood_s if stood_s <= STOOD_SHARE * lasted_s else None
 
 
 def machine_reasons(trial: TrialRecord) -> list[str]:

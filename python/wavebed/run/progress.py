@@ -40,6 +40,7 @@ class Live(Status):
     _trial: TrialBegun | None = None
     _began_s = 0.0
     _planned = 0
+    _awaited = ""
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -62,8 +63,10 @@ class Live(Status):
                 pass
 
     def waiting(self, processes: str) -> None:
-        """Show that another run measures on this machine."""
-        self.say(f"{WAITING} (process {processes})")
+        """Show that another run measures on this machine, as often as the line is due."""
+        if processes != self._awaited or self.is_due():
+            self.say(f"{WAITING} (process {processes})")
+        self._awaited = processes
 
     def position(self) -> tuple[str, float]:
         """Return the running trial as text, and the seconds left."""
