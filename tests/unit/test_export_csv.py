@@ -41,7 +41,7 @@ def test_a_missing_value_is_empty_and_a_list_is_text(tmp_path: Path) -> None:
     assert lines[0].endswith('"drop_reason","blocks","transmissions"')
     of_radio = [line for line in lines if line.startswith('"radio.down"')]
     assert of_radio[1].endswith(',12500000,,,,,"0 1",3')
-    assert of_radio[3].endswith(',10000000,"overflow",,')
+    assert of_radio[3].endswith(',10000000,,,"overflow",,')
 
 
 def test_a_trial_without_a_packet_log_has_the_other_tables(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,10 @@ from tests.outputs import checked
 from tests.unit.report_example import write_example
 
 import wavebed.cli
+from wavebed.check.judge import Decision, Spread
+from wavebed.check.requirement import parse_requirement
+from wavebed.check.result import CheckResult
+from wavebed.check.trials import Seen
 from wavebed.cli import COMMANDS, build_parser, main
 from wavebed.cli.output_reference import outputs_page
 from wavebed.cli.outputs import OUTPUTS, output_schema
@@ -187,3 +192,18 @@ def test_a_judged_recording_and_laboratories() -> None:
     checked("record-judge", Judgement(Margin(0.1, relative=True), [judged]).as_json())
     lab = Running("street", 0, "name")
     checked("ctl-list", {"laboratories": [{name: getattr(lab, name) for name in ("name", "uid", "socket")}]})
+
+
+def test_a_check_with_and_without_a_requirement_of_numbers() -> None:
+    requirement = parse_requirement("web.speed index p90 < 2500 ms")
+    spread = Spread(None, 2300.0, 0.95, 29)
+    decisions = [
+        Decision(
+            "web.speed index p90 < 2500 ms", "cubic", "fail", 3, requirement, 2000.0, "ms", 2500.0, spread,
+            {1: 1900.0, 2: math.inf}, ["too slow"],
+        ),
+        Decision("every trial completes", "cubic", "inconclusive", 3),
+    ]  # fmt: skip
+    trials = [Seen("0001-cubic", "cubic", 1, "measured"), Seen("0002-cubic", "cubic", 2, "failed", ["it ended with 1"])]
+    found = checked("check", CheckResult("a walk", [1, 2, 3], decisions, trials, Path("out")).json())
+    assert found["requirements"][0]["values"][1] == {"seed": 2, "value": None}

@@ -127,8 +127,9 @@ def _hosts(departures: pa.Table, span: tuple[int, int]) -> list[HostLateness]:
     inside = departures.filter(pc.and_(pc.greater_equal(at, span[0]), pc.less(at, span[1])))
     found = []
     for name in dict.fromkeys(inside["direction"].to_pylist()):
-        rows = inside.filter(pc.equal(inside["direction"], name)).sort_by([("late_max_ns", "descending")])
-        found.append(HostLateness(name, rows["late_max_ns"][0].as_py() / 1e6, rows["time_ms"][0].as_py() / 1e3))
+        rows = inside.filter(pc.equal(inside["direction"], name))
+        worst = int(rows["late_max_ns"].to_numpy().argmax())
+        found.append(HostLateness(name, rows["late_max_ns"][worst].as_py() / 1e6, rows["time_ms"][worst].as_py() / 1e3))
     return found
 
 

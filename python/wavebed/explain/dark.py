@@ -49,7 +49,8 @@ def dark_times(capacity: pa.Table, link: str) -> dict[Cause, Dark]:
     capacity : pyarrow.Table
         The table ``capacity`` of the trial.
     """
-    rows = capacity.filter(pc.equal(capacity["link"], link)).sort_by("time_s")
+    rows = capacity.filter(pc.equal(capacity["link"], link))
+    rows = rows.take(np.argsort(rows["time_s"].to_numpy(), kind="stable"))
     at = np.round(rows["time_s"].to_numpy() * 1e9).astype(np.int64)
     rates, states = rows["rate_bps"].to_pylist(), rows["state"].to_pylist()
     ends = np.append(at[1:], np.iinfo(np.int64).max // 4)

@@ -27,6 +27,8 @@ _LEAST_MS = 1.0
 """Moments with less lateness are not worth a line."""
 _PART = 0.5
 """A moment grows over neighbours with at least this part of its own figure."""
+_SHOWN_MS = 0.05
+"""A sentence leaves shorter times out."""
 _LISTED = 4
 """Causes that a sentence names."""
 
@@ -161,7 +163,7 @@ def _sentence(
     """Return the line of a moment, made of its codes."""
     parts = []
     if late_ms:
-        listed = sorted(by_cause.items(), key=lambda each: -each[1])
+        listed = sorted(((cause, ms) for cause, ms in by_cause.items() if ms >= _SHOWN_MS), key=lambda each: -each[1])
         named, rest = listed[:_LISTED], sum(ms for _, ms in listed[_LISTED:])
         causes = [f"{cause} {_short(ms)} ms" for cause, ms in named]
         causes += [f"other {_short(rest)} ms"] if rest >= _LEAST_MS else []

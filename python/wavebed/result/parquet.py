@@ -18,6 +18,8 @@ __all__ = ["read_parquet"]
 
 _MOST_CELLS = 1 << 28
 """A few bytes of Parquet can encode any number of equal rows."""
+_THREADED_CELLS = 1 << 22
+"""Threads help with larger tables. A process that ends while Arrow starts them is aborted now and then."""
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -39,8 +41,10 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
             unknown = [column for column in columns or () if column not in known]
             if unknown:
                 raise UserError(f"{file}: no column {unknown[0]!r}: it must be one of {', '.join(known)}")
-            if source.metadata.num_rows * source.metadata.num_columns > _MOST_CELLS:
+            cells = source.metadata.num_rows * source.metadata.num_columns
+            if cells > _MOST_CELLS:
                 raise UserError(f"{file}: has more than {_MOST_CELLS} values: {INCOMPLETE}")
-            return source.read(columns=None if columns is None else list(columns))
+            wanted = None if columns is None else list(columns)
+            return source.read(columns=wanted, use_threads=cells > _THREADED_CELLS)
     except (OSError, pa.ArrowInvalid) as error:
         raise UserError(f"{file}: cannot be read ({error}): {INCOMPLETE}") from None
