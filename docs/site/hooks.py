@@ -43,6 +43,8 @@ _CODE = re.compile(r"(^ *(`{3,})[^\n]*\n.*?^ *\2 *$|(?<!`)`[^`\n]+`(?!`))", re.D
 _LINK = re.compile(r"(\]\(|<img[^>]* src=\"|<a href=\")([^)\s\"#]+)(#[^)\s\"]*)?(?=[)\s\"])")
 _ABSOLUTE = re.compile(r"[a-z][a-z+.-]*:|/|#")
 _CHINESE = "zh/"
+_CHINESE_LINES = re.compile(r"([\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u4e00-\u9fff\uff08\u201c])")
+"""An end of a line between Chinese characters, which a browser would show as a space."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -64,6 +66,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Let links that leave `docs` lead to their places in the site."""
     if page.file.generated_by is not None:
         return markdown
+    if page.file.src_uri.startswith(_CHINESE):
+        markdown = _CHINESE_LINES.sub(r"\1", markdown)
     return _linked(markdown, f"docs/{page.file.src_uri}", page.file.src_uri)
 
 
