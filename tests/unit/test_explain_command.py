@@ -76,7 +76,7 @@ def test_the_text_has_causes_losses_moments_and_meanings(run: Path, capsys: pyte
     assert "0 to 0.03 s, from the packet log" in text
     assert "server-client.down over internet.down, radio.down: 4 segments sent, 3 delivered, 1 lost\n" in text
     assert "one-way delay: mean 11.50 ms" in text
-    assert "0.0–0.0 s: up to 3.5 ms late: harq 2.0 ms" in text
+    assert "longest delays, by the time of sending:\n  0.0–0.0 s: up to 3.5 ms late: harq 2.0 ms" in text
     assert "retransmissions of its transport blocks" in text
 
 

@@ -159,8 +159,8 @@ class Explanation(Struct, frozen=True):
     trial : str
         Its folder.
     source : str
-        ``packets``: the packet log, to the nanosecond; ``series``: the series per millisecond, which know queues,
-        outages and losses only.
+        ``packets``: the packet log, to the nanosecond, by the time of sending; ``series``: the series per millisecond,
+        which know queues, outages and losses only, by the time of leaving the queue.
     step_ms : float
         Length of `windows`.
     meanings : dict

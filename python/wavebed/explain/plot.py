@@ -79,7 +79,8 @@ def _build(found: Explanation) -> Figure:
         axes.tick_params(length=3)
     if not plan:
         all_axes[0].set_title("no packets were sent in this time", loc="left", fontsize=11)
-    all_axes[-1].set_xlabel("time of sending  (s)")
+    what = "sending" if found.source == "packets" else "leaving the queue"
+    all_axes[-1].set_xlabel(f"time of {what}  (s)")
     return figure
 
 

@@ -66,13 +66,14 @@ def _of_direction(each: OfDirection) -> Iterator[str]:
     if each.lost:
         rows = [(lost.reason, lost.link, lost.cause or "", str(lost.segments)) for lost in each.lost]
         yield table_text([("lost by", "on", "cause", "segments"), *rows], left=True)
-    yield from _moments("longest delays", [moment.text for moment in each.worst_delays])
-    yield from _moments("most losses", [moment.text for moment in each.worst_losses])
+    by = "leaving the queue" if each.unfinished_segments is None else "sending"
+    yield from _moments(f"longest delays, by the time of {by}:", [moment.text for moment in each.worst_delays])
+    yield from _moments(f"most losses, by the time of {by}:", [moment.text for moment in each.worst_losses])
 
 
 def _moments(title: str, lines: list[str]) -> Iterator[str]:
     if lines:
-        yield f"{title}, by the time of sending:"
+        yield title
         yield from (f"  {line}" for line in lines)
 
 
