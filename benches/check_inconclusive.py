@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -70,6 +71,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--save", type=Path, help="keep the run, with its machine, in this JSON file")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no busy loop outlives this process
     described = machine()
     print("without busy loops")
     quiet = runs(QUIET_RUNS, args.seeds)
