@@ -137,7 +137,8 @@ class Player:
 
     def _variables(self) -> dict[str, str]:
         path = f"{self.folder / '.bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "python"), "COLUMNS": "100", "MPLBACKEND": "Agg"}
+        sources = os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return {**os.environ, "PATH": path, "PYTHONPATH": sources, "COLUMNS": "100", "MPLBACKEND": "Agg"}
 
     @contextlib.contextmanager
     def _laboratory(self, found: list[Block]) -> Iterator[None]:

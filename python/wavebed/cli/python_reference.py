@@ -72,7 +72,9 @@ def _described(thing: object, name: str, level: int) -> Iterator[str]:
 
 
 def _signature(thing: object) -> str:
-    if not callable(thing) or (inspect.isclass(thing) and issubclass(thing, BaseException)):
+    if isinstance(thing, type) and issubclass(thing, BaseException):
+        return ""
+    if not callable(thing):
         return ""
     signature = inspect.signature(thing)
     returned = signature.return_annotation
@@ -91,7 +93,7 @@ def _signature(thing: object) -> str:
 
 
 def _parameter(given: inspect.Parameter) -> str:
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(given.kind, "")
+    stars = "*" if given.kind is given.VAR_POSITIONAL else "**" if given.kind is given.VAR_KEYWORD else ""
     kind = "" if given.annotation is given.empty else f": {given.annotation}"
     default = "" if given.default is given.empty else f"{' = ' if kind else '='}{given.default!r}"
     return f"{stars}{given.name}{kind}{default}"
