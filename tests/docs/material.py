@@ -53,7 +53,7 @@ def _shipped(name: str) -> Callable[[Path], object]:
 
 
 def _heavy(file: Path) -> None:
-    file.write_text("".join(f"{2 * number}\n" for number in range(1, 2000)), encoding="utf-8")
+    file.write_text("".join(f"{second + 1:.1f}\t{20.0 + second % 9:.1f}\n" for second in range(4)), encoding="utf-8")
 
 
 def _light(file: Path) -> None:
