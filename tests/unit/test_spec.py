@@ -81,7 +81,7 @@ def test_treatments_have_their_own_options_and_blocks_their_seeds(scenario: Path
 def test_no_option_is_left_out(scenario: Path) -> None:
     spec = resolved(read_plan(scenario), None)[0]
     assert spec.workloads[0].options.keys() == {"size", "marks", "protocol", "names"}
-    assert spec.workloads[1].options.keys() == {"probe", "interval", "duration", "tail", "rpm"}
+    assert spec.workloads[1].options.keys() == {"probe", "interval", "duration", "tail", "rpm", "udp-size"}
 
 
 def test_a_trace_is_kept_once_by_its_content_and_keeps_its_name(scenario: Path, tmp_path: Path) -> None:
