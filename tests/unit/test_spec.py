@@ -200,7 +200,7 @@ def change(spec: dict[str, Any], way: str, value: object) -> None:
     ("way", "value", "said"),
     [
         ("seed", -1, "seed: expected `int` >= 0"),
-        ("version", 2, "version: invalid enum value 2"),
+        ("version", 2, "is of version 2; this wavebed reads version 1: install a newer wavebed"),
         ("network.mtu", 100, "network.mtu: expected `int` >= 1280"),
         ("network.extra", 1, "network: object contains unknown field `extra`"),
         ("network.legs.0.hops.0.down.0.overhead_bytes", 5000, r"overhead_bytes: expected `int` <= 1000"),
