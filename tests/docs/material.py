@@ -57,7 +57,7 @@ def _heavy(file: Path) -> None:
 
 
 def _light(file: Path) -> None:
-    file.write_text("time_s,delay_s\n" + "".join(f"{second},0.02\n" for second in range(4)), encoding="utf-8")
+    file.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 4\ntime_s,delay_s\n0,0.02\n", encoding="utf-8")
 
 
 def _scenario(file: Path) -> None:
