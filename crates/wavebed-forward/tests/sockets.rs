@@ -177,22 +177,27 @@ fn an_interface_that_has_no_room_makes_the_sender_wait_and_loses_nothing() {
             let right = format!("slow{}", kind as u8);
             make_pair("left", &right);
             poll_by_thread(&right);
-            let mut receiver = RxRing::open(&right).expect("receiver");
             sched::place_thread(0, 0, None).expect("pin");
             let frames = frames(false, &[64]);
-            let (sent, counters) = run(
-                &mut *open(kind, "left"),
-                &mut receiver,
-                &frames,
-                &job(5, 100_001, None, 64),
-            );
-            let dropped = Netlink::route()
-                .and_then(|netlink| Ok((netlink, interface_index("left")?)))
-                .map(|(netlink, index)| netlink.counters(index).expect("counters").tx_dropped)
-                .expect("netlink");
-            assert!(dropped > 0, "{kind:?} never met a full queue");
-            assert_eq!(sent.frames, 100_001, "{kind:?}");
-            assert_all_came(kind, &sent, &counters);
+            let dropped = || {
+                let netlink = Netlink::route().expect("netlink");
+                let index = interface_index("left").expect("it is there");
+                netlink.counters(index).expect("counters").tx_dropped
+            };
+            // Other programs on the processor may let the queue run empty: what is judged is the sender at a full one.
+            let met = (0..20).any(|_| {
+                let mut receiver = RxRing::open(&right).expect("receiver");
+                let (sent, counters) = run(
+                    &mut *open(kind, "left"),
+                    &mut receiver,
+                    &frames,
+                    &job(5, 100_001, None, 64),
+                );
+                assert_eq!(sent.frames, 100_001, "{kind:?}");
+                assert_all_came(kind, &sent, &counters);
+                dropped() > 0
+            });
+            assert!(met, "{kind:?} never met a full queue");
         });
     }
 }
