@@ -69,5 +69,6 @@ def search(page: Page, words: str) -> None:
     opens = page.locator("label.md-header__button[for=__search]")
     (opens if opens.is_visible() else query).click()
     query.press_sequentially(words)
-    query.press("Shift")  # characters that no key has are put in without the events of a key, and the page waits for one
+    # Characters that no key has are put in without the events of a key, which the page waits for.
+    query.press("Shift")
     page.locator(".md-search-result__item", has_text=words).first.wait_for(timeout=30_000, state="attached")
