@@ -116,13 +116,13 @@ def measure(scene: str, seeds: range, folder: Path) -> list[dict[str, object]]:
         one, two = (virtual(spec, size, LIMIT_S) for _ in range(2))
         same = {key: one[key] == two[key] for key in one if key not in ("wall_s", "cpu_s")}
         try:
-            *doubtful, lab = real_without_doubts(scenario, seed, size)
+            *suspect, lab = real_without_doubts(scenario, seed, size)
         except (WavebedError, subprocess.SubprocessError, LookupError) as error:
             print(f"{scene}, seed {seed}: {error}", file=sys.stderr)
             continue
         again = all(same.values())
-        runs.append({"seed": seed, "virtual": one, "is_same_again": again, "real": lab, "doubtful": doubtful})
-        note = f" ({len(doubtful)} before it with doubts)" if doubtful else ""
+        runs.append({"seed": seed, "virtual": one, "is_same_again": again, "real": lab, "suspect": suspect})
+        note = f" ({len(suspect)} before it with doubts)" if suspect else ""
         print(
             f"{scene}, seed {seed}: real {lab['done_s']:.3f} s{note}, "
             f"virtual {one['done_s']:.3f} s in {one['wall_s']} s",

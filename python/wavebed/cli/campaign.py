@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
-from wavebed.cli.run import add_folder_options
+from wavebed.cli.run import add_folder_options, write_report_or_note
 from wavebed.cli.signals import end_on_signals
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
@@ -148,7 +148,9 @@ def _run(args: argparse.Namespace) -> int:
                 outcome = resume_campaign(campaign, folder, command_line, live, remote, accept=args.accept_changes)
             else:
                 outcome = run_campaign(campaign, folder, command_line, live, remote)
-        page = _write_report(folder, live)
+        from wavebed.campaign.report import write_campaign_report
+
+        page = write_report_or_note(folder, live, write_campaign_report)
     finally:
         live.clear()
     _tell(folder, page, as_json=args.json)
@@ -191,17 +193,6 @@ def _of_file(given: str, only: Mapping[str, Sequence[str]]) -> Campaign:
     if is_there(Path(given) / RUN_FILE):
         raise UserError(f"{given}: is a folder: name a campaign file, or go on with its campaign with --resume")
     return read_campaign(campaign_file(given), only=only)
-
-
-def _write_report(folder: Path, live: Live) -> Path | None:
-    from wavebed.campaign.report import write_campaign_report
-
-    live.say("writing the report")
-    try:
-        return write_campaign_report(folder)
-    except (WavebedError, OSError) as error:
-        live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
-        return None
 
 
 def _tell(folder: Path, page: Path | None, *, as_json: bool) -> None:

@@ -18,13 +18,14 @@ from wavebed.shipped import find
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from wavebed.config.data import Json
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
 __all__ = ["add_change_options", "add_folder_options", "add_output_options", "perform", "register", "run"]
-__all__ += ["scenario_plan", "write_run_report"]
+__all__ += ["scenario_plan", "write_report_or_note", "write_run_report"]
 
 _USAGE = (
     "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
@@ -152,12 +153,17 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
 
 
 def write_run_report(folder: Path, live: Live) -> Path | None:
-    """Write the report of a folder of results; a note says why there is none."""
+    """Write the report of a run, as `write_report_or_note` does."""
     from wavebed.report.build import write_report
 
+    return write_report_or_note(folder, live, write_report)
+
+
+def write_report_or_note(folder: Path, live: Live, write: Callable[[Path], Path]) -> Path | None:
+    """Write the report of a folder of results by `write`; a note says why there is none."""
     live.say("writing the report")
     try:
-        return write_report(folder)
+        return write(folder)
     except (WavebedError, OSError) as error:
         live.note(f"no report: {error}: the results are there: `wavebed report {folder}` tries again")
         return None
