@@ -81,3 +81,23 @@ def test_what_is_still_on_its_way_does_not_lack() -> None:
     check = backlog_check(found, replace(steps(10_000_000), delay_ns=600_000_000))
     assert check.holds
     assert "windows of 0.2 s" in check.evidence
+
+
+def test_the_queue_of_a_ue_at_its_packet_rate_is_no_shortfall() -> None:
+    found = rows(12_000_000)  # 1000 packets of 1500 bytes in a second
+    assert not backlog_check(found, steps(50_000_000)).holds
+    assert backlog_check(found, replace(steps(50_000_000), packets_per_s=1000)).holds
+
+
+def test_a_queue_that_is_in_turn_that_of_the_ue_and_of_the_rate_is_no_shortfall() -> None:
+    """Half of each window has packets of 1250 bytes at the rate, the other half small ones at the limit of the UE."""
+    found = rows(8_000_000, size_bytes=1000)
+    small = found["time_ms"] % 200 >= 100
+    found.loc[~small, "delivered_bytes"] = found.loc[~small, "delivered_segments"] * 1250
+    found.loc[small, "delivered_bytes"] = found.loc[small, "delivered_segments"] * 100
+    assert backlog_check(found, replace(steps(10_000_000), packets_per_s=1000)).holds
+
+
+def test_a_link_that_is_still_beside_both_full_queues_does_not_hold() -> None:
+    found = rows(12_000_000, still_ms=range(800, 1600))
+    assert not backlog_check(found, replace(steps(50_000_000), packets_per_s=1000)).holds

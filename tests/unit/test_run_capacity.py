@@ -106,3 +106,21 @@ def test_states_are_spans_until_the_end(tmp_path: Path) -> None:
     file.write_text(PATTERN)
     (down,) = capacity_steps(network([{"kind": "pattern", "file": str(file), "end": "hold", "start_ns": 0}], []))
     assert list(down.until(5 * 10**9).spans(5.0)) == [(0.0, 1.0, "los"), (1.0, 2.0, "nlos"), (2.0, 5.0, "los")]
+
+
+@pytest.mark.parametrize("limit_first", [True, False])
+def test_the_packet_rate_of_a_ue_hides_neither_rate_nor_states(tmp_path: Path, limit_first: bool) -> None:
+    file = tmp_path / "pattern.csv"
+    file.write_text(PATTERN)
+    rates: list[dict[str, object]] = [
+        {"kind": "packets", "packets_per_s": 60_000},
+        {"kind": "pattern", "file": str(file), "end": "hold", "start_ns": 0},
+    ]
+    (up,) = capacity_steps(network([], rates if limit_first else rates[::-1]))
+    assert list(up.until(5 * 10**9).rows())[0] == (0.0, "a.up", 100, "los")
+    assert up.packets_per_s == 60_000
+
+
+def test_a_link_with_nothing_but_a_packet_rate_has_no_rate_in_bits() -> None:
+    (down,) = capacity_steps(network([{"kind": "packets", "packets_per_s": 100}], []))
+    assert list(down.until(10**9).rows()) == [(0.0, "a.down", None, None)]

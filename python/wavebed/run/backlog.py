@@ -64,6 +64,11 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
     possible = rate[full] * WINDOW_MS / 8000
     came = delivered.reshape(windows, WINDOW_MS).sum(axis=1)[full] + at_a_time
     used = came[possible > 0] / possible[possible > 0]
+    if course.packets_per_s is not None:
+        packets = np.zeros(windows * WINDOW_MS)
+        packets[at] = inside["delivered_segments"].to_numpy() + inside["dropped_loss_segments"].to_numpy()
+        handled = packets.reshape(windows, WINDOW_MS).sum(axis=1)[full][possible > 0]
+        used = used + handled / (course.packets_per_s * WINDOW_MS / 1000)
     if not len(used):
         return Check(name, True, "suspect", "its queue was never full for 0.4 s at one rate", CODE)
     short = float((used < SHORT).mean())

@@ -16,6 +16,7 @@ from wavebed.spec.link import (
     Delay,
     Distribution,
     Opportunities,
+    PacketRate,
     PatternDelay,
     PatternRate,
     Sampled,
@@ -60,6 +61,8 @@ class Steps:
         Bytes of a lower layer for each packet.
     delay_ns : int
         About the longest delay from the queue to the exit of the link; 0 if a pattern sets the delay.
+    packets_per_s : int or None
+        The UE's limit, which has a queue of its own in the same link; ``None`` without one.
     """
 
     link: str
@@ -70,6 +73,7 @@ class Steps:
     by_radio: bool = False
     overhead_bytes: int = 0
     delay_ns: int = 0
+    packets_per_s: int | None = None
 
     def until(self, end_ns: int) -> Steps:
         """Return the steps up to `end_ns` with all repetitions, without equal neighbours."""
@@ -108,7 +112,10 @@ def capacity_steps(network: Network) -> list[Steps]:
     found = []
     patterns: dict[str, Pattern] = {}
     for name, stages in network.links():
-        rated = next((stage for stage in stages if isinstance(stage, Bottleneck | Radio | Wifi)), None)
+        rates = [stage for stage in stages if isinstance(stage, Bottleneck | Radio | Wifi)]
+        limits = [stage.rate.packets_per_s for stage in rates if isinstance(stage.rate, PacketRate)]
+        # A UE that limits packets per second is before the radio of an uplink and has neither rate nor state.
+        rated = next((stage for stage in rates if not isinstance(stage.rate, PacketRate)), rates[0] if rates else None)
         if rated is not None:
             found.append(
                 replace(
@@ -116,6 +123,7 @@ def capacity_steps(network: Network) -> list[Steps]:
                     by_radio=not isinstance(rated, Bottleneck),
                     overhead_bytes=rated.overhead_bytes,
                     delay_ns=sum(_delay_ns(stage.delay) for stage in stages if isinstance(stage, Delay)),
+                    packets_per_s=min(limits, default=None),
                 )
             )
     return found
