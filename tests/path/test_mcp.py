@@ -97,6 +97,10 @@ def test_an_agent_runs_a_path_and_learns_why_its_packets_were_late(agent: Agent,
     assert "grant" not in of_down
     assert agent.close() == 0
     assert [entry.name for entry in tmp_path.iterdir()] == [answer["run"]]
+    another = Agent(tmp_path)
+    later = another.call("status", run=answer["run"])
+    assert another.close() == 0
+    assert (later["results"], later["progress"]["stored"]) == (answer["results"], 1)
 
 
 def test_a_cancelled_run_leaves_no_laboratory_and_no_file(agent: Agent, tmp_path: Path) -> None:

@@ -7,27 +7,38 @@ use std::time::Duration;
 use wavebed_os::clock;
 
 /// Time limit for servers to listen. Afterwards the command starts.
-const PATIENCE_NS: u64 = 500_000_000;
+pub const PATIENCE_NS: u64 = 5_000_000_000;
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Waits until as many ports are open in the network namespace of `pid` as it has background `programs`.
-pub fn wait_for_ports(pid: i32, programs: usize) {
+/// Waits until as many ports are open in the network namespace of `pid` as it has background `programs`, or until that
+/// process has ended. Returns how many are open if the time limit came first.
+pub fn wait_for_ports(pid: i32, programs: usize) -> Result<(), usize> {
     let deadline_ns = clock::monotonic_ns() + PATIENCE_NS;
-    while open_ports(pid) < programs && clock::monotonic_ns() < deadline_ns {
+    while let Some(open) = open_ports(pid) {
+        if open >= programs {
+            break;
+        }
+        if clock::monotonic_ns() >= deadline_ns {
+            return Err(open);
+        }
         std::thread::sleep(LOOK_EVERY);
     }
+    Ok(())
 }
 
-/// Ports that TCP listens on or UDP is bound to.
-fn open_ports(pid: i32) -> usize {
+/// Ports that TCP listens on or UDP is bound to; none of a process that has ended.
+fn open_ports(pid: i32) -> Option<usize> {
     let mut ports = BTreeSet::new();
     for (table, state) in [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")] {
-        // A program that has ended has no table and opens no port.
-        let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        let text = match fs::read_to_string(format!("/proc/{pid}/net/{table}")) {
+            Ok(text) => text,
+            Err(_) if table.ends_with('6') => continue, // a kernel without IPv6
+            Err(_) => return None,
+        };
         ports.extend(ports_in(&text, state).map(|port| (&table[..3], port.to_owned())));
     }
-    ports.len()
+    Some(ports.len())
 }
 
 /// The local ports of the sockets in a state, in hexadecimal as the kernel writes them.
@@ -42,7 +53,9 @@ fn ports_in<'a>(table: &'a str, state: &'a str) -> impl Iterator<Item = &'a str>
 
 #[cfg(test)]
 mod tests {
-    use super::{open_ports, ports_in};
+    use std::process::Command;
+
+    use super::{open_ports, ports_in, wait_for_ports};
 
     #[test]
     fn only_sockets_of_the_state_count() {
@@ -53,9 +66,18 @@ mod tests {
 
     #[test]
     fn a_listener_of_this_process_is_seen() {
-        let before = open_ports(std::process::id().cast_signed());
+        let own = std::process::id().cast_signed();
+        let before = open_ports(own).expect("it runs");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        assert!(open_ports(std::process::id().cast_signed()) > before);
+        assert!(open_ports(own).expect("it runs") > before);
         drop(listener);
+    }
+
+    #[test]
+    fn a_program_that_has_ended_is_not_waited_for() {
+        let mut child = Command::new("true").spawn().expect("a program");
+        let pid = child.id().cast_signed();
+        assert_eq!(wait_for_ports(pid, usize::MAX), Ok(()));
+        child.wait().expect("it has ended");
     }
 }

@@ -160,7 +160,7 @@ class RunAnswer(Struct):
         ``running``; ``ended``; ``failed``: see `reason`; ``stopped``: it took too long, finished trials are kept;
         ``cancelled``: its folder is removed; ``interrupted`` or ``killed``: a run of an earlier session.
     results : object
-        Of a run of this session that ended: medians by workload, metric and treatment (output/run).
+        Of a run that ended: medians by workload, metric and treatment (output/run).
     """
 
     run: str

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.mcp.processes import Ended
 
 __all__ = ["Runs"]
@@ -180,15 +181,15 @@ class Runs:
         return run.answer or RunAnswer(run.name, "running", "", self._progress(run))
 
     def _earlier(self, name: str | None) -> RunAnswer:
-        """Return the state of a run of an earlier session."""
+        """Return the state and the results of a run of an earlier session."""
         if name is None:
             raise ToolError("nothing was run in this session: name a run")
         try:
             status = status_of(self._folder / name)
         except WavebedError as error:
             raise ToolError(str(error)) from None
-        state = "running" if status.state == "running" else status.state
-        return RunAnswer(name, state, status.reason, _progress_of(self._folder / name))  # type: ignore[arg-type]
+        results = None if status.state == "running" else _results_of(self._folder / name)
+        return RunAnswer(name, status.state, status.reason, _progress_of(self._folder / name), results)  # type: ignore[arg-type]
 
     def _progress(self, run: _Run) -> Progress | None:
         return _progress_of(run.folder)
@@ -209,6 +210,17 @@ def _progress_of(folder: Path) -> Progress | None:
         verdicts[verdict] = verdicts.get(verdict, 0) + 1
     current = None if status.current is None else status.current.trial
     return Progress(status.planned, len(status.stored), verdicts, status.left_s, current)
+
+
+def _results_of(folder: Path) -> dict[str, Json] | None:
+    """Return the medians as ``wavebed run --json`` prints them; ``None`` without a trial."""
+    from wavebed.report.text import summary_json
+
+    report = folder / "report.html"
+    try:
+        return summary_json(folder) | {"report": str(report) if report.is_file() else None}
+    except (WavebedError, OSError):
+        return None
 
 
 def _numbered(stem: str, number: int) -> str:

@@ -14,6 +14,7 @@ use crate::lab_file::ProcessFile;
 use crate::network::Host;
 use crate::problem::Problem;
 use crate::ready;
+use crate::say::say;
 
 /// Variables that name a proxy, in lower case: no proxy can be reached from inside.
 const PROXIES: [&str; 5] = [
@@ -54,8 +55,13 @@ impl Init {
             self.stops.started(pid, process);
             started.entry(&process.host).or_insert((pid, 0)).1 += 1;
         }
-        for (pid, programs) in started.into_values() {
-            ready::wait_for_ports(pid, programs);
+        for (host, (pid, programs)) in started {
+            if let Err(open) = ready::wait_for_ports(pid, programs) {
+                say(format_args!(
+                    "{host}: {open} ports are open after {} s for {programs} programs: the command starts",
+                    ready::PATIENCE_NS / 1_000_000_000
+                ));
+            }
         }
         if let Some(command) = self.lab.command.take() {
             let place = Place {
