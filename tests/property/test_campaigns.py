@@ -22,7 +22,7 @@ from wavebed.experiment.store import attempt_name
 from wavebed.result.campaign import comparisons
 from wavebed.result.metrics import block_file, blocks_with_metrics, merge_metrics, read_metrics
 from wavebed.result.model import COUNTED, TrialLine, Verdict
-from wavebed.run.design import next_trial
+from wavebed.run.design import NOT_COUNTED, next_trial
 from wavebed.run.order import Slot
 
 if TYPE_CHECKING:
@@ -50,10 +50,17 @@ def block_of(size: int, block: int = 1) -> list[Slot]:
     return [Slot((block - 1) * size + place, block, 7, each) for place, each in enumerate(treatments, 1)]
 
 
+def not_counted(ledger: Ledger, slots: Sequence[Slot]) -> dict[int, list[bool]]:
+    attempts = ledger.attempts(slots[0].block)
+    return {
+        number: [line is None or line.verdict in NOT_COUNTED for line in lines] for number, lines in attempts.items()
+    }
+
+
 def played(slots: Sequence[Slot], drawn: Sequence[Sequence[Verdict]], attempts: int, resumed: set[int]) -> list[Slot]:
     """Return the attempts of a block whose verdicts are drawn; some are made after a resume, from the journal alone."""
     ledger, made = Ledger(), []
-    while (slot := next_trial(slots, ledger.verdicts(slots[0].block), attempts)) is not None:
+    while (slot := next_trial(slots, not_counted(ledger, slots), attempts)) is not None:
         made.append(slot)
         verdict = drawn[slot.number - slots[0].number][slot.attempt - 1]
         line = TrialLine(slot.folder, slot.block, slot.treatment.name, slot.seed, verdict, attempt=slot.attempt)

@@ -33,7 +33,7 @@ LATE = Check("engine on time", False, "suspect", "late by 9 ms", "late")
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[int, Sequence[float | str]]], list[int]]:
-    """Let trials have these values of `load time` by seed and attempt, in ms; ``late`` and ``broken`` are texts.
+    """Let trials have these values of `load time` by seed and attempt, in ms; ``late``, ``broken`` and both are texts.
 
     Returns the seeds that ran.
     """
@@ -45,9 +45,9 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[int, Sequence[
             ran.append(slot.seed)
             value = values[slot.seed][slot.attempt - 1]
             outcome = Outcome(metrics=[Metric("load time", value if isinstance(value, float) else 1.0, "ms")])
-            if value == "broken":
+            if "broken" in str(value):
                 outcome = Outcome("failed", "sh ended with 1")
-            checks = [LATE] if value == "late" else []
+            checks = [LATE] if "late" in str(value) else []
             workloads = [WorkloadRecord("command", "command", Span(0.0, 1.0, is_load=True), outcome)]
             found, reasons = verdict(checks, workloads)
             return TrialRecord(
@@ -94,6 +94,16 @@ def test_only_a_late_machine_leads_to_another_attempt(tmp_path: Path, made_up: C
     assert ran == [1, 1, 1, 2, 3]
     assert [each.outcome for each in found.decisions] == ["fail", "fail"]
     assert found.decisions[1].values[1] == 900.0
+
+
+def test_a_command_that_failed_on_a_late_machine_is_run_again(
+    tmp_path: Path, made_up: Callable[..., list[int]]
+) -> None:
+    ran = made_up({1: ["broken, late", 900.0], 2: ["broken, late", "broken"]})
+    found = checked(tmp_path, 2, "load time max < 1 s", attempts=3)
+    assert ran == [1, 1, 2, 2]
+    assert found.outcome == "fail"
+    assert found.trials[0].state == "measured"
 
 
 def test_what_stays_late_stays_inconclusive(tmp_path: Path, made_up: Callable[..., list[int]]) -> None:

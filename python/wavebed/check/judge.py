@@ -121,8 +121,9 @@ def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: i
     """Return the decision of every requirement, for every treatment; that trials complete is the first.
 
     A requirement passes if all seeds were measured or failed, and it holds with the failed ones at the worst value. It
-    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive. A time of a
-    trial whose engine stood still for moments decides what it would decide if it were shorter or longer by all of them.
+    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive. A value of a
+    trial whose engine stood still for moments decides, if it is a time or a rate, what it would decide at both ends of
+    what they may have changed: a time by all of them, a rate by their part of the trial's time.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ class _Values:
     def slack_reasons(self) -> list[str]:
         """Return why a value this near to the bound decides nothing."""
         return [
-            f"seed {seed}: the engine stood still for {value_text(slack, self.unit)} in all: the bound is nearer"
+            f"seed {seed}: the engine stood still, worth up to {value_text(slack, self.unit)}: the bound is nearer"
             for seed, slack in self.slack.items()
         ]
 
@@ -217,14 +218,23 @@ def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
             metric = trial.metrics[requirement.key(trial.metrics)] if _has(requirement, trial) else None
             if metric is None or metric.value is None:
                 found.open.append(f"seed {trial.seed}: not measured")
-            elif trial.stood_s and metric.unit not in TIME_UNITS:
-                found.open.append(f"seed {trial.seed}: {trial.reasons[0]}")
             else:
+                slack = _slack(metric.value, metric.unit, trial) if trial.stood_s else 0.0
+                if slack is None:
+                    found.open.append(f"seed {trial.seed}: {trial.reasons[0]}")
+                    continue
                 found.values[trial.seed], found.unit = metric.value, metric.unit
                 found.bound = requirement.bound(metric.unit)
-                if trial.stood_s:
-                    found.slack[trial.seed] = in_unit(trial.stood_s, "s", metric.unit)
+                if slack:
+                    found.slack[trial.seed] = slack
     return found
+
+
+def _slack(value: float, unit: str, trial: Seen) -> float | None:
+    """Return by how much a value may be wrong because the engine stood still; ``None`` of one that counts events."""
+    if unit in TIME_UNITS:
+        return in_unit(trial.stood_s, "s", unit)
+    return value * trial.stood_s / trial.lasted_s if unit.endswith("bit/s") else None
 
 
 def _has(requirement: Requirement, trial: Seen) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from wavebed.check.requirement import Requirement
     from wavebed.check.trials import Seen
     from wavebed.experiment.ledger import Ledger
+    from wavebed.result.model import TrialLine
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
@@ -53,7 +54,7 @@ def perform_check(
         As `wavebed.run.runner.run_plan`.
     """
     trials = _Trials(folder, requirements, plan.trials, fail_fast=fail_fast)
-    design = Design(attempts=attempts, repeated=("suspect", "invalid"), stop=trials.reason_to_stop)
+    design = Design(attempts=attempts, is_repeated=trials.was_late, stop=trials.reason_to_stop)
     outcome = run_plan(plan, folder, command_line, live, design)
     found = trials.read([line.folder for line in outcome.record.trials])
     check_names(requirements, found)
@@ -85,6 +86,11 @@ class _Trials:
                 trial = read_trial(self._folder / name)
                 self._seen[name] = seen(trial, link_metrics(trial, self._folder / name))
         return last_attempts([self._seen[name] for name in folders])
+
+    def was_late(self, line: TrialLine) -> bool:
+        """Return whether a trial leads to another attempt: its machine was late, for moments or for longer."""
+        (trial,) = self.read([line.folder])
+        return trial.state == "inconclusive" or trial.stood_s > 0
 
     def reason_to_stop(self, ledger: Ledger) -> str:
         """Return why no further trial is needed, or nothing."""

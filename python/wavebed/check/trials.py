@@ -38,9 +38,9 @@ class Seen:
         One line each, if it is not ``measured``.
     metrics : mapping
         By workload and name; of a failed trial those of the workloads that did not fail.
-    stood_s : float
-        How long the engine stood still in all, if it was for moments only and nothing else was late. The application
-        waited at most so long in addition.
+    stood_s, lasted_s : float
+        How long the engine stood still in all, if it was for moments only and nothing else was late, and how long the
+        workloads ran. The application waited at most so long in addition.
     """
 
     folder: str
@@ -50,6 +50,7 @@ class Seen:
     reasons: Sequence[str] = ()
     metrics: Mapping[Key, Metric] = field(default_factory=dict)
     stood_s: float = 0.0
+    lasted_s: float = 0.0
 
 
 def seen(trial: TrialRecord, of_links: Sequence[Metric] = ()) -> Seen:
@@ -66,10 +67,11 @@ def seen(trial: TrialRecord, of_links: Sequence[Metric] = ()) -> Seen:
     reasons = machine_reasons(trial)
     failed = [_failure(each) for each in trial.workloads if each.outcome.status == "failed"]
     state: State = "inconclusive" if reasons else "failed" if failed else "measured"
-    stood_s = _stood_s(trial) if len(reasons) == 1 and not failed else None
-    if stood_s is not None:
-        state = "measured"
-    return Seen(trial.folder, trial.treatment, trial.seed, state, reasons or failed, metrics, stood_s or 0.0)
+    stood_s = _stood_s(trial) if len(reasons) == 1 and not failed else 0.0
+    lasted_s = max((each.span.end_s - each.span.start_s for each in trial.workloads if each.span), default=0.0)
+    if 0 < stood_s <= STOOD_SHARE * lasted_s:
+        return Seen(trial.folder, trial.treatment, trial.seed, "measured", reasons, metrics, stood_s, lasted_s)
+    return Seen(trial.folder, trial.treatment, trial.seed, state, reasons or failed, metrics)
 
 
 def last_attempts(trials: Sequence[Seen]) -> list[Seen]:
@@ -82,15 +84,13 @@ def last_attempts(trials: Sequence[Seen]) -> list[Seen]:
     return list(found.values())
 
 
-def _stood_s(trial: TrialRecord) -> float | None:
-    """Return how long the engine stood still in all, if that is the trial's only fault and a small part of its time."""
+def _stood_s(trial: TrialRecord) -> float:
+    """Return how long the engine stood still in all, if that is the trial's only fault; else 0."""
     broken = [check for check in trial.checks if not check.holds and check.code not in OF_APPLICATION]
     if [(check.code, check.severity) for check in broken] != [("gaps", "suspect")]:
-        return None
+        return 0.0
     loops = cast("Sequence[Mapping[str, Mapping[str, int]]]", trial.engine.get("loops") or ())
-    stood_s = sum(loop["gaps"]["total_ns"] for loop in loops) / 1e9
-    lasted_s = max((each.span.end_s - each.span.start_s for each in trial.workloads if each.span), default=0.0)
-    return stood_s if stood_s <= STOOD_SHARE * lasted_s else None
+    return sum(loop["gaps"]["total_ns"] for loop in loops) / 1e9
 
 
 def machine_reasons(trial: TrialRecord) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.result.model import TrialLine, TrialRecord, Verdict
+    from wavebed.result.model import TrialLine, TrialRecord
 
 __all__ = ["Ledger", "Stored", "read_ledger", "reconciled", "set_aside"]
 
@@ -73,16 +73,16 @@ class Ledger:
         stored = self.blocks.get(block, {})
         return [stored[key] for key in sorted(stored, key=lambda key: (key[1], key[0]))]
 
-    def verdicts(self, block: int) -> dict[int, list[Verdict]]:
-        """Return the verdicts of the attempts at each trial of a block, by the trial's number.
+    def attempts(self, block: int) -> dict[int, list[TrialLine | None]]:
+        """Return the attempts at each trial of a block, by the trial's number.
 
-        An attempt that was deleted counts as failed if a later one is there.
+        An attempt that was deleted is ``None`` if a later one is there.
         """
-        found: dict[int, list[Verdict]] = {}
+        found: dict[int, list[TrialLine | None]] = {}
         for one in self.of_block(block):
             attempts = found.setdefault(one.number, [])
-            attempts += ["failed"] * (one.line.attempt - 1 - len(attempts))
-            attempts.append(one.line.verdict)
+            attempts += [None] * (one.line.attempt - 1 - len(attempts))
+            attempts.append(one.line)
         return found
 
     def add(self, one: Stored) -> None:

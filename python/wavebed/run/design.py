@@ -10,15 +10,19 @@ if TYPE_CHECKING:
 
     from wavebed.experiment.ledger import Ledger
     from wavebed.result.campaign import CampaignRecord
-    from wavebed.result.model import Verdict
+    from wavebed.result.model import TrialLine, Verdict
     from wavebed.run.order import Slot
 
-__all__ = ["KEEP", "Design", "Keep", "next_trial"]
+__all__ = ["KEEP", "NOT_COUNTED", "Design", "Keep", "next_trial"]
 
 Keep: TypeAlias = Literal["all", "series", "metrics"]
 KEEP: tuple[Keep, ...] = ("all", "series", "metrics")
 
 NOT_COUNTED: tuple[Verdict, ...] = ("invalid", "failed")
+
+
+def _not_counted(trial: TrialLine) -> bool:
+    return trial.verdict in NOT_COUNTED
 
 
 def _go_on(ledger: Ledger) -> str:
@@ -33,9 +37,9 @@ class Design:
     Parameters
     ----------
     attempts : int
-        Most attempts at a trial in its block, with its seed, until its verdict is none of `repeated`.
-    repeated : tuple of str
-        Verdicts of trials that are repeated: by default those that are not counted.
+        Most attempts at a trial in its block, with its seed.
+    is_repeated : callable
+        Whether a stored trial leads to another attempt: by default if it is not counted.
     keep : str
         What is kept of a trial: ``all``, ``series`` (without raw outputs) or ``metrics`` (without both).
     alone : bool
@@ -59,7 +63,7 @@ class Design:
     """
 
     attempts: int = 1
-    repeated: tuple[Verdict, ...] = NOT_COUNTED
+    is_repeated: Callable[[TrialLine], bool] = _not_counted
     keep: Keep = "all"
     alone: bool = False
     resume: bool = False
@@ -73,24 +77,17 @@ class Design:
     machine: Mapping[str, str] | None = None
 
 
-def next_trial(
-    slots: Sequence[Slot],
-    verdicts: Mapping[int, Sequence[Verdict]],
-    attempts: int,
-    repeated: Sequence[Verdict] = NOT_COUNTED,
-) -> Slot | None:
+def next_trial(slots: Sequence[Slot], repeated: Mapping[int, Sequence[bool]], attempts: int) -> Slot | None:
     """Return the next trial of a block: first every trial in order, then again those that are to be repeated.
 
     Parameters
     ----------
     slots : sequence of Slot
         The trials of the block in order.
-    verdicts : mapping
-        Verdicts of the attempts so far, by number of the trial.
+    repeated : mapping
+        By number of the trial: whether each attempt so far leads to another one.
     attempts : int
         Most attempts at a trial.
-    repeated : sequence of str
-        The verdicts after which a trial is repeated.
 
     Returns
     -------
@@ -99,7 +96,7 @@ def next_trial(
     """
     for attempt in range(1, attempts + 1):
         for slot in slots:
-            so_far = verdicts.get(slot.number, ())
-            if len(so_far) == attempt - 1 and all(verdict in repeated for verdict in so_far):
+            so_far = repeated.get(slot.number, ())
+            if len(so_far) == attempt - 1 and all(so_far):
                 return replace(slot, attempt=attempt)
     return None

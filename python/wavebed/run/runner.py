@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from wavebed.experiment.ledger import Ledger
     from wavebed.experiment.machine_lock import Neighbours
     from wavebed.experiment.trials import Trials
     from wavebed.lab.protocol import Lab
@@ -143,13 +144,18 @@ def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:
 
 def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours) -> None:
     resolver, opened, live, design = session.resolver, session.opened, session.live, session.design
-    verdicts = opened.ledger.verdicts
-    while (slot := next_trial(slots, verdicts(slots[0].block), design.attempts, design.repeated)) is not None:
+    while (slot := next_trial(slots, _repeated(opened.ledger, slots, design), design.attempts)) is not None:
         with resolver.resolved(slot) as resolved:
             if slot.number == 1:
                 resolver.draw_scene()
             trial = _one(slot, resolved, opened.trials, live, neighbours, design.keep)
         opened.stored(TrialLine.of(trial), slot.number, trial.wall_s)
+
+
+def _repeated(ledger: Ledger, slots: Sequence[Slot], design: Design) -> dict[int, list[bool]]:
+    """Return by number of the trial whether each attempt leads to another one; a deleted one does."""
+    attempts = ledger.attempts(slots[0].block)
+    return {number: [each is None or design.is_repeated(each) for each in lines] for number, lines in attempts.items()}
 
 
 def prepare(plan: Plan, trials: Trials) -> None:

@@ -19,7 +19,7 @@ from wavebed.extras import TABLES, absent
 from wavebed.lab.tools import cache_folder, missing
 from wavebed.result.machine import machine, versions
 from wavebed.result.names import TRIALS_FOLDER
-from wavebed.run.design import next_trial
+from wavebed.run.design import NOT_COUNTED, next_trial
 from wavebed.run.executor.pack import Packed, pack
 from wavebed.run.order import Slot
 from wavebed.run.resolve import Resolved
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wavebed.lab.protocol import Lab
-    from wavebed.result.model import Check, TrialRecord, Verdict
+    from wavebed.result.model import Check, TrialRecord
     from wavebed.run.play import RunningWorkload
 
 __all__ = ["RESULTS", "BlockResult", "BlockTask", "NotWantedError", "RunTrial", "Site", "TrialTask", "perform_block"]
@@ -194,7 +194,7 @@ def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_
     results = folder / RESULTS
     slots = [_slot(each, task.block, folder) for each in task.trials]
     specs = {each.number: each.spec for each in task.trials}
-    verdicts: dict[int, list[Verdict]] = {}
+    repeated: dict[int, list[bool]] = {}
     with measuring(stop_if_cancelled, alone=task.alone) as neighbours:
 
         def look(_lab: Lab, _running: Sequence[RunningWorkload]) -> None:
@@ -204,14 +204,14 @@ def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_
         def checks() -> Sequence[Check]:
             return [neighbours.check()]
 
-        while (slot := next_trial(slots, verdicts, task.attempts)) is not None:
+        while (slot := next_trial(slots, repeated, task.attempts)) is not None:
             stop_if_cancelled()
             partial = new_partial(results, slot.folder, _MARK)
             neighbours.look()
             with _resolved(specs[slot.number], folder) as resolved:
                 trial = run_trial(slot, resolved, partial, look, checks)
             whole = write_trial(results, partial, trial, task.keep, durable=False)
-            verdicts.setdefault(slot.number, []).append(trial.verdict)
+            repeated.setdefault(slot.number, []).append(trial.verdict in NOT_COUNTED)
             yield pack(whole, results / f"{slot.folder}.tar")
             shutil.rmtree(whole)
 
