@@ -170,8 +170,10 @@ def test_a_time_near_the_bound_decides_nothing_if_the_engine_stood_still(value: 
         assert found.reasons == ["seed 1: the engine stood still, worth up to 10 ms: the bound is nearer"]
 
 
-@pytest.mark.parametrize(("value", "outcome"), [(10.2, "pass"), (10.05, "inconclusive"), (9.95, "inconclusive"), (9.8, "fail")])
-def test_a_rate_may_be_wrong_by_the_part_of_the_time_in_which_the_engine_stood_still(value: float, outcome: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(10.2, "pass"), (10.05, "inconclusive"), (9.95, "inconclusive"), (9.8, "fail")]
+)
+def test_a_rate_may_be_wrong_by_the_part_of_the_time_when_the_engine_stood_still(value: float, outcome: str) -> None:
     stood = replace(measured(1, value, "Mbit/s"), stood_s=0.02, lasted_s=2.0, reasons=["stood still"])
     found = decision([stood], 1, "load time max > 10 mbit")
     assert found.outcome == outcome

@@ -117,7 +117,7 @@ def test_the_packet_rate_of_a_ue_hides_neither_rate_nor_states(tmp_path: Path, l
         {"kind": "pattern", "file": str(file), "end": "hold", "start_ns": 0},
     ]
     (up,) = capacity_steps(network([], rates if limit_first else rates[::-1]))
-    assert list(up.until(5 * 10**9).rows())[0] == (0.0, "a.up", 100, "los")
+    assert next(up.until(5 * 10**9).rows()) == (0.0, "a.up", 100, "los")
     assert up.packets_per_s == 60_000
 
 

@@ -121,9 +121,9 @@ def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: i
     """Return the decision of every requirement, for every treatment; that trials complete is the first.
 
     A requirement passes if all seeds were measured or failed, and it holds with the failed ones at the worst value. It
-    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive. A value of a
-    trial whose engine stood still for moments decides, if it is a time or a rate, what it would decide at both ends of
-    what they may have changed: a time by all of them, a rate by their part of the trial's time.
+    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive. A time or a
+    rate of a trial whose engine stood still for moments decides what it would decide at both ends of what they may have
+    changed: a time by all of them, a rate by their part of the trial's time.
 
     Parameters
     ----------
