@@ -9,12 +9,14 @@ use wavebed_os::clock;
 /// Time limit for servers to listen. Afterwards the command starts.
 pub const PATIENCE_NS: u64 = 5_000_000_000;
 
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// First and longest time between two looks. The kernel takes a part of a millisecond for one.
+const LOOK_AFTER: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(64)];
 
 /// Waits until as many ports are open in the network namespace of `pid` as it has background `programs`, or until that
 /// process has ended. Returns how many are open if the time limit came first.
 pub fn wait_for_ports(pid: i32, programs: usize) -> Result<(), usize> {
     let deadline_ns = clock::monotonic_ns() + PATIENCE_NS;
+    let [mut pause, longest] = LOOK_AFTER;
     while let Some(open) = open_ports(pid) {
         if open >= programs {
             break;
@@ -22,7 +24,8 @@ pub fn wait_for_ports(pid: i32, programs: usize) -> Result<(), usize> {
         if clock::monotonic_ns() >= deadline_ns {
             return Err(open);
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(pause);
+        pause = longest.min(pause * 2);
     }
     Ok(())
 }
