@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HOSTS = "127.0.0.1 localhost\n198.18.0.1 server\nfd00::1 server\n198.18.0.2 client\nfd00::2 client\n"
 LATE = Check("engine on time", False, "suspect", "late by 9 ms", "late")
+MOMENTS = Check("engine kept running", False, "suspect", "stood still for 9 ms", "gaps")
+ENGINE = {"loops": [{"gaps": {"total_ns": 9_000_000}}]}
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Check]], list
             records = [WorkloadRecord("test", "test", Span(0.0, 1.0, is_load=True), session.report({}))]
             found, reasons = verdict(checks, records)
             path = [Metric("queueing delay p95 down", 12.0, "ms")]
-            record = TrialRecord(name, 1, "x", plan.seed, "", 1.0, found, reasons, checks, records, path)
+            record = TrialRecord(name, 1, "x", plan.seed, "", 1.0, found, reasons, checks, records, path, engine=ENGINE)
             (folder / "trials" / name).mkdir(parents=True)
             (folder / "trials" / name / "trial.json").write_text(trial_json(record))
 
@@ -87,6 +89,24 @@ def test_a_test_that_passed_on_a_late_machine_is_inconclusive(
     result.stdout.fnmatch_lines(
         ["*1 of 1 tests were inconclusive*", "SKIPPED*inconclusive: engine on time: late by 9 ms"]
     )
+
+
+@pytest.mark.parametrize(("line", "outcome"), [("pass", "passed"), ("assert 1 == 2", "skipped")])
+def test_what_passed_although_the_engine_stood_still_for_moments_stays_passed(
+    line: str, outcome: str, pytester: pytest.Pytester, made_up: Callable[..., list[Plan]]
+) -> None:
+    made_up([MOMENTS])
+    result = run(pytester, f"import pytest\n@pytest.mark.wavebed(rate='10mbit')\ndef test_it(lab): {line}")
+    result.assert_outcomes(**{outcome: 1})
+
+
+@pytest.mark.parametrize("line", ["pass", "assert False"])
+def test_what_was_expected_to_fail_is_inconclusive_after_moments(
+    line: str, pytester: pytest.Pytester, made_up: Callable[..., list[Plan]]
+) -> None:
+    made_up([MOMENTS])
+    text = "import pytest\n@pytest.mark.xfail\n@pytest.mark.wavebed(rate='10mbit')\n"
+    run(pytester, f"{text}def test_it(lab): {line}").assert_outcomes(skipped=1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_wavebed.hosts import TestHost, variables
 from pytest_wavebed.loopback import Loopback, addresses_of_hosts, wait_for_file
 from wavebed.check.links import link_metrics
-from wavebed.check.trials import machine_reasons
+from wavebed.check.trials import machine_reasons, seen
 from wavebed.config.problems import unknown_key
 from wavebed.errors import WavebedError
 from wavebed.result.names import TRIALS_FOLDER
@@ -117,3 +117,8 @@ class TestLab:
     def inconclusive(self) -> Sequence[str]:
         """Why the machine was too late to judge anything, one line each; empty if it was not. Ends the laboratory."""
         return machine_reasons(self.end())
+
+    @property
+    def only_waited(self) -> bool:
+        """Whether the engine stood still for moments, and nothing else was late: what held held in spite of them."""
+        return seen(self.end()).stood_s > 0
