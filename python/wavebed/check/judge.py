@@ -13,7 +13,7 @@ from wavebed.report.numbers import figure
 from wavebed.stats.percentiles import needed, percentile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from wavebed.check.requirement import Requirement
     from wavebed.check.trials import Seen
@@ -121,9 +121,11 @@ def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: i
     """Return the decision of every requirement, for every treatment; that trials complete is the first.
 
     A requirement passes if all seeds were measured or failed, and it holds with the failed ones at the worst value. It
-    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive. A time or a
-    rate of a trial whose engine stood still for moments decides what it would decide at both ends of what they may have
-    changed: a time by all of them, a rate by their part of the trial's time.
+    fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive.
+
+    A trial whose engine stood still for moments decides what it would decide at both ends of what they may have hidden:
+    of a time all of them, of a rate or a count their part of itself, of a percentage their part of the trial's time. As
+    a moment may add an event, a count or a percentage of such a trial helps to pass and never to fail.
 
     Parameters
     ----------
@@ -160,11 +162,13 @@ def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, s
     found = _values(requirement, trials)
     open_ = [*_reasons(trials, "inconclusive"), *found.open, *_unfinished(trials, seeds)]
     given = list(found.values.values())
-    missing = seeds - len(given)
     bound = requirement.value if found.bound is None else found.bound
     outcome: Outcome = "inconclusive"
     reasons: list[str] = open_
-    if given and all(fails_whatever(requirement, each, missing, bound) for each in found.possible()):
+    if given and all(
+        fails_whatever(requirement, each, seeds - len(each), bound, found.least)
+        for each in found.possible(without=found.counted)
+    ):
         outcome, reasons = "fail", _failures(requirement, trials, found.values, bound, found.unit)
     elif given and not open_:
         held = [holds(requirement, each, bound) for each in found.possible()]
@@ -188,25 +192,38 @@ def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, s
 
 @dataclass(slots=True)
 class _Values:
-    """The values of a metric by seed, and by how much each may be wrong."""
+    """The values of a metric by seed, and by how much each may be wrong; of which seeds they count events then."""
 
     values: dict[int, float] = field(default_factory=dict)
     slack: dict[int, float] = field(default_factory=dict)
+    counted: set[int] = field(default_factory=set)
     unit: str = ""
     bound: float | None = None
     open: list[str] = field(default_factory=list)
 
-    def possible(self) -> list[list[float]]:
-        """Return the values as measured, and all at either end of what they may be."""
+    @property
+    def least(self) -> float:
+        """The smallest value that its unit allows."""
+        return 0.0 if self.unit == "%" or self.unit in TIME_UNITS or self.unit.endswith("bit/s") else -math.inf
+
+    def possible(self, without: Collection[int] = ()) -> list[list[float]]:
+        """Return the values as measured, and all at either end of what they may be; without those of some seeds."""
         signs = (0.0, -1.0, 1.0) if self.slack else (0.0,)
-        return [[value + sign * self.slack.get(seed, 0.0) for seed, value in self.values.items()] for sign in signs]
+        return [
+            [value + sign * self.slack.get(seed, 0.0) for seed, value in self.values.items() if seed not in without]
+            for sign in signs
+        ]
 
     def slack_reasons(self) -> list[str]:
-        """Return why a value this near to the bound decides nothing."""
-        return [
-            f"seed {seed}: the engine stood still, worth up to {value_text(slack, self.unit)}: the bound is nearer"
-            for seed, slack in self.slack.items()
-        ]
+        """Return why values of trials whose engine stood still for moments decide nothing."""
+        told = []
+        for seed, slack in self.slack.items():
+            if seed in self.counted:
+                why = f"which may have caused some of {value_text(self.values[seed], self.unit)}"
+            else:
+                why = f"worth up to {value_text(slack, self.unit)}: the bound is nearer"
+            told.append(f"seed {seed}: the engine stood still, {why}")
+        return told
 
 
 def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
@@ -219,22 +236,21 @@ def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
             if metric is None or metric.value is None:
                 found.open.append(f"seed {trial.seed}: not measured")
             else:
-                slack = _slack(metric.value, metric.unit, trial) if trial.stood_s else 0.0
-                if slack is None:
-                    found.open.append(f"seed {trial.seed}: {trial.reasons[0]}")
-                    continue
                 found.values[trial.seed], found.unit = metric.value, metric.unit
                 found.bound = requirement.bound(metric.unit)
-                if slack:
-                    found.slack[trial.seed] = slack
+                if trial.stood_s:
+                    found.slack[trial.seed] = _slack(metric.value, metric.unit, trial)
+                    if metric.unit not in TIME_UNITS and not metric.unit.endswith("bit/s"):
+                        found.counted.add(trial.seed)
     return found
 
 
-def _slack(value: float, unit: str, trial: Seen) -> float | None:
-    """Return by how much a value may be wrong because the engine stood still; ``None`` of one that counts events."""
+def _slack(value: float, unit: str, trial: Seen) -> float:
+    """Return how much of a value moments may have hidden in which the engine stood still."""
     if unit in TIME_UNITS:
         return in_unit(trial.stood_s, "s", unit)
-    return value * trial.stood_s / trial.lasted_s if unit.endswith("bit/s") else None
+    part = trial.stood_s / trial.lasted_s
+    return 100 * part if unit == "%" else part * abs(value)
 
 
 def _has(requirement: Requirement, trial: Seen) -> bool:

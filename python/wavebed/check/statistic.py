@@ -53,16 +53,20 @@ def holds(requirement: Requirement, values: Sequence[float], bound: float) -> bo
     return requirement.holds(statistic_of(requirement, values), bound)
 
 
-def fails_whatever(requirement: Requirement, values: Sequence[float], missing: int, bound: float) -> bool:
+def fails_whatever(
+    requirement: Requirement, values: Sequence[float], missing: int, bound: float, least: float = -math.inf
+) -> bool:
     """Return whether a requirement fails whatever the values of the missing seeds are.
 
     Parameters
     ----------
     missing : int
         How many seeds have no value yet, or none that counts.
+    least : float
+        The smallest value that the metric can have.
     """
     if requirement.comparison == "=":
         return any(value != bound for value in values)
-    best = -requirement.worst
+    best = max(-requirement.worst, least)
     every = [*values, *[best] * missing]
     return bool(every) and not requirement.holds(statistic_of(requirement, every), bound)

@@ -60,9 +60,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument(
         "--attempts",
         metavar="N",
-        default="2",
+        default="5",
         help="most attempts at a trial, with its seed, while the machine was late; results never lead to another"
-        " attempt (default: 2)",
+        " attempt (default: 5)",
     )
     group.add_argument(
         "--fail-fast", action="store_true", help="end as soon as a requirement fails whatever the other seeds give"
