@@ -210,6 +210,8 @@ def test_seeds_that_say_nothing_have_at_best_none_of_what_is_counted() -> None:
     assert decision(trials, 3, "load time mean < 5 %").outcome == "inconclusive"
     plain = [measured(1, 6.0, ""), late(2)]
     assert decision(plain, 2, "load time mean < 2").outcome == "inconclusive"  # it may be negative
+    changes = [measured(1, 9.0, "%"), measured(2, -1.0, "%"), late(3)]
+    assert decision(changes, 3, "load time mean < 2 %").outcome == "inconclusive"
 
 
 def test_a_command_that_failed_on_a_machine_in_time_has_failed() -> None:

@@ -203,8 +203,9 @@ class _Values:
 
     @property
     def least(self) -> float:
-        """The smallest value that its unit allows."""
-        return 0.0 if self.unit == "%" or self.unit in TIME_UNITS or self.unit.endswith("bit/s") else -math.inf
+        """The smallest value that a seed may have: 0 of percentages, times and rates, unless one is negative."""
+        has_zero = self.unit == "%" or self.unit in TIME_UNITS or _is_rate(self.unit)
+        return 0.0 if has_zero and min(self.values.values(), default=0.0) >= 0 else -math.inf
 
     def possible(self, without: Collection[int] = ()) -> list[list[float]]:
         """Return the values as measured, and all at either end of what they may be; without those of some seeds."""
@@ -240,9 +241,13 @@ def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
                 found.bound = requirement.bound(metric.unit)
                 if trial.stood_s:
                     found.slack[trial.seed] = _slack(metric.value, metric.unit, trial)
-                    if metric.unit not in TIME_UNITS and not metric.unit.endswith("bit/s"):
+                    if metric.unit not in TIME_UNITS and not _is_rate(metric.unit):
                         found.counted.add(trial.seed)
     return found
+
+
+def _is_rate(unit: str) -> bool:
+    return unit.endswith("bit/s")
 
 
 def _slack(value: float, unit: str, trial: Seen) -> float:
