@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use wavebed_os::clock;
 
-/// Time limit for servers to listen. Afterwards the command starts.
-pub const PATIENCE_NS: u64 = 5_000_000_000;
+/// Time limit for all servers to listen. Afterwards the command starts.
+pub const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// First and longest time between two looks. The kernel takes a part of a millisecond for one.
 const LOOK_AFTER: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(64)];
 
 /// Waits until as many ports are open in the network namespace of `pid` as it has background `programs`, or until that
-/// process has ended. Returns how many are open if the time limit came first.
-pub fn wait_for_ports(pid: i32, programs: usize) -> Result<(), usize> {
-    let deadline_ns = clock::monotonic_ns() + PATIENCE_NS;
+/// process has ended. Returns how many are open if `deadline_ns` came first.
+pub fn wait_for_ports(pid: i32, programs: usize, deadline_ns: u64) -> Result<(), usize> {
     let [mut pause, longest] = LOOK_AFTER;
     while let Some(open) = open_ports(pid) {
         if open >= programs {
@@ -80,7 +79,7 @@ mod tests {
     fn a_program_that_has_ended_is_not_waited_for() {
         let mut child = Command::new("true").spawn().expect("a program");
         let pid = child.id().cast_signed();
-        assert_eq!(wait_for_ports(pid, usize::MAX), Ok(()));
+        assert_eq!(wait_for_ports(pid, usize::MAX, u64::MAX), Ok(()));
         child.wait().expect("it has ended");
     }
 }

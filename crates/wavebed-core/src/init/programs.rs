@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use wavebed_os::clock;
 use wavebed_os::confinement::TEMPORARY;
 use wavebed_os::error::Context;
 use wavebed_os::process::{self, Spawn};
@@ -55,8 +56,9 @@ impl Init {
             self.stops.started(pid, process);
             started.entry(&process.host).or_insert((pid, 0)).1 += 1;
         }
+        let deadline_ns = clock::monotonic_ns() + ready::PATIENCE_NS;
         for (host, (pid, programs)) in started {
-            if let Err(open) = ready::wait_for_ports(pid, programs) {
+            if let Err(open) = ready::wait_for_ports(pid, programs, deadline_ns) {
                 say(format_args!(
                     "{host}: {open} ports are open after {} s for {programs} programs: the command starts",
                     ready::PATIENCE_NS / 1_000_000_000
