@@ -19,7 +19,7 @@ from wavebed.campaign.status import status_json, status_of, status_text
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.experiment.events import BlockEnded, BlocksPlaced, Event, TrialStored
 from wavebed.run.executor import carrier, worker
-from wavebed.run.executor.block import Site, differences, perform_block, site
+from wavebed.run.executor.block import NotWantedError, Site, differences, perform_block, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker, address_of
 from wavebed.run.executor.pack import pack, unpack
 from wavebed.run.executor.remote import Remote
@@ -97,6 +97,8 @@ class Machines:
         machine.calls.append(function.__name__)
         try:
             return function(*given)
+        except NotWantedError:  # as the real one
+            raise LostError(at.address) from None
         except Exception as error:  # noqa: BLE001 - as the real one
             raise FailedError(str(error)) from None
 
