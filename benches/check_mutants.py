@@ -86,7 +86,7 @@ def check(
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1, 3) or not done.stdout:
         sys.exit(f"{program} {mutant}: {done.stderr}")
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout.replace(sys.executable, "python"))
     return {
         "outcome": found["outcome"],
         "wall_s": round(time.monotonic() - began, 1),

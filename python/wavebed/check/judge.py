@@ -192,11 +192,10 @@ def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, s
 
 @dataclass(slots=True)
 class _Values:
-    """The values of a metric by seed, and by how much each may be wrong; of which seeds they count events then."""
+    """The values of a metric by seed, and by how much each may be wrong."""
 
     values: dict[int, float] = field(default_factory=dict)
     slack: dict[int, float] = field(default_factory=dict)
-    counted: set[int] = field(default_factory=set)
     unit: str = ""
     bound: float | None = None
     open: list[str] = field(default_factory=list)
@@ -204,8 +203,13 @@ class _Values:
     @property
     def least(self) -> float:
         """The smallest value that a seed may have: 0 of percentages, times and rates, unless one is negative."""
-        has_zero = self.unit == "%" or self.unit in TIME_UNITS or _is_rate(self.unit)
+        has_zero = self.unit == "%" or not _counts_events(self.unit)
         return 0.0 if has_zero and min(self.values.values(), default=0.0) >= 0 else -math.inf
+
+    @property
+    def counted(self) -> Collection[int]:
+        """The seeds of which a moment without the engine may have added events to the value."""
+        return self.slack.keys() if _counts_events(self.unit) else ()
 
     def possible(self, without: Collection[int] = ()) -> list[list[float]]:
         """Return the values as measured, and all at either end of what they may be; without those of some seeds."""
@@ -241,13 +245,12 @@ def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
                 found.bound = requirement.bound(metric.unit)
                 if trial.stood_s:
                     found.slack[trial.seed] = _slack(metric.value, metric.unit, trial)
-                    if metric.unit not in TIME_UNITS and not _is_rate(metric.unit):
-                        found.counted.add(trial.seed)
     return found
 
 
-def _is_rate(unit: str) -> bool:
-    return unit.endswith("bit/s")
+def _counts_events(unit: str) -> bool:
+    """Return whether a unit is neither that of times nor that of rates."""
+    return unit not in TIME_UNITS and not unit.endswith("bit/s")
 
 
 def _slack(value: float, unit: str, trial: Seen) -> float:
