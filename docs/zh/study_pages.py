@@ -108,8 +108,7 @@ def chinese_page(name: str, translations: Translations) -> tuple[str, dict[str, 
 
     for line in english:
         if line.startswith("| "):
-            # Backticks within cells are escaped, and are meant as code.
-            cells = line.replace(r"\`", "`").removeprefix("| ").removesuffix(" |").split(" | ")
+            cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
             lines.append(f"| {' | '.join(map(chinese, cells))} |")
         elif picture := _PICTURE.fullmatch(line):
             lines.append(f"![{chinese(picture[1])}](../validation/{picture[2]})")

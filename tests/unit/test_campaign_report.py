@@ -327,6 +327,16 @@ def test_a_long_range_of_levels_has_a_logarithmic_axis() -> None:
     assert [axis is not None and axis.logarithmic for axis in axes] == [False, True, False]
 
 
+def test_markdown_keeps_code_and_escapes_single_backticks() -> None:
+    table = Table("t", "T", ["again"], [["`run --only a_b=*` or a_b"], ["a`b_c"], ["`a|b`"], ["<b>`"]])
+    assert markdown_text(table).splitlines()[4:] == [
+        r"| `run --only a_b=*` or a\_b |",
+        r"| a\`b\_c |",
+        r"| \`a\|b\` |",
+        r"| \<b\>\` |",
+    ]
+
+
 def test_tables_escape_what_their_formats_would_read() -> None:
     table = Table("t", "A & B", ["name_1", "share %"], [["a|b_c", 0.123456], ['x, "y"', None]])
     assert csv_text(table) == 'name_1,share %\na|b_c,0.123456\n"x, ""y""",\n'

@@ -25,7 +25,8 @@ _LATEX = {
     "−": "$-$", "–": "--", "×": r"$\times$", "µ": r"$\mu$", "\u202f": r"\,", "\xa0": "~",
     "≤": r"$\leq$", "≥": r"$\geq$",
 }  # fmt: skip
-_MARKDOWN = re.compile(r"([\\|`*_<>\[\]])")
+_MARKDOWN = re.compile(r"(`[^`|\n]+`)|([\\|`*_<>\[\]])")
+"""Code, which stays as it is, or a mark."""
 
 Cell = str | float | int | None
 
@@ -78,7 +79,12 @@ def markdown_text(table: Table) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_MARKDOWN.sub(r"\\\1", cell).replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(_MARKDOWN.sub(_escaped, cell).replace("\n", " ") for cell in cells) + " |"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code, mark = found.groups()
+    return code or f"\\{mark}"
 
 
 def latex_text(table: Table) -> str:
