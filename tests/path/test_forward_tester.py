@@ -91,7 +91,7 @@ def test_a_frame_beyond_the_mtu_of_a_port_is_refused() -> None:
 def test_a_port_that_goes_down_amid_a_trial_gives_no_number(what: str) -> None:
     for trial in ask(what):
         assert trial["verdict"] == "invalid"
-        assert "port_down" in codes(trial)
+        assert "port_down" in codes(trial), trial["refusals"]
 
 
 def test_a_carrier_that_flaps_amid_a_trial_gives_no_number() -> None:
