@@ -22,7 +22,7 @@ from wavebed.experiment.store import attempt_name
 from wavebed.result.campaign import comparisons
 from wavebed.result.metrics import block_file, blocks_with_metrics, merge_metrics, read_metrics
 from wavebed.result.model import COUNTED, TrialLine, Verdict
-from wavebed.run.design import NOT_COUNTED, next_trial
+from wavebed.run.design import next_trial
 from wavebed.run.order import Slot
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def block_of(size: int, block: int = 1) -> list[Slot]:
 def not_counted(ledger: Ledger, slots: Sequence[Slot]) -> dict[int, list[bool]]:
     attempts = ledger.attempts(slots[0].block)
     return {
-        number: [line is None or line.verdict in NOT_COUNTED for line in lines] for number, lines in attempts.items()
+        number: [line is None or line.verdict not in COUNTED for line in lines] for number, lines in attempts.items()
     }
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from wavebed.config.data import Json
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
@@ -146,7 +145,9 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     finally:
         live.clear()
     if args.json:
-        print_json("run", _told(folder, page))
+        from wavebed.report.text import summary_json
+
+        print_json("run", summary_json(folder, page))
     else:
         print(printable(_text(folder, page), keep="\n"))
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
@@ -176,11 +177,3 @@ def _text(folder: Path, page: Path | None) -> str:
     if page is not None:
         lines.append(f"report: {page}")
     return "\n".join(lines)
-
-
-def _told(folder: Path, page: Path | None) -> dict[str, Json]:
-    from wavebed.report.text import summary_json
-
-    told = summary_json(folder)
-    told["report"] = None if page is None else str(page)
-    return told

@@ -218,7 +218,7 @@ def _results_of(folder: Path) -> dict[str, Json] | None:
 
     report = folder / "report.html"
     try:
-        return summary_json(folder) | {"report": str(report) if report.is_file() else None}
+        return summary_json(folder, report if report.is_file() else None)
     except (WavebedError, OSError):
         return None
 

@@ -65,8 +65,13 @@ def _verdicts(trials: Sequence[TrialLine]) -> list[str]:
     ]
 
 
-def summary_json(run_dir: Path) -> dict[str, Json]:
-    """Return the medians with intervals by workload, metric and treatment.
+def summary_json(run_dir: Path, report: Path | None) -> dict[str, Json]:
+    """Return what ``wavebed run --json`` prints: the medians with intervals by workload, metric and treatment.
+
+    Parameters
+    ----------
+    report : pathlib.Path or None
+        Its report; ``None`` if there is none.
 
     Raises
     ------
@@ -94,4 +99,10 @@ def summary_json(run_dir: Path) -> dict[str, Json]:
     verdicts: dict[str, Json] = {}
     for verdict in dict.fromkeys(line.verdict for line in trials):
         verdicts[verdict] = sum(line.verdict == verdict for line in trials)
-    return {"folder": str(run_dir), "trials": len(trials), "verdicts": verdicts, "metrics": metrics}
+    return {
+        "folder": str(run_dir),
+        "trials": len(trials),
+        "verdicts": verdicts,
+        "metrics": metrics,
+        "report": None if report is None else str(report),
+    }

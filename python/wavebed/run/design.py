@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from wavebed.result.model import COUNTED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wavebed.experiment.ledger import Ledger
     from wavebed.result.campaign import CampaignRecord
-    from wavebed.result.model import TrialLine, Verdict
+    from wavebed.result.model import TrialLine
     from wavebed.run.order import Slot
 
-__all__ = ["KEEP", "NOT_COUNTED", "Design", "Keep", "next_trial"]
+__all__ = ["KEEP", "Design", "Keep", "next_trial"]
 
 Keep: TypeAlias = Literal["all", "series", "metrics"]
 KEEP: tuple[Keep, ...] = ("all", "series", "metrics")
 
-NOT_COUNTED: tuple[Verdict, ...] = ("invalid", "failed")
-
 
 def _not_counted(trial: TrialLine) -> bool:
-    return trial.verdict in NOT_COUNTED
+    return trial.verdict not in COUNTED
 
 
 def _go_on(ledger: Ledger) -> str:

@@ -18,8 +18,9 @@ from wavebed.experiment.store import new_partial
 from wavebed.extras import TABLES, absent
 from wavebed.lab.tools import cache_folder, missing
 from wavebed.result.machine import machine, versions
+from wavebed.result.model import COUNTED
 from wavebed.result.names import TRIALS_FOLDER
-from wavebed.run.design import NOT_COUNTED, next_trial
+from wavebed.run.design import next_trial
 from wavebed.run.executor.pack import Packed, pack
 from wavebed.run.order import Slot
 from wavebed.run.resolve import Resolved
@@ -211,7 +212,7 @@ def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_
             with _resolved(specs[slot.number], folder) as resolved:
                 trial = run_trial(slot, resolved, partial, look, checks)
             whole = write_trial(results, partial, trial, task.keep, durable=False)
-            repeated.setdefault(slot.number, []).append(trial.verdict in NOT_COUNTED)
+            repeated.setdefault(slot.number, []).append(trial.verdict not in COUNTED)
             yield pack(whole, results / f"{slot.folder}.tar")
             shutil.rmtree(whole)
 
