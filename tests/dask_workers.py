@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -73,6 +75,7 @@ class DaskWorkers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        _forget_connections()
 
     def wait(self) -> None:
         """Wait until all workers are connected."""
@@ -142,3 +145,10 @@ class DaskWorkers:
             for number, process in enumerate(self.workers):
                 if process.poll() is not None:
                     self.workers[number] = self._worker(number)
+
+
+def _forget_connections() -> None:
+    """Free the sockets of connections that Tornado gave up: it leaves them open, and a later test would fail."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
