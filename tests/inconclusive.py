@@ -1,7 +1,8 @@
 """Tests that judge rates or times and fail on a late machine are inconclusive: neither passed nor failed, and counted.
 
-A test ends as inconclusive in one of two ways: it says so itself, by `pytest.skip("inconclusive: …")`, because the
-engine was late; or it runs in real time, does not hold, and the machine was late while it ran (`tests.machine`). Tests
+A test ends as inconclusive in one of three ways: it says so itself, by `pytest.skip("inconclusive: …")`, because the
+engine was late; or what does not hold is that a trial is valid, and the program says that its engine was late; or the
+test runs in real time, does not hold, and the machine was late while it ran (`tests.machine`). Tests
 marked `alone` judge rates and times, and milliseconds count; tests marked `path` or `timed` have limits of seconds, and
 only a machine that stood still leaves them open. Where a fixture that others share measured for a test, the machine as
 it was then counts too. What did not hold is shown in all cases. A run fails if more than one in twenty of the tests
@@ -10,6 +11,7 @@ that it collected is inconclusive.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,9 @@ MOST = 0.05
 WORD = "inconclusive: "
 JUDGED = (AssertionError, TimeoutError, subprocess.TimeoutExpired)
 """What lateness can lead to. Anything else is a fault on any machine."""
+
+ENGINE_LATE = re.compile(r"check failed: engine on time: [^\n]*")
+"""How the program says that a trial is invalid, because its engine was late."""
 
 SHARED = ("class", "module", "package")
 """Scopes of fixtures that measure for some tests; those of a session only prepare."""
@@ -75,7 +80,8 @@ class Inconclusive:
         most = _borne_by(item)
         if not failed or self._watch is None or most is None:
             return report
-        reason = self._late(item, most)
+        said = ENGINE_LATE.search(str(call.excinfo.value)) if call.excinfo else None
+        reason = self._late(item, most) or (said[0] if said else "")
         if reason:
             report.sections.append(("what did not hold", str(report.longrepr)))
             line = str(call.excinfo.value).strip().splitlines()[0] if call.excinfo and str(call.excinfo.value) else ""

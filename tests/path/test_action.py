@@ -12,7 +12,7 @@ import pytest
 
 import wavebed
 
-pytestmark = [pytest.mark.path, pytest.mark.slow]
+pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 
