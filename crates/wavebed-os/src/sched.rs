@@ -58,6 +58,10 @@ const BUSY_LIMIT_US: u64 = 2_000_000;
 /// others.
 const NORMAL_NICE: i32 = -20;
 
+/// The policy of a thread that left `SCHED_FIFO`. Only root may take the flag away, and `RLIMIT_RTPRIO` lets others have
+/// real-time priorities.
+const STEPPED_DOWN: i32 = libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK;
+
 /// Threads under `SCHED_FIFO`, for the handler of `SIGXCPU`, which may run on any thread.
 static GUARDED: [AtomicI32; 16] = [const { AtomicI32::new(0) }; 16];
 
@@ -116,7 +120,7 @@ impl Granted {
         }
         // The kernel's count of busy time starts again only at a wake-up under SCHED_FIFO: sleep for an instant.
         std::thread::sleep(Duration::from_nanos(1));
-        set_policy(self.thread, libc::SCHED_OTHER, 0)?;
+        set_policy(self.thread, STEPPED_DOWN, 0)?;
         self.stepped_down = true;
         Ok(())
     }
@@ -222,7 +226,7 @@ extern "C" fn step_all_down(_signal: libc::c_int) {
     for slot in &GUARDED {
         let thread = slot.load(Ordering::Relaxed);
         if thread != 0 {
-            let _ = set_policy(thread, libc::SCHED_OTHER, 0);
+            let _ = set_policy(thread, STEPPED_DOWN, 0);
         }
     }
 }
@@ -255,6 +259,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::capabilities::{Set, keep};
 
     fn policy() -> i32 {
         // SAFETY: 0 names the calling thread.
@@ -275,6 +280,18 @@ mod tests {
             assert_eq!(policy(), libc::SCHED_OTHER);
             granted.step_up().expect("up");
             assert_eq!(policy(), libc::SCHED_FIFO);
+        })
+        .join()
+        .expect("thread");
+    }
+
+    #[test]
+    fn a_thread_without_rights_steps_down() {
+        std::thread::spawn(|| {
+            let mut granted = prepare_thread(Options::default());
+            keep(Set::empty()).expect("of this thread alone");
+            granted.step_down().expect("down");
+            assert_eq!(policy(), libc::SCHED_OTHER);
         })
         .join()
         .expect("thread");
