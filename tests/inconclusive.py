@@ -31,7 +31,7 @@ WORD = "inconclusive: "
 JUDGED = (AssertionError, TimeoutError, subprocess.TimeoutExpired)
 """What lateness can lead to. Anything else is a fault on any machine."""
 
-ENGINE_LATE = re.compile(r"check failed: engine on time: [^\n]*")
+ENGINE_LATE = re.compile(r"is invalid: check failed: (engine on time: [^\n]*)")
 """How the program says that a trial is invalid, because its engine was late."""
 
 SHARED = ("class", "module", "package")
@@ -81,7 +81,7 @@ class Inconclusive:
         if not failed or self._watch is None or most is None:
             return report
         said = ENGINE_LATE.search(str(call.excinfo.value)) if call.excinfo else None
-        reason = self._late(item, most) or (said[0] if said else "")
+        reason = self._late(item, most) or (said[1] if said else "")
         if reason:
             report.sections.append(("what did not hold", str(report.longrepr)))
             line = str(call.excinfo.value).strip().splitlines()[0] if call.excinfo and str(call.excinfo.value) else ""

@@ -127,6 +127,12 @@ def begin(hosts: TwoHosts, words: Sequence[str], log: Path) -> Process:
         )
 
 
+def flows(hosts: TwoHosts) -> bool:
+    """Return whether iperf3 has its connection for control and the one for data."""
+    words = ["ss", "-Htn", "state", "established", "( dport != :22 and dst 198.18.0.1 )"]
+    return len(hosts.lab.client.run(words, capture_output=True, check=True).stdout.splitlines()) >= 2
+
+
 def wait_for(condition: Callable[[], object], limit_s: float = 45.0) -> None:
     """Wait until something holds."""
     end_s = time.monotonic() + limit_s

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hosts_state import assert_nothing_left, begin, of_part, running, signal_part, state, wait_for
+from hosts_state import assert_nothing_left, begin, flows, of_part, running, signal_part, state, wait_for
 from two_hosts import two_hosts
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ class Broken:
         (folder / "s.toml").write_text(SCENARIO.format(duration=duration))
         self.before = state(hosts)
         self.run = begin(hosts, ["run", str(folder / "s.toml"), "-o", str(self.out)], self.log)
-        # Its data flow.
-        wait_for(lambda: any("iperf3 -c" in each.command for each in running(hosts)))
+        wait_for(lambda: flows(hosts))
 
     def ends(self, limit_s: float = 90.0) -> str:
         """Wait for the end; return why the first trial failed. The second one was not touched."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from hosts_state import assert_nothing_left, begin, signal_part, state, wait_for
+from hosts_state import assert_nothing_left, begin, flows, signal_part, state, wait_for
 from two_hosts import two_hosts
 
 if TYPE_CHECKING:
@@ -37,12 +37,6 @@ def start(hosts: TwoHosts, folder: Path, duration: str, lab: str = "", path: str
     run = begin(hosts, ["run", str(folder / "s.toml"), "-o", str(folder / "out")], folder / "log")
     wait_for(lambda: flows(hosts) or run.poll() is not None)
     return run
-
-
-def flows(hosts: TwoHosts) -> bool:
-    """Return whether iperf3 has its connection for control and the one for data."""
-    words = ["ss", "-Htn", "state", "established", "( dport != :22 and dst 198.18.0.1 )"]
-    return len(hosts.lab.client.run(words, capture_output=True, check=True).stdout.splitlines()) >= 2
 
 
 def trial(folder: Path) -> dict[str, Any]:

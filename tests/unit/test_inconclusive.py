@@ -68,11 +68,19 @@ def test_on_a_late_machine_it_is_inconclusive_with_what_did_not_hold(pytester: p
     result.stdout.fnmatch_lines(["*1 of 4 tests were inconclusive*", "*inconclusive: the machine was late: *too slow*"])
 
 
-@pytest.mark.parametrize(("mark", "skipped"), [("@pytest.mark.alone", 1), ("@pytest.mark.path", 1), ("", 0)])
-def test_a_trial_whose_engine_was_late_leaves_a_test_in_real_time_open(
-    pytester: pytest.Pytester, mark: str, skipped: int
+@pytest.mark.parametrize(
+    ("mark", "verdict", "skipped"),
+    [
+        ("@pytest.mark.alone", "invalid", 1),
+        ("@pytest.mark.path", "invalid", 1),
+        ("@pytest.mark.path", "suspect", 0),
+        ("", "invalid", 0),
+    ],
+)
+def test_a_trial_that_is_invalid_for_a_late_engine_leaves_a_test_in_real_time_open(
+    pytester: pytest.Pytester, mark: str, verdict: str, skipped: int
 ) -> None:
-    said = "trial 1 of 1 is invalid: check failed: engine on time: packets left up to 9921 µs late at p99"
+    said = f"trial 1 of 1 is {verdict}: check failed: engine on time: packets left up to 9921 µs late at p99"
     text = f"import pytest\n{mark}\ndef test_a_record():\n    assert 1 == 0, {said!r}\n"
     ran(pytester, ON_TIME, text).assert_outcomes(failed=1 - skipped, skipped=skipped)
 
