@@ -123,9 +123,9 @@ def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: i
     A requirement passes if all seeds were measured or failed, and it holds with the failed ones at the worst value. It
     fails if it does not hold whatever the seeds that say nothing would have given. Else it is inconclusive.
 
-    A trial whose engine stood still for moments decides what it would decide at both ends of what they may have hidden:
-    of a time all of them, of a rate or a count their part of itself, of a percentage their part of the trial's time. As
-    a moment may add an event, a count or a percentage of such a trial helps to pass and never to fail.
+    A trial whose engine was late decides what it would decide at both ends of what the delay may have hidden: of a time
+    all of it, of a rate or a count its part of itself, of a percentage its part of the trial's time. As a delay may add
+    an event, a count or a percentage of such a trial helps to pass and never to fail.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class _Values:
 
     @property
     def counted(self) -> Collection[int]:
-        """The seeds of which a moment without the engine may have added events to the value."""
+        """The seeds of which a late engine may have added events to the value."""
         return self.slack.keys() if _counts_events(self.unit) else ()
 
     def possible(self, without: Collection[int] = ()) -> list[list[float]]:
@@ -220,14 +220,14 @@ class _Values:
         ]
 
     def slack_reasons(self) -> list[str]:
-        """Return why values of trials whose engine stood still for moments decide nothing."""
+        """Return why values of trials whose engine was late decide nothing."""
         told = []
         for seed, slack in self.slack.items():
             if seed in self.counted:
                 why = f"which may have caused some of {value_text(self.values[seed], self.unit)}"
             else:
                 why = f"worth up to {value_text(slack, self.unit)}: the bound is nearer"
-            told.append(f"seed {seed}: the engine stood still, {why}")
+            told.append(f"seed {seed}: the engine was late, {why}")
         return told
 
 
@@ -243,7 +243,7 @@ def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
             else:
                 found.values[trial.seed], found.unit = metric.value, metric.unit
                 found.bound = requirement.bound(metric.unit)
-                if trial.stood_s:
+                if trial.delayed_s:
                     found.slack[trial.seed] = _slack(metric.value, metric.unit, trial)
     return found
 
@@ -254,10 +254,13 @@ def _counts_events(unit: str) -> bool:
 
 
 def _slack(value: float, unit: str, trial: Seen) -> float:
-    """Return how much of a value moments may have hidden in which the engine stood still."""
+    """Return how much of a value a late engine may have hidden."""
     if unit in TIME_UNITS:
-        return in_unit(trial.stood_s, "s", unit)
-    part = trial.stood_s / trial.lasted_s
+        return in_unit(trial.delayed_s, "s", unit)
+    in_time_s = trial.lasted_s - trial.delayed_s
+    if in_time_s <= 0:
+        return math.inf
+    part = trial.delayed_s / in_time_s
     return 100 * part if unit == "%" else part * abs(value)
 
 

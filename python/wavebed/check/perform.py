@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.check.judge import check_names, decide
+from wavebed.check.lateness import most_lateness_s
 from wavebed.check.links import link_metrics
 from wavebed.check.result import CheckResult
 from wavebed.check.trials import last_attempts, seen
@@ -83,14 +84,15 @@ class _Trials:
         """Return the trials in these folders, the attempt that counts of each."""
         for name in folders:
             if name not in self._seen:
-                trial = read_trial(self._folder / name)
-                self._seen[name] = seen(trial, link_metrics(trial, self._folder / name))
+                folder = self._folder / name
+                trial = read_trial(folder)
+                self._seen[name] = seen(trial, link_metrics(trial, folder), most_lateness_s(trial, folder))
         return last_attempts([self._seen[name] for name in folders])
 
     def was_late(self, line: TrialLine) -> bool:
-        """Return whether a trial leads to another attempt: its machine was late, for moments or for longer."""
+        """Return whether a trial leads to another attempt: its machine was late, a little or much."""
         (trial,) = self.read([line.folder])
-        return trial.state == "inconclusive" or trial.stood_s > 0
+        return trial.state == "inconclusive" or trial.delayed_s > 0
 
     def reason_to_stop(self, ledger: Ledger) -> str:
         """Return why no further trial is needed, or nothing."""

@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from wavebed.result.model import TrialRecord, WorkloadRecord
     from wavebed.workload.model import Metric
 
-__all__ = ["OF_APPLICATION", "STOOD_SHARE", "Seen", "State", "last_attempts", "machine_reasons", "seen"]
+__all__ = ["OF_APPLICATION", "Seen", "State", "last_attempts", "machine_reasons", "seen"]
 
 State: TypeAlias = Literal["measured", "failed", "inconclusive"]
 
 OF_APPLICATION = frozenset({"partial"})
 """Codes of the checks whose failure is the application's: it was stopped at its limit. The others are the machine's."""
 
-STOOD_SHARE = 0.01
-"""Largest part of a trial for which its engine may have stood still; the invalid trials are beyond it in any case."""
+_BEARABLE = {"gaps", "late"}
+"""Codes of the checks that say that the engine was late, and by how much; a trial of which no other fails is judged."""
+_STOOD_SHARE = 0.01
+"""Largest part of a judged trial for which its engine may have stood still."""
+_LATE_P99_US = 1000.0
+"""Largest lateness at p99 of a judged trial: an NR slot of 15 kHz, a quarter of what HyStart takes for a full queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +42,9 @@ class Seen:
         One line each, if it is not ``measured``.
     metrics : mapping
         By workload and name; of a failed trial those of the workloads that did not fail.
-    stood_s, lasted_s : float
-        How long the engine stood still in all, if it was for moments only and nothing else was late, and how long the
-        workloads ran. The application waited at most so long in addition.
+    delayed_s, lasted_s : float
+        By how much a late engine delayed the application at most, if nothing else was late, and how long the workloads
+        ran.
     """
 
     folder: str
@@ -49,28 +53,30 @@ class Seen:
     state: State
     reasons: Sequence[str] = ()
     metrics: Mapping[Key, Metric] = field(default_factory=dict)
-    stood_s: float = 0.0
+    delayed_s: float = 0.0
     lasted_s: float = 0.0
 
 
-def seen(trial: TrialRecord, of_links: Sequence[Metric] = ()) -> Seen:
+def seen(trial: TrialRecord, of_links: Sequence[Metric] = (), most_lateness_s: float | None = None) -> Seen:
     """Return what a trial says: a machine that was late says nothing about the application, whatever the figures.
 
     Parameters
     ----------
     of_links : sequence of Metric
         Further metrics of the path, by `wavebed.check.links.link_metrics`.
+    most_lateness_s : float or None
+        By `wavebed.check.lateness.most_lateness_s`.
     """
     metrics = {(PATH_WORKLOAD, metric.name): metric for metric in (*trial.transport, *of_links)}
     for workload in trial.workloads:
         metrics |= {(workload.name, metric.name): metric for metric in workload.outcome.metrics}
     reasons = machine_reasons(trial)
     failed = [_failure(each) for each in trial.workloads if each.outcome.status == "failed"]
-    state: State = "inconclusive" if reasons else "failed" if failed else "measured"
-    stood_s = _stood_s(trial) if len(reasons) == 1 and not failed else 0.0
     lasted_s = max((each.span.end_s - each.span.start_s for each in trial.workloads if each.span), default=0.0)
-    if 0 < stood_s <= STOOD_SHARE * lasted_s:
-        return Seen(trial.folder, trial.treatment, trial.seed, "measured", reasons, metrics, stood_s, lasted_s)
+    delayed_s = None if failed else _delayed_s(trial, len(reasons), lasted_s, most_lateness_s)
+    if delayed_s is not None:
+        return Seen(trial.folder, trial.treatment, trial.seed, "measured", reasons, metrics, delayed_s, lasted_s)
+    state: State = "inconclusive" if reasons else "failed" if failed else "measured"
     return Seen(trial.folder, trial.treatment, trial.seed, state, reasons or failed, metrics)
 
 
@@ -84,13 +90,24 @@ def last_attempts(trials: Sequence[Seen]) -> list[Seen]:
     return list(found.values())
 
 
-def _stood_s(trial: TrialRecord) -> float:
-    """Return how long the engine stood still in all, if that is the trial's only fault; else 0."""
+def _delayed_s(trial: TrialRecord, reasons: int, lasted_s: float, most_lateness_s: float | None) -> float | None:
+    """Return by how much the engine may have delayed the application; ``None`` if that is not the trial's only fault.
+
+    Its gaps in all, if its packets were late in them only; else what the lateness of its packets may have added.
+    """
     broken = [check for check in trial.checks if not check.holds and check.code not in OF_APPLICATION]
-    if [(check.code, check.severity) for check in broken] != [("gaps", "suspect")]:
-        return 0.0
+    codes = {check.code for check in broken}
+    if not broken or not codes <= _BEARABLE or len(broken) < reasons or any(e.severity == "invalid" for e in broken):
+        return None
     loops = cast("Sequence[Mapping[str, Mapping[str, int]]]", trial.engine.get("loops") or ())
-    return sum(loop["gaps"]["total_ns"] for loop in loops) / 1e9
+    stood_s = sum(loop["gaps"]["total_ns"] for loop in loops) / 1e9
+    if stood_s > _STOOD_SHARE * lasted_s:
+        return None
+    if "late" not in codes:
+        return stood_s
+    departures = cast("Sequence[Mapping[str, float | None]]", trial.engine.get("departures") or ())
+    p99_us = max((each["late_p99_us"] or 0.0 for each in departures), default=0.0)
+    return most_lateness_s if p99_us <= _LATE_P99_US else None
 
 
 def machine_reasons(trial: TrialRecord) -> list[str]:

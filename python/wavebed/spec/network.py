@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field, structs
 
 from wavebed.spec.link import (
     Bottleneck,
+    ConstantDelay,
     Corrupt,
     Delay,
     Duplicate,
@@ -86,6 +87,13 @@ class Leg(Part, frozen=True, rename={"start": "from", "end": "to"}):
     start: Name
     end: Name
     hops: Annotated[tuple[Hop, ...], Meta(min_length=1)]
+
+    @property
+    def least_rtt_ns(self) -> int:
+        """The constant delays of both directions: no answer of a host returns sooner."""
+        stages = [stage for hop in self.hops for stage in (*hop.down, *hop.up)]
+        delays = [stage.delay for stage in stages if isinstance(stage, Delay)]
+        return sum(delay.delay_ns for delay in delays if isinstance(delay, ConstantDelay))
 
 
 class Network(Part, frozen=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_wavebed.hosts import TestHost, variables
 from pytest_wavebed.loopback import Loopback, addresses_of_hosts, wait_for_file
+from wavebed.check.lateness import most_lateness_s
 from wavebed.check.links import link_metrics
 from wavebed.check.trials import machine_reasons, seen
 from wavebed.config.problems import unknown_key
@@ -109,7 +110,7 @@ class TestLab:
     def metrics(self) -> Metrics:
         """The metrics of the path, and those of `record`, by name. Reading them ends the laboratory."""
         trial = self.end()
-        of_links = link_metrics(trial, self._trial.folder / TRIALS_FOLDER / trial.folder)
+        of_links = link_metrics(trial, self._folder_of(trial))
         found = [*trial.transport, *of_links, *(metric for each in trial.workloads for metric in each.outcome.metrics)]
         return Metrics({metric.name: metric for metric in found})
 
@@ -119,6 +120,10 @@ class TestLab:
         return machine_reasons(self.end())
 
     @property
-    def only_waited(self) -> bool:
-        """Whether the engine stood still for moments, and nothing else was late: what held held in spite of them."""
-        return seen(self.end()).stood_s > 0
+    def only_delayed(self) -> bool:
+        """Whether a late engine delayed the test, and nothing else was late: what held held in spite of that."""
+        trial = self.end()
+        return seen(trial, (), most_lateness_s(trial, self._folder_of(trial))).delayed_s > 0
+
+    def _folder_of(self, trial: TrialRecord) -> Path:
+        return self._trial.folder / TRIALS_FOLDER / trial.folder
