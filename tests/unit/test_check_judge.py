@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.check.judge import Decision
-    from wavebed.config.data import Json
     from wavebed.result.model import Verdict
     from wavebed.workload.model import Status
 
@@ -159,23 +158,21 @@ def test_an_engine_that_stood_still_for_moments_leaves_times_to_be_judged() -> N
     assert moments(9, 1.0, "ok", LATE).state == "inconclusive"
 
 
-def a_little_late(p99_us: float, most_s: float | None, *more: Check, severity: Literal["invalid", "suspect"] = "suspect") -> Seen:
+def a_little_late(most_s: float | None, *more: Check, severity: Literal["invalid", "suspect"] = "suspect") -> Seen:
     check = Check("engine on time", False, severity, "late", "late")
-    record = trial("ok", [check, *more], verdict="suspect")
-    gaps = [{"gaps": {"total_ns": 2_000_000}}]
-    engine: dict[str, Json] = {"departures": [{"late_p99_us": p99_us}, {"late_p99_us": None}], "loops": gaps}
-    return seen(replace(record, engine=engine), (), most_s)
+    return seen(trial("ok", [check, *more], verdict="suspect"), (), most_s)
 
 
 def test_a_trial_whose_packets_were_a_little_late_is_judged_with_what_that_may_have_added() -> None:
     gaps = Check("engine kept running", False, "suspect", "stood still", "gaps")
-    for each in (a_little_late(800, 0.04), a_little_late(800, 0.04, gaps)):
-        assert (each.state, each.delayed_s, each.lasted_s) == ("measured", 0.04, 1.0)
-    assert a_little_late(1100, 0.04).state == "inconclusive"  # the order of what applications react to
-    assert a_little_late(800, None).state == "inconclusive"  # it is not known how much
     few = Check("few late packets", False, "suspect", "9 of 1000", "late-packets")
-    assert a_little_late(800, 0.04, few).state == "inconclusive"
-    assert a_little_late(800, 0.04, severity="invalid").state == "inconclusive"
+    for each in (a_little_late(0.04), a_little_late(0.04, gaps, few)):
+        assert (each.state, each.delayed_s, each.lasted_s) == ("measured", 0.04, 1.0)
+    assert a_little_late(0.11).state == "inconclusive"  # more than a tenth of a second
+    assert a_little_late(None).state == "inconclusive"  # it is not known how much
+    assert a_little_late(0.04, severity="invalid").state == "inconclusive"
+    busy = Check("processors not saturated", False, "suspect", "all busy", "processors")
+    assert a_little_late(0.04, busy).state == "inconclusive"
 
 
 def test_a_delay_of_the_whole_trial_leaves_nothing_of_a_rate() -> None:

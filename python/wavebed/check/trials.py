@@ -22,12 +22,12 @@ State: TypeAlias = Literal["measured", "failed", "inconclusive"]
 OF_APPLICATION = frozenset({"partial"})
 """Codes of the checks whose failure is the application's: it was stopped at its limit. The others are the machine's."""
 
-_BEARABLE = {"gaps", "late"}
-"""Codes of the checks that say that the engine was late, and by how much; a trial of which no other fails is judged."""
+_OF_ENGINE = {"gaps", "late", "late-packets"}
+"""Codes of the checks that say by how much the engine was late; a trial of which no other fails may be judged."""
 _STOOD_SHARE = 0.01
 """Largest part of a judged trial for which its engine may have stood still."""
-_LATE_P99_US = 1000.0
-"""Largest lateness at p99 of a judged trial: an NR slot of 15 kHz, a quarter of what HyStart takes for a full queue."""
+_LATE_SHARE = 0.1
+"""Largest part of a judged trial by which late packets may have delayed it: of a round trip a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +97,13 @@ def _delayed_s(trial: TrialRecord, reasons: int, lasted_s: float, most_lateness_
     """
     broken = [check for check in trial.checks if not check.holds and check.code not in OF_APPLICATION]
     codes = {check.code for check in broken}
-    if not broken or not codes <= _BEARABLE or len(broken) < reasons or any(e.severity == "invalid" for e in broken):
+    if not broken or len(broken) < reasons or not codes <= _OF_ENGINE or any(e.severity == "invalid" for e in broken):
         return None
-    loops = cast("Sequence[Mapping[str, Mapping[str, int]]]", trial.engine.get("loops") or ())
-    stood_s = sum(loop["gaps"]["total_ns"] for loop in loops) / 1e9
-    if stood_s > _STOOD_SHARE * lasted_s:
-        return None
-    if "late" not in codes:
-        return stood_s
-    departures = cast("Sequence[Mapping[str, float | None]]", trial.engine.get("departures") or ())
-    p99_us = max((each["late_p99_us"] or 0.0 for each in departures), default=0.0)
-    return most_lateness_s if p99_us <= _LATE_P99_US else None
+    if codes == {"gaps"}:
+        loops = cast("Sequence[Mapping[str, Mapping[str, int]]]", trial.engine.get("loops") or ())
+        stood_s = sum(loop["gaps"]["total_ns"] for loop in loops) / 1e9
+        return stood_s if stood_s <= _STOOD_SHARE * lasted_s else None
+    return most_lateness_s if most_lateness_s is not None and most_lateness_s <= _LATE_SHARE * lasted_s else None
 
 
 def machine_reasons(trial: TrialRecord) -> list[str]:
