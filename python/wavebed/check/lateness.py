@@ -47,18 +47,19 @@ def most_lateness_s(trial: TrialRecord, folder: Path) -> float | None:
     table = read_parquet(file, ["time_ms", "direction", "segments", "late_max_ns"])
     direction = table.column("direction").to_numpy()
     time_ms, segments, late_ns = (table.column(name).to_numpy() for name in ("time_ms", "segments", "late_max_ns"))
-    total_ns = 0
+    found = []
     for leg in network.legs:
         for way in ("down", "up"):
             own = direction == f"{leg.start}-{leg.end}.{way}"
-            total_ns += _of_chain(time_ms[own], segments[own], late_ns[own], leg.least_rtt_ns)
-    return total_ns / 1e9
+            if own.any():
+                found.append(_of_chain(time_ms[own], segments[own], late_ns[own], leg.least_rtt_ns))
+    return sum(found) / 1e9 if found else None
 
 
 def _of_chain(time_ms: NDArray[np.int64], segments: NDArray[np.int64], late_ns: NDArray[np.int64], rtt_ns: int) -> int:
     """Return the sum of the latest packet of each round trip, ns; of all packets if there is no least round trip."""
     if rtt_ns >= _ROW_NS:
         _, begins = np.unique(time_ms // (rtt_ns // _ROW_NS), return_index=True)
-        return int(np.maximum.reduceat(late_ns, begins).sum()) if len(begins) else 0
+        return int(np.maximum.reduceat(late_ns, begins).sum())
     most = segments if rtt_ns == 0 else np.minimum(segments, _ROW_NS // rtt_ns + 1)
     return int((most * late_ns).sum())
