@@ -26,7 +26,7 @@ CLIPPED = """() => {
 """Texts that leave the window, their cell, or a box that cuts them."""
 
 
-def until(page: Page, condition: str, timeout: float = 10_000) -> None:
+def until(page: Page, condition: str, timeout: float = 30_000) -> None:
     """Wait for a condition; the page's policy lets no text become a script, as `Page.wait_for_function` would."""
     end = time.monotonic() + timeout / 1000
     while not page.evaluate(condition):

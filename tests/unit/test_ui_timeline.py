@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,12 +57,25 @@ def asked(lab: PlayedLab, what: str) -> list[dict[str, Json]]:
             if request["do"] == what]  # fmt: skip
 
 
+def wait_until_asked(page: Page, lab: PlayedLab, action: str) -> None:
+    """Wait for a request: two that are under way may come in either order."""
+    deadline = time.monotonic() + 10
+    while action not in [request["action"] for request in asked(lab, "timeline")]:
+        assert time.monotonic() < deadline, action
+        page.wait_for_timeout(20)
+
+
 def readout(page: Page) -> str:
     return page.locator("#timeline .readout").inner_text()
 
 
-def test_the_bar_shows_each_stretch_at_its_times_and_the_present_position(browser: Browser, client: Client) -> None:
+def test_the_bar_shows_each_stretch_at_its_times_and_the_present_position(
+    browser: Browser, client: Client, lab: PlayedLab
+) -> None:
     page = visit(browser, client)
+    assert lab.timeline is not None
+    lab.timeline.obey({"action": "seek", "stretch": "home", "position_ns": 0})  # however long the page took
+    until(page, "Number(document.querySelector('#timeline .position').value) < 5")
     shares = page.evaluate("""() => [...document.querySelectorAll("#timeline .stretch")].map((bar) => {
       const [own, all] = [bar.getBoundingClientRect(), bar.parentElement.getBoundingClientRect()];
       return [(own.left - all.left) / all.width, own.width / all.width].map((share) => Math.round(share * 60));
@@ -106,6 +120,7 @@ def test_time_stands_still_goes_on_at_another_speed_and_begins_again(
     page.get_by_role("button", name="Play the timeline").click()
     page.get_by_role("button", name="Pause the timeline").wait_for()
     page.get_by_role("combobox", name="speed").select_option("2")
+    wait_until_asked(page, lab, "speed")
     page.get_by_role("button", name="Loop").click()
     page.wait_for_selector("#timeline .loop[aria-pressed=true]")
     assert asked(lab, "timeline") == [
