@@ -334,7 +334,7 @@ def begun(folder: Path) -> int:
 
 def group_is_gone(group: int) -> bool:
     """Return whether no process of a group runs; a dead one may be listed until its parent has taken note."""
-    until_s = time.monotonic() + 5
+    until_s = time.monotonic() + 30
     while any(state != "Z" for state in states(group)):
         if time.monotonic() > until_s:
             return False

@@ -46,7 +46,7 @@ def client(lab: PlayedLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
 
 
 def wait_until(what: str, condition: Any) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.01)

@@ -257,10 +257,10 @@ def test_a_laboratory_is_shown_once_it_runs_and_its_end_is_told(
         page, heard = visit(browser, client)
         page.get_by_role("heading", name="No laboratory runs").wait_for()
         lab.ended.clear()
-        page.wait_for_selector('tr[data-link="hop0.up"] td.delivered:has-text("Mbit/s")', timeout=10_000)
+        page.wait_for_selector('tr[data-link="hop0.up"] td.delivered:has-text("Mbit/s")', timeout=30_000)
         assert page.get_by_role("button", name="Start recording").is_disabled()
         lab.ended.set()
-        page.get_by_role("heading", name="No laboratory runs").wait_for(timeout=10_000)
+        page.get_by_role("heading", name="No laboratory runs").wait_for(timeout=30_000)
         page.close()
     assert [each for each in heard["complaints"] if "404" not in each] == []
 

@@ -59,7 +59,7 @@ def asked(lab: PlayedLab, what: str) -> list[dict[str, Json]]:
 
 def wait_until_asked(page: Page, lab: PlayedLab, action: str) -> None:
     """Wait for a request: two that are under way may come in either order."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while action not in [request["action"] for request in asked(lab, "timeline")]:
         assert time.monotonic() < deadline, action
         page.wait_for_timeout(20)
