@@ -175,8 +175,7 @@ impl Relay {
         let (now_ns, delay_ns, offset_ns) = (monotonic_ns(), self.delay_ns, self.offset_ns);
         let is_due = |frame: &Arrived| {
             let came_ns = frame.realtime_ns.saturating_sub(offset_ns);
-            // What comes from the future came before the time of day was set back.
-            came_ns + delay_ns <= now_ns || came_ns > now_ns + CLOCK_NS
+            is_due(came_ns, delay_ns, now_ns, monotonic_ns)
         };
         let Some(first) = from.ring.arrived(0) else {
             return Ok(false);
@@ -202,6 +201,12 @@ impl Relay {
                 source,
             })
     }
+}
+
+/// Whether a frame that came at `came_ns` leaves. `clock` is read anew for one that came long after `now_ns`: it came while
+/// this thread did not run, or, if it comes from the future, before the time of day was set back.
+fn is_due(came_ns: u64, delay_ns: u64, now_ns: u64, clock: impl Fn() -> u64) -> bool {
+    came_ns + delay_ns <= now_ns || (came_ns > now_ns + CLOCK_NS && came_ns > clock() + CLOCK_NS)
 }
 
 impl Port {
@@ -393,6 +398,30 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_frame_leaves_after_its_delay() {
+        let clock = || 10_003_000_001;
+        assert!(!is_due(10_000_000_001, 3_000_000, 10_003_000_000, clock));
+        assert!(is_due(10_000_000_000, 3_000_000, 10_003_000_000, clock));
+    }
+
+    #[test]
+    fn a_frame_that_came_while_the_relay_did_not_run_keeps_its_delay() {
+        let (came_ns, before_ns) = (10_020_000_000, 10_000_000_000);
+        assert!(!is_due(came_ns, 3_000_000, before_ns, || came_ns + 50_000));
+    }
+
+    #[test]
+    fn a_frame_from_before_the_time_of_day_was_set_back_leaves_at_once() {
+        let now_ns = 10_000_000_000;
+        assert!(is_due(
+            now_ns + 3_600_000_000_000,
+            3_000_000,
+            now_ns,
+            || now_ns + 50
+        ));
+    }
 
     /// The ones' complement sum of a header, 0xffff if its checksum is right (RFC 1071).
     fn sum(header: &[u8]) -> u16 {
