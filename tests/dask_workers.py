@@ -71,7 +71,7 @@ class DaskWorkers:
             process.terminate()
         for process in [*self.workers, *filter(None, [self._scheduler])]:
             try:
-                process.wait(20)
+                process.wait(3)  # one that misses its scheduler waits for long
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
