@@ -56,6 +56,7 @@ def test_a_trial_between_two_hosts_has_the_figures_of_the_path_between_them(tmp_
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_the_same_scenario_has_the_same_figures_in_both_backends(tmp_path: Path) -> None:
     (tmp_path / "real.toml").write_text(SCENARIO)
     emulated = SCENARIO.replace('[lab]\nbackend = "hosts"\nserver = "ssh://root@server"\n', "")

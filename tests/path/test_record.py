@@ -45,6 +45,7 @@ def check_pattern(file: Path, rate_bps: float, delay_s: float) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_an_access_is_recorded_and_replayed(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     path = 'down-rate = "60mbit"\nup-rate = "20mbit"\ndelay = "12ms"\nqueue = "droptail:500000b"'
@@ -64,6 +65,7 @@ def test_an_access_is_recorded_and_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_an_access_between_two_hosts_is_recorded(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text(SCENARIO.format(lab=HOSTS, path=""))

@@ -153,6 +153,7 @@ set = { "path.client.remedy" = { kind = "tunnel", peer = "server" } }
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_a_tunnel_keeps_a_flood_from_delaying_others(tmp_path: FilePath) -> None:
     done = wavebed(tmp_path, FLOOD, timeout_s=120)
     assert_usable(done, tmp_path / "out")

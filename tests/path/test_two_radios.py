@@ -58,6 +58,7 @@ def share(record: Any, direction: str = "down") -> float:
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.parametrize("edge", ["", EDGE], ids=["server", "edge"])
 def test_a_transfer_uses_one_radio_or_both(tmp_path: Path, edge: str) -> None:
     done = wavebed(tmp_path, PATH + edge + BULK + TREATMENTS, timeout_s=180)
@@ -82,6 +83,7 @@ def test_a_transfer_uses_one_radio_or_both(tmp_path: Path, edge: str) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_a_download_by_both_radios_is_faster(tmp_path: Path) -> None:
     done = wavebed(tmp_path, PATH + EDGE + DOWNLOAD + TREATMENTS, timeout_s=180)
     assert_usable(done, tmp_path / "out")
