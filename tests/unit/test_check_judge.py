@@ -302,6 +302,16 @@ def test_junit_has_a_case_for_each_requirement_and_skips_what_is_inconclusive(re
     assert properties["wavebed.report"] == "runs/a/report.html"
 
 
+def test_that_the_engine_was_late_is_said_though_it_changes_no_decision(result: CheckResult) -> None:
+    assert result.lateness == ""
+    trials = [replace(measured(seed, 1500.0), delayed_s=0.01 * seed, lasted_s=2.0) for seed in range(3)]
+    late_ = replace(result, trials=trials)
+    line = "the engine was late in 2 of 3 trials, by 20 ms in all at most: every decision allows for it"
+    assert line in late_.text().splitlines()
+    assert f"\n\n{line}\n" in late_.markdown()
+    assert [trial["delayed_s"] for trial in late_.json()["trials"]] == [0.0, 0.01, 0.02]  # type: ignore[index, union-attr, call-overload]
+
+
 def test_markdown_is_a_table_in_which_nothing_of_the_title_is_markup(result: CheckResult) -> None:
     text = result.markdown()
     assert "**wavebed check: fail: 1 fail, 3 inconclusive of 4 requirements**" in text

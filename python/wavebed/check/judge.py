@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wavebed.check.requirement import Requirement
     from wavebed.check.trials import Seen
 
-__all__ = ["COMPLETES", "Decision", "Outcome", "Spread", "check_names", "decide", "total"]
+__all__ = ["COMPLETES", "Decision", "Outcome", "Spread", "check_names", "decide", "total", "value_text"]
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 

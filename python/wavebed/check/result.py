@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET  # what is written here is not read
 
-from wavebed.check.judge import total
+from wavebed.check.judge import total, value_text
 from wavebed.printable import printable
 from wavebed.report.markdown import escaped, table
 from wavebed.terminal import table_text
@@ -73,11 +73,21 @@ class CheckResult:
         count = len(self.decisions)
         return f"{self.outcome}: {told} of {count} requirement{'' if count == 1 else 's'}"
 
+    @property
+    def lateness(self) -> str:
+        """With how many seeds the engine was a little late, and by how much at most; empty if with none."""
+        delays_s = [trial.delayed_s for trial in self.trials if trial.delayed_s > 0]
+        if not delays_s:
+            return ""
+        most = value_text(1000 * max(delays_s), "ms")
+        count = f"{len(delays_s)} of {len(self.trials)} trials"
+        return f"the engine was late in {count}, by {most} in all at most: every decision allows for it"
+
     def text(self) -> str:
         """Return a table of the requirements, the reasons and the outcome."""
         rows = [(self._name(each), each.outcome, each.measured_text, _counted(each)) for each in self.decisions]
         lines = [table_text([_HEAD[:4], *rows], left=True), "", *self._reasons()]
-        lines += [self.stopped] if self.stopped else []
+        lines += [each for each in (self.lateness, self.stopped) if each]
         lines += [self.summary, f"results: {self.folder}"]
         return "\n".join(lines if self.report is None else [*lines, f"report: {self.report}"])
 
@@ -96,7 +106,8 @@ class CheckResult:
         seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else f"seed {self.seeds[0]}"
         lines = [f"**wavebed check: {escaped(self.summary)}**", "", escaped(f"{self.title}, {seeds}"), ""]
         lines += table(_HEAD, rows)
-        lines += ["", escaped(self.stopped)] if self.stopped else []
+        for each in filter(None, (self.lateness, self.stopped)):
+            lines += ["", escaped(each)]
         return "\n".join([*lines, "", f"Results: {escaped(str(self.folder))}", ""])
 
     def json(self) -> dict[str, Json]:
@@ -193,6 +204,7 @@ def _trial_json(trial: Seen) -> dict[str, Json]:
         "treatment": trial.treatment,
         "seed": trial.seed,
         "state": trial.state,
+        "delayed_s": trial.delayed_s,
         "reasons": list(trial.reasons),
     }
 

@@ -39,12 +39,13 @@ class RequirementOutput(Struct, forbid_unknown_fields=True):
 
 
 class CheckedTrial(Struct, forbid_unknown_fields=True):
-    """A trial of a check."""
+    """A trial of a check; the engine delayed the application by `delayed_s` at most, and the decisions allow for it."""
 
     folder: str
     treatment: str
     seed: int
     state: Literal["measured", "failed", "inconclusive"]
+    delayed_s: float
     reasons: list[str]
 
 
