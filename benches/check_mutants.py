@@ -147,6 +147,7 @@ def main() -> None:
     parser.add_argument("--again", type=Path, metavar="FILE", help="a saved run: repeat what was inconclusive there")
     parser.add_argument("--save", type=Path, help="keep the run, with its machine, in this JSON file")
     args = parser.parse_args()
+    described = machine()  # first: what it needs is missing before the run, not after it
     results: list[dict[str, Any]] = []
     before = decided(args.again)
     print(f"{'program':8} {'mutant':20} {'scene':18} {'mutant':12} {'original':12} {'1 Gbit/s':12}")
@@ -158,7 +159,7 @@ def main() -> None:
     summary = counted(results)
     print(json.dumps(summary, indent=2))
     if args.save is not None:
-        whole = {"machine": machine(), "seeds": args.seeds, "attempts": args.attempts, "summary": summary}
+        whole = {"machine": described, "seeds": args.seeds, "attempts": args.attempts, "summary": summary}
         whole["mutants"] = results
         args.save.write_text(json.dumps(whole, indent=2) + "\n")
     sys.exit(any(each["wrong"] for each in summary.values()))
