@@ -69,6 +69,10 @@ def test_what_other_tools_printed_is_kept_beside(tmp_path: Path) -> None:
     # The tester may be the limit on a busy machine (status 1); iperf3 runs all the same.
     assert done.returncode in {0, 1}, done.stderr
     told = outputs.read("forward", done.stdout)
+    refusals = told["result"]["refusals"]
+    if refusals:  # the kernel that forwards rested while others ran, which looks like a restart, and the test ended
+        assert {each["code"] for each in refusals} <= {"late", "reboot"}, refusals
+        pytest.skip(f"inconclusive: the machine was late: {refusals}")
     runs = {run["test"]: run for run in told["result"]["beside"]["iperf3"]}
     small = runs["overload"]
     assert "-u -c 198.18.1.2 -b 1000M -P 10 -i 1 -l 18" in small["command"]
