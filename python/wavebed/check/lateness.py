@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
+from wavebed.explain.layout import network_of
 from wavebed.result.parquet import read_parquet
-from wavebed.spec.network import Network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,17 +37,16 @@ def most_lateness_s(trial: TrialRecord, folder: Path) -> float | None:
     Raises
     ------
     UserError
-        If its table of departures is damaged.
+        If its network or its table of departures is damaged.
     """
     file = folder / "series" / "departures.parquet"
     if "network" not in trial.resolved or not file.exists():
         return None
-    network = msgspec.convert(trial.resolved["network"], Network)
     table = read_parquet(file, ["time_ms", "direction", "segments", "late_max_ns"])
     direction = table.column("direction").to_numpy()
     time_ms, segments, late_ns = (table.column(name).to_numpy() for name in ("time_ms", "segments", "late_max_ns"))
     found = []
-    for leg in network.legs:
+    for leg in network_of(trial, folder).legs:
         for way in ("down", "up"):
             own = direction == f"{leg.start}-{leg.end}.{way}"
             if own.any():

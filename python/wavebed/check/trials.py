@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.check.requirement import Key
-    from wavebed.result.model import TrialRecord, WorkloadRecord
+    from wavebed.result.model import Check, TrialRecord, WorkloadRecord
     from wavebed.workload.model import Metric
 
 __all__ = ["OF_APPLICATION", "Seen", "State", "last_attempts", "machine_reasons", "seen"]
@@ -95,7 +95,7 @@ def _delayed_s(trial: TrialRecord, reasons: int, lasted_s: float, most_lateness_
 
     Its gaps in all, if its packets were late in them only; else what the lateness of its packets may have added.
     """
-    broken = [check for check in trial.checks if not check.holds and check.code not in OF_APPLICATION]
+    broken = _of_machine(trial)
     codes = {check.code for check in broken}
     if not broken or len(broken) < reasons or not codes <= _OF_ENGINE or any(e.severity == "invalid" for e in broken):
         return None
@@ -108,17 +108,18 @@ def _delayed_s(trial: TrialRecord, reasons: int, lasted_s: float, most_lateness_
 
 def machine_reasons(trial: TrialRecord) -> list[str]:
     """Return why the machine, and not the application, may have made the results; empty if nothing says so."""
-    reasons = [
-        f"{check.name}: {check.evidence}"
-        for check in trial.checks
-        if not check.holds and check.code not in OF_APPLICATION
-    ]
+    reasons = [f"{check.name}: {check.evidence}" for check in _of_machine(trial)]
     reasons += [f"{each.name}: {doubt}" for each in trial.workloads for doubt in each.outcome.doubts]
     failures = [each for each in trial.workloads if each.outcome.status == "failed"]
     if trial.verdict == "failed":
         reasons += [line for line in trial.reasons[:1] if line not in map(_failure, failures)]
     reasons += [f"{_failure(each)} (it never began)" for each in failures if each.span is None and not _is_own(each)]
     return reasons
+
+
+def _of_machine(trial: TrialRecord) -> list[Check]:
+    """Return the checks that do not hold because of the machine."""
+    return [check for check in trial.checks if not check.holds and check.code not in OF_APPLICATION]
 
 
 def _failure(workload: WorkloadRecord) -> str:

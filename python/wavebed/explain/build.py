@@ -10,7 +10,7 @@ from wavebed.explain.causes import CAUSES, MEANINGS
 from wavebed.explain.coarse import coarse_fates, link_counts
 from wavebed.explain.dark import dark_times
 from wavebed.explain.follow import follow
-from wavebed.explain.layout import directions
+from wavebed.explain.layout import directions, network_of
 from wavebed.explain.model import Explanation, HostLateness
 from wavebed.explain.split import split_link
 from wavebed.explain.stalls import stalls_of
@@ -53,7 +53,7 @@ def explain_trial(trial: Trial, window: Window, *, step_ns: int = STEP_NS, most:
     UserError
         If the trial has no emulated links, or a table is damaged.
     """
-    known = directions(trial.record, trial.path)
+    known = directions(network_of(trial.record, trial.path))
     span = (window.start_ns, window.end_ns)
     links = trial.table("links")
     counts = {name: link_counts(_of(links, name), span) for each in known for name in _names(each)}

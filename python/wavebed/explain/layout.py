@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavebed.result.model import TrialRecord
     from wavebed.spec.network import Stage
 
-__all__ = ["Direction", "Kind", "LinkLayout", "directions"]
+__all__ = ["Direction", "Kind", "LinkLayout", "directions", "network_of"]
 
 Kind: TypeAlias = Literal["server", "opportunities", "ue", "radio", "wifi", "delay", "reorder"]
 """Kinds of stages that take time."""
@@ -59,13 +59,13 @@ class Direction:
     links: Sequence[LinkLayout]
 
 
-def directions(record: TrialRecord, folder: Path) -> list[Direction]:
-    """Return the directions of a trial, from its specification.
+def network_of(record: TrialRecord, folder: Path) -> Network:
+    """Return the emulated network of a trial, from its specification.
 
     Raises
     ------
     UserError
-        If it has no emulated network.
+        If it has none.
     """
     given = record.resolved.get("network")
     if given is None or record.engine.get("backend") == "hosts":
@@ -73,9 +73,13 @@ def directions(record: TrialRecord, folder: Path) -> list[Direction]:
             f"{folder}: has no emulated links: wavebed explain needs a trial in namespaces, with its spec.json"
         )
     try:
-        network = msgspec.convert(given, Network)
+        return msgspec.convert(given, Network)
     except msgspec.ValidationError as error:
         raise UserError(f"{folder}: its network is not as documented ({error}): run the trial again") from None
+
+
+def directions(network: Network) -> list[Direction]:
+    """Return the directions of a network."""
     found = []
     for leg in network.legs:
         name = f"{leg.start}-{leg.end}"

@@ -206,7 +206,7 @@ def pytest_runtest_makereport(
     fault = call.excinfo is not None and isinstance(call.excinfo.value, _FAULTS)
     if report.failed:
         report.sections += [*laboratory.server.outputs(), *laboratory.client.outputs()]
-    if laboratory.only_delayed and report.passed and not hasattr(report, "wasxfail"):
+    if reasons and report.passed and not hasattr(report, "wasxfail") and laboratory.only_delayed:
         report.sections.append(("the engine was a little late, and the test passed all the same", reasons[0]))
     elif reasons and not fault and not _is_skip(report):
         _make_inconclusive(report, reasons, call)
