@@ -63,16 +63,14 @@ def test_a_router_made_for_it_is_tested_from_end_to_end_and_nothing_is_left(tmp_
     assert namespaces() == before
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_what_other_tools_printed_is_kept_beside(tmp_path: Path) -> None:
     done = forward(tmp_path / "run", "--dut", "netns", *SHORT, "--with", "iperf3", "--json")
     # The tester may be the limit on a busy machine (status 1); iperf3 runs all the same.
     assert done.returncode in {0, 1}, done.stderr
     told = outputs.read("forward", done.stdout)
-    refusals = told["result"]["refusals"]
-    if refusals:  # the kernel that forwards rested while others ran, which looks like a restart, and the test ended
-        assert {each["code"] for each in refusals} <= {"late", "reboot"}, refusals
-        pytest.skip(f"inconclusive: the machine was late: {refusals}")
+    assert told["result"]["refusals"] == []  # a device that rests because others run looks like one that restarts
     runs = {run["test"]: run for run in told["result"]["beside"]["iperf3"]}
     small = runs["overload"]
     assert "-u -c 198.18.1.2 -b 1000M -P 10 -i 1 -l 18" in small["command"]
