@@ -213,6 +213,24 @@ def test_a_lost_scheduler_costs_only_the_blocks_under_way(tmp_path: Path, monkey
     agree(tmp_path, campaign, monkeypatch)
 
 
+@pytest.mark.parametrize("after", ["read_piece", "forget"])
+def test_a_block_that_came_back_whole_is_kept_though_its_worker_is_lost(
+    after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    lost = machines.machines["m0"]
+
+    def lose(name: str) -> None:
+        lost.gone = lost.gone or name == after
+
+    lost.before = lose
+    _run(campaign, tmp_path, machines)
+    again = after == "read_piece"
+    assert [each.calls.count("run_task") for each in machines.machines.values()] == [1, 4 if again else 3]
+    assert not list((tmp_path / "run" / "trials").glob(".block-*"))
+    agree(tmp_path, campaign, monkeypatch)
+
+
 @pytest.mark.parametrize("kill_at", range(1, 12))
 def test_a_front_killed_at_any_step_of_storing_goes_on(
     kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -294,6 +294,12 @@ def test_the_caller_is_called_while_it_waits(tmp_path: Path) -> None:
     lines.close()
 
 
+def test_an_answer_is_read_though_the_caller_takes_longer_than_its_interval(tmp_path: Path) -> None:
+    lines = process(tmp_path, "sys.stdin.readline(); print('done')")
+    assert lines.ask("go", 20.0, lambda: time.sleep(0.02), 0.01) == "done"
+    lines.close()
+
+
 def test_what_interrupts_the_wait_ends_the_port(tmp_path: Path) -> None:
     lines = process(tmp_path, "sys.stdin.readline(); sys.stdin.readline()")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from forward_fakes import FakeDevice, FakePort, fake_ports, fake_tester
@@ -14,7 +14,7 @@ from wavebed.forward.layout import Layout
 from wavebed.forward.model import Binding, Refusal, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wavebed.forward.model import InterfaceCounters, Sent, Trial
 
@@ -92,6 +92,29 @@ def test_a_port_that_goes_down_is_named_and_ends_the_next_trial_too() -> None:
     assert tester.trial("x", (64,), 1000, 1.0).verdict == "valid"
     device.goes_down = True
     assert codes(tester.trial("x", (64,), 1000, 1.0)) == ["port_down"]
+
+
+def test_a_receiver_that_fails_amid_sending_leaves_the_sender_to_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both interfaces of a cable go at once, and either the sender or a look at the receiver meets it first."""
+    tx, rx = fake_ports()
+    tester = between(tx, rx)
+    tester.prepare()
+
+    def gone() -> NoReturn:
+        raise WavebedError("the interface went away: No such device")
+
+    def send(*_: object, tick: Callable[[], None], **__: object) -> Sent:
+        for port in (tx, rx):
+            for name in ("describe", "counters", "frame_counters"):
+                monkeypatch.setattr(port, name, gone)
+        tick()
+        raise WavebedError("cannot send through tx0: No such device")
+
+    tester.trial("warm", (64,), 1000, 1.0)
+    monkeypatch.setattr(tx, "send", send)
+    trial = tester.trial("x", (64,), 1000, 1.0)
+    assert codes(trial) == ["port_down"]
+    assert trial.refusals[0].reason == "tx0 went away: cannot send through tx0: No such device"
 
 
 def test_a_device_that_stops_answering_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

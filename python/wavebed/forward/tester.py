@@ -385,8 +385,18 @@ class _Run:
         self._looks = [(inner.time_ns, 0)]
 
     def _look(self) -> None:
-        now_ns = self._rx.counters().time_ns
-        self._looks.append((now_ns, _count(self._rx.frame_counters())))
+        """Note what has arrived by now; a receiver that fails is found when its counters are read at the end.
+
+        The sender is asked meanwhile, and an error from here would end its conversation too. A receiver that does not
+        answer any more ends the trial at once.
+        """
+        try:
+            now_ns = self._rx.counters().time_ns
+            self._looks.append((now_ns, _count(self._rx.frame_counters())))
+        except PortGoneError:
+            raise
+        except WavebedError:
+            pass
 
     def send(self, count: int, rate_pps: float | None, deadline_s: float) -> None:
         """Send, looking at the receiver now and then."""

@@ -100,7 +100,7 @@ class Lines(ABC):
                     raise PortGoneError(f"the port {self.name} did not answer within {limit_s:g} s and was ended")
                 if tick is not None and now >= next_tick and not data:
                     tick()
-                    next_tick = max(next_tick + tick_s, time.monotonic())
+                    next_tick = time.monotonic() + tick_s  # whatever it took: an answer is read in between
                     continue
                 wake = min(end, next_tick) if tick is not None else end
                 for key, events in selector.select(max(0.0, wake - now)):

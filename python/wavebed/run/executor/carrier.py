@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import itertools
 import shutil
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, cast
 
@@ -127,6 +129,10 @@ def _needed(spec: TrialSpec, folder: Path) -> Iterator[str]:
                 yield from (path.relative_to(folder).as_posix() for path in place.rglob("*") if path.is_file())
 
 
+_NUMBERS = itertools.count(1)
+"""Two carriers may bring the same block. The system gives the number of a thread that ended to the next one."""
+
+
 class Carrier(threading.Thread):
     """Carries a block to a worker and its results back; puts a `Carried` into a queue at its end, whatever happens.
 
@@ -151,6 +157,7 @@ class Carrier(threading.Thread):
         super().__init__(name=f"block {block.block}", daemon=True)
         self.worker = worker
         self.block = block.block
+        self._number = next(_NUMBERS)
         self.given_up = threading.Event()
         self._cluster = cluster
         self._outgoing = block
@@ -175,7 +182,8 @@ class Carrier(threading.Thread):
         self._send()
         result = self._cluster.call(self.worker, self.given_up, run_task, self._run_trial)
         partial = self._fetch(result)
-        self._cluster.call(self.worker, self.given_up, forget)
+        with suppress(LostError, FailedError):  # all results are here; a worker that is not well fails the next block
+            self._cluster.call(self.worker, self.given_up, forget)
         names = tuple(each.name for each in result.packed)
         return Carried(self, partial, Origin(result.site.name, result.site.machine, names))
 
@@ -196,7 +204,7 @@ class Carrier(threading.Thread):
     def _fetch(self, result: BlockResult) -> Path:
         """Unpack the trials of a block into a partial folder as they come."""
         folder = self._outgoing.folder
-        name = f"block-{self.block:05d}-{self.ident}"
+        name = f"block-{self.block:05d}-{self._number}"
         partial = new_partial(folder, name, self._mark, ())
         try:
             with explained(folder, KEPT):
