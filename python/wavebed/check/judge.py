@@ -257,10 +257,7 @@ def _slack(value: float, unit: str, trial: Seen) -> float:
     """Return how much of a value a late engine may have hidden."""
     if unit in TIME_UNITS:
         return in_unit(trial.delayed_s, "s", unit)
-    in_time_s = trial.lasted_s - trial.delayed_s
-    if in_time_s <= 0:
-        return math.inf
-    part = trial.delayed_s / in_time_s
+    part = trial.delayed_s / (trial.lasted_s - trial.delayed_s)
     return 100 * part if unit == "%" else part * abs(value)
 
 

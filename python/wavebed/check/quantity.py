@@ -7,7 +7,7 @@ import re
 from wavebed.config.problems import Problem
 from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
 
-__all__ = ["in_unit", "value_text"]
+__all__ = ["in_unit", "typed_text"]
 
 _FAMILIES = (TIME_UNITS, RATE_UNITS, SIZE_UNITS)
 _PER_SECOND = re.compile(r"bit/s$")
@@ -34,7 +34,7 @@ def in_unit(value: float, unit: str, wanted: str) -> float:
         raise Problem(f"{value:g} has no unit: write it in {wanted}, as in {value:g} {wanted}")
     given, known = _known(unit), _known(wanted)
     if given is None or known is None or given[0] != known[0]:
-        raise Problem(f"{value_text(value, unit)} is in another unit: the metric is in {wanted or 'plain numbers'}")
+        raise Problem(f"{typed_text(value, unit)} is in another unit: the metric is in {wanted or 'plain numbers'}")
     return value * given[1] / known[1]
 
 
@@ -45,6 +45,6 @@ def _known(unit: str) -> tuple[int, int] | None:
     return next(((place, units[name]) for place, units in enumerate(_FAMILIES) if name in units), None)
 
 
-def value_text(value: float, unit: str) -> str:
-    """Write a value with its unit."""
+def typed_text(value: float, unit: str) -> str:
+    """Write a value of a requirement as it was typed, with its unit."""
     return f"{value:g} {unit}".strip()

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from wavebed.check.quantity import in_unit, value_text
+from wavebed.check.quantity import in_unit, typed_text
 from wavebed.config.problems import Problem, described
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Requirement:
     @property
     def bound_text(self) -> str:
         """The comparison and the bound: ``< 2500 ms``."""
-        return f"{self.comparison} {value_text(self.value, self.unit)}"
+        return f"{self.comparison} {typed_text(self.value, self.unit)}"
 
     def key(self, metrics: Mapping[Key, Metric]) -> Key:
         """Return workload and name of its metric.
