@@ -123,6 +123,16 @@ def test_the_stop_of_a_laboratory_that_hangs_has_a_limit(lab: Laboratory) -> Non
     assert all(is_gone(pid) for pid in pids)
 
 
+def test_a_killed_laboratory_that_the_kernel_keeps_is_a_problem_and_not_an_error(lab: Laboratory) -> None:
+    def stays(limit_s: float) -> int:
+        raise subprocess.TimeoutExpired(["wavebed-core"], limit_s)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lab._core._process, "wait", stays)
+        lab.close()
+    assert lab.problem.endswith("was killed, and stays for 3 s")
+
+
 @pytest.mark.parametrize("index", [1, 2], ids=["init", "engine"])
 def test_a_laboratory_that_hangs_is_a_failed_trial_with_its_cause(tmp_path: Path, index: int) -> None:
     record, took_s = trial(tmp_path, PATH + BULK, {0.3: (index, signal.SIGSTOP)})
