@@ -52,7 +52,7 @@ class Client:
 
     def raw(self, request: bytes) -> Reply:
         """Send bytes and return the answer."""
-        with socket.create_connection(("127.0.0.1", self.server.port), timeout=10) as stream:
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=30) as stream:
             stream.sendall(request)
             data = b""
             while part := stream.recv(1 << 16):
@@ -71,7 +71,7 @@ class Client:
 
     def events(self, target: str, count: int) -> Iterator[tuple[str, dict[str, object]]]:
         """Yield the first events of a stream, and leave."""
-        with socket.create_connection(("127.0.0.1", self.server.port), timeout=10) as stream:
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=30) as stream:
             lines = [f"GET {target} HTTP/1.1", f"Host: {self.host}", f"Authorization: Bearer {self.token}", "", ""]
             stream.sendall("\r\n".join(lines).encode())
             reader = stream.makefile("rb")

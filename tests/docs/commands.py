@@ -140,7 +140,7 @@ def _read_edge(arguments: list[str]) -> None:
     """Ask for the help of the same command: an unknown subcommand or option is an error before that."""
     program = find_edge()
     given = arguments[: arguments.index("--run")] if "--run" in arguments else arguments
-    done = subprocess.run([program, *given, "--help"], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([program, *given, "--help"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 

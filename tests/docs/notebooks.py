@@ -38,7 +38,12 @@ def run_notebook(file: Path, folder: Path) -> NotebookNode:
     os.environ["PATH"] = f"{_programs(folder)}:{os.environ['PATH']}"
     notebook = nbformat.read(file, as_version=4)
     client = NotebookClient(
-        notebook, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook,
+        timeout=LIMIT_S,
+        startup_timeout=LIMIT_S,
+        iopub_timeout=LIMIT_S,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
     )
     client.execute()
     for cell in notebook.cells:

@@ -9,7 +9,7 @@ import sys
 import time
 
 THIEF = 65534
-STEAL_S = 5.0
+STEAL_S = 60.0
 
 
 def main() -> None:

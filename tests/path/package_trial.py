@@ -28,7 +28,7 @@ OWN_RECORDS = (
     *(f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")),
 )
 """Records of dpkg and of the programs for users; what they say of the package is compared by itself."""
-PATIENCE_S = 20
+PATIENCE_S = 60
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -144,8 +144,16 @@ def _wait(what: str, program: subprocess.Popen[str], holds: object) -> None:
 
 
 def _end(program: subprocess.Popen[str], number: signal.Signals) -> int:
+    if number != signal.SIGKILL:
+        _wait("a program that heeds signals", program, lambda: _heeds(program.pid, number))
     program.send_signal(number)
     return program.wait(PATIENCE_S)
+
+
+def _heeds(process: int, number: int) -> bool:
+    """Return whether a process has blocked a signal, as it does to receive it."""
+    lines = (line.partition(":") for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    return bool(int(next(value for key, _, value in lines if key == "SigBlk"), 16) >> (number - 1) & 1)
 
 
 def _try_splitter(copy: Copy) -> dict[str, object]:
@@ -175,7 +183,7 @@ def _try_tunnel(copy: Copy) -> dict[str, object]:
     text = sample.replace(f"/var/lib/{USER}/NAME.key", key).replace("the other end's public key, 64 digits", public)
     (folder / "test.toml").write_text(text.replace("198.51.100.0/24", "10.99.0.0/24"))
     program = copy.start("wavebed-edge-tunnel@.service", "test")
-    _wait("the tunnel's device", program, lambda: "wbt0" in copy.run("ip", "-oneline", "link"))
+    _wait("the tunnel's route", program, lambda: "dev wbt0" in copy.run("ip", "route"))
     routes = copy.run("ip", "route")
     return {"routes": routes, "status": _end(program, signal.SIGTERM)}
 

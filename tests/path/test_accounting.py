@@ -49,7 +49,7 @@ def broken(summary: dict[str, Any], severity: str) -> list[str]:
 def test_what_a_program_sends_that_is_no_ip_is_malformed_and_the_trial_stays_valid() -> None:
     with Path.of(delay="1ms").up() as lab:
         lab.client.run(python(_NO_PACKETS), check=True, capture_output=True)
-        lab.client.run(["ping", "-c", "1", "-W", "2", "server"], check=True, capture_output=True)
+        lab.client.run(["ping", "-c", "1", "-W", "30", "server"], check=True, capture_output=True)
     summary = ended(lab)
     up = summary["links"][1]
     assert up["dropped_segments"]["malformed"] == 10

@@ -262,7 +262,7 @@ def test_a_killed_web_run_leaves_nothing_in_the_temporary_folder(tmp_path: Path)
     finally:
         run.kill()
         run.wait()
-    wait_for(lambda: not list(temporary.iterdir()), 5)
+    wait_for(lambda: not list(temporary.iterdir()), 30)
     new = {path.name for path in set(Path("/tmp").iterdir()) - before}
     assert not {name for name in new if "playwright" in name or "chrom" in name.lower()}
 

@@ -62,7 +62,7 @@ def test_a_large_file_arrives_intact(family: str, coalesce: str, large_file: tup
         server = lab.server.start(python(_SEND_FILE, file=path), stdout=-1)
         lab.server.wait_for_port(5000)
         done = lab.client.run(python(_HASH, family=family), capture_output=True, check=True, timeout=60)
-        server.wait(5)
+        server.wait(30)
     assert done.stdout.strip() == expected
     assert lab.summary is not None
     down = cast("list[dict[str, Any]]", lab.summary["links"])[0]

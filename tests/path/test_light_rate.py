@@ -25,7 +25,7 @@ address = socket.getaddrinfo("server", 5000, socket.AF_INET)[0][4]
 for pause_s in (0.4, 0.06, 0.4):
     time.sleep(pause_s)
     s.sendto(bytes(1472 * 20), address)
-time.sleep(0.1)
+time.sleep(1)
 """
 
 

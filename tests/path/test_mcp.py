@@ -63,7 +63,7 @@ class Agent:
 
     def close(self) -> int:
         if self.server.poll() is None:
-            self.server.communicate(timeout=20)
+            self.server.communicate(timeout=60)
         return self.server.returncode
 
 
@@ -106,7 +106,7 @@ def test_an_agent_runs_a_path_and_learns_why_its_packets_were_late(agent: Agent,
 def test_a_cancelled_run_leaves_no_laboratory_and_no_file(agent: Agent, tmp_path: Path) -> None:
     answer = agent.call("run", toml=SCENARIO.replace('duration = "1s"', 'duration = "300s"'), wait_s=0)
     assert answer["state"] == "running"
-    until_s = time.monotonic() + 60
+    until_s = time.monotonic() + 120
     while (agent.call("status")["progress"] or {}).get("current") is None:
         assert time.monotonic() < until_s
         time.sleep(0.1)

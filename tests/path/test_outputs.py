@@ -103,7 +103,7 @@ def test_a_fifo_gets_the_summary_if_it_has_a_reader(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: read.append(fifo.read_text()), daemon=True)
     reader.start()
     assert shell(tmp_path, "--summary", "fifo").returncode == 0
-    reader.join(20)
+    reader.join(60)
     assert is_summary(read[0])
     assert stat.S_ISFIFO(fifo.lstat().st_mode)
 
@@ -172,15 +172,16 @@ def test_the_summary_is_there_and_the_status_right_whoever_listens(tmp_path: Pat
 
 def test_the_summary_is_there_when_the_terminal_is_closed(tmp_path: Path) -> None:
     controller, terminal = os.openpty()
-    argv = [*WAVEBED, "shell", "--summary", "s.json", "--", "sh", "-c", "echo ready >ready; sleep 60"]
+    argv = [*WAVEBED, "shell", "--summary", "s.json", "--", "sh", "-c", "echo ready >ready; sleep 300"]
     run = subprocess.Popen(["setsid", "--ctty", *argv], cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal)
     os.close(terminal)
     try:
-        end = time.monotonic() + 20
-        while not (tmp_path / "ready").exists() and time.monotonic() < end:
+        end = time.monotonic() + 60
+        while not (tmp_path / "ready").exists():
+            assert time.monotonic() < end, "its command runs"
             time.sleep(0.01)
         os.close(controller)
-        run.wait(20)
+        run.wait(60)
     finally:
         run.kill()
         run.wait()
@@ -260,12 +261,13 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing(tmp_path: Path)
     argv = [*WAVEBED, "shell", "--summary", "fifo", "--", "sh", "-c", "echo ready >ready"]
     run = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        end = time.monotonic() + 20
-        while not (tmp_path / "ready").exists() and time.monotonic() < end:
+        end = time.monotonic() + 60
+        while not (tmp_path / "ready").exists():
+            assert time.monotonic() < end, "its command runs"
             time.sleep(0.01)
         time.sleep(0.3)
         run.send_signal(signal.SIGKILL)
-        run.wait(20)
+        run.wait(60)
     finally:
         run.kill()
         run.wait()

@@ -36,7 +36,7 @@ def trial(package: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     """Run the trial in namespaces of its own, which end with it."""
     namespaces = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     argv = [*namespaces, sys.executable, str(TRIAL), str(package), str(tmp_path_factory.mktemp("copy"))]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result

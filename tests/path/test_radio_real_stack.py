@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 import pytest
-from programs import python, wait_for_datagrams
+from programs import LIMIT_S, python, wait_for_datagrams
 
 from wavebed.path.api import Path
 
@@ -150,7 +150,7 @@ _PROBE = """
 import random, socket, struct, time
 address = socket.getaddrinfo("server", {port}, socket.AF_INET, socket.SOCK_DGRAM)[0][4]
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.settimeout(2)
+s.settimeout(30)
 rng = random.Random(2)
 for i in range({count}):
     time.sleep(rng.uniform(0.001, 0.006))
@@ -171,10 +171,10 @@ def idle_round_trips_ns(lab: Laboratory, count: int) -> NDArray[np.float64]:
     echo = lab.server.start(python(_HOLDING_ECHO))
     wait_for_datagrams(lab, "server")
     try:
-        done = lab.client.run(python(_PROBE, count=count), capture_output=True, check=True, timeout=30)
+        done = lab.client.run(python(_PROBE, count=count), capture_output=True, check=True, timeout=LIMIT_S)
     finally:
         echo.kill()
-        echo.wait(5)
+        echo.wait(LIMIT_S)
     return np.array([int(line) for line in done.stdout.split()], dtype=np.float64)
 
 

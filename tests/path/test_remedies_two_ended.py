@@ -63,12 +63,12 @@ def laboratory(folder: FilePath) -> Iterator[Laboratory]:
 
 
 def state(host: LabHost) -> list[str]:
-    done = host.run(["sh", "-c", STATE], capture_output=True, timeout=20, check=True)
+    done = host.run(["sh", "-c", STATE], capture_output=True, timeout=60, check=True)
     return sorted(line for line in done.stdout.splitlines() if "fe80" not in line and "multicast" not in line)
 
 
 def address(lab: Laboratory, name: str) -> str:
-    return lab.client.run(["echo", f"{{{name}}}"], capture_output=True, timeout=20).stdout.strip()
+    return lab.client.run(["echo", f"{{{name}}}"], capture_output=True, timeout=60).stdout.strip()
 
 
 def fetched(lab: Laboratory, to: str) -> list[str]:
@@ -76,7 +76,7 @@ def fetched(lab: Laboratory, to: str) -> list[str]:
     server = lab.server.start([sys.executable, "-c", SERVE], stdout=subprocess.PIPE)
     lab.server.wait_for_port(4000)
     for _ in range(2):
-        done = lab.client.run([sys.executable, "-c", FETCH, to], capture_output=True, timeout=40)
+        done = lab.client.run([sys.executable, "-c", FETCH, to], capture_output=True, timeout=60)
         assert done.stdout == "300000\n", done.stderr
     out, _ = server.output()
     assert out is not None
@@ -85,7 +85,7 @@ def fetched(lab: Laboratory, to: str) -> list[str]:
 
 def carried(host: LabHost, device: str) -> int:
     """Return the bytes that left a host by a device."""
-    lines = host.run(["cat", "/proc/net/dev"], capture_output=True, timeout=20).stdout.splitlines()
+    lines = host.run(["cat", "/proc/net/dev"], capture_output=True, timeout=60).stdout.splitlines()
     return next(int(line.split()[9]) for line in lines if line.strip().startswith(f"{device}:"))
 
 

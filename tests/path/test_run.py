@@ -83,17 +83,17 @@ def test_a_run_is_whole_and_says_where_it_is(tmp_path: Path) -> None:
 
 def test_the_trial_begins_when_its_pattern_does(tmp_path: Path) -> None:
     head = "# wavebed pattern 1\n# kind = steps\n# duration_s = 60\ntime_s,rate_bps,state\n"
-    pattern = head + "0,100000000,los\n0.5,8000000,nlos\n"
+    pattern = head + "0,100000000,los\n1.5,8000000,nlos\n"
     (tmp_path / "p.csv").write_text(pattern)
-    text = '[path]\ntrace = "p.csv"\n[[workload]]\nkind = "bulk"\nduration = "1s"\n'
+    text = '[path]\ntrace = "p.csv"\n[[workload]]\nkind = "bulk"\nduration = "2s"\n'
     assert_usable(wavebed(tmp_path, text), tmp_path / "out")
     import wavebed as package
 
     run = package.load(tmp_path / "out")
     links = run.table("links")
     down = links[links["link"] == "radio.down"]
-    quick = down[(down["time_ms"] > 200) & (down["time_ms"] < 500)]["delivered_bytes"].sum() * 8 / 0.3
-    slow = down[(down["time_ms"] > 600) & (down["time_ms"] < 900)]["delivered_bytes"].sum() * 8 / 0.3
+    quick = down[(down["time_ms"] > 1200) & (down["time_ms"] < 1500)]["delivered_bytes"].sum() * 8 / 0.3
+    slow = down[(down["time_ms"] > 1600) & (down["time_ms"] < 1900)]["delivered_bytes"].sum() * 8 / 0.3
     assert quick > 50e6
     assert slow < 9e6
     events = run.table("events")
@@ -145,6 +145,8 @@ def test_two_runs_at_once_know_of_each_other(tmp_path: Path, monkeypatch: pytest
     with measuring():
         wavebed(tmp_path, KNOWN + '[[workload]]\nkind = "command"\nrun = ["true"]\n')
     record = trial(tmp_path)
+    if late := lateness(record):
+        pytest.skip(f"inconclusive: {late}")
     assert record["verdict"] == "suspect"
     assert any(f"another run measured at the same time (process {os.getpid()})" in each for each in record["reasons"])
 
@@ -157,17 +159,17 @@ def test_whatever_ends_it_leaves_no_process_and_no_half_trial(tmp_path: Path, nu
         [*WAVEBED, "run", "s.toml", "-o", "out"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     try:
-        end = time.monotonic() + 20
-        while not list(tmp_path.glob("out/trials/.*/raw/long/*")) and time.monotonic() < end:
+        end = time.monotonic() + 60
+        while not any(isinstance(event, WorkloadBegun) for event in read_journal(tmp_path / "out")):
+            assert time.monotonic() < end, "its workload begins"
             time.sleep(0.05)
-        time.sleep(1.0)
         run.send_signal(number)
-        _, errors = run.communicate(timeout=20)
+        _, errors = run.communicate(timeout=60)
     finally:
         run.kill()
     assert run.returncode == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
     assert b"Traceback" not in errors
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while (processes_of(tmp_path) or list((tmp_path / "out/trials").glob(".*"))) and time.monotonic() < end:
         time.sleep(0.1)
     assert processes_of(tmp_path) == []

@@ -62,7 +62,7 @@ def test_each_recorded_answer_is_given_again(tmp_path: Path, protocol: Protocol)
         answers = {}
         for path in paths:
             url = f"https://{origin.name}{path}"
-            done = lab.client.run([*options, url], capture_output=True, check=True, timeout=10)
+            done = lab.client.run([*options, url], capture_output=True, check=True, timeout=60)
             body, status, content_type, location = done.stdout.rsplit("\n", 4)[:4]
             answers[path] = (int(status), content_type, body, location)
         server.stop()

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from workload_harness import KNOWN_PATH, metrics, run_workload
+from workload_harness import KNOWN_PATH, metrics, nginx_pid, run_workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,8 +66,7 @@ def check_least(table: dict[str, object], tmp_path: Path, bounds: dict[str, tupl
 
 def signal_nginx(lab: Laboratory, context: TrialContext, signal: str) -> None:
     """Send a signal to the nginx of a trial."""
-    pid = (context.folder / "nginx.pid").read_text().strip()
-    lab.server.run(["kill", f"-{signal}", pid], check=True)
+    lab.server.run(["kill", f"-{signal}", nginx_pid(context.folder)], check=True)
 
 
 @pytest.mark.alone
@@ -188,7 +187,7 @@ def test_a_server_that_is_gone_refuses(tmp_path: Path) -> None:
     def stop_nginx(lab: Laboratory, context: TrialContext) -> None:
         signal_nginx(lab, context, "TERM")
 
-    table = {"kind": "download", "start": "2s", "limit": "5s"}  # by then it is gone, on a busy machine too
+    table = {"kind": "download", "start": "5s", "limit": "5s"}  # by then it is gone, on a busy machine too
     outcome, _ = run_workload(table, KNOWN_PATH, tmp_path, during=stop_nginx)
     assert outcome.status == "failed"
     assert outcome.reason.startswith("nginx ended with 0")

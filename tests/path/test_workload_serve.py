@@ -41,7 +41,7 @@ def fetched(client: LabHost, scheme: str, name: str, path: str, *options: str) -
         ],
         capture_output=True,
         check=True,
-        timeout=10,
+        timeout=60,
     )
     body, _, report = done.stdout.rpartition("\n")
     return body, json.loads(report)
@@ -85,7 +85,7 @@ def test_chromium_speaks_http3_with_caddy(tmp_path: Path) -> None:
                 *("--dump-dom", "https://one.example:8443/"),
             ],
             capture_output=True,
-            timeout=30,
+            timeout=60,
         )
         server.stop()
     assert "<body>h3</body>" in done.stdout, done.stderr

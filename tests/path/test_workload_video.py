@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from workload_harness import KNOWN_PATH, metrics, run_workload
+from workload_harness import KNOWN_PATH, metrics, nginx_pid, run_workload
 
 from wavebed.lab.tools import cache_folder, missing
 from wavebed.workload import read_workload
@@ -119,7 +119,7 @@ def test_a_truncated_segment_is_named(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_server_that_dies_is_the_reason(folder: Path) -> None:
     def end_server(lab: object, context: object) -> None:
-        pid = (context.folder / "nginx.pid").read_text().strip()  # type: ignore[attr-defined]
+        pid = nginx_pid(context.folder)  # type: ignore[attr-defined]
         context.server.run(["sleep", "1"])  # type: ignore[attr-defined]
         context.server.run(["kill", pid])  # type: ignore[attr-defined]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import threading
 import time
@@ -72,7 +73,7 @@ class RunningWorkload:
             self.session.stop()
             self.over.wait(self.workload.tail_s + 30)
             self.overdue_s = time.monotonic() - asked - self.workload.tail_s - STOP_GRACE_S
-        self.thread.join(1)
+        self.thread.join(30)
         assert not self.thread.is_alive(), f"{self.workload.name} did not stop"
         assert self.overdue_s <= 0, f"{self.workload.name} took {self.overdue_s:.1f} s too long to stop"
 
@@ -162,6 +163,30 @@ def run_workload(
     watch = None if during is None else lambda lab, contexts: during(lab, contexts[name])
     outcomes, about = run_workloads([table], path_options, tmp_path, seed=seed, during=watch)
     return outcomes[name], about
+
+
+def nginx_pid(folder: Path) -> str:
+    """Return the number of the nginx in a workload's folder: it listens before it writes it."""
+    end = time.monotonic() + 30
+    while not (text := _read(folder / "nginx.pid").strip()):
+        assert time.monotonic() < end, "nginx writes its number"
+        time.sleep(0.01)
+    return text
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def first_packet_s(folder: Path) -> float:
+    """Return the beginning of the millisecond in which a trial's first packet entered a link, seconds."""
+    rows = [
+        row for file in (folder / "log").glob("radio.*.csv") for row in csv.DictReader(file.read_text().splitlines())
+    ]
+    return min(int(row["time_ms"]) for row in rows if int(row["offered_segments"])) / 1e3
 
 
 def metrics(outcome: Outcome) -> dict[str, float | None]:

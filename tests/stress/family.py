@@ -16,7 +16,7 @@ ENGINE_THREAD = "links"
 """The engine is the process with a thread of this name (`engine.rs` in wavebed-path)."""
 
 
-def engine_of(root: int, *, within_s: float = 20.0) -> int:
+def engine_of(root: int, *, within_s: float = 60.0) -> int:
     """Return the number of the engine of the laboratory that `root` runs, once it moves packets.
 
     Raises

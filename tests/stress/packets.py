@@ -53,7 +53,7 @@ def measure(percent: int = 100, seed: int = 1) -> list[Figure]:
         wanted = max(usual * percent // 100, 1)
         each = -(-wanted // len(PATHS))
         told = [
-            inside("tests.stress.packets:send", kind=kind, count=each, seed=seed * 100 + place, timeout_s=LIMIT_S)
+            inside("tests.stress.packets:send", kind=kind, count=each, seed=seed * 100 + place, timeout_s=2 * LIMIT_S)
             for place in range(len(PATHS))
         ]
         figures.append(_figure(name, wanted, told))
@@ -125,5 +125,5 @@ def _await_sink(lab: Any) -> None:
     def bound() -> bool:
         return f":{PORT:04X} " in lab.server.run(["cat", "/proc/net/udp6"], capture_output=True).stdout
 
-    if wait_until(bound, 20) is None:
+    if wait_until(bound, LIMIT_S) is None:
         raise RuntimeError("the sink did not start")

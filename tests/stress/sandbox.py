@@ -114,7 +114,7 @@ def wavebed_command(*arguments: str) -> list[str]:
 
 def furnish() -> None:
     """Make this sandbox's temporary folders and loopback; what is needed of the ones behind them stays in its place."""
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=10)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=60)
     needed = {str(ROOT), str(PACKAGE), sys.prefix, str(Path(os.environ.get("WAVEBED_CORE", "/")).parent)}
     kept = [
         (path, os.open(path, os.O_PATH))
@@ -136,7 +136,7 @@ def furnish() -> None:
 def mount(*arguments: str, descriptor: int | None = None) -> None:
     """Mount something, in this sandbox alone."""
     passed = () if descriptor is None else (descriptor,)
-    subprocess.run(["mount", *arguments], check=True, timeout=10, pass_fds=passed)
+    subprocess.run(["mount", *arguments], check=True, timeout=60, pass_fds=passed)
 
 
 def main() -> None:

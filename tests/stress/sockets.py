@@ -78,8 +78,8 @@ def connect_all(count: int) -> dict[str, Any]:
     argv = wavebed_command("shell", "--rate", "50mbit", "--name", NAME, "--", "ping", "-q", "-i", "0.05", "server")
     with Path("said").open("wb") as said:
         front = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-    wait_until(lambda: ended(front) or _address() is not None, 20)
-    wait_until(lambda: any(each.program == "ping" for each in family()), 20)
+    wait_until(lambda: ended(front) or _address() is not None, 60)
+    wait_until(lambda: any(each.program == "ping" for each in family()), 60)
     address = _address()
     assert address is not None, Path("said").read_text()
     _ask(address)
@@ -101,7 +101,7 @@ def connect_all(count: int) -> dict[str, Any]:
             times.append(_ask(address))
     for stream in held:
         stream.close()
-    wait_until(lambda: not _descriptors() - descriptors, 5)
+    wait_until(lambda: not _descriptors() - descriptors, 30)
     told = {"growth_bytes": _memory() - memory, "descriptors": sorted((_descriptors() - descriptors).elements())}
     times.append(_ask(address))
     front.terminate()

@@ -99,12 +99,12 @@ def _transfer(case: Case, family: str, again: int) -> str:
             for host in (lab.server, lab.client):
                 host.run(["sysctl", "-q", "-w", "net.ipv4.tcp_ecn=1"], check=True)
         sender = lab.server.start([*_PROGRAM, "send", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        lab.server.wait_for_port(PORT)
+        lab.server.wait_for_port(PORT, TRANSFER_S)
         try:
             done = lab.client.run([*_PROGRAM, "receive", *words], capture_output=True, timeout=TRANSFER_S)
+            sender.wait(TRANSFER_S)
         except subprocess.TimeoutExpired:
             return f"took more than {TRANSFER_S:g} s"
-        sender.wait(10)
         sent, said = sender.output()
     if lab.summary is None:
         return f"no summary: {lab.messages[-200:]}"

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import rmtree
 from typing import IO, Any
 
 import pytest
@@ -373,6 +374,26 @@ def test_a_cancelled_run_leaves_nothing_and_another_may_follow(fake_run: Path) -
     assert list(fake_run.iterdir()) == []
     assert runs.answer(name, 0.0).state == "cancelled"
     assert waited(runs, runs.start("walk", []), "ended").state == "ended"
+
+
+def test_what_a_laboratory_writes_while_its_cancelled_run_is_removed_does_not_stay(
+    fake_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[Path] = []
+
+    def remove(folder: Path, *, ignore_errors: bool) -> None:
+        rmtree(folder, ignore_errors=ignore_errors)
+        removed.append(folder)
+        if len(removed) == 1:
+            folder.mkdir()
+            (folder / "series.csv").touch()
+
+    monkeypatch.setattr("wavebed.mcp.runs.shutil.rmtree", remove)
+    runs = Runs(fake_run, 60.0)
+    name = runs.start("walk", ["--slow"])
+    begun(fake_run / name)
+    runs.cancel(name)
+    assert list(fake_run.iterdir()) == []
 
 
 def test_a_run_that_takes_too_long_is_stopped_and_kept(fake_run: Path) -> None:

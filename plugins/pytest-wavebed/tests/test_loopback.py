@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_wavebed.loopback import Loopback, addresses_of_hosts, wait_for_file
+from pytest_wavebed.sockets import foreign_socket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 SERVER, CLIENT = ("127.0.1.1", "::1"), ("127.0.2.1", "::1")
+LISTENS_LATE = """
+import socket, sys, time
+from pytest_wavebed.sockets import main
+class Late(socket.socket):
+    def listen(self, backlog):
+        time.sleep(1)
+        super().listen(backlog)
+socket.socket = Late
+main()
+"""
 
 
 @pytest.fixture
@@ -26,7 +37,6 @@ def loopback(tmp_path: Path) -> Iterator[Loopback]:
     makers = [subprocess.Popen([sys.executable, "-m", "pytest_wavebed.sockets", file]) for file in files]
     try:
         assert all(map(wait_for_file, files))
-        time.sleep(0.05)  # between bind and listen
         carried = Loopback(files[0], files[1], SERVER, CLIENT)
         carried.install()
         try:
@@ -118,6 +128,18 @@ def test_other_sockets_stay(loopback: Loopback, tmp_path: Path) -> None:
         first.send(b"x")
         assert second.recv(1) == b"x"
     assert loopback.moved == 0
+
+
+def test_whoever_sees_the_file_of_a_program_that_makes_sockets_may_connect(tmp_path: Path) -> None:
+    file = tmp_path / "s"
+    maker = subprocess.Popen([sys.executable, "-c", LISTENS_LATE, file])
+    try:
+        assert wait_for_file(file)
+        os.close(foreign_socket(file, socket.AF_INET, socket.SOCK_STREAM, 0))
+    finally:
+        maker.kill()
+        maker.wait()
+    assert [each.name for each in tmp_path.iterdir()] == ["s"]
 
 
 def test_everything_is_given_back(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from msgspec import json
 from wavebed.campaign.status import status_of
 from wavebed.errors import WavebedError
 from wavebed.mcp.model import Progress, RunAnswer, ToolError
-from wavebed.mcp.processes import Child
+from wavebed.mcp.processes import POLL_S, Child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +27,8 @@ __all__ = ["Runs"]
 
 _RUN_FILE = "run.json"
 _NEVER = threading.Event()
+_WRITES_S = 10.0
+"""For so long at most, the laboratory of a run that was killed may write into its folder."""
 
 
 class _Run:
@@ -136,7 +138,7 @@ class Runs:
                 raise ToolError(f"run {name} is not running in this session")
             run.child.stop()
             run.child.close()
-            shutil.rmtree(run.folder, ignore_errors=True)
+            _remove(run.folder)
             return run.over(RunAnswer(name, "cancelled"))
 
     def close(self) -> None:
@@ -197,6 +199,15 @@ class Runs:
     def names(self) -> list[str]:
         """Return the names of all runs in the folder."""
         return sorted(file.parent.name for file in self._folder.glob(f"*/{_RUN_FILE}"))
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a run that has ended; its laboratory ends by itself, and may still make files."""
+    until_s = time.monotonic() + _WRITES_S
+    shutil.rmtree(folder, ignore_errors=True)
+    while folder.exists() and time.monotonic() < until_s:
+        time.sleep(POLL_S)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _progress_of(folder: Path) -> Progress | None:

@@ -103,7 +103,7 @@ class Core:
             return None
 
     def end(self, limit_s: float) -> None:
-        """Let go of it; kill it if it is not gone after `limit_s`."""
+        """Let go of it; kill it if it is not gone after `limit_s`. One that the kernel then keeps is a problem."""
         try:
             self._channel.close()
             if self.wait(limit_s) is None:
@@ -111,7 +111,9 @@ class Core:
         finally:
             if self.is_alive():
                 self._process.kill()
-            self._process.wait(self._limits.killed_s)
+            killed_s = self._limits.killed_s
+            if self.wait(killed_s) is None:
+                self.problem = self.problem or f"laboratory {self.name!r} was killed, and stays for {killed_s:g} s"
 
     def messages(self) -> str:
         """Return what it printed, once it has ended."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.limits import LIMITS
 from wavebed.lab.protocol import Process
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["LabProcess", "Pump"]
 
 STOP_GRACE_S = 5.0
-ENDED_NEWS_S = 1.0
 
 
 class Pump:
@@ -137,7 +137,7 @@ class LabProcess(Process):
         except UserError:
             # It may have ended since it was looked at; the news is on its way.
             try:
-                self.wait(ENDED_NEWS_S)
+                self.wait(LIMITS.answer_s)
             except subprocess.TimeoutExpired:
                 pass
             else:
@@ -151,7 +151,7 @@ class LabProcess(Process):
             return self.wait(grace_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            return self.wait(grace_s)
+            return self.wait(LIMITS.answer_s)
 
     def kill(self) -> None:
         """Send SIGKILL."""

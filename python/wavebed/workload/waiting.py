@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.foreign import read_text
+from wavebed.lab.limits import LIMITS
 from wavebed.workload.raw import read_end
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def end_within(process: Process, seconds: float, number: int = signal.SIGTERM, g
         process.wait(grace_s)
     except subprocess.TimeoutExpired:
         _send(process, signal.SIGKILL)
-        process.wait(grace_s)
+        process.wait(LIMITS.answer_s)
     return False
 
 

@@ -36,7 +36,7 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _OTHER: dict[Side, Side] = {"server": "client", "client": "server"}
 _MAPPED = "::ffff:"
 _DOTS = 3
-_START_S = 10.0
+_START_S = 30.0
 _LOOK_S = 0.01
 _WITH_ADDRESS = 3
 """Arguments of `sendmsg` after the data, if the address is one of them."""

@@ -47,11 +47,14 @@ def foreign_socket(file: Path, family: int, kind: int, protocol: int) -> int:
 def main() -> int:
     """Make sockets for whoever asks, until this process is ended."""
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else address_file(os.environ.get("WAVEBED_HOST", "host"))
-    file.unlink(missing_ok=True)
+    # It gets its name when it listens: whoever sees the name may connect at once.
+    partial = file.with_name(f"{file.name}.{os.getpid()}")
+    partial.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(file))
-        file.chmod(0o600)
+        listening.bind(str(partial))
+        partial.chmod(0o600)
         listening.listen(64)
+        partial.rename(file)
         try:
             while True:
                 asked, _ = listening.accept()
