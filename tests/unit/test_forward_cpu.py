@@ -46,6 +46,13 @@ def softnet(*rows: tuple[int, int]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs and pages that stand for a router's are waited for on a busy machine."""
+    for source in ("ssh", "snmp", "node_exporter"):
+        monkeypatch.setattr(f"wavebed.forward.cpu.{source}.LIMIT_S", 60.0)
+
+
 def write_proc(folder: Path, stat_text: str, net_rx: tuple[int, int], counters: str) -> None:
     (folder / "net").mkdir(parents=True, exist_ok=True)
     (folder / "stat").write_text(stat_text)

@@ -58,6 +58,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_SAID", str(tmp_path / "said"))
     monkeypatch.setattr("wavebed.forward.iperf3._READY_S", 60.0)
+    monkeypatch.setattr("wavebed.forward.iperf3._BEYOND_S", 60.0)
     return tmp_path
 
 

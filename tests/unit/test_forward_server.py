@@ -228,16 +228,31 @@ def test_a_port_that_dies_is_told_to_the_other_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.timed
-def test_a_second_question_before_the_answer_ends_the_conversation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pause_s", [0.0, 0.1])
+def test_a_second_question_before_the_answer_ends_the_conversation(tmp_path: Path, pause_s: float) -> None:
+    """Without a pause both are read at once."""
     started = Started(tmp_path)
     with serving(started) as server, socket.create_connection(server.address, timeout=10) as client:
         client.sendall(json.dumps({"version": 2, "token": TOKEN, "interface": "lo"}).encode() + b"\n")
         reading = client.makefile("rb")
         assert json.loads(reading.readline()) == {"ok": {}}
-        client.sendall(b'{"do": "send"}\n')
-        time.sleep(0.1)
-        client.sendall(b'{"do": "send"}\n')
+        question = b'{"do": "send"}\n'
+        client.sendall(question if pause_s else 2 * question)
+        if pause_s:
+            time.sleep(pause_s)
+            client.sendall(question)
         assert within(10, started[0])
+
+
+def test_a_line_that_came_in_time_is_read_by_a_server_that_looks_late() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(0.01)
+        reader = subject._Reader(ours, threading.Event())
+        theirs.sendall(b"hello\nhalf")
+        assert reader.line(-1.0) == b"hello"
+        with pytest.raises(subject._LeftError):
+            reader.line(-1.0)
 
 
 def test_ports_end_with_the_server(tmp_path: Path) -> None:

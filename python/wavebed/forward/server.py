@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Server", "serve"]
 
-HELLO_S = 2.0
+HELLO_S = 10.0
 """A connection that has not said who it is by then is closed."""
 SEND_S = 10.0
 """The other side may take so long to make room for an answer."""
@@ -227,7 +227,8 @@ class _Reader:
         """Wait for the next line."""
         end = time.monotonic() + limit_s
         while b"\n" not in self._rest:
-            if self._stop.is_set() or time.monotonic() > end or len(self._rest) > LONGEST_QUESTION:
+            late = time.monotonic() > end and not self._something_came()
+            if late or self._stop.is_set() or len(self._rest) > LONGEST_QUESTION:
                 raise _LeftError
             try:
                 chunk = self._connection.recv(1 << 16)
@@ -241,9 +242,12 @@ class _Reader:
 
     def still_there(self) -> None:
         """Make sure that the client waits for its answer."""
-        readable, _, _ = select.select([self._connection], [], [], 0)
-        if readable or self._stop.is_set():
+        if self._rest or self._something_came() or self._stop.is_set():
             raise _LeftError  # it left, or asks again before it was answered
+
+    def _something_came(self) -> bool:
+        readable, _, _ = select.select([self._connection], [], [], 0)
+        return bool(readable)
 
     def send(self, line: str) -> None:
         """Send a line."""

@@ -26,7 +26,11 @@ __all__ = ["Lines", "LocalLines", "PortGoneError", "RemoteLines", "keep_watch"]
 LONGEST_LINE = 16 << 20
 """No answer is as long: frame counters with a thousand samples have some 0.3 MB."""
 END_GRACE_S = 3.0
+STATUS_S = 30.0
+"""A process that has closed its output ends within this; how it ended says what went wrong."""
 CONNECT_S = 5.0
+HELLO_S = 30.0
+"""The other machine starts a program before it answers the first question, and may be busy."""
 
 VANISHED_S = 5
 """After so long without a sign of the other machine it counts as gone."""
@@ -95,15 +99,16 @@ class Lines(ABC):
         with selectors.DefaultSelector() as selector:
             self._watch(selector, reading, writing, writes=True)
             while b"\n" not in self._rest:
-                now = time.monotonic()
-                if now >= end:
-                    raise PortGoneError(f"the port {self.name} did not answer within {limit_s:g} s and was ended")
+                now = time.monotonic()  # before the look: what has come by then is read though the time is over
                 if tick is not None and now >= next_tick and not data:
                     tick()
                     next_tick = time.monotonic() + tick_s  # whatever it took: an answer is read in between
                     continue
                 wake = min(end, next_tick) if tick is not None else end
-                for key, events in selector.select(max(0.0, wake - now)):
+                ready = selector.select(max(0.0, wake - now))
+                if not ready and now >= end:
+                    raise PortGoneError(f"the port {self.name} did not answer within {limit_s:g} s and was ended")
+                for key, events in ready:
                     if events & selectors.EVENT_WRITE and data:
                         data = data[self._write(key.fd, data) :]
                         if not data:
@@ -193,7 +198,7 @@ class LocalLines(Lines):
 
     def _ended(self) -> WavebedError:
         try:
-            status = self._process.wait(END_GRACE_S)
+            status = self._process.wait(STATUS_S)
         except subprocess.TimeoutExpired:
             return PortGoneError(f"the port {self.name} ended its conversation")
         self._errors.seek(0)
@@ -245,7 +250,7 @@ class RemoteLines(Lines):
         self._socket.setblocking(False)
         hello = json.dumps({"version": VERSION, "token": token.reveal(), "interface": interface})
         try:
-            answer_of(self.ask(hello, CONNECT_S), "hello", Nothing)
+            answer_of(self.ask(hello, HELLO_S), "hello", Nothing)
         except BaseException:
             self.close()
             raise

@@ -115,8 +115,7 @@ class SshMeter(CpuMeter):
         with selectors.DefaultSelector() as ready:
             ready.register(process.stdout, selectors.EVENT_READ)
             while end not in text:
-                left_s = deadline - time.monotonic()
-                if left_s <= 0 or not ready.select(left_s):
+                if not ready.select(max(0.0, deadline - time.monotonic())):  # what has come by then is read
                     self.close()
                     raise WavebedError(f"--cpu {self.source}: no answer within {LIMIT_S:.0f} s")
                 more = os.read(process.stdout.fileno(), 1 << 16)
