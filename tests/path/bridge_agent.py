@@ -8,6 +8,7 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
@@ -26,6 +27,8 @@ from bridge_frames import collect, frames_of_every_kind, raw_port, udp4
 
 from wavebed._core import find_core
 from wavebed.forward.namespaces import within
+from wavebed.path.control import connect_to
+from wavebed.path.live import apply_change, change_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +37,7 @@ ADDRESSES = {"router": ("10.77.0.1", "fd77::1"), "phone": ("10.77.0.2", "fd77::2
 PORTS = {"router": "net0", "phone": "dev0"}
 NET, DEV = PORTS.values()
 NAME = "between"
-WITHIN_S = 20.0
+WITHIN_S = 40.0
 SIOCETHTOOL = 0x8946
 STXCSUM, STSO, SGSO, SGRO = 0x17, 0x1F, 0x24, 0x2C
 """Commands of `linux/ethtool.h`."""
@@ -97,7 +100,7 @@ def ended(process: subprocess.Popen[str], signal_number: int) -> dict[str, Any]:
 
 def remains(engine: int) -> dict[str, Any]:
     """Return what is left of a bridge as soon as its engine is gone, or after some time."""
-    end = time.monotonic() + 2
+    end = time.monotonic() + WITHIN_S
     while os.path.exists(f"/proc/{engine}") and time.monotonic() < end:  # noqa: PTH110 much lighter
         time.sleep(0.01)
     tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
@@ -151,24 +154,43 @@ def transparency() -> dict[str, Any]:
     return answer
 
 
-def pings(count: int, interval_s: float = 0.02, source: str = ADDRESSES["phone"][0]) -> list[float]:
+def ping_command(count: int, interval_s: float = 0.02, source: str = ADDRESSES["phone"][0]) -> list[str]:
     options = ["-c", str(count), "-i", str(interval_s), "-W", "2", "-I", source]
-    text = at("phone", "ping", *options, ADDRESSES["router"][0], check=False)
+    return ["ping", *options, ADDRESSES["router"][0]]
+
+
+def round_trips_ms(text: str) -> list[float]:
     return [float(time_ms) for time_ms in re.findall(r"time=([\d.]+) ms", text)]
+
+
+def pings(count: int, interval_s: float = 0.02, source: str = ADDRESSES["phone"][0]) -> list[float]:
+    return round_trips_ms(at("phone", *ping_command(count, interval_s, source), check=False))
+
+
+def pings_around(count: int, act: Callable[[], None]) -> list[float]:
+    """Do something after the first answer, and return the round trips of all pings."""
+    command = ["ip", "netns", "exec", "phone", *ping_command(count)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = ""
+        while not round_trips_ms(told) and (line := process.stdout.readline()):
+            told += line
+        act()
+        return round_trips_ms(told + process.stdout.read())
 
 
 def tcp(seconds: float, *options: str) -> float:
     """Return the goodput of a TCP download, bits per second."""
-    server = subprocess.Popen(
-        ["ip", "netns", "exec", "router", "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    time.sleep(0.3)
+    listen = ["ip", "netns", "exec", "router", "iperf3", "-s", "-1", "--forceflush"]
+    server = subprocess.Popen(listen, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert server.stdout is not None
+    assert any("listening" in line for line in server.stdout)
     command = ["iperf3", "-c", ADDRESSES["router"][0], "-R", "-J", "-t", str(seconds), *options]
     try:
         result = json.loads(at("phone", *command))
     finally:
         server.terminate()
-        server.wait(WITHIN_S)
+        server.communicate(timeout=WITHIN_S)
     return float(result["end"]["sum_received"]["bits_per_second"])
 
 
@@ -219,47 +241,50 @@ def kills() -> dict[str, Any]:
     return answer
 
 
-def stream(host: str, interval_s: float, stop: threading.Event) -> Callable[[], None]:
-    """Return a function that sends numbered datagrams from a host until it is to stop."""
+def stream(host: str, interval_s: float, stop: threading.Event, sent_s: list[float]) -> Callable[[], None]:
+    """Return a function that sends numbered datagrams from a host until it is to stop, and notes when."""
     with within(host):
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def send() -> None:
         with sender:
-            number = 0
             while not stop.is_set():
-                sender.sendto(struct.pack("!I", number), (ADDRESSES["phone"][0], 7000))
-                number += 1
+                sent_s.append(time.monotonic())
+                sender.sendto(struct.pack("!I", len(sent_s) - 1), (ADDRESSES["phone"][0], 7000))
                 time.sleep(interval_s)
 
     return send
 
 
 def failure(mode: str) -> dict[str, Any]:
-    """Kill the link engine amid a stream of datagrams, and return when the others came."""
+    """Kill the link engine amid a stream of datagrams; return when those that arrived were sent, and came."""
     build()
-    stop, arrived = threading.Event(), []
+    stop = threading.Event()
+    sent_s: list[float] = []
+    arrived: list[tuple[float, float]] = []
     with within("phone"):
         receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.bind(("", 7000))
     receiver.settimeout(0.5)
     with bridge("--on-failure", mode, "--delay", "1ms") as process, receiver:
-        sender = threading.Thread(target=stream("router", 0.002, stop))
+        sender = threading.Thread(target=stream("router", 0.002, stop, sent_s))
         sender.start()
         try:
-            killed_s = None
-            end = time.monotonic() + 2
+            killed_s = dead_s = None
+            end = time.monotonic() + WITHIN_S
             while time.monotonic() < end:
                 with contextlib.suppress(TimeoutError):
-                    receiver.recv(64)
-                    arrived.append(time.monotonic())
+                    (number,) = struct.unpack("!I", receiver.recv(64)[:4])
+                    arrived.append((sent_s[number], time.monotonic()))
                 if killed_s is None and len(arrived) > 100:
                     killed_s = time.monotonic()
                     os.kill(engine_of(process), signal.SIGKILL)
+                    dead_s = time.monotonic()
+                    end = dead_s + 1.8
         finally:
             stop.set()
             sender.join()
-        answer: dict[str, Any] = {"killed_s": killed_s, "arrived_s": arrived}
+        answer: dict[str, Any] = {"killed_s": killed_s, "dead_s": dead_s, "arrived_s": arrived, "sent_s": sent_s}
         if mode == "open":
             answer |= {"show": show(), "pings": len(pings(5)), "end": ended_open(process)}
         else:
@@ -345,12 +370,11 @@ def outage() -> dict[str, Any]:
     """Interrupt the downlink, then both directions, amid pings."""
     build()
     answer: dict[str, Any] = {}
-    with bridge("--delay", "1ms"):
+    with bridge("--delay", "1ms"), connect_to(NAME) as connection:
         pings(2)
-        for name, what in (("down", "radio.down.outage=600ms"), ("both", "outage=600ms")):
-            change(what)
-            changed_s = time.monotonic()
-            answer[name] = {"rtt_ms": pings(30), "took_s": time.monotonic() - changed_s}
+        for name, key in (("down", "radio.down.outage"), ("both", "outage")):
+            request = change_request(key, "600ms")
+            answer[name] = pings_around(100, functools.partial(apply_change, connection, key, request))
         change("outage=60s", "outage=0ms")
         answer["ended"] = pings(3)
         answer["show"] = show()
@@ -393,7 +417,7 @@ def down() -> dict[str, Any]:
         amid, running = len(pings(2, 0.2)), process.poll() is None
         ip("link", "set", DEV, "up")
         # The kernel looks at a carrier once a second.
-        end = time.monotonic() + 5
+        end = time.monotonic() + WITHIN_S
         while not pings(1, 0.2) and time.monotonic() < end:
             pass
         after = len(pings(3))

@@ -23,7 +23,7 @@ from wavebed.path.control import connect_to
 from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from wavebed.path.control import Connection
 
@@ -156,10 +156,27 @@ def capture(host: str, file: Path) -> Iterator[None]:
         while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.05)
         yield
-        time.sleep(0.5)
+        time.sleep(0.5)  # for what nobody sent
     finally:
         process.terminate()
         process.communicate(timeout=agent.WITHIN_S)
+
+
+def wait_for_frames(files: Collection[Path], count: int) -> None:
+    """Wait until so many frames of the sender are in each capture."""
+    deadline = time.monotonic() + agent.WITHIN_S
+    while any(frames_in(file.read_bytes()) < count for file in files) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def frames_in(capture: bytes) -> int:
+    """Return how many whole frames of the sender are in a file in the format pcap that is being written."""
+    count, at = 0, 24
+    while len(capture) >= at + 16:
+        (size,) = struct.unpack_from("=I", capture, at + 8)
+        count += len(capture) >= at + 16 + size and capture[at + 22 : at + 28] == NEAR
+        at += 16 + size
+    return count
 
 
 def dissected(folder: str) -> dict[str, Any]:
@@ -173,7 +190,7 @@ def dissected(folder: str) -> dict[str, Any]:
             with capture(near, files["near"]), capture(far, files["far"]), raw_port(near) as sender:
                 for each in sent:
                     sender.send(each.frame)
-                time.sleep(1.0)
+                wait_for_frames(files.values(), len(sent))
             answer[way] = {side: read_capture(file) for side, file in files.items()}
     return answer
 

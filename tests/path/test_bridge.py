@@ -18,7 +18,7 @@ import pytest
 from wavebed._core import find_core
 
 AGENT = Path(__file__).with_name("bridge_agent.py")
-WITHIN_S = 90.0
+WITHIN_S = 120.0
 GONE = {"promiscuity": [0, 0], "engine": False, "tables": [], "sockets": []}
 
 
@@ -101,7 +101,7 @@ def test_a_bridge_ends_in_order_and_nothing_stays_however_it_ends() -> None:
 def test_a_bridge_fails_open_within_a_tenth_of_a_second() -> None:
     answer = ask("failure", "open")
     assert answer["killed_s"] is not None
-    after = [at_s for at_s in answer["arrived_s"] if at_s > answer["killed_s"] - 0.05]
+    after = [at_s for _, at_s in answer["arrived_s"] if at_s > answer["killed_s"] - 0.05]
     assert len(after) > 100
     assert max(later - earlier for earlier, later in pairwise(after)) < 0.1
     assert answer["pings"] == 5
@@ -112,8 +112,11 @@ def test_a_bridge_fails_open_within_a_tenth_of_a_second() -> None:
 
 def test_a_bridge_fails_closed_at_once() -> None:
     answer = ask("failure", "closed")
-    assert answer["killed_s"] is not None
-    assert [at_s for at_s in answer["arrived_s"] if at_s > answer["killed_s"] + 0.1] == []
+    dead_s = answer["dead_s"]
+    assert dead_s is not None
+    # By the time at which they were sent: one that came before may be read later.
+    assert len([sent_s for sent_s in answer["sent_s"] if sent_s > dead_s]) > 100
+    assert [sent_s for sent_s, _ in answer["arrived_s"] if sent_s > dead_s] == []
     assert (answer["status"], answer["promiscuity"]) == (1, [0, 0])
 
 
@@ -163,9 +166,8 @@ def test_a_device_has_links_of_its_own_by_either_address(tmp_path: Path) -> None
 def test_an_outage_on_command_delays_what_comes_and_loses_nothing() -> None:
     answer = ask("outage")
     for name in ("down", "both"):
-        rtt = answer[name]["rtt_ms"]
-        assert len(rtt) == 30
-        # The command that makes the change takes some of the outage.
+        rtt = answer[name]
+        assert len(rtt) == 100
         assert 50 < max(rtt) < 700
         assert min(rtt) < 20
     assert len(answer["ended"]) == 3
