@@ -15,12 +15,12 @@ from typing import Any
 
 from wavebed._core import find_core
 
-ENDS_WITHIN_S = 20.0
+ENDS_WITHIN_S = 50.0
 
 
 def do(options: dict[str, Any], ports: dict[str, subprocess.Popen[str]]) -> object:
     if "run" in options:
-        return subprocess.run(options["run"], check=True, capture_output=True, text=True, timeout=20).stdout
+        return subprocess.run(options["run"], check=True, capture_output=True, text=True, timeout=50).stdout
     if "start" in options:
         command = [find_core(), "port", options["start"]]
         if options.get("core") is not None:

@@ -84,7 +84,7 @@ def state(hosts: TwoHosts) -> State:
     )
 
 
-def assert_nothing_left(hosts: TwoHosts, before: State, limit_s: float = 10.0) -> None:
+def assert_nothing_left(hosts: TwoHosts, before: State, limit_s: float = 40.0) -> None:
     """Wait until all is as it was before."""
     end_s = time.monotonic() + limit_s
     while (now := state(hosts)) != before and time.monotonic() < end_s:

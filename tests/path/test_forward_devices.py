@@ -17,7 +17,7 @@ from wavebed.errors import MachineError, UserError
 from wavebed.forward.device import FAULTY_KINDS, KINDS, device_kind, read_device
 from wavebed.forward.setup import EmulatedSetup
 
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 AGENT = Path(__file__).with_name("forward_agent.py")
 
 
@@ -74,7 +74,7 @@ def test_a_duplicating_device_sends_frames_twice() -> None:
 def test_a_flooding_device_sends_what_nobody_asked_for() -> None:
     answer = ask("cross", "flooding:rate=1000", "4")
     broadcasts = [frame for frame in answer["frames"] if frame["to"] == "ff:ff:ff:ff:ff:ff"]
-    assert len(broadcasts) > 100, "1000 a second, for 0.6 s, on a machine that may be slow"
+    assert len(broadcasts) > 100
     assert [frame["payload"] for frame in answer["frames"] if frame["to"] == answer["rx_mac"]] == ["hello", "again"]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 AGENT = Path(__file__).with_name("forward_port_agent.py")
-ANSWERS_WITHIN_S = 30.0
+ANSWERS_WITHIN_S = 60.0
 RIGHT_MAC = "02:00:00:00:00:02"
 SENDERS = ("live_frames", "af_xdp_copy", "tx_ring", "sendmmsg")
 COUNTS = ("unique", "duplicates", "stale", "other_trial", "damaged", "reordered", "receiver_lost")
@@ -103,7 +103,7 @@ class Pair:
 
     def frame_counters(self, count: int) -> dict[str, Any]:
         """The counters when they hold `count` frames; the last ones may still be on their way for a moment."""
-        end = time.monotonic() + 5
+        end = time.monotonic() + 30
         while True:
             counters = self.ask("right", "frame_counters")
             if counters["unique"] >= count or time.monotonic() > end:
@@ -118,7 +118,7 @@ def sending(spec: dict[str, Any], count: int, **changes: object) -> dict[str, An
         "count": count,
         "rate_pps": None,
         "batch": 8,
-        "deadline_ns": 5_000_000_000,
+        "deadline_ns": 60_000_000_000,
         "sender": None,
     } | changes
 
@@ -131,7 +131,7 @@ def pair() -> Iterator[Pair]:
             yield pair
             assert pair.process.stdin is not None, "it was asked for"
             pair.process.stdin.close()
-            assert pair.process.wait(10) == 0
+            assert pair.process.wait(60) == 0
         finally:
             pair.process.kill()
 
@@ -158,11 +158,11 @@ def test_a_feature_stays_as_it_was_switched(pair: Pair) -> None:
 
 def test_neighbours_are_found_where_a_port_answers_for_them(pair: Pair) -> None:
     pair.ask("right", "answer", addresses={"first": "198.18.0.2", "count": 4})
-    options = {"source": "198.18.0.1", "timeout_ns": 3_000_000_000, "vlan": None}
+    options = {"source": "198.18.0.1", "timeout_ns": 30_000_000_000, "vlan": None}
     assert pair.ask("left", "resolve", address="198.18.0.5", **options) == {"mac": RIGHT_MAC}
     assert pair.ask("left", "resolve", address="198.18.0.3", **(options | {"vlan": 7})) == {"mac": RIGHT_MAC}
     pair.ask("right", "answer", addresses=["2001:2::5"])
-    wish6 = {"source": "2001:2::1", "timeout_ns": 3_000_000_000, "vlan": None}
+    wish6 = {"source": "2001:2::1", "timeout_ns": 30_000_000_000, "vlan": None}
     assert pair.ask("left", "resolve", address="2001:2::5", **wish6) == {"mac": RIGHT_MAC}
     # The kernel itself asks, too, and believes the answer.
     pair.ask("right", "answer", addresses=["198.18.0.9"])
@@ -227,7 +227,7 @@ def test_a_port_answers_while_it_receives(pair: Pair, receiver: str) -> None:
     pair.receive(frames(), receiver=receiver)
     pair.ask("right", "answer", addresses=["198.18.0.5", "2001:2::5"])
     for address, source in (("198.18.0.5", "198.18.0.1"), ("2001:2::5", "2001:2::1")):
-        options = {"address": address, "source": source, "timeout_ns": 3_000_000_000, "vlan": None}
+        options = {"address": address, "source": source, "timeout_ns": 30_000_000_000, "vlan": None}
         assert pair.ask("left", "resolve", **options) == {"mac": RIGHT_MAC}
     assert pair.ask("right", "frame_counters")["foreign"] >= 2
 
@@ -313,7 +313,7 @@ def test_an_interface_that_is_down_or_gone_is_said(pair: Pair) -> None:
 
 def test_an_interface_that_is_not_there_ends_a_port_at_once() -> None:
     command = [find_core(), "port", "nobody0"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "wavebed-core: nobody0: there is no such interface\n"
 

@@ -45,7 +45,7 @@ def trial(hosts: TwoHosts, folder: Path, skew: Skew, *, beside: bool) -> dict[st
     (folder / "s.toml").write_text(SCENARIO.format(way=SIDE if beside else address, address=address))
     words = [sys.executable, "-m", "wavebed", "run", str(folder / "s.toml"), "-o", str(folder / "out")]
     with skewed(hosts, skew) as variables:
-        done = hosts.lab.client.run(words, capture_output=True, timeout=60, env=variables)
+        done = hosts.lab.client.run(words, capture_output=True, timeout=120, env=variables)
     assert done.returncode == 0, done.stderr
     (file,) = folder.glob("out/trials/*/trial.json")
     return dict(json.loads(file.read_text()))

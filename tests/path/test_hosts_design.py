@@ -78,16 +78,17 @@ def test_the_design_runs_is_killed_goes_on_and_has_one_report(tmp_path: Path) ->
     with two_hosts(tmp_path, **RATE) as hosts:
         before = state(hosts)
         run = begin(hosts, design(out), log)
-        wait_for(lambda: len(trials(out)) == 2, 60)
+        wait_for(lambda: len(trials(out)) >= 2, 60)
         wait_for(lambda: "iperf3 -s" in " ".join(state(hosts).commands))
         signal_part(hosts, "wavebed")
-        run.wait(20)
+        run.wait(60)
         assert_nothing_left(hosts, before)
         kept = trials(out)
         done = hosts.wavebed(design(out), 120)
         assert done.returncode == 0, done.stderr
         assert_nothing_left(hosts, before)
-    assert trials(out)[:2] == kept, "stored trials stay"
+    assert len(kept) < 6
+    assert trials(out)[: len(kept)] == kept, "stored trials stay"
     assert_all_shown(hosts, out, done.stderr)
 
 
@@ -97,7 +98,7 @@ def test_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
         run = begin(hosts, design(out), tmp_path / "log")
         wait_for((out / "run.json").exists)
         signal_part(hosts, "wavebed")
-        run.wait(20)
+        run.wait(60)
         done = hosts.wavebed(design(out, **{"workload.bulk.streams": "2"}))
     assert done.returncode == 2
     assert "its values of --set differs: name a new folder" in done.stderr

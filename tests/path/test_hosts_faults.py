@@ -30,6 +30,9 @@ kind = "latency"
 tail = "200ms"
 """
 
+LONG = "6s"
+"""On a busy machine it takes a second or two to look for a part and to end it, which has to come amid the trial."""
+
 LEAVE_NO_MEMORY = """
 for attempt in $(seq 20); do
     used=$(df -P -k / | awk 'NR == 2 { print ($3 > 4 ? $3 : 4) }')
@@ -82,7 +85,7 @@ class Broken:
 )
 def test_a_part_that_is_killed_fails_its_trial_alone(tmp_path: Path, victim: str, line: str) -> None:
     with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
-        broken = Broken(hosts, tmp_path, "2s")
+        broken = Broken(hosts, tmp_path, LONG)
         signal_part(hosts, victim)
         assert line in broken.ends()
 
@@ -91,7 +94,7 @@ def test_a_part_that_is_killed_fails_its_trial_alone(tmp_path: Path, victim: str
 @pytest.mark.parametrize("victim", ["agent", "local agent", "ssh"])
 def test_a_part_that_is_stopped_fails_its_trial_alone(tmp_path: Path, victim: str) -> None:
     with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
-        broken = Broken(hosts, tmp_path, "2s")
+        broken = Broken(hosts, tmp_path, LONG)
         signal_part(hosts, victim, "STOP")
         reason = broken.ends()
         # It is silent, or the kernel has ended it by then.
@@ -111,7 +114,7 @@ def test_a_link_that_dies_fails_its_trial_alone(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_outlives_a_host_that_cannot_be_reached_for_a_trial(tmp_path: Path) -> None:
     with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
-        broken = Broken(hosts, tmp_path, "2s")
+        broken = Broken(hosts, tmp_path, LONG)
         hosts.lab.server.run(["kill", "-STOP", str(hosts.sshd.pid)])
         signal_part(hosts, "ssh")
         broken.run.wait(60)
@@ -133,7 +136,7 @@ def test_a_full_disk_of_the_far_host_is_told_in_one_line(tmp_path: Path) -> None
 
 def test_full_memory_of_an_agent_fails_its_trial_alone(tmp_path: Path) -> None:
     with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
-        broken = Broken(hosts, tmp_path, "2s")
+        broken = Broken(hosts, tmp_path, LONG)
         (agent, *_) = sorted(each.pid for each in of_part(hosts, "agent") if is_inside(hosts, each.namespaces))
         hosts.lab.server.run(["nsenter", "-t", str(agent), "-m", "sh", "-c", LEAVE_NO_MEMORY], check=True)
         assert "samples of connections and processors" in broken.ends()

@@ -100,8 +100,8 @@ def two_hosts(
     with wavebed.Path.of(**path).up() as lab, (folder / "sshd.log").open("w") as log:
         serve = ["sh", "-c", SERVE, "sh", str(home), str(host_key)]
         sshd = lab.server.start([*serve, memory, *hidden], stdout=log, stderr=log)
-        lab.server.wait_for_port(22)
+        lab.server.wait_for_port(22, 60.0)
         if also_client:
             lab.client.start([*serve, ""], stdout=log, stderr=log, env={**os.environ, "WITH": OTHER_TIME})
-            lab.client.wait_for_port(22)
+            lab.client.wait_for_port(22, 60.0)
         yield TwoHosts(lab, variables, sshd)

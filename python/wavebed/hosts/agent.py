@@ -43,7 +43,8 @@ SILENT_S = 20.0
 """So long an agent may be silent before its trial is given up; a silent wavebed ends it as well (SILENCE_NS)."""
 _SSH_FAILED = 255
 _START_S = 30.0
-_LAST_WORDS_S = 1.0
+_LAST_WORDS_S = 5.0
+"""What it said is read within this, unless a program that it left holds its standard error open."""
 _MOST_TOLD_BYTES = 4096
 
 
