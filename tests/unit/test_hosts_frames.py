@@ -92,3 +92,21 @@ def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="inside/x"):
         fetch(inside, {"x": b"z"})
     assert not (tmp_path / "target").exists()
+
+
+class LateHost(Host):
+    """An agent that answers a request in time, and sends the files of the request before it meanwhile."""
+
+    last: dict[str, object] | None = None
+
+    def ask(self, request: dict[str, object], **limits: float) -> dict[str, object]:
+        last, self.last = self.last, request
+        return {} if last is None else super().ask(last, **limits)
+
+
+def test_files_of_a_request_that_was_given_up_are_in_no_later_answer(tmp_path: Path) -> None:
+    fetched = Fetched()
+    host = LateHost(fetched, {"x": b"y"})
+    for _ in range(2):
+        fetched.fetch(host, tmp_path, tmp_path, 1.0)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

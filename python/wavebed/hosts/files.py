@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from pathlib import Path, PurePosixPath
@@ -98,6 +99,7 @@ class Fetched:
     """
 
     def __init__(self) -> None:
+        self._numbers = itertools.count(1)
         self._folders: dict[int, Path] = {}
         self._problem = ""
 
@@ -111,7 +113,7 @@ class Fetched:
         LaboratoryGoneError, LaboratoryHungError
             If the agent has ended or does not answer.
         """
-        number = id(here)
+        number = next(self._numbers)  # of this time alone: what comes too late belongs to no other
         self._folders[number] = here
         self._problem = ""
         try:
