@@ -26,7 +26,7 @@ const WAIT_NS: u64 = 5_000_000;
 /// So long after a fault it looks again.
 const AFTER_FAULT: Duration = Duration::from_millis(20);
 /// Frames are seen a few milliseconds after they came; more than this, and the thread does not get the processor.
-const SETTLE_LIMIT: Duration = Duration::from_secs(2);
+const SETTLE_LIMIT: Duration = Duration::from_secs(8);
 const VLAN_BYTES: usize = 4;
 /// Destination and source.
 const MAC_BYTES: usize = 12;
