@@ -92,7 +92,8 @@ class PlayedLab:
     past_s : float
         How long it has run; a watch gets the samples of this time at once.
     bursts : bool
-        Whether rates, waits and queues rise and fall, as those of traffic do.
+        Whether rates, waits and queues rise and fall, as those of traffic do, and the state of the first link's radio
+        changes.
     devices : int
         How many devices have a hop of their own, as behind a bridge; the states of their radios change in turn.
     timed : bool
@@ -126,6 +127,10 @@ class PlayedLab:
     def watches(self) -> int:
         """How many connections watch it now."""
         return len(self._watching)
+
+    def ran_s(self) -> int:
+        """Return for how many whole seconds it has run."""
+        return (time.monotonic_ns() - self._zero_ns) // 1_000_000_000
 
     def connect(self) -> Connection:
         ours, theirs = socket.socketpair()
@@ -177,7 +182,9 @@ class PlayedLab:
     def _state(self, link: int, ms: int) -> str | None:
         if self.links[link].startswith("device-"):
             return STATES[(ms // 4000 + link // 2) % 4]
-        return STATES[ms // 4000 % 4] if link == 0 else None
+        if link > 0:
+            return None
+        return STATES[ms // 4000 % 4] if self._bursts else STATES[0]
 
     def show(self) -> dict[str, Json]:
         at_ns = time.monotonic_ns() - self._zero_ns
