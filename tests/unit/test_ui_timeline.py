@@ -133,6 +133,46 @@ def test_time_stands_still_goes_on_at_another_speed_and_begins_again(
     page.close()
 
 
+def test_the_button_does_what_it_says_and_a_look_that_began_before_an_action_changes_nothing(
+    browser: Browser, client: Client
+) -> None:
+    page = visit(browser, client)
+    found = page.evaluate("""async () => {
+      const { Timeline } = await import("/timeline.js");
+      const [section, dialog] = ["timeline", "stretch"].map((id) => document.getElementById(id).cloneNode(true));
+      document.body.append(section, dialog);
+      const sent = [];
+      const answers = [];
+      window.fetch = (_, { body }) => {
+        sent.push(JSON.parse(body).action);
+        return new Promise((answer) => answers.push(answer));
+      };
+      const at = (playing) => ({ position_ns: 5e9, duration_ns: 60e9, stretch: "home", playing, ended: false, speed: 1,
+        loop: false, stretches: [{ name: "home", start_ns: 0 }] });
+      const timeline = new Timeline(section, dialog, () => {});
+      const press = () => section.querySelector(".play").click();
+      const says = () => section.querySelector(".play").textContent;
+      const told = [];
+      timeline.show("walk", at(true));
+      const before = timeline.asked;
+      press();
+      timeline.looked("walk", at(true), before);
+      const during = timeline.asked;
+      answers[0]({ ok: true, json: async () => at(false) });
+      await new Promise((next) => setTimeout(next));
+      told.push(says());
+      for (const asked of [before, during]) timeline.looked("walk", at(true), asked);
+      told.push(says());
+      timeline.move({ position_s: 5, stretch: "home", playing: true, speed: 1 });
+      press();
+      timeline.looked("walk", at(true), timeline.asked);
+      told.push(says());
+      return { sent, told };
+    }""")
+    assert found == {"sent": ["pause", "play"], "told": ["Play", "Play", "Pause"]}
+    page.close()
+
+
 def test_what_another_terminal_does_is_shown(browser: Browser, client: Client, lab: PlayedLab) -> None:
     page = visit(browser, client)
     assert lab.timeline is not None
