@@ -476,9 +476,7 @@ def test_the_number_of_a_process_that_ended_is_kept_until_its_session_was_ended(
     assert group_is_gone(number)
 
 
-def test_a_process_that_cannot_be_started_leaves_nothing_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_cannot_be_started_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files: list[object] = []
     made = tempfile.TemporaryFile
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda: files.append(made()) or files[-1])
