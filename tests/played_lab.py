@@ -87,13 +87,14 @@ class PlayedTimeline:
 class PlayedLab:
     """A laboratory with two links for each hop: the first carries 8 Mbit/s, each next one less.
 
+    The state of the first link's radio changes where it has bursts or devices, else it stays.
+
     Parameters
     ----------
     past_s : float
         How long it has run; a watch gets the samples of this time at once.
     bursts : bool
-        Whether rates, waits and queues rise and fall, as those of traffic do, and the state of the first link's radio
-        changes.
+        Whether rates, waits and queues rise and fall, as those of traffic do.
     devices : int
         How many devices have a hop of their own, as behind a bridge; the states of their radios change in turn.
     timed : bool
@@ -121,6 +122,7 @@ class PlayedLab:
         self.ended = threading.Event()
         self._past_s = past_s
         self._bursts = bursts
+        self._changes = bursts or devices > 0
         self._zero_ns = time.monotonic_ns() - round(past_s * 1e9)
 
     @property
@@ -184,7 +186,7 @@ class PlayedLab:
             return STATES[(ms // 4000 + link // 2) % 4]
         if link > 0:
             return None
-        return STATES[ms // 4000 % 4] if self._bursts else STATES[0]
+        return STATES[ms // 4000 % 4] if self._changes else STATES[0]
 
     def show(self) -> dict[str, Json]:
         at_ns = time.monotonic_ns() - self._zero_ns
