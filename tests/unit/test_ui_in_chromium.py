@@ -27,7 +27,12 @@ DRAWN = """() => {
   const alike = (data, at, colour) => colour.every((part, index) => Math.abs(data[at + index] - part) < 16);
   return [...document.querySelectorAll("#charts figure")].filter((figure) => {
     const canvas = figure.querySelector("canvas");
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const { width, height } = canvas;
+    // Of a canvas itself the browser complains when it is read again.
+    const copy = Object.assign(document.createElement("canvas"), { width, height });
+    const context = copy.getContext("2d", { willReadFrequently: true });
+    context.drawImage(canvas, 0, 0);
+    const { data } = context.getImageData(0, 0, width, height);
     let count = 0;
     for (let at = 0; at < data.length; at += 4) {
       if (data[at + 3] > 100 && colours.some((colour) => alike(data, at, colour))) count += 1;
