@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -37,9 +37,7 @@ class DaskWorkers:
     def __init__(self, folder: Path, count: int, *, supervised: bool = False) -> None:
         self.folder = folder
         self._count = count
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = 0
         self._scheduler: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
         self._supervised = supervised
@@ -85,11 +83,15 @@ class DaskWorkers:
             client.wait_for_workers(self._count, timeout=_WAIT_S)
 
     def start_scheduler(self) -> None:
-        """Start the scheduler, and wait until it listens."""
-        options = ["--host", "127.0.0.1", "--port", str(self.port)]
+        """Start the scheduler, at the same port each time, and wait until it listens."""
+        told = self.folder / "scheduler.json"
+        told.unlink(missing_ok=True)
+        options = ["--host", "127.0.0.1", "--port", str(self.port), "--scheduler-file", str(told)]
         self._scheduler = self._start("scheduler", ["scheduler", *options], {})
-        for _ in range(_WAIT_S * 10):
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+        end_s = time.monotonic() + _WAIT_S
+        while time.monotonic() < end_s:
+            with suppress(FileNotFoundError, json.JSONDecodeError):  # it may be half written
+                self.port = int(json.loads(told.read_text())["address"].rpartition(":")[2])
                 return
             time.sleep(0.1)
         raise AssertionError(self.log("scheduler"))
@@ -117,8 +119,14 @@ class DaskWorkers:
         """Return what a process said."""
         return (self.folder / f"{name}.log").read_text()
 
-    def leftovers(self) -> list[str]:
-        """Return the files of results that the workers have."""
+    def check_nothing_left(self) -> None:
+        """Wait until the workers have no results: one that was told to stop does so at its next look."""
+        end_s = time.monotonic() + _WAIT_S
+        while left := self._leftovers():
+            assert time.monotonic() < end_s, left
+            time.sleep(0.1)
+
+    def _leftovers(self) -> list[str]:
         places = self.folder.glob("worker-*/dask-scratch-space/worker-*/wavebed/results/**/*")
         return [str(path.relative_to(self.folder)) for path in places]
 

@@ -18,18 +18,21 @@ _PROBE = """
 import sys, time
 from select import select
 late = []
+then = time.monotonic_ns()
 while True:
-    before = time.monotonic_ns()
     asked, _, _ = select([sys.stdin], [], [], 0.002)
+    now = time.monotonic_ns()
+    by, then = (now - then) / 1e6 - 2, now
+    if not asked or by > 0:  # asked while it stood still
+        late.append(by)
     if not asked:
-        late.append((time.monotonic_ns() - before) / 1e6 - 2)
-    elif sys.stdin.readline():
-        late.sort()
-        p99, worst = (late[min(len(late) - 1, int(len(late) * 0.99))], late[-1]) if late else (0, 0)
-        print(p99, worst, flush=True)
-        late = []
-    else:
+        continue
+    if not sys.stdin.readline():
         break
+    late.sort()
+    p99, worst = (late[min(len(late) - 1, int(len(late) * 0.99))], late[-1]) if late else (0, 0)
+    late, then = [], time.monotonic_ns()
+    print(p99, worst, flush=True)
 """
 
 
@@ -90,7 +93,7 @@ class Watch:
 
     def close(self) -> None:
         """End the process."""
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
 
     def _ask(self) -> str:
         stdin, stdout = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)

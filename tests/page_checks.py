@@ -25,6 +25,12 @@ CLIPPED = """() => {
 }"""
 """Texts that leave the window, their cell, or a box that cuts them."""
 
+SHOWN_S = """(() => {
+  const parts = document.querySelector("#live").innerText.split(":");
+  return parts.reduce((sum, part) => sum * 60 + Number(part), 0);
+})()"""
+"""For how many seconds the live page shows that its laboratory has run; no number while it shows words."""
+
 
 def until(page: Page, condition: str, timeout: float = 30_000) -> None:
     """Wait for a condition; the page's policy lets no text become a script, as `Page.wait_for_function` would."""

@@ -87,6 +87,8 @@ class PlayedTimeline:
 class PlayedLab:
     """A laboratory with two links for each hop: the first carries 8 Mbit/s, each next one less.
 
+    The state of the first link's radio changes where it has bursts or devices, else it stays.
+
     Parameters
     ----------
     past_s : float
@@ -120,12 +122,17 @@ class PlayedLab:
         self.ended = threading.Event()
         self._past_s = past_s
         self._bursts = bursts
+        self._changes = bursts or devices > 0
         self._zero_ns = time.monotonic_ns() - round(past_s * 1e9)
 
     @property
     def watches(self) -> int:
         """How many connections watch it now."""
         return len(self._watching)
+
+    def ran_s(self) -> int:
+        """Return for how many whole seconds it has run."""
+        return (time.monotonic_ns() - self._zero_ns) // 1_000_000_000
 
     def connect(self) -> Connection:
         ours, theirs = socket.socketpair()
@@ -177,7 +184,9 @@ class PlayedLab:
     def _state(self, link: int, ms: int) -> str | None:
         if self.links[link].startswith("device-"):
             return STATES[(ms // 4000 + link // 2) % 4]
-        return STATES[ms // 4000 % 4] if link == 0 else None
+        if link > 0:
+            return None
+        return STATES[ms // 4000 % 4] if self._changes else STATES[0]
 
     def show(self) -> dict[str, Json]:
         at_ns = time.monotonic_ns() - self._zero_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wavebed.ui.server import PageServer
+
+WAIT_S = 60
+"""For an answer: a server in a thread may stand still for seconds."""
 
 
 @dataclass
@@ -52,8 +55,9 @@ class Client:
 
     def raw(self, request: bytes) -> Reply:
         """Send bytes and return the answer."""
-        with socket.create_connection(("127.0.0.1", self.server.port), timeout=30) as stream:
-            stream.sendall(request)
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=WAIT_S) as stream:
+            with suppress(ConnectionError):  # what is refused early may be reset while the rest is sent
+                stream.sendall(request)
             data = b""
             while part := stream.recv(1 << 16):
                 data += part
@@ -71,7 +75,7 @@ class Client:
 
     def events(self, target: str, count: int) -> Iterator[tuple[str, dict[str, object]]]:
         """Yield the first events of a stream, and leave."""
-        with socket.create_connection(("127.0.0.1", self.server.port), timeout=30) as stream:
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=WAIT_S) as stream:
             lines = [f"GET {target} HTTP/1.1", f"Host: {self.host}", f"Authorization: Bearer {self.token}", "", ""]
             stream.sendall("\r\n".join(lines).encode())
             reader = stream.makefile("rb")
@@ -80,7 +84,9 @@ class Client:
                 pass
             name = ""
             while count:
-                line = reader.readline().decode().rstrip("\n")
+                received = reader.readline()
+                assert received, "the stream has ended"
+                line = received.decode().rstrip("\n")
                 if not line and not name:
                     continue
                 key, _, text = line.partition(": ")

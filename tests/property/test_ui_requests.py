@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.played_lab import PlayedLab, played
-from tests.ui_client import page_server
+from tests.ui_client import WAIT_S, page_server
 
 if TYPE_CHECKING:
     import pytest
@@ -77,7 +77,7 @@ def test_no_request_without_the_token_is_served(monkeypatch: pytest.MonkeyPatch)
         answer = b""
         # What is refused early may be reset while the rest is sent.
         with (
-            socket.create_connection(("127.0.0.1", client.server.port), timeout=5) as stream,
+            socket.create_connection(("127.0.0.1", client.server.port), timeout=WAIT_S) as stream,
             contextlib.suppress(ConnectionError),
         ):
             stream.sendall(data)

@@ -53,7 +53,7 @@ def test_a_campaign_on_workers_agrees_with_one_on_this_machine(
     run = read_campaign_results(tmp_path / "run").run
     assert set(read_campaign_results(tmp_path / "run").metrics.to_pandas()["machine"]) == {os.uname().nodename}
     assert set(run.machine) == {os.uname().nodename}
-    assert not cluster.leftovers()
+    cluster.check_nothing_left()
     assert "0 of 6 blocks ended, blocks 1, 2 on 2 of 2 workers" in live.text
 
 
@@ -111,7 +111,7 @@ def test_killed_and_frozen_workers_and_a_new_scheduler_change_nothing(
         live = Told({2: lambda: cluster.kill(0), 6: lambda: cluster.freeze(1, 8), 11: cluster.restart_scheduler})
         with _remote(cluster, live, slow_trial, silent_s=2.0) as remote:
             run_campaign(campaign, tmp_path / "run", [], live, remote)
-        assert not cluster.leftovers()
+        cluster.check_nothing_left()
     agree(tmp_path, campaign, monkeypatch)
 
 
@@ -149,7 +149,7 @@ def test_a_killed_front_ends_its_tasks_and_goes_on_when_resumed(
                 front.send_signal(signal.SIGKILL)
             assert _ended(tmp_path / "run") < 10
         assert subprocess.run(words, env=variables, timeout=120, check=False).returncode == 0
-        assert not cluster.leftovers()
+        cluster.check_nothing_left()
     agree(tmp_path, campaign, monkeypatch)
 
 

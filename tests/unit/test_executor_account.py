@@ -6,7 +6,9 @@ import shutil
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SILENT_S = 0.3
+WAIT_S = 60.0
 
 
 @dataclass
@@ -52,6 +55,7 @@ class Machine:
     before: Callable[[str], None] = lambda _: None
     frozen: bool = False
     gone: bool = False
+    beats: int = 0
     calls: list[str] = field(default_factory=list)
     here: Site | None = None
 
@@ -82,8 +86,8 @@ class Machines:
             raise LostError("scheduler")
         present = {name: each for name, each in self.machines.items() if not each.gone}
         for each in present.values():
-            if not each.frozen:
-                each.worker.beat(object())
+            each.beats += not each.frozen
+            each.worker.beat(each.beats)
         return {name: each.worker for name, each in present.items()}
 
     def call(self, at: Worker, given_up: threading.Event, function: Callable[..., T], *given: object) -> T:
@@ -149,12 +153,19 @@ def test_blocks_of_two_workers_are_stored_in_the_order_of_the_plan(
 
 def test_a_block_of_a_lost_worker_goes_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, machines = campaign_in(tmp_path, 5), Machines(tmp_path / "machines", 2, monkeypatch)
-    lost = machines.machines["m0"]
+    lost, other = machines.machines["m0"], machines.machines["m1"]
+    second = threading.Event()
 
     def before(name: str) -> None:
-        lost.gone = lost.gone or (name == "read_piece" and lost.calls.count("run_task") == 2)
+        if name == "read_piece" and lost.calls.count("run_task") == 2:
+            lost.gone = True
+            second.set()
 
-    lost.before = before
+    def others(name: str) -> None:
+        if name == "run_task" and other.calls.count("run_task") == 1:  # a block is left for the one that is lost
+            second.wait(WAIT_S)
+
+    lost.before, other.before = before, others
     _run(campaign, tmp_path, machines)
     assert lost.gone
     assert lost.calls.count("run_task") == 2
@@ -178,6 +189,20 @@ def test_a_silent_worker_that_comes_back_late_counts_once(tmp_path: Path, monkey
     agree(tmp_path, campaign, monkeypatch)
 
 
+def test_a_worker_is_silent_at_looks_only_however_late_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("wavebed.run.executor.cluster.time", SimpleNamespace(monotonic=lambda: now_s))
+    one = Worker("m0")
+    one.beat(1)
+    now_s += 40
+    assert one.silent_s == 0, "nobody has looked"
+    one.beat(2)
+    assert one.silent_s == 0
+    now_s += 40
+    one.beat(2)
+    assert one.silent_s == 40
+
+
 def test_two_results_of_a_block_are_committed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
     silent, other = machines.machines["m0"], machines.machines["m1"]
@@ -186,13 +211,13 @@ def test_two_results_of_a_block_are_committed_once(tmp_path: Path, monkeypatch: 
     def before(name: str) -> None:
         if name == "forget" and silent.calls.count("run_task") == 1:  # it has run block 1, and falls silent
             silent.frozen = True
-            both.wait(20)
+            both.wait(WAIT_S)
             silent.frozen = False
 
     def others(name: str) -> None:
         # Blocks 2 and 3 are its own; the third one that it has run is block 1 again.
         if name == "forget" and other.calls.count("run_task") == 3:
-            both.wait(20)
+            both.wait(WAIT_S)
 
     silent.before, other.before = before, others
     _run(campaign, tmp_path, machines)
@@ -203,9 +228,18 @@ def test_two_results_of_a_block_are_committed_once(tmp_path: Path, monkeypatch: 
 
 def test_a_lost_scheduler_costs_only_the_blocks_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, machines = campaign_in(tmp_path, 5), Machines(tmp_path / "machines", 2, monkeypatch)
+    lost = threading.Event()
+
+    def before(machine: Machine, name: str) -> None:
+        if name == "run_task" and machine.calls.count("run_task") == 1:  # blocks are left when it is lost
+            lost.wait(WAIT_S)
+
+    for each in machines.machines.values():
+        each.before = partial(before, each)
 
     def lose() -> None:
         machines.lost_scheduler = 3
+        lost.set()
 
     live = Told({2: lose})
     _run(campaign, tmp_path, machines, live)
@@ -288,7 +322,7 @@ def test_arrived_blocks_are_stored_by_a_local_resume_too(tmp_path: Path, monkeyp
 
     def before(name: str) -> None:
         if name == "run_task":
-            hold.wait(20)
+            hold.wait(WAIT_S)
 
     first.before = before
     trials = tmp_path / "run" / "trials"
@@ -403,7 +437,7 @@ def test_results_come_in_pieces_and_never_more_than_the_bound(tmp_path: Path, mo
     monkeypatch.setattr("wavebed.run.executor.remote.PIECE_BYTES", 1000)
     monkeypatch.setattr("wavebed.run.executor.remote.IN_FLIGHT_BYTES", 2000)
     campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 4, monkeypatch)
-    now, most, lock = 0, 0, threading.Lock()
+    now, most, lock, two = 0, 0, threading.Lock(), threading.Event()
     call = machines.call
 
     def counted(at: Worker, given_up: threading.Event, function: Callable[..., T], *given: object) -> T:
@@ -413,6 +447,9 @@ def test_results_come_in_pieces_and_never_more_than_the_bound(tmp_path: Path, mo
         with lock:
             now += 1
             most = max(most, now)
+            if now == 2:
+                two.set()
+        two.wait(WAIT_S)
         time.sleep(0.001)
         try:
             return call(at, given_up, function, *given)

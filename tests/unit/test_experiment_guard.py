@@ -135,4 +135,7 @@ def test_one_that_looks_whether_a_folder_is_in_use_does_not_stop_the_next_run(tm
         looking = subprocess.Popen([sys.executable, "-c", _CLAIMS, tmp_path], stdout=subprocess.PIPE, text=True)
         assert looking.stdout is not None
         assert looking.stdout.readline() == "claims\n"
-    assert looking.communicate(timeout=20)[0] == "claimed\n"
+        time.sleep(1.5)  # longer than a run that ends is waited for
+        with held(tmp_path) as free_too:
+            assert free_too, "whoever waits for the folder does not have it"
+    assert looking.communicate(timeout=60)[0] == "claimed\n"

@@ -85,7 +85,7 @@ def test_it_has_the_command_line_and_the_pipes_and_its_end_is_told(far: tuple[Fa
     os.write(tell, b"hello\n")
     assert os.read(heard, 100) == b"--flag heard hello\n"
     assert os.read(heard, 100) == b"", "the pipe ends with the browser"
-    assert stand_in.wait(10) == 7
+    assert stand_in.wait(60) == 7
     assert (tmp_path / "errors").read_bytes() == b"words of the browser\n"
     os.close(tell)
     os.close(heard)
@@ -98,9 +98,9 @@ def test_it_ends_when_its_stand_in_is_killed(far: tuple[Far, FarBrowser], tmp_pa
     stand_in, tell, heard = start(browser, tmp_path / "errors")
     assert os.read(heard, 100) == b"up\n"
     stand_in.kill()
-    stand_in.wait(10)
+    stand_in.wait(60)
     (process,) = host.started
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     os.close(tell)
     os.close(heard)
 
@@ -109,7 +109,7 @@ def test_a_browser_that_is_not_started_is_told_to_who_drives_it(far: tuple[Far, 
     host, browser = far
     host.start = lambda *_, **__: (_ for _ in ()).throw(OSError("no memory"))  # type: ignore[method-assign]
     stand_in, tell, heard = start(browser, tmp_path / "errors")
-    assert stand_in.wait(10) == 1
+    assert stand_in.wait(60) == 1
     assert b"no memory" in (tmp_path / "errors").read_bytes()
     os.close(tell)
     os.close(heard)

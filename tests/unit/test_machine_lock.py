@@ -39,7 +39,7 @@ def other() -> Iterator[subprocess.Popen[str]]:
         assert process.stdout.readline() == "measures\n"
         yield process
         if process.poll() is None:
-            process.communicate("\n", timeout=20)
+            process.communicate("\n", timeout=60)
 
 
 def test_a_run_alone_has_nothing_to_say(lock: Path) -> None:
@@ -59,7 +59,7 @@ def test_one_that_ended_within_the_trial_counts_for_this_trial_only(other: subpr
     with measuring() as neighbours:
         neighbours.look()
         other.kill()
-        other.wait(20)
+        other.wait(60)
         assert not neighbours.check().holds
         assert neighbours.check().holds
 
@@ -77,7 +77,7 @@ def test_one_that_is_alone_is_waited_for_and_waits(first: str, second: str) -> N
             waited.append(processes)
             if len(waited) == 2:
                 other.kill()
-                other.wait(20)
+                other.wait(60)
 
         with measuring(waiting, alone=bool(second)) as neighbours:
             assert neighbours.check().holds

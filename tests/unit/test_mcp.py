@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -39,11 +40,13 @@ folder = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
 folder.mkdir()
 (folder / "run.json").write_text("{}")
 subprocess.Popen(["sleep", "1000"])
-(folder / "pid").write_text(str(os.getpid()))
+(folder / "group").write_text(str(os.getpgrp()))
 if "--slow" in sys.argv:
     time.sleep(1000)
 print(json.dumps({"folder": str(folder), "trials": 1}))
 """
+WAIT_S = 60.0
+"""For a process, which may stand still for seconds."""
 
 
 def answers(folder: Path, *sent: object, bounds: Bounds = Bounds()) -> list[dict[str, Any]]:  # noqa: B008 - frozen
@@ -169,7 +172,7 @@ class Connection:
 
     def close(self) -> None:
         os.close(self._writing)
-        self._thread.join(10)
+        self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
         for stream in (*self._streams, self.out):
             stream.close()
@@ -317,25 +320,25 @@ def fake_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def waited(runs: Runs, name: str, *states: str, within_s: float = 20.0) -> RunAnswer:
-    until_s = time.monotonic() + within_s
+def waited(runs: Runs, name: str, *states: str) -> RunAnswer:
+    until_s = time.monotonic() + WAIT_S
     while (answer := runs.answer(name, 0.5)).state not in states:
         assert time.monotonic() < until_s, answer
     return answer
 
 
 def begun(folder: Path) -> int:
-    """Return the number of the process of a run once it has begun."""
-    until_s = time.monotonic() + 20
-    while not (folder / "pid").exists() or not (folder / "pid").read_text():
+    """Return the process group of a run once it has begun."""
+    until_s = time.monotonic() + WAIT_S
+    while not (folder / "group").exists() or not (folder / "group").read_text():
         assert time.monotonic() < until_s
         time.sleep(0.02)
-    return int((folder / "pid").read_text())
+    return int((folder / "group").read_text())
 
 
 def group_is_gone(group: int) -> bool:
     """Return whether no process of a group runs; a dead one may be listed until its parent has taken note."""
-    until_s = time.monotonic() + 30
+    until_s = time.monotonic() + WAIT_S
     while any(state != "Z" for state in states(group)):
         if time.monotonic() > until_s:
             return False
@@ -396,12 +399,29 @@ def test_what_a_laboratory_writes_while_its_cancelled_run_is_removed_does_not_st
     assert list(fake_run.iterdir()) == []
 
 
-def test_a_run_that_takes_too_long_is_stopped_and_kept(fake_run: Path) -> None:
-    runs = Runs(fake_run, 1.5)
+class Ahead:
+    """The time of the modules of runs, which may be put ahead."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self) -> None:
+        self.by_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.by_s
+
+
+def test_a_run_that_takes_too_long_is_stopped_and_kept(fake_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Ahead()
+    for module in ("runs", "processes"):
+        monkeypatch.setattr(f"wavebed.mcp.{module}.time", clock)
+    runs = Runs(fake_run, 600.0)
     name = runs.start("walk", ["--slow"])
     number = begun(fake_run / name)
+    assert runs.answer(name, 0.0).state == "running"
+    clock.by_s = 601.0
     answer = waited(runs, name, "stopped")
-    assert answer.reason == "it took more than 1.5 s"
+    assert answer.reason == "it took more than 600 s"
     assert group_is_gone(number)
     assert (fake_run / name / "run.json").exists()
 
@@ -419,7 +439,7 @@ def test_a_cancelled_call_cancels_its_run_and_gets_no_answer(fake_run: Path, mon
     connection = Connection(fake_run)
     monkeypatch.setattr(connection.tools, "_output", lambda *_: facts.json.encode(facts.Facts(trials=1)).decode())
     connection.send(called("run", 7, scenario="demo", set={"x": "y"}, wait_s=600))
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + WAIT_S
     while not list(fake_run.glob("demo-*")):
         assert time.monotonic() < until_s
         time.sleep(0.02)
@@ -442,6 +462,27 @@ def test_a_killed_server_leaves_no_process(fake_run: Path) -> None:
         number = begun(fake_run / "r")
         owner.send_signal(signal.SIGKILL)
     assert group_is_gone(number)
+
+
+def test_the_number_of_a_process_that_ended_is_kept_until_its_session_was_ended(fake_run: Path) -> None:
+    """Else another process could have the number by then, and lead the group that gets the signal."""
+    child = Child("fake_run", ["-o", str(fake_run / "r")], fake_run)
+    number = begun(fake_run / "r")
+    assert child.wait(WAIT_S)
+    assert "Z" in states(number)
+    child.stop()
+    assert child.close().status == 0
+    assert not Path(f"/proc/{number}").exists()
+    assert group_is_gone(number)
+
+
+def test_a_process_that_cannot_be_started_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: list[object] = []
+    made = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: files.append(made()) or files[-1])
+    with pytest.raises(FileNotFoundError):
+        Child("fake_run", [], tmp_path / "none")
+    assert [file.closed for file in files] == [True, True]  # type: ignore[attr-defined]
 
 
 def test_the_folder_must_be_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

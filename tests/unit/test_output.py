@@ -185,13 +185,14 @@ def test_a_device_stays_a_device(option: Option, write, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_fifo_gets_the_content_if_it_has_a_reader(option: Option, write, tmp_path: Path) -> None:
+def test_a_fifo_gets_the_content_if_it_has_a_reader(option: Option, write, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(output, "FIFO_PATIENCE_S", 60.0)
     target, read = tmp_path / option.file, []
     os.mkfifo(target)
     reader = threading.Thread(target=lambda: read.append(target.read_bytes()), daemon=True)
     reader.start()
     assert write(target) == 0
-    reader.join(20)
+    reader.join(60)
     assert read[0].startswith(option.begin)
     assert stat.S_ISFIFO(target.lstat().st_mode)
 

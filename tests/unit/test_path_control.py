@@ -43,7 +43,7 @@ class Play:
 
     def wait(self) -> None:
         """Wait until it has answered and gone."""
-        self._thread.join(5)
+        self._thread.join(60)
 
     def close(self) -> None:
         self.client.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +23,9 @@ from wavebed.path.state import lab_state
 from wavebed.path.watch import Head, Sample, Watch
 from wavebed.ui import events
 from wavebed.ui.command import Options
+from wavebed.ui.messages import RefusedError
 from wavebed.ui.points import COLUMNS, Meter
-from wavebed.ui.recordings import MOST_RUNNING
+from wavebed.ui.recordings import MOST_RUNNING, Recordings
 from wavebed.ui.reference import reference_page
 
 if TYPE_CHECKING:
@@ -243,9 +246,12 @@ def test_a_stream_that_is_left_ends_its_watch_and_makes_room(client: Client, lab
 
 
 def test_more_streams_than_there_may_be_are_refused(client: Client) -> None:
-    streams = [client.events(EVENTS, 1000) for _ in range(events.MOST_STREAMS)]
+    slow = "/api/labs/walk/events?every_ms=500"  # they are not read here, and must not fill their sockets
+    streams = [client.events(slow, 1000) for _ in range(events.MOST_STREAMS)]
     for stream in streams:
         next(stream)
+    with page_server() as other:
+        assert _opens(other), "each server has its own"
     reply = client.get(EVENTS)
     assert reply.status == 503
     check(client, reply.json, "Failure")
@@ -322,6 +328,29 @@ def test_a_file_that_was_exchanged_for_a_link_is_not_read(client: Client, tmp_pa
 def test_a_recording_takes_no_path(client: Client, tmp_path: Path, body: object) -> None:
     assert client.send("POST", "/api/labs/walk/recordings", body).status == 400
     assert list((tmp_path / "records").iterdir()) == []
+
+
+def test_nothing_is_left_open_of_recordings_that_are_forgotten(lab: PlayedLab, tmp_path: Path) -> None:
+    recordings = Recordings(tmp_path)
+    for _ in range(5):
+        recordings.stop(recordings.start("walk", 10, lambda: Watch(lab.connect(), 10)).id)
+    wait_until("the laboratory's ends are closed", lambda: lab.watches == 0)
+    recordings.close()
+    with pytest.raises(RefusedError, match="records nothing"):
+        recordings.start("walk", 10, lambda: pytest.fail("no watch is opened"))
+    assert len(_open_in(tmp_path)) == 5, "the folder, for each file that may be fetched"
+    del recordings
+    gc.collect()
+    wait_until("all is closed", lambda: _open_in(tmp_path) == [])
+
+
+def _open_in(folder: Path) -> list[str]:
+    """Return the files there that this process has open, and the folder."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(str(each.readlink()))
+    return [name for name in found if name.startswith(str(folder))]
 
 
 def test_without_a_folder_nothing_is_recorded(lab: PlayedLab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,7 +450,7 @@ def test_sums_of_times_that_pass_their_largest_number_go_on() -> None:
 def test_a_watch_reads_samples_until_the_laboratory_ends(lab: PlayedLab) -> None:
     watch = Watch(lab.connect(), 10)
     assert watch.head.links == ("hop0.down", "hop0.up", "hop1.down", "hop1.up")
-    times = [watch.next(5).links[0][0] for _ in range(5)]
+    times = [watch.next(60).links[0][0] for _ in range(5)]
     assert times == sorted(times)
     watch.close()
     with lab.connect() as connection, pytest.raises(UserError, match="every_ms: 9 is out of range"):

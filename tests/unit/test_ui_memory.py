@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.page_checks import until
+from tests.page_checks import SHOWN_S, until
 from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
 
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 MARGIN_BYTES = 2_000_000
 SERVER_MARGIN_BYTES = 16_000_000
 """The same process plays the laboratory and drives the browser."""
-SHOWN_S = """(() => {
-  const parts = document.querySelector("#live").innerText.split(":");
-  return parts.reduce((sum, part) => sum * 60 + Number(part), 0);
-})()"""
 
 
 def page_bytes(session: CDPSession) -> int:

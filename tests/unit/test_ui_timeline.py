@@ -65,8 +65,11 @@ def wait_until_asked(page: Page, lab: PlayedLab, action: str) -> None:
         page.wait_for_timeout(20)
 
 
-def readout(page: Page) -> str:
-    return page.locator("#timeline .readout").inner_text()
+def wait_for_looks(page: Page, count: int) -> None:
+    """Wait until the page has looked at the whole state so many times."""
+    for _ in range(count):
+        with page.expect_response(lambda response: response.url.endswith("/maps")):  # its second question
+            pass
 
 
 def test_the_bar_shows_each_stretch_at_its_times_and_the_present_position(
@@ -74,18 +77,19 @@ def test_the_bar_shows_each_stretch_at_its_times_and_the_present_position(
 ) -> None:
     page = visit(browser, client)
     assert lab.timeline is not None
-    lab.timeline.obey({"action": "seek", "stretch": "home", "position_ns": 0})  # however long the page took
-    until(page, "Number(document.querySelector('#timeline .position').value) < 5")
+    for request in ({"action": "pause"}, {"action": "seek", "stretch": None, "position_ns": 5_000_000_000}):
+        lab.timeline.obey({**request})  # a page that is drawn late shows the same
+    until(page, "document.querySelector('#timeline .readout').textContent === 'home, 0:05 of 1:00, paused'")
+    until(page, "Math.abs(Number(document.querySelector('#timeline .position').value) - 5) < 0.2")
     shares = page.evaluate("""() => [...document.querySelectorAll("#timeline .stretch")].map((bar) => {
       const [own, all] = [bar.getBoundingClientRect(), bar.parentElement.getBoundingClientRect()];
       return [(own.left - all.left) / all.width, own.width / all.width].map((share) => Math.round(share * 60));
     })""")
     assert shares == [[0, 20], [20, 10], [30, 30]]
     assert page.locator("#timeline .names button").all_inner_texts() == ["home", "lift", "street"]
-    first = float(page.locator("#timeline .position").input_value())
-    until(page, f"Number(document.querySelector('#timeline .position').value) > {first + 0.5}")
-    assert readout(page).startswith("home, 0:0")
     assert page.locator("#timeline [aria-current]").inner_text() == "home"
+    lab.timeline.obey({"action": "play"})
+    until(page, "Number(document.querySelector('#timeline .position').value) > 5.5")
     page.close()
 
 
@@ -129,6 +133,46 @@ def test_time_stands_still_goes_on_at_another_speed_and_begins_again(
     page.close()
 
 
+def test_the_button_does_what_it_says_and_a_look_that_began_before_an_action_changes_nothing(
+    browser: Browser, client: Client
+) -> None:
+    page = visit(browser, client)
+    found = page.evaluate("""async () => {
+      const { Timeline } = await import("/timeline.js");
+      const [section, dialog] = ["timeline", "stretch"].map((id) => document.getElementById(id).cloneNode(true));
+      document.body.append(section, dialog);
+      const sent = [];
+      const answers = [];
+      window.fetch = (_, { body }) => {
+        sent.push(JSON.parse(body).action);
+        return new Promise((answer) => answers.push(answer));
+      };
+      const at = (playing) => ({ position_ns: 5e9, duration_ns: 60e9, stretch: "home", playing, ended: false, speed: 1,
+        loop: false, stretches: [{ name: "home", start_ns: 0 }] });
+      const timeline = new Timeline(section, dialog, () => {});
+      const press = () => section.querySelector(".play").click();
+      const says = () => section.querySelector(".play").textContent;
+      const told = [];
+      timeline.show("walk", at(true));
+      const before = timeline.asked;
+      press();
+      timeline.looked("walk", at(true), before);
+      const during = timeline.asked;
+      answers[0]({ ok: true, json: async () => at(false) });
+      await new Promise((next) => setTimeout(next));
+      told.push(says());
+      for (const asked of [before, during]) timeline.looked("walk", at(true), asked);
+      told.push(says());
+      timeline.move({ position_s: 5, stretch: "home", playing: true, speed: 1 });
+      press();
+      timeline.looked("walk", at(true), timeline.asked);
+      told.push(says());
+      return { sent, told };
+    }""")
+    assert found == {"sent": ["pause", "play"], "told": ["Play", "Play", "Pause"]}
+    page.close()
+
+
 def test_what_another_terminal_does_is_shown(browser: Browser, client: Client, lab: PlayedLab) -> None:
     page = visit(browser, client)
     assert lab.timeline is not None
@@ -136,7 +180,7 @@ def test_what_another_terminal_does_is_shown(browser: Browser, client: Client, l
         lab.timeline.obey({**request})
     lab.timeline.obey({"action": "speed", "permille": 3500})
     until(page, "document.querySelector('#timeline .readout').textContent === 'street, 0:30 of 1:00, paused'")
-    assert page.get_by_role("combobox", name="speed").input_value() == "3.5"
+    until(page, "document.querySelector('#timeline .speed').value === '3.5'")
     lab.timeline.obey({"action": "loop", "on": True})
     page.wait_for_selector("#timeline .loop[aria-pressed=true]")
     page.close()
@@ -214,9 +258,9 @@ def test_nothing_is_drawn_anew_that_has_not_changed(browser: Browser, client: Cl
     page = visit(browser, client)
     page.get_by_role("button", name="Pause the timeline").click()
     until(page, "document.querySelector('#timeline .readout').textContent.endsWith(', paused')")
-    page.wait_for_timeout(500)
+    wait_for_looks(page, 2)  # one of them was under way, perhaps
     page.evaluate(COUNT)
-    page.wait_for_timeout(2500)  # more than one look at the whole state
+    wait_for_looks(page, 2)
     assert page.evaluate("window.written") == 0
     page.get_by_role("button", name="Play the timeline").click()
     until(page, "window.written > 0")

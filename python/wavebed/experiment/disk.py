@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["check_new", "claimed", "explained", "held", "make_new", "remove_leftovers", "sync", "sync_tree"]
 
-_LOOKED_AT_S = 1.0
-"""Whoever looks whether a folder is in use holds its lock for less than a millisecond."""
+_ENDS_S = 1.0
+"""The lock of a run that was killed is released as its process ends."""
+_LOOKED_AT_S = 30.0
+"""Whoever looks whether a folder is in use shares its lock for less than a millisecond, unless it stands still."""
 _LOOK_S = 0.01
 _DRAFTS = ".wavebed-*"
 """Files that had a name but not yet their own (`wavebed.output`)."""
@@ -64,22 +66,17 @@ def _refused(folder: Path, error: OSError) -> UserError:
 
 
 @contextmanager
-def held(folder: Path, within_s: float = 0.0) -> Iterator[bool]:
-    """Hold the lock of a folder of results in the block; the kernel releases it when the process ends.
-
-    Parameters
-    ----------
-    within_s : float
-        How long a lock that another process holds is waited for.
+def held(folder: Path) -> Iterator[bool]:
+    """Keep runs out of a folder of results in the block; a run that begins meanwhile waits.
 
     Yields
     ------
     bool
-        False if another process holds it, or the file system has no such locks.
+        False if a run is under way in it, or the file system has no such locks.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield _locked(descriptor, time.monotonic() + within_s) is True
+        yield _locked(descriptor, fcntl.LOCK_SH) is True
     finally:
         os.close(descriptor)
 
@@ -87,6 +84,8 @@ def held(folder: Path, within_s: float = 0.0) -> Iterator[bool]:
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder of results while its run is under way; a missing folder is made.
+
+    The kernel releases the lock when the process ends.
 
     Raises
     ------
@@ -99,26 +98,35 @@ def claimed(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise _refused(folder, error) from None
     try:
-        if _locked(descriptor, time.monotonic() + _LOOKED_AT_S) is False:
+        if not _claim(descriptor):
             raise UserError(f"{folder}: is in use by another process: wavebed campaign status shows its progress")
         yield
     finally:
         os.close(descriptor)
 
 
-def _locked(descriptor: int, until_s: float) -> bool | None:
-    """Lock a folder; ``None`` if the file system has no such locks."""
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until_s:
-                return False
-            time.sleep(_LOOK_S)
-        except OSError:
-            return None
-        else:
-            return True
+def _claim(descriptor: int) -> bool:
+    """Lock a folder, unless another run has; one that only looks is waited for longer."""
+    began_s = time.monotonic()
+    while _locked(descriptor, fcntl.LOCK_EX) is False:
+        is_looked_at = _locked(descriptor, fcntl.LOCK_SH)
+        if is_looked_at:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        if time.monotonic() - began_s >= (_LOOKED_AT_S if is_looked_at else _ENDS_S):
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
+def _locked(descriptor: int, kind: int) -> bool | None:
+    """Lock a folder at once, or not; ``None`` if the file system has no such locks."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def remove_leftovers(folder: Path, *, ours: bool = False) -> None:

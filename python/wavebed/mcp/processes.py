@@ -79,13 +79,21 @@ class Child:
                 start_new_session=True,
                 pass_fds=(self._watched,),
             )
+        except BaseException:
+            os.close(self._alive)
+            self._out.close()
+            self._err.close()
+            raise
         finally:
             os.close(self._watched)
 
     @property
     def runs(self) -> bool:
         """Whether it has not ended."""
-        return self._process.poll() is None
+        if self._process.returncode is not None:
+            return False
+        # Its number stays its own until `stop` has ended its session, which has the same number.
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def wait(self, most_s: float, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Wait until it has ended, and return whether it has; at most so long, and while it is `wanted`."""

@@ -237,9 +237,11 @@ def _timeline(labs: Labs) -> Callable[[Call], Answer]:
 
 
 def _events(labs: Labs) -> Callable[[Call], Answer]:
+    streams = events.Streams()
+
     def serve(call: Call) -> Answer:
         every_ms = call.number(EVERY)
-        return Answer(kind=events.KIND, parts=events.stream(lambda: _watch(labs, call.places["lab"], every_ms)))
+        return Answer(kind=events.KIND, parts=streams.open(lambda: _watch(labs, call.places["lab"], every_ms)))
 
     return serve
 

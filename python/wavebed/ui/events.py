@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavebed.path.watch import Head as WatchHead
     from wavebed.path.watch import Sample, Watch
 
-__all__ = ["FLUSH_S", "KIND", "MOST_STREAMS", "Head", "Points", "stream"]
+__all__ = ["FLUSH_S", "KIND", "MOST_STREAMS", "Head", "Points", "Streams"]
 
 KIND = "text/event-stream"
 FLUSH_S = 0.02
@@ -27,8 +27,7 @@ FLUSH_S = 0.02
 SILENCE_S = 5.0
 """Without a point for so long, a comment keeps the connection."""
 MOST_STREAMS = 16
-"""Each has a thread here and samples of its own."""
-_ROOM = threading.BoundedSemaphore(MOST_STREAMS)
+"""Of one server: each has a thread there and samples of its own."""
 
 Value: TypeAlias = int | float | str | None
 
@@ -64,27 +63,33 @@ class Points(Struct, frozen=True):
     timeline: Annotated[TimelineNow | None, Meta(description="at the last of these points; null without")] = None
 
 
-def stream(open_watch: Callable[[], Watch]) -> Iterator[bytes]:
-    """Yield the events of a laboratory until it ends; closing the iterator ends the watch.
+class Streams:
+    """The streams of one server."""
 
-    Raises
-    ------
-    RefusedError
-        Before the first event, if there are too many streams.
-    """
-    if not _ROOM.acquire(blocking=False):
-        raise RefusedError(503, f"{MOST_STREAMS} streams are open, which is as many as there may be")
-    try:
-        watch = open_watch()
+    def __init__(self) -> None:
+        self._room = threading.BoundedSemaphore(MOST_STREAMS)
+
+    def open(self, open_watch: Callable[[], Watch]) -> Iterator[bytes]:
+        """Yield the events of a laboratory until it ends; closing the iterator ends the watch.
+
+        Raises
+        ------
+        RefusedError
+            Before the first event, if there are too many streams.
+        """
+        if not self._room.acquire(blocking=False):
+            raise RefusedError(503, f"{MOST_STREAMS} streams are open, which is as many as there may be")
         try:
-            head = watch.head
-            names = tuple(column.name for column in COLUMNS)
-            yield _event("head", Head(head.links, head.directions, names, head.every_ms))
-            yield from _points(watch)
+            watch = open_watch()
+            try:
+                head = watch.head
+                names = tuple(column.name for column in COLUMNS)
+                yield _event("head", Head(head.links, head.directions, names, head.every_ms))
+                yield from _points(watch)
+            finally:
+                watch.close()
         finally:
-            watch.close()
-    finally:
-        _ROOM.release()
+            self._room.release()
 
 
 def _points(watch: Watch) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 import time
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -32,7 +33,8 @@ MOST_KEPT = 100
 MOST_BYTES = 4 << 30
 """Of one file: days of a laboratory with two links each 10 ms."""
 _LOOK_S = 0.2
-_STOP_S = 5.0
+_STOP_S = 30.0
+"""What is written last may wait for the disk."""
 _FLUSH_S = 1.0
 _CHUNK_BYTES = 1 << 18
 
@@ -102,10 +104,10 @@ class Recordings:
         RefusedError
             If there is no folder, too many run, or the file cannot be made.
         """
-        folder = self._folder
-        if folder is None:
-            raise RefusedError(409, "this server records nothing: start it with wavebed ui --record-to DIR")
         with self._lock:
+            folder = self._folder
+            if folder is None:
+                raise RefusedError(409, "this server records nothing: start it with wavebed ui --record-to DIR")
             if sum(each.runs for each in self._kept.values()) >= MOST_RUNNING:
                 raise RefusedError(409, f"{MOST_RUNNING} recordings run, which is as many as there may be: stop one")
             watch = open_watch()
@@ -116,6 +118,9 @@ class Recordings:
                 watch.close()
                 reason = (error.strerror or "cannot be made").lower()
                 raise RefusedError(409, f"the file of the recording: {reason}") from None
+            except BaseException:
+                watch.close()
+                raise
             self._kept[self._last] = made
             for number in [number for number, each in self._kept.items() if not each.runs][:-MOST_KEPT]:
                 del self._kept[number]
@@ -151,11 +156,11 @@ class Recordings:
         """Stop all of them."""
         with self._lock:
             kept = list(self._kept.values())
+            folder, self._folder = self._folder, None
+            if folder is not None:
+                os.close(folder)
         for each in kept:
             each.stop()
-        if self._folder is not None:
-            os.close(self._folder)
-            self._folder = None
 
     def _of(self, number: int) -> _Recording:
         with self._lock:
@@ -178,11 +183,8 @@ class _Recording:
         self._stop = threading.Event()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._folder = os.dup(folder)
-        try:
-            self._file = os.fdopen(os.open(self.name, flags, 0o666, dir_fd=folder), "w", encoding="ascii", newline="")
-        except OSError:
-            os.close(self._folder)
-            raise
+        weakref.finalize(self, os.close, self._folder)
+        self._file = os.fdopen(os.open(self.name, flags, 0o666, dir_fd=folder), "w", encoding="ascii", newline="")
         self._thread = threading.Thread(target=self._run, name=f"recording {number}", daemon=True)
         self._thread.start()
 

@@ -57,17 +57,18 @@ class Worker:
         self.address = address
         self.unfit = unfit
         self._beat: object = None
-        self._beat_s = time.monotonic()
+        self._beat_s = self._looked_s = time.monotonic()
 
     def beat(self, mark: object) -> None:
-        """Note the scheduler's time of the last heartbeat."""
+        """Note the scheduler's time of the last heartbeat, at each look."""
+        self._looked_s = time.monotonic()
         if mark != self._beat:
-            self._beat, self._beat_s = mark, time.monotonic()
+            self._beat, self._beat_s = mark, self._looked_s
 
     @property
     def silent_s(self) -> float:
-        """Seconds since its last heartbeat."""
-        return time.monotonic() - self._beat_s
+        """Seconds from its last heartbeat to the last look: how late this process is now makes no worker silent."""
+        return self._looked_s - self._beat_s
 
 
 class Cluster(Protocol):

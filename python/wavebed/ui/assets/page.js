@@ -132,13 +132,16 @@ const flows = (now) => {
 const look = async () => {
   const lab = state.lab;
   if (lab === null || !state.store || document.hidden) return;
+  const { asked } = timeline;
   try {
     const whole = await ask("GET", `/api/labs/${encodeURIComponent(lab)}`);
     if (lab !== state.lab) return;
     links.total(whole);
     faults.show(lab, whole.links);
-    if (!state.paused) timeline.show(lab, whole.timeline ?? null);
-    maps.show((await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`)).maps);
+    if (!state.paused) timeline.looked(lab, whole.timeline ?? null, asked);
+    const drawn = await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`);
+    if (lab !== state.lab) return;
+    maps.show(drawn.maps);
     const shared = whole.hops.filter((hop) => !hop.name.includes(".")); // those of devices have a row each
     const kinds = new Map(shared.map((hop) => [hop.name, hop.kind]));
     const hops = [...kinds].map(([name, kind]) => (kind === name ? name : `${name} (${kind})`));

@@ -21,7 +21,7 @@ const put = (element, name, value) => {
 
 export class Timeline {
   constructor(section, dialog, said) {
-    Object.assign(this, { section, dialog, said, key: "", state: null, held: false });
+    Object.assign(this, { section, dialog, said, key: "", state: null, held: false, asked: 0 });
     const find = (name) => section.querySelector(`.${name}`);
     this.stretches = find("stretches");
     this.names = find("names");
@@ -35,7 +35,8 @@ export class Timeline {
   }
 
   listen(set) {
-    this.play.addEventListener("click", () => this.act(this.runs ? "pause" : "play"));
+    // What it says: a sample that was under way at the last action may tell of the time before that.
+    this.play.addEventListener("click", () => this.act(this.play.textContent === "Pause" ? "pause" : "play"));
     this.speed.addEventListener("change", () => this.act("speed", this.speed.value));
     this.loop.addEventListener("click", () => this.act("loop", this.state.loop ? "off" : "on"));
     // While a finger holds the position, samples do not move it.
@@ -59,6 +60,11 @@ export class Timeline {
   // Whether time goes on in it.
   get runs() {
     return this.state.playing && !this.state.ended;
+  }
+
+  // Takes what a look told that began when `asked` was this: it may be older than the answer to an action since.
+  looked(lab, state, asked) {
+    if (asked === this.asked) this.show(lab, state);
   }
 
   // Takes the whole state of the timeline of a laboratory; null where there is none.
@@ -150,7 +156,9 @@ export class Timeline {
 
   async ask(action, value = null) {
     const lab = this.lab;
+    this.asked += 1;
     const state = await ask("POST", `/api/labs/${encodeURIComponent(lab)}/timeline`, { action, value });
+    this.asked += 1;
     if (lab === this.lab) this.show(lab, state);
   }
 
