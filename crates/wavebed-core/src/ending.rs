@@ -37,7 +37,8 @@ impl Ending {
         128 + self.last
     }
 
-    fn hear_at(&mut self, signal: i32, now_ns: u64) {
+    /// Records a signal of this time.
+    pub fn hear_at(&mut self, signal: i32, now_ns: u64) {
         if signal != signals::INT && signal != signals::TERM {
             return;
         }
@@ -50,7 +51,12 @@ impl Ending {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use std::fs::{self, File};
+    use std::os::fd::OwnedFd;
+    use std::process::Command;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -63,5 +69,28 @@ mod tests {
         ending.hear_at(signals::INT, 40);
         assert_eq!(ending.kill_at_ns, Some(30 + limits::ALL_AGAIN_NS));
         assert_eq!(ending.status(), 130);
+    }
+
+    /// An end whose time is over, and the number of a child that has ended with status 7; a descriptor that tells so.
+    #[expect(clippy::zombie_processes, reason = "tests wait by its number")]
+    pub fn late_for_an_ended_child() -> (Ending, i32, OwnedFd) {
+        let mut ending = Ending::default();
+        for _ in 0..2 {
+            ending.hear_at(signals::TERM, 0);
+        }
+        while !ending.is_due() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut child = Command::new("sh");
+        let child = child.args(["-c", "exit 7"]).spawn().expect("starts");
+        let stat = format!("/proc/{}/stat", child.id());
+        while !fs::read_to_string(&stat)
+            .expect("not waited for")
+            .contains(") Z ")
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let readable = File::open("/dev/null").expect("a file").into();
+        (ending, child.id().cast_signed(), readable)
     }
 }

@@ -145,7 +145,8 @@ impl Front {
             if poll::wait(&fds, &mut readable, self.ending.left_ns()).is_err() {
                 return self.end(FAILED);
             }
-            if self.ending.is_due() {
+            // What has ended by itself has its own status, also if this process was late to see it.
+            if self.ending.is_due() && !readable[0] {
                 return self.kill_init(self.ending.status());
             }
             if readable[1] {
@@ -255,5 +256,30 @@ impl Front {
             }
         }
         status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ending::tests::late_for_an_ended_child;
+
+    #[test]
+    fn an_init_that_has_ended_by_itself_keeps_its_status_though_its_time_is_over() {
+        let (ending, init_pid, pidfd) = late_for_an_ended_child();
+        let (init, _inside) = unix::message_pair().expect("pair");
+        let name = format!("wavebed-test/late/{}", std::process::id());
+        let front = Front {
+            signals: Signals::receive(&[signals::WINCH], &[]).expect("signals"),
+            listener: unix::listen(&name).expect("listen"),
+            init,
+            init_pid,
+            pidfd,
+            owner: None,
+            user: 0,
+            terminal: None,
+            ending,
+        };
+        assert_eq!(front.attend(), 7);
     }
 }

@@ -92,7 +92,8 @@ impl Front {
             if poll::wait(&fds, &mut readable, self.ending.left_ns()).is_err() {
                 return FAILED;
             }
-            if self.ending.is_due() {
+            // What has ended by itself has its own status, also if this process was late to see it.
+            if self.ending.is_due() && !readable[0] {
                 let _ = process::kill(self.init_pid, signals::KILL);
                 let _ = process::wait_for(self.init_pid);
                 return self.ending.status();
@@ -208,4 +209,26 @@ fn furnish() -> Result<(), Problem> {
     netlink
         .set_up(wavebed_os::netlink::interface_index("lo")?)
         .map_err(|error| Problem::cannot(format!("the kernel refuses lo: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ending::tests::late_for_an_ended_child;
+
+    #[test]
+    fn an_init_that_has_ended_by_itself_keeps_its_status_though_its_time_is_over() {
+        let (ending, init_pid, pidfd) = late_for_an_ended_child();
+        let (init, _inside) = unix::message_pair().expect("pair");
+        let (_asks, pins) = unix::stream_pair().expect("pair");
+        let front = Front {
+            signals: Signals::receive(&[signals::USR2], &[]).expect("signals"),
+            init,
+            init_pid,
+            pidfd,
+            pins: PinService::new(pins),
+            ending,
+        };
+        assert_eq!(front.attend(), 7);
+    }
 }
