@@ -3,7 +3,7 @@
 //! Only root has one, from its first change on. It makes each change itself, and knows how to undo it before it answers.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Shutdown};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -75,7 +75,11 @@ impl Guardian {
         address: Ipv4Addr,
         algorithm: String,
     ) -> Result<(), Problem> {
-        let lost = |error: std::io::Error| Problem::of("the process that restores routes", error);
+        let lost = |error: std::io::Error| {
+            // A late answer would be taken for that to the next request. The guardian undoes everything, and ends.
+            let _ = self.stream.shutdown(Shutdown::Both);
+            Problem::of("the process that restores routes", error)
+        };
         let text = serde_json::to_string(&Change { address, algorithm })
             .map_err(|error| Problem::of("a request", error))?;
         (&self.stream)
@@ -134,5 +138,24 @@ fn serve(stream: &UnixStream) {
     }
     for change in changes.iter().rev() {
         let _ = route::undo(change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_not_that_to_the_next_request() {
+        let (guardian, post) = pair().expect("a pair");
+        let limit = Some(Duration::from_millis(50));
+        guardian.stream.set_read_timeout(limit).expect("set");
+        let ask = || guardian.set_congestion_control(Ipv4Addr::LOCALHOST, "reno".to_owned());
+        assert!(ask().is_err(), "no answer in time");
+        let _ = (&post.stream).write_all(b"done\n");
+        assert!(ask().is_err(), "this one was not answered");
+        let mut lines = BufReader::new(&post.stream).lines();
+        assert!(lines.next().is_some_and(|line| line.is_ok()));
+        assert!(lines.next().is_none(), "the guardian ends");
     }
 }

@@ -108,14 +108,11 @@ impl Init {
     fn attend(&mut self) -> Result<(), Problem> {
         let is_feeding = self.programs.feed();
         let silent_ns = clock::monotonic_ns().saturating_sub(self.heard_ns);
-        if silent_ns >= SILENCE_NS {
-            self.end = Some(End::Gone);
-            return Ok(());
-        }
+        let left_ns = SILENCE_NS.saturating_sub(silent_ns);
         let timeout_ns = if is_feeding {
-            FEED_NS
+            FEED_NS.min(left_ns)
         } else {
-            SILENCE_NS - silent_ns
+            left_ns
         };
         let mut fds = vec![self.signals.as_fd(), self.front.as_fd(), self.input.as_fd()];
         fds.extend(self.programs.pipes());
@@ -132,8 +129,17 @@ impl Init {
         }
         if readable[2] {
             self.hear()?;
+        } else if left_ns == 0 {
+            // Looked at after the time was: a request that came while this process stood still is no silence.
+            self.end = Some(End::Gone);
         }
         Ok(())
+    }
+
+    /// Notes that the other side is there.
+    fn heard(&mut self) {
+        self.heard_ns = clock::monotonic_ns();
+        tell_alive(&self.front);
     }
 
     fn pass_on(&mut self, readable: &[bool]) -> io::Result<()> {
@@ -189,8 +195,7 @@ impl Init {
             self.end = Some(End::Gone);
             return Ok(());
         }
-        self.heard_ns = clock::monotonic_ns();
-        let _ = (&self.front).write(&[ALIVE]);
+        self.heard();
         self.frames.add(&buffer[..count]);
         while self.end.is_none() {
             let next = self.frames.next_frame();
@@ -342,17 +347,115 @@ impl Init {
             let bytes = std::fs::symlink_metadata(path)?.len();
             let header = json!({"event": "file", "tag": tag, "name": name, "bytes": bytes});
             write_frame(&mut self.output, &header, &[])?;
-            let output = &mut self.output;
+            let (output, front) = (&mut self.output, &self.front);
             read_pieces(path, MOST_PAYLOAD_BYTES / 4, |offset, piece| {
                 let header = json!({"event": "piece", "tag": tag, "name": name, "offset": offset});
-                write_frame(output, &header, piece)
+                write_frame(output, &header, piece)?;
+                // The other side reads, however slow the way to it is.
+                tell_alive(front);
+                Ok(())
             })?;
         }
+        self.heard();
         Ok(json!({"files": files.len()}))
     }
+}
+
+/// Tells the front that the agent lives. It may be stopped, and then reads nothing.
+fn tell_alive(mut front: &UnixStream) {
+    let _ = front.write(&[ALIVE]);
 }
 
 fn send_output(output: &mut File, pid: i32, stream: Stream, bytes: &[u8]) -> io::Result<()> {
     let header = json!({"event": "output", "pid": pid, "stream": stream.name()});
     write_frame(output, &header, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guardian;
+
+    /// A signal that nobody sends here: those of children belong to other tests.
+    const UNUSED: i32 = 12;
+
+    struct Others {
+        input: File,
+        output: File,
+        front: UnixStream,
+    }
+
+    fn agent() -> (Init, Others) {
+        let pipe = || {
+            let (reader, writer) = io::pipe().expect("a pipe");
+            (
+                stream(reader.as_fd()).expect("a copy"),
+                stream(writer.as_fd()).expect("a copy"),
+            )
+        };
+        let ((input, requests), (answers, output)) = (pipe(), pipe());
+        let (front, ours) = unix::stream_pair().expect("a pair");
+        front.set_nonblocking(true).expect("set");
+        let init = Init {
+            input,
+            output,
+            frames: Frames::default(),
+            signals: Signals::receive(&[UNUSED], &[]).expect("signals"),
+            front: ours,
+            guardian: guardian::pair().expect("a pair").0,
+            is_root: false,
+            rules: None,
+            files: Files::default(),
+            programs: Programs::default(),
+            sampling: None,
+            heard_ns: clock::monotonic_ns(),
+            end: None,
+        };
+        let others = Others {
+            input: requests,
+            output: answers,
+            front,
+        };
+        (init, others)
+    }
+
+    #[test]
+    fn a_request_that_waited_while_the_agent_stood_still_is_no_silence() {
+        let (mut init, mut others) = agent();
+        let long_ago_ns = clock::monotonic_ns().saturating_sub(SILENCE_NS);
+        init.heard_ns = long_ago_ns;
+        write_frame(&mut others.input, &json!({"id": 1, "do": "clock"}), &[]).expect("asked");
+        init.attend().expect("answered");
+        assert_eq!(init.end, None);
+        assert!(init.heard_ns > long_ago_ns);
+        init.heard_ns = long_ago_ns;
+        init.attend().expect("silence");
+        assert_eq!(init.end, Some(End::Gone));
+    }
+
+    #[test]
+    fn each_piece_of_a_fetch_that_is_read_tells_that_both_sides_are_there() {
+        let name = format!("wavebed-agent-{}-slow", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        // Left by a test that was killed, in a process of the same number.
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::write(folder.join("series.csv"), vec![7; MOST_PAYLOAD_BYTES]).expect("a file");
+        let (mut init, mut others) = agent();
+        init.files = Files::new(vec![folder.clone()]);
+        let long_ago_ns = init.heard_ns;
+        let reader = std::thread::spawn(move || {
+            let read = io::copy(&mut others.output, &mut io::sink());
+            (read.expect("read"), others.front)
+        });
+        init.fetch(1, &folder).expect("fetched");
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert!(init.heard_ns > long_ago_ns);
+        drop(init);
+        let (read, mut front) = reader.join().expect("no panic");
+        assert!(read > MOST_PAYLOAD_BYTES as u64);
+        let mut told = Vec::new();
+        front.read_to_end(&mut told).expect("told");
+        assert_eq!(told, [ALIVE; 5], "four pieces and the end");
+    }
 }
