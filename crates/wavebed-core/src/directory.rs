@@ -114,6 +114,8 @@ fn parse(text: &str) -> BTreeSet<Running> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     const RANDOM: &str = "0123456789abcdef0123456789abcdef";
@@ -168,10 +170,11 @@ mod tests {
         assert!(running().iter().any(|lab| lab.name == name));
         drop(first);
         // A process that another test starts at this moment holds the listener too until its exec.
-        let free = (0..1000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            listen(&name, user).is_ok()
-        });
-        assert!(free, "a name whose laboratory has ended is free");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while listen(&name, user).is_err() {
+            let late = Instant::now() > deadline;
+            assert!(!late, "a name whose laboratory has ended is free");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

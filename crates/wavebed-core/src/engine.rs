@@ -351,7 +351,8 @@ mod tests {
         assert_eq!(link.fault(), None);
         let began = Instant::now();
         let answer = link.ask_within(&Request::Show, Duration::from_millis(50));
-        assert!(began.elapsed() < Duration::from_secs(5));
+        // The engine would end after 1000 s.
+        assert!(began.elapsed() < Duration::from_secs(60));
         let refusal = answer.expect_err("no answer");
         assert_eq!(
             refusal,

@@ -7,7 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use support::{ask, assert_clean, lab, on_own_machine, pids, process_with, traces, wait_until};
+use support::{
+    Lateness, ask, assert_clean, has_ended, lab, on_own_machine, pids, process_with, signal,
+    traces, wait_until,
+};
 use wavebed_os::process::kill;
 use wavebed_os::unix;
 
@@ -15,6 +18,15 @@ const INT: i32 = 2;
 const KILL: i32 = 9;
 const TERM: i32 = 15;
 const STOP: i32 = 19;
+
+/// Until everything has ended after a second signal.
+const LIMIT: Duration = Duration::from_secs(3);
+/// Processes that take part in an end: the test, the front and init. Each may be as late as the machine was.
+const PROCESSES: u32 = 3;
+/// After a first SIGTERM the command has so long.
+const COMMAND: Duration = Duration::from_secs(2);
+/// An orderly end begins 0.5 s after the second signal, gives programs 0.2 s, and is cut off after 1 s.
+const SPARE: Duration = Duration::from_millis(300);
 
 /// Starts a laboratory without a command; the holder of the returned socket owns it.
 fn owned(name: &str) -> (Child, OwnedFd) {
@@ -99,32 +111,37 @@ fn everything_ends_within_three_seconds_of_the_second_signal() {
         || {
             let before = traces();
             let stubborn = ["sh", "-c", "trap '' INT TERM; sleep 1000; sleep 1000"];
-            for (signal, stopped, status) in [
+            for (number, stopped, status) in [
                 (INT, None, 130),
                 (TERM, None, 143),
                 (INT, Some(1), 130),
                 (TERM, Some(2), 143),
             ] {
-                let what = format!("signal {signal}, process {stopped:?} stopped");
-                let mut running = support::start(&lab("stubborn", 2, &stubborn));
+                let what = format!("signal {number}, process {stopped:?} stopped");
+                let running = support::start(&lab("stubborn", 2, &stubborn));
                 wait_until("the command runs", || process_with("sleep 1000").is_some());
                 let family = family();
                 if let Some(index) = stopped {
                     kill(family[index], STOP).expect("stop");
                 }
-                kill(family[0], signal).expect("the first signal");
+                let first = Instant::now();
+                signal(family[0], number);
                 std::thread::sleep(Duration::from_millis(100));
                 assert!(
-                    running.child.try_wait().expect("wait").is_none(),
+                    !has_ended(family[0]) || (number == TERM && first.elapsed() >= COMMAND),
                     "{what}: the first signal is for the command"
                 );
-                kill(family[0], signal).expect("the second signal");
+                let lateness = Lateness::watch();
                 let began = Instant::now();
+                signal(family[0], number);
                 let output = running.end();
                 assert_eq!(output.status.code(), Some(status), "{what}");
                 assert_clean(&before, &what);
-                let took = began.elapsed();
-                assert!(took < Duration::from_secs(3), "{what}: {took:?}");
+                let (took, late) = (began.elapsed(), lateness.most());
+                assert!(
+                    took < LIMIT + PROCESSES * late,
+                    "{what}: {took:?}, processes up to {late:?} late"
+                );
             }
         },
     );
@@ -139,13 +156,17 @@ fn an_orderly_end_after_the_second_signal_gives_its_summary() {
             let running = support::start(&lab("orderly", 2, &["sh", "-c", script]));
             wait_until("the command runs", || process_with("sleep 1000").is_some());
             let front = family()[0];
-            kill(front, INT).expect("the first signal");
-            std::thread::sleep(Duration::from_millis(20));
-            kill(front, INT).expect("the second signal");
+            signal(front, INT);
+            let lateness = Lateness::watch();
+            signal(front, INT);
             let output = running.end();
             assert_eq!(output.status.code(), Some(130));
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(text.contains("s1.down"), "{text}");
+            let late = lateness.most();
+            assert!(
+                text.contains("s1.down") || PROCESSES * late > SPARE,
+                "{text}, processes up to {late:?} late"
+            );
         },
     );
 }
@@ -158,13 +179,23 @@ fn a_program_that_was_stopped_is_in_the_summary() {
         let sleep = r#"{"do":"run","host":"server","argv":["sleep","1000"],"cwd":null}"#;
         ask(&stream, sleep);
         let sleep = process_with("sleep 1000").expect("it runs");
+        let most = Instant::now();
         kill(sleep, STOP).expect("stop");
+        wait_until("it is stopped", || {
+            std::fs::read_to_string(format!("/proc/{sleep}/stat"))
+                .is_ok_and(|text| text.contains(") T "))
+        });
+        // Init looks at its children before it answers.
+        ask(&stream, r#"{"do":"show"}"#);
+        let least = Instant::now();
         std::thread::sleep(Duration::from_millis(100));
+        let least = least.elapsed().as_secs_f64();
         let answer = ask(&connect(&owner), r#"{"do":"stop"}"#);
+        let most = most.elapsed().as_secs_f64();
         let stops = &answer["summary"]["stopped_programs"];
         assert_eq!(stops[0]["program"], "sleep", "{answer}");
         let stopped_s = stops[0]["stopped_s"].as_f64().expect("a time");
-        assert!((0.09..5.0).contains(&stopped_s), "{stops}");
+        assert!((least..=most).contains(&stopped_s), "{stops}");
         child.wait().expect("wait");
     });
 }
@@ -182,14 +213,19 @@ fn a_sandbox_ends_within_three_seconds_of_the_second_signal() {
                 .expect("starts");
             wait_until("the command runs", || process_with("sleep 1000").is_some());
             let front = i32::try_from(child.id()).expect("a pid");
-            kill(front, TERM).expect("the first signal");
+            signal(front, TERM);
             std::thread::sleep(Duration::from_millis(20));
             assert!(child.try_wait().expect("wait").is_none());
-            kill(front, TERM).expect("the second signal");
+            let lateness = Lateness::watch();
             let began = Instant::now();
+            signal(front, TERM);
             assert_eq!(child.wait().expect("wait").code(), Some(143));
             assert_clean(&before, "a sandbox");
-            assert!(began.elapsed() < Duration::from_secs(3));
+            let (took, late) = (began.elapsed(), lateness.most());
+            assert!(
+                took < LIMIT + PROCESSES * late,
+                "{took:?}, processes up to {late:?} late"
+            );
             assert!(kill(front, KILL).is_err(), "it is gone");
         },
     );

@@ -5,7 +5,9 @@ mod support;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{assert_clean, lab, on_own_machine, pids, process_with, start, traces, wait_until};
+use support::{
+    ask, assert_clean, connect, lab, on_own_machine, pids, process_with, start, traces, wait_until,
+};
 use wavebed_os::process::kill;
 
 const KILL: i32 = 9;
@@ -78,8 +80,8 @@ fn signals_to_the_front_process_reach_the_command() {
             assert_clean(&before, "a signal");
         }
         let running = start(&lab("idle", 2, &[]));
-        wait_until("it listens", || !traces().sockets.is_empty());
-        std::thread::sleep(Duration::from_millis(100));
+        // It answers once init attends to signals; it listens before the front receives any.
+        ask(&connect(0, "idle"), r#"{"do":"show"}"#);
         kill(i32::try_from(running.child.id()).expect("a pid"), 2).expect("kill");
         assert_eq!(running.end().status.code(), Some(130));
         assert_clean(&before, "a signal without a command");

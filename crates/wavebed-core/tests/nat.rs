@@ -60,7 +60,7 @@ fn the_client_reaches_the_machine_and_networks_behind_it() {
             let before = traces();
             let rules_before = run_quietly("nft", &["list", "ruleset"]);
             let machine =
-                "ping -4 -c1 -W2 server && ping -6 -c1 -W2 server && ping -c1 -W2 10.9.0.1";
+                "ping -4 -c1 -W30 server && ping -6 -c1 -W30 server && ping -c1 -W30 10.9.0.1";
             let output = run(&nat_lab("nat", 2, &["sh", "-ec", machine]));
             text_of(&output, 0);
             let remark = remarks(&output.stderr);
@@ -77,7 +77,7 @@ fn the_client_reaches_the_machine_and_networks_behind_it() {
                 ],
             );
             for hosts in [2, 3] {
-                let output = run(&nat_lab("nat", hosts, &["ping", "-c1", "-W2", "10.9.0.2"]));
+                let output = run(&nat_lab("nat", hosts, &["ping", "-c1", "-W30", "10.9.0.2"]));
                 text_of(&output, 0);
                 assert_eq!(remarks(&output.stderr), "");
             }
@@ -99,11 +99,11 @@ fn two_laboratories_with_nat_have_their_own_addresses() {
             &[
                 "sh",
                 "-c",
-                "echo {client}; sleep 0.7; ping -c1 -W2 {server} >/dev/null",
+                "echo {client}; sleep 1000; ping -c1 -W30 {server} >/dev/null",
             ],
         ));
         wait_until("the first one runs", || {
-            support::process_with("sleep 0.7").is_some()
+            support::process_with("sleep 1000").is_some()
         });
         assert!(run_quietly("nft", &["list", "tables"]).contains("wavebed0"));
         let second = text_of(
@@ -113,11 +113,13 @@ fn two_laboratories_with_nat_have_their_own_addresses() {
                 &[
                     "sh",
                     "-c",
-                    "echo {client}; ping -c1 -W2 {server} >/dev/null",
+                    "echo {client}; ping -c1 -W30 {server} >/dev/null",
                 ],
             )),
             0,
         );
+        let sleep = support::process_with("sleep 1000").expect("the first one runs still");
+        wavebed_os::process::kill(sleep, 9).expect("kill");
         let first = text_of(&first.end(), 0);
         assert_eq!((first.trim(), second.trim()), ("198.18.0.2", "198.18.4.2"));
         assert_clean(&before, "two laboratories with NAT");
@@ -142,7 +144,7 @@ fn laboratories_with_nat_do_not_reach_each_other_where_the_machine_forwards() {
                 support::process_with("sleep 1000").is_some()
             });
             // The machine itself and the own addresses answer; the client of the other laboratory does not.
-            let script = "ping -c1 -W2 198.18.0.1 && ping -c1 -W2 fd77:6176:6562:0::1 && \
+            let script = "ping -c1 -W30 198.18.0.1 && ping -c1 -W30 fd77:6176:6562:0::1 && \
                           ! ping -c1 -W0.3 198.18.0.2 && ! ping -c1 -W0.3 fd77:6176:6562:0::2";
             text_of(&run(&nat_lab("two", 2, &["sh", "-c", script])), 0);
             let sleep = support::process_with("sleep 1000").expect("it runs");

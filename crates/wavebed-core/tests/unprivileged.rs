@@ -50,7 +50,7 @@ fn run_as_nobody(file: &serde_json::Value) -> std::process::Output {
 fn nobody_runs_a_laboratory() {
     on_own_machine("nobody_runs_a_laboratory", || {
         open_tun();
-        let script = "id -u; hostname; for v in 4 6; do ping -$v -c1 -W2 server; done; exit 5";
+        let script = "id -u; hostname; for v in 4 6; do ping -$v -c1 -W30 server; done; exit 5";
         let mut file = lab("mine", 3, &["sh", "-c", script]);
         file["hosts"][2]["congestion_control"] = "reno".into();
         file["hosts"][0]["sysctls"] = serde_json::json!({"net.ipv4.tcp_rmem": "4096 5000 6000"});

@@ -8,13 +8,19 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use wavebed_os::process::{News, news_of_children};
+use wavebed_os::process::{News, kill, news_of_children};
 
 /// Set inside the machine of a test.
 const INSIDE: &str = "WAVEBED_TEST_INSIDE";
+
+/// How long what must happen may take: each process may stand still for seconds where others run.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program under test.
 pub const CORE: &str = env!("CARGO_BIN_EXE_wavebed-core");
@@ -138,18 +144,18 @@ pub fn start_with(lab: &Value, program: &mut Command) -> Running {
 }
 
 impl Running {
-    /// Waits for its end, 20 s at most.
+    /// Waits for its end.
     ///
     /// # Panics
     /// If it does not end.
     pub fn end(mut self) -> Output {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("wait") {
                 break status;
             }
             assert!(Instant::now() < deadline, "the laboratory does not end");
-            std::thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         };
         let mut output = Output {
             status,
@@ -233,12 +239,12 @@ pub fn pids() -> BTreeSet<i32> {
         .collect()
 }
 
-/// Waits up to 2 s until the machine looks as it did `before`.
+/// Waits until the machine looks as it did `before`.
 ///
 /// # Panics
 /// If it never does.
 pub fn assert_clean(before: &Traces, what: &str) {
-    let deadline = Instant::now() + Duration::from_secs(2);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         // The test is process 1 of its machine: orphans come to it.
         while matches!(news_of_children(), News::Of(..)) {}
@@ -250,20 +256,74 @@ pub fn assert_clean(before: &Traces, what: &str) {
             Instant::now() < deadline,
             "{what}: left behind: {now:#?}\nbefore: {before:#?}"
         );
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Waits up to 5 s until `condition` holds.
+/// Waits until `condition` holds.
 ///
 /// # Panics
 /// If it never does.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "never happened: {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Looks at how late the machine is: a thread that sleeps a millisecond again and again.
+pub struct Lateness {
+    ended: Arc<AtomicBool>,
+    naps: JoinHandle<Duration>,
+}
+
+impl Lateness {
+    /// Begins to look.
+    pub fn watch() -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let own = Arc::clone(&ended);
+        let nap = Duration::from_millis(1);
+        let naps = thread::spawn(move || {
+            let mut most = Duration::ZERO;
+            while !own.load(Ordering::Relaxed) {
+                let before = Instant::now();
+                thread::sleep(nap);
+                most = most.max(before.elapsed().saturating_sub(nap));
+            }
+            most
+        });
+        Self { ended, naps }
+    }
+
+    /// How late the thread was woken at most.
+    pub fn most(self) -> Duration {
+        self.ended.store(true, Ordering::Relaxed);
+        self.naps.join().expect("no panic")
+    }
+}
+
+/// Sends a signal and waits until the process has taken it: of two of a kind that wait, the kernel keeps one.
+pub fn signal(pid: i32, number: i32) {
+    kill(pid, number).expect("it runs");
+    wait_until("the signal is taken", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        let waiting = u64::from_str_radix(&field("ShdPnd:"), 16).unwrap_or(0);
+        field("State:").starts_with('Z') || waiting & (1 << (number - 1)) == 0
+    });
+}
+
+/// Whether a process has ended, although its parent has not waited for it.
+pub fn has_ended(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| {
+        text.rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('Z'))
+    })
 }
 
 /// The process whose command line holds `words`, and is not a shell's copy of them.
@@ -300,9 +360,7 @@ pub fn ask(stream: &std::os::unix::net::UnixStream, line: &str) -> Value {
 
 /// The next answer from a control socket.
 pub fn answer(mut stream: &std::os::unix::net::UnixStream) -> Value {
-    stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .expect("timeout");
+    stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
     let mut line = Vec::new();
     let mut byte = [0];
     loop {
