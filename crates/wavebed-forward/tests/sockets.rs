@@ -221,7 +221,7 @@ fn poll_by_thread(interface: &str) {
     }
     std::fs::write(format!("/sys/class/net/{interface}/threaded"), "1").expect("threaded");
     let name = format!("napi/{interface}-");
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let thread = loop {
         let found = std::fs::read_dir("/proc")
             .expect("/proc")
@@ -256,7 +256,8 @@ fn a_deadline_ends_a_job_and_what_was_counted_has_come() {
                 &frames(false, &[64]),
                 &job,
             );
-            assert!(monotonic_ns() < job.deadline_ns + 2_000_000_000);
+            // All its frames would take minutes.
+            assert!(monotonic_ns() < job.deadline_ns + 60_000_000_000);
             assert!(sent.frames > 0 && sent.took_ns >= 90_000_000, "{sent:?}");
             assert_eq!(
                 counters.unique + counters.receiver_lost,

@@ -64,7 +64,7 @@ fn through(spec: &FrameSpec, from: &str, to: &str, count: u64) -> Vec<Vec<u8>> {
         interval_q32: 0,
         batch: 8,
         start_ns: now,
-        deadline_ns: now + 10_000_000_000,
+        deadline_ns: now + 60_000_000_000,
     };
     let mut sender = LiveFrames::open(from).expect("open");
     let sent = sender
@@ -127,7 +127,7 @@ fn frames_that_are_sent_again_and_again_have_fresh_headers() {
             interval_q32: 0,
             batch: 8,
             start_ns: now,
-            deadline_ns: now + 10_000_000_000,
+            deadline_ns: now + 60_000_000_000,
         };
         let sent = sender
             .send(&frames, &job, &AtomicBool::new(false))

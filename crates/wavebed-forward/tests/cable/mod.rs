@@ -107,7 +107,7 @@ pub fn frames(v6: bool, sizes_bytes: &[u16]) -> Frames {
     Frames::new(&spec(v6, sizes_bytes)).expect("a good specification")
 }
 
-/// A job that begins now and may take ten seconds.
+/// A job that begins now and may take a minute.
 pub fn job(trial: u16, frames: u64, rate_pps: Option<f64>, batch: u32) -> Job {
     let now_ns = monotonic_ns();
     Job {
@@ -116,6 +116,6 @@ pub fn job(trial: u16, frames: u64, rate_pps: Option<f64>, batch: u32) -> Job {
         interval_q32: rate_pps.map_or(0, |rate| interval_q32(rate).expect("a rate")),
         batch,
         start_ns: now_ns,
-        deadline_ns: now_ns + 10_000_000_000,
+        deadline_ns: now_ns + 60_000_000_000,
     }
 }

@@ -88,9 +88,9 @@ pub fn total(counters: &FrameCounters) -> u64 {
         + counters.foreign
 }
 
-/// Waits until the counters hold `count` frames, and a moment more; five seconds at most.
+/// Waits until the counters hold `count` frames, and a moment more; a minute at most.
 pub fn counters_of(receiver: &mut impl Receiver, count: u64) -> FrameCounters {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(60);
     while total(&receiver.counters().expect("counters")) < count && Instant::now() < end {
         thread::sleep(Duration::from_millis(2));
     }
