@@ -72,13 +72,33 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    /// What is left of a timer, nanoseconds; `None` if there is no such timer.
+    fn left_ns(timer: libc::timer_t) -> Option<u64> {
+        // SAFETY: all zeros is a valid itimerspec; the kernel knows the number of a timer that is gone as no timer.
+        let left = unsafe {
+            let mut left: libc::itimerspec = mem::zeroed();
+            (libc::timer_gettime(timer, &raw mut left) == 0).then_some(left.it_value)
+        };
+        left.map(|left| left.tv_sec.cast_unsigned() * SECOND_NS + left.tv_nsec.cast_unsigned())
+    }
+
     #[test]
-    fn a_deadline_that_is_put_off_kills_nobody() {
+    fn a_deadline_is_put_off_and_ends_with_its_value() {
         let deadline = Deadline::new().unwrap();
-        for _ in 0..3 {
-            deadline.put_off(500 * MS).unwrap();
-            std::thread::sleep(Duration::from_millis(1));
+        let timer = deadline.timer;
+        assert_eq!(left_ns(timer), Some(0), "not set yet");
+        // Long: at its deadline the kernel would kill all tests of this program.
+        for seconds in [1000, 2000, 500] {
+            deadline.put_off(seconds * SECOND_NS).unwrap();
+            let left_ns = left_ns(timer).unwrap();
+            let least_ns = (seconds - 400) * SECOND_NS;
+            assert!(
+                (least_ns..=seconds * SECOND_NS).contains(&left_ns),
+                "{left_ns}"
+            );
         }
+        drop(deadline);
+        assert_eq!(left_ns(timer), None);
     }
 
     #[test]
@@ -94,14 +114,14 @@ mod tests {
                 .unwrap();
             let told = String::from_utf8_lossy(&done.stdout);
             assert!(
-                !done.status.success() && told.contains("stopped itself"),
+                !done.status.success() && told.contains("stops itself"),
                 "{told}"
             );
             return;
         }
         let deadline = Deadline::new().unwrap();
+        println!("stops itself");
         deadline.put_off(100 * MS).unwrap();
-        println!("stopped itself");
         let own = i32::try_from(std::process::id()).unwrap();
         process::kill(own, libc::SIGSTOP).unwrap();
         std::thread::sleep(Duration::from_secs(10));

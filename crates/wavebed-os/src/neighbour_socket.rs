@@ -161,6 +161,8 @@ unsafe fn vlan_of(message: &libc::msghdr) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::namespace::{NetworkNamespace, effective_user};
     use crate::netlink::{Netlink, interface_index};
@@ -192,12 +194,15 @@ mod tests {
             // Until the kernel has seen the carrier it silently drops packets.
             let mut early = frame(&[], [8, 6], 0, 0);
             early[0] = 0xfe;
-            let arrives = (0..100).any(|_| {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            let arrives = std::iter::repeat_with(|| {
                 left.send(&early).expect("sent");
                 let mut readable = [false];
                 let count = crate::poll::wait(&[right.as_fd()], &mut readable, Some(20_000_000));
                 count.expect("wait") == 1
-            });
+            })
+            .take_while(|_| Instant::now() < deadline)
+            .any(|arrived| arrived);
             assert!(arrives, "the pair carries frames");
             left.send(&frame(&[], [8, 0], 17, 0)).expect("sent");
             left.send(&frame(&[], [0x86, 0xdd], 17, 135)).expect("sent");
@@ -209,7 +214,8 @@ mod tests {
             let mut kinds = Vec::new();
             while kinds.len() < 3 {
                 let mut readable = [false];
-                let count = crate::poll::wait(&[right.as_fd()], &mut readable, Some(2_000_000_000));
+                let count =
+                    crate::poll::wait(&[right.as_fd()], &mut readable, Some(60_000_000_000));
                 assert_eq!(count.expect("wait"), 1, "only {kinds:?} came");
                 let Some(frame) = right.receive().expect("received") else {
                     continue;

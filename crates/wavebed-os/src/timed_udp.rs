@@ -263,7 +263,7 @@ mod tests {
         let mut lengths = Vec::new();
         while lengths.len() < 3 {
             assert_eq!(
-                poll::wait(&[other.as_fd()], &mut [false], Some(2_000_000_000)).expect("wait"),
+                poll::wait(&[other.as_fd()], &mut [false], Some(60_000_000_000)).expect("wait"),
                 1
             );
             other.receive(&mut batch).expect("received");

@@ -12,6 +12,8 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("wavebed-{name}-{}", std::process::id()));
+        // Left by a test that was killed, in a process of the same number.
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).expect("folder");
         Self(path)
     }
