@@ -24,7 +24,9 @@ const SETTINGS: [&str; 4] = [
 ];
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
+/// More of a pause of the radio's reader may cost another retry.
+const RESTED: Duration = Duration::from_millis(100);
 
 /// The program; dropped, it is killed.
 struct Early {
@@ -81,7 +83,7 @@ fn settings() -> Vec<Option<String>> {
 fn connect_all(radio: &Radio, remainders_ms: &[u32]) -> Vec<u32> {
     radio.begin(remainders_ms);
     let streams = connections(radio, remainders_ms.len());
-    windows_are_ten(streams.len());
+    windows_are_ten(streams.len(), radio.stood_still());
     radio.extras_ms()
 }
 
@@ -97,8 +99,8 @@ fn connections(radio: &Radio, count: usize) -> Vec<TcpStream> {
         .collect()
 }
 
-/// Outages of less than a second leave the initial window as it is.
-fn windows_are_ten(count: usize) {
+/// Outages of less than a second leave the initial window as it is. Where the radio stood still they were longer.
+fn windows_are_ten(count: usize, stood_still: Duration) {
     let mut windows = Vec::new();
     SockDiag::open()
         .expect("sock_diag")
@@ -108,7 +110,11 @@ fn windows_are_ten(count: usize) {
             }
         })
         .expect("sockets");
-    assert_eq!(windows, vec![Some(10); count]);
+    assert_eq!(windows.len(), count);
+    assert!(
+        stood_still > RESTED || windows.iter().all(|window| *window == Some(10)),
+        "{windows:?}, the radio stood still for {stood_still:?}"
+    );
 }
 
 fn mean(values: &[u32]) -> f64 {

@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use wavebed_os::interface::Route;
 use wavebed_os::namespace::NetworkNamespace;
@@ -43,6 +44,8 @@ struct Server {
     /// Times of answers to that.
     answers_ms: Vec<u32>,
     outgoing: Vec<Vec<u8>>,
+    /// The longest time since the beginning in which the reader did not look.
+    stood_still: Duration,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -79,7 +82,9 @@ impl Radio {
     /// Forgets all connections; those that follow begin in an outage with these remainders.
     pub fn begin(&self, remainders_ms: &[u32]) {
         let first = self.first_port.fetch_add(1000, Ordering::Relaxed) + 1000;
-        let courses = &mut self.server.lock().expect("no panic").courses;
+        let mut server = self.server.lock().expect("no panic");
+        server.stood_still = Duration::ZERO;
+        let courses = &mut server.courses;
         courses.clear();
         for (port, &remainder_ms) in (first..).zip(remainders_ms) {
             let course = Course {
@@ -88,6 +93,11 @@ impl Radio {
             };
             courses.insert(port, course);
         }
+    }
+
+    /// The longest time in which the server saw nothing: requests that were sent in it were repeated for no outage.
+    pub fn stood_still(&self) -> Duration {
+        self.server.lock().expect("no panic").stood_still
     }
 
     /// The port of connection `number`.
@@ -159,9 +169,15 @@ fn write(tun: &Tun, packet: &[u8]) {
 
 fn read(tun: &Tun, server: &Shared, over: &AtomicBool) {
     let mut buffer = vec![0; 70_000];
+    let mut looked = Instant::now();
     while !over.load(Ordering::Relaxed) {
         poll::wait(&[tun.as_fd()], &mut [false], Some(LOOK_NS)).expect("poll");
-        let outgoing = std::mem::take(&mut server.lock().expect("no panic").outgoing);
+        let outgoing = {
+            let mut server = server.lock().expect("no panic");
+            server.stood_still = server.stood_still.max(looked.elapsed());
+            looked = Instant::now();
+            std::mem::take(&mut server.outgoing)
+        };
         for packet in outgoing {
             write(tun, &packet);
         }

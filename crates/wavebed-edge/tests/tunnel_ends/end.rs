@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::PATIENCE;
 use crate::host::Host;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wavebed-edge");
@@ -21,6 +22,8 @@ impl Folder {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let name = format!("wavebed-tunnel-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
+        // Left by a test that was killed, in a process of the same number.
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).expect("a folder");
         Self(path)
     }
@@ -82,17 +85,36 @@ impl End {
         Self(child, file)
     }
 
-    /// Its last state, a second old at most.
+    /// Its last state, a second old at most where the end is not late.
     pub fn state(&self) -> serde_json::Value {
+        self.state_after(0)
+    }
+
+    /// A state that the end has taken after this call.
+    pub fn new_state(&self) -> serde_json::Value {
+        // The next one may have been taken before.
+        self.state_after(self.states().len() + 1)
+    }
+
+    /// Its last state, once there are more than `count`.
+    fn state_after(&self, count: usize) -> serde_json::Value {
+        let end = Instant::now() + PATIENCE;
         loop {
-            let text = fs::read_to_string(&self.1).expect("readable");
-            // A line may not be whole yet.
-            let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
-            if let Some(line) = whole.lines().last() {
+            let states = self.states();
+            if let Some(line) = states.last().filter(|_| states.len() > count) {
                 return serde_json::from_str(line).expect("JSON");
             }
+            assert!(Instant::now() < end, "only {} states", states.len());
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// The lines of its states so far.
+    fn states(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.1).expect("readable");
+        // A line may not be whole yet.
+        let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        whole.lines().map(str::to_owned).collect()
     }
 }
 

@@ -30,6 +30,17 @@ fn lateness(ended: &AtomicBool) -> Vec<(Instant, Duration)> {
     all
 }
 
+/// Looks at the machine until the returned function is called: how late a thread was woken at most.
+pub fn watch_lateness() -> impl FnOnce() -> Duration {
+    let ended: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let naps = thread::spawn(|| lateness(ended));
+    move || {
+        ended.store(true, Ordering::Relaxed);
+        let naps = naps.join().expect("no panic").into_iter();
+        naps.map(|(_, late)| late).max().unwrap_or_default()
+    }
+}
+
 impl Flow {
     /// Starts a flow to `address` of `to`.
     pub fn start(from: &Host, to: &Host, address: &'static str, every: Duration) -> Self {

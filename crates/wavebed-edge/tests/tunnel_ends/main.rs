@@ -125,7 +125,7 @@ fn packets_pass_in_both_directions_whole() {
     assert!(
         setup
             .right
-            .succeeds("ping -c 1 -W 5 -M do -s 1332 10.88.0.1"),
+            .succeeds("ping -c 1 -W 40 -M do -s 1332 10.88.0.1"),
         "a packet of the device's MTU, 1360 bytes, passes"
     );
 }

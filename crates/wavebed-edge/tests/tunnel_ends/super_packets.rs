@@ -8,25 +8,18 @@ use std::time::{Duration, Instant};
 use crate::end::End;
 use crate::{PATIENCE, Setup, content, transfer};
 
-/// Packets that an end has coalesced, and the super-packets that it made of them; a second old at most.
+/// Packets that an end has coalesced, and the super-packets that it made of them.
 fn coalesced(end: &End) -> (u64, u64) {
-    let state = end.state();
+    let state = end.new_state();
     let number = |key: &str| state[key].as_u64().expect("a number");
     (number("coalesced"), number("super_packets"))
 }
 
-/// Whether an end has coalesced at least `packets` more than `before`, as its next states tell.
+/// Whether an end has coalesced at least `packets` more than `before`.
 fn coalesces(end: &End, before: u64, packets: u64) -> bool {
-    let until = Instant::now() + Duration::from_secs(5);
-    while Instant::now() < until {
-        let (found, super_packets) = coalesced(end);
-        if found >= before + packets {
-            assert!(super_packets > 0 && found >= 2 * super_packets);
-            return true;
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
-    false
+    let (found, super_packets) = coalesced(end);
+    assert!(found >= 2 * super_packets);
+    found >= before + packets && super_packets > 0
 }
 
 #[test]

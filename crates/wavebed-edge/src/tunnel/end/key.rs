@@ -154,7 +154,9 @@ mod tests {
     #[test]
     fn a_key_is_written_once_and_read_back_by_its_owner_only() {
         let folder = std::env::temp_dir().join(format!("wavebed-key-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        // Left by a test that was killed, in a process of the same number.
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).expect("a folder");
         let file = folder.join("key");
         let made = PrivateKey::create(&file).expect("made");
         assert!(PrivateKey::create(&file).is_err_and(|error| error.contains("already")));
