@@ -219,7 +219,9 @@ mod tests {
     fn folder(name: &str) -> PathBuf {
         let folder =
             std::env::temp_dir().join(format!("wavebed-agent-{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        // Left by a test that was killed, in a process of the same number.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
         folder
     }
 

@@ -136,6 +136,8 @@ mod tests {
     #[test]
     fn earlier_losses_and_other_devices_are_not_counted() {
         let folder = std::env::temp_dir().join(format!("wavebed-counters-{}", std::process::id()));
+        // Left by a test that was killed, in a process of the same number.
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap();
         let write = |eth0: u64, ours: u64, udp: u64, udp6: u64| {
             let device = |name, drops| format!("{name}: 9 9 9 9 9 9 9 9 9 9 9 {drops} 9 9 9 9\n");
