@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["FOLDER", "is_slow", "run_notebook"]
 
 FOLDER = ROOT / "docs/notebooks"
-LIMIT_S = 200
+LIMIT_S = 600
 
 
 def is_slow(file: Path) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Player"]
 
-LIMIT_S = 100.0
+LIMIT_S = 600.0
 _LABORATORY = "docs-{}"
 _STANDS_FOR = "LAB"
 _ANY_COMMAND = re.compile(r" -- …")
