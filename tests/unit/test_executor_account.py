@@ -265,6 +265,27 @@ def test_a_block_that_came_back_whole_is_kept_though_its_worker_is_lost(
     agree(tmp_path, campaign, monkeypatch)
 
 
+@pytest.mark.parametrize("at", ["put_piece", "run_task", "read_piece"])
+def test_a_worker_that_was_started_again_at_its_address_gets_its_block_anew(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier, "PIECE_BYTES", 500)
+    campaign, machines = campaign_in(tmp_path, 2), Machines(tmp_path / "machines", 1, monkeypatch)
+    machine, called = machines.machines["m0"], 0
+
+    def start_again(name: str) -> None:
+        nonlocal called
+        called += name == at
+        if name == at and called == (1 if at == "run_task" else 2):  # the second piece, of a folder that has gone
+            shutil.rmtree(machine.folder)
+            machine.folder.mkdir()
+
+    machine.before = start_again
+    _run(campaign, tmp_path, machines)
+    assert machine.calls.count("run_task") == (2 if at == "put_piece" else 3)
+    agree(tmp_path, campaign, monkeypatch)
+
+
 @pytest.mark.parametrize("kill_at", range(1, 12))
 def test_a_front_killed_at_any_step_of_storing_goes_on(
     kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from datetime import datetime, tzinfo
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree
@@ -377,6 +378,24 @@ def test_a_cancelled_run_leaves_nothing_and_another_may_follow(fake_run: Path) -
     assert list(fake_run.iterdir()) == []
     assert runs.answer(name, 0.0).state == "cancelled"
     assert waited(runs, runs.start("walk", []), "ended").state == "ended"
+
+
+def test_a_run_within_the_second_of_a_cancelled_one_has_a_name_of_its_own(
+    fake_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Noon(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Noon:
+            return cls(2026, 1, 2, 12, tzinfo=tz)
+
+    monkeypatch.setattr("wavebed.mcp.runs.datetime", Noon)
+    runs = Runs(fake_run, 60.0)
+    first = runs.start("walk", ["--slow"])
+    runs.cancel(first)
+    second = runs.start("walk", [])
+    assert (first, second) == ("walk-20260102T120000Z", "walk-20260102T120000Z-2")
+    assert waited(runs, second, "ended").state == "ended"
+    assert runs.answer(first, 0.0).state == "cancelled"
 
 
 def test_what_a_laboratory_writes_while_its_cancelled_run_is_removed_does_not_stay(

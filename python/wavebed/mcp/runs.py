@@ -93,7 +93,7 @@ class Runs:
                 raise ToolError(f"run {self._last.name} is not over: wait for it by status, or end it by cancel")
             stem = f"{title}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
             names = (_numbered(stem, number) for number in range(1, 1000))
-            name = next(each for each in names if not (self._folder / each).exists())
+            name = next(each for each in names if each not in self._runs and not (self._folder / each).exists())
             folder = self._folder / name
             child = Child("wavebed", ["run", *arguments, "--json", "-o", str(folder)], self._folder)
             self._last = self._runs[name] = _Run(name, folder, child, self._most_s, own)

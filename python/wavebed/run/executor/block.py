@@ -122,7 +122,7 @@ class BlockResult(msgspec.Struct, frozen=True):
 
 
 class NotWantedError(BaseException):
-    """The block is not wanted any more."""
+    """The block is not wanted any more, or not by this process of the worker: its files went with an earlier one."""
 
 
 def site(programs: Sequence[str]) -> Site:

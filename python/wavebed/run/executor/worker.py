@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gzip
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from wavebed.run.executor.block import RESULTS, BlockResult, BlockTask, perform_block, site
+from wavebed.run.executor.block import RESULTS, BlockResult, BlockTask, NotWantedError, perform_block, site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wavebed.run.executor.block import RunTrial, Site
 
@@ -48,7 +49,7 @@ def put_piece(name: str, offset: int, data: bytes) -> None:
     """Write a piece of a file; pieces come in order."""
     file = _folder() / name
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("r+b" if offset else "wb") as stream:
+    with _kept(), file.open("r+b" if offset else "wb") as stream:
         stream.seek(offset)
         stream.write(data)
 
@@ -56,13 +57,15 @@ def put_piece(name: str, offset: int, data: bytes) -> None:
 def run_task(run_trial: RunTrial) -> BlockResult:
     """Run the block whose files have arrived."""
     folder = _folder()
-    task = _TASKS.decode(gzip.decompress((folder / TASK_FILE).read_bytes()))
+    with _kept():
+        packed = (folder / TASK_FILE).read_bytes()
+    task = _TASKS.decode(gzip.decompress(packed))
     return perform_block(task, folder, _cancelled(), run_trial)
 
 
 def read_piece(name: str, offset: int, size: int) -> bytes:
     """Return a piece of a packed trial."""
-    with (_folder() / RESULTS / f"{name}.tar").open("rb") as stream:
+    with _kept(), (_folder() / RESULTS / f"{name}.tar").open("rb") as stream:
         stream.seek(offset)
         return stream.read(size)
 
@@ -76,6 +79,15 @@ def _folder() -> Path:
     from distributed import get_worker
 
     return Path(get_worker().local_directory) / "wavebed"
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Raise `NotWantedError` if a file of the block is missing: this worker was started again, and lost its folder."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise NotWantedError from None
 
 
 def _has(file: Path, size: int) -> bool:
