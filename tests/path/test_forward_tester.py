@@ -33,9 +33,11 @@ def check_exact(trial: dict[str, Any], planned: dict[str, int]) -> None:
     """Every frame of every size is in the counters of both ends, or was dropped where the sending end says so.
 
     On a busy machine frames leave late, which is said, and a cable's ring may be full, which changes no account. Where
-    it stood still so long that its gap looks like that of a device, the trial says nothing.
+    that took so long that its gap looks like that of a device, the trial says nothing.
     """
-    if set(codes(trial)) == {"late", "reboot"}:
+    found = set(codes(trial))
+    is_full = trial["tx"] is not None and 0 < trial["lost"] <= trial["tx"]["tx_dropped"]
+    if found == {"late", "reboot"} or (found == {"reboot"} and is_full):
         pytest.skip(f"inconclusive: the machine was late: {trial['refusals']}")
     assert set(codes(trial)) <= {"late"}, trial["refusals"]
     counters, late = trial["counters"], codes(trial) == ["late"]

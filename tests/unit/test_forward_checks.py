@@ -329,6 +329,12 @@ def test_a_device_that_delivers_late_is_not_silent() -> None:
     assert codes(received(60_000, first_ns=5 * S, last_ns=7 * S)) == []
 
 
+def test_a_trial_that_lost_nothing_was_not_cut_off() -> None:
+    """The receiver of a busy machine takes the first frames late, and then all at once."""
+    assert codes(received(100_000, first_ns=S + S // 5)) == []
+    assert codes(received(99_999, first_ns=S + S // 5)) == ["reboot"]
+
+
 def test_silence_amid_a_trial_is_a_reboot() -> None:
     half = S // 2
     looks = [(0, 0), (half, 10), (2 * half, 20), (3 * half, 20), (4 * half, 20), (5 * half, 30), (6 * half, 40)]

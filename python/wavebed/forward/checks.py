@@ -285,7 +285,7 @@ def _stayed_alive(e: Evidence) -> Iterator[Refusal]:
     if e.counters.unique < (1 - COLLAPSE_LOSS) * e.sent.frames:
         allowed_s = max(allowed_s, COLLAPSE_FRACTION * e.took_s)
     gap = gap_s(e.looks)
-    if cut_s > allowed_s:
+    if cut_s > allowed_s and e.lost:  # a restart loses frames; where none was lost, some came late
         reason = f"nothing arrived for {cut_s:.2f} s at the beginning or the end of {e.took_s:.2f} s"
         yield Refusal("reboot", reason, remedy)
     elif gap > max(GAP_S, allowed_s):
