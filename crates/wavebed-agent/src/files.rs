@@ -213,10 +213,11 @@ fn list_all(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(),
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
+    /// A new folder of a test.
+    pub(crate) fn folder(name: &str) -> PathBuf {
         let folder =
             std::env::temp_dir().join(format!("wavebed-agent-{}-{name}", std::process::id()));
         // Left by a test that was killed, in a process of the same number.

@@ -78,21 +78,10 @@ pub fn run(
     mount::make_private()?;
     // Refused in some containers without root; programs then see the process ids of the machine.
     let _ = mount::fresh_proc();
-    let mut init = Init {
-        input: stream(io::stdin().as_fd())?,
-        output: stream(io::stdout().as_fd())?,
-        frames: Frames::default(),
-        signals,
-        front,
-        guardian,
-        is_root: outer_user.is_none(),
-        rules: None,
-        files: Files::default(),
-        programs: Programs::default(),
-        sampling: None,
-        heard_ns: clock::monotonic_ns(),
-        end: None,
-    };
+    let input = stream(io::stdin().as_fd())?;
+    let output = stream(io::stdout().as_fd())?;
+    let is_root = outer_user.is_none();
+    let mut init = Init::new(input, output, signals, front, guardian, is_root);
     while init.end.is_none() {
         init.attend()?;
     }
@@ -104,6 +93,32 @@ fn stream(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<File> {
 }
 
 impl Init {
+    /// An agent that has done nothing yet, and heard the other side just now.
+    fn new(
+        input: File,
+        output: File,
+        signals: Signals,
+        front: UnixStream,
+        guardian: Guardian,
+        is_root: bool,
+    ) -> Self {
+        Self {
+            input,
+            output,
+            frames: Frames::default(),
+            signals,
+            front,
+            guardian,
+            is_root,
+            rules: None,
+            files: Files::default(),
+            programs: Programs::default(),
+            sampling: None,
+            heard_ns: clock::monotonic_ns(),
+            end: None,
+        }
+    }
+
     /// Waits for the next events and handles them.
     fn attend(&mut self) -> Result<(), Problem> {
         let is_feeding = self.programs.feed();
@@ -374,6 +389,7 @@ fn send_output(output: &mut File, pid: i32, stream: Stream, bytes: &[u8]) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::tests::folder;
     use crate::guardian;
 
     /// A signal that nobody sends here: those of children belong to other tests.
@@ -396,21 +412,9 @@ mod tests {
         let ((input, requests), (answers, output)) = (pipe(), pipe());
         let (front, ours) = unix::stream_pair().expect("a pair");
         front.set_nonblocking(true).expect("set");
-        let init = Init {
-            input,
-            output,
-            frames: Frames::default(),
-            signals: Signals::receive(&[UNUSED], &[]).expect("signals"),
-            front: ours,
-            guardian: guardian::pair().expect("a pair").0,
-            is_root: false,
-            rules: None,
-            files: Files::default(),
-            programs: Programs::default(),
-            sampling: None,
-            heard_ns: clock::monotonic_ns(),
-            end: None,
-        };
+        let signals = Signals::receive(&[UNUSED], &[]).expect("signals");
+        let (guardian, _) = guardian::pair().expect("a pair");
+        let init = Init::new(input, output, signals, ours, guardian, false);
         let others = Others {
             input: requests,
             output: answers,
@@ -435,11 +439,7 @@ mod tests {
 
     #[test]
     fn each_piece_of_a_fetch_that_is_read_tells_that_both_sides_are_there() {
-        let name = format!("wavebed-agent-{}-slow", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        // Left by a test that was killed, in a process of the same number.
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir(&folder).expect("a folder");
+        let folder = folder("slow");
         std::fs::write(folder.join("series.csv"), vec![7; MOST_PAYLOAD_BYTES]).expect("a file");
         let (mut init, mut others) = agent();
         init.files = Files::new(vec![folder.clone()]);

@@ -204,10 +204,11 @@ class Runs:
 def _remove(folder: Path) -> None:
     """Remove the folder of a run that has ended; its laboratory ends by itself, and may still make files."""
     until_s = time.monotonic() + _WRITES_S
-    shutil.rmtree(folder, ignore_errors=True)
-    while folder.exists() and time.monotonic() < until_s:
-        time.sleep(POLL_S)
+    while True:
         shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists() or time.monotonic() >= until_s:
+            return
+        time.sleep(POLL_S)
 
 
 def _progress_of(folder: Path) -> Progress | None:
