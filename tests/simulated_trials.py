@@ -65,8 +65,8 @@ def large_trial(
     look: Callable[[Lab, Sequence[RunningWorkload]], None],
     of_machine: Callable[[], Sequence[Check]],
 ) -> TrialRecord:
-    """Take three seconds, and leave 20 MiB; it is always valid."""
-    return _trial(slot, resolved, partial, look, of_machine, lasts_s=3.0, size=LARGE_BYTES)
+    """Take ten seconds, and leave 20 MiB; it is always valid."""
+    return _trial(slot, resolved, partial, look, of_machine, lasts_s=10.0, size=LARGE_BYTES)
 
 
 def _trial(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from two_hosts import TwoHosts
 
-SIDE = "192.0.2.1"
 """The server's address on the way of ssh beside the path under test."""
 
 
@@ -103,15 +102,3 @@ def skewed(hosts: TwoHosts, skew: Skew) -> Iterator[Mapping[str, str]]:
             (programs / name).chmod(0o755)
         path = f"{programs}:{hosts.variables['PATH']}"
         yield {**hosts.variables, "WAVEBED_SSH": str(programs / "ssh-skewed"), "PATH": path}
-
-
-def side_way(hosts: TwoHosts) -> None:
-    """Join the hosts by a short way beside the path under test."""
-    lab = hosts.lab
-    other = lab.client.start(["sleep", "60"])
-    ip = ["ip", "link", "add", "side", "type", "veth", "peer", "name", "side", "netns", str(other.pid)]
-    lab.server.run(ip, check=True)
-    for host, address in ((lab.server, SIDE), (lab.client, "192.0.2.2")):
-        host.run(["ip", "address", "add", f"{address}/24", "dev", "side"], check=True)
-        host.run(["ip", "link", "set", "side", "up"], check=True)
-    other.kill()

@@ -21,7 +21,9 @@ from wavebed.run.executor.remote import Remote
 if TYPE_CHECKING:
     from pathlib import Path
 
-_BLOCKS = 4
+_BLOCKS = 2
+"""Of two trials of ten seconds each: few and long ones. Workers on one machine share the processors that pack results,
+and shorter trials would tell how fast those are."""
 
 
 @pytest.mark.slow

@@ -49,27 +49,36 @@ def test_a_trial_between_two_hosts_has_the_figures_of_the_path_between_them(tmp_
     assert done.returncode == 0, done.stderr + done.stdout
     found = metrics(tmp_path / "out")
     assert found["bulk.goodput"] == pytest.approx(47.5, rel=0.06)
-    assert found["latency.rtt idle p50"] == pytest.approx(20, abs=1) or found["latency.rtt loaded p50"] > 20
+    assert found["latency.rtt loaded p50"] >= 20
     assert not left
     report = (tmp_path / "out" / "report.html").read_text()
     assert "ssh://root@server" in report
 
 
+FLOODED = SCENARIO.replace('kind = "bulk"', 'kind = "bulk"\nprotocol = "udp"\nrate = "60mbit"')
+"""More than the path carries: its queue stays full. How full TCP keeps a queue differs from trial to trial."""
+
+
 @pytest.mark.alone
 @pytest.mark.slow
 def test_the_same_scenario_has_the_same_figures_in_both_backends(tmp_path: Path) -> None:
-    (tmp_path / "real.toml").write_text(SCENARIO)
-    emulated = SCENARIO.replace('[lab]\nbackend = "hosts"\nserver = "ssh://root@server"\n', "")
-    (tmp_path / "emulated.toml").write_text(emulated.replace("[path]", '[path]\nrate = "50mbit"\ndelay = "10ms"'))
-    with two_hosts(tmp_path, rate="50mbit", delay="10ms") as hosts:
+    path = {"rate": "50mbit", "delay": "10ms", "queue": "droptail:10ms"}
+    workloads = FLOODED.partition("[path]")[2]
+    emulated_path = "[path]" + "".join(f'\n{key} = "{value}"' for key, value in path.items())
+    (tmp_path / "emulated.toml").write_text(emulated_path + workloads)
+    with two_hosts(tmp_path, **path) as hosts:
+        lab = f'[lab]\nbackend = "hosts"\nserver-address = "{hosts.server_address}"\n'
+        lab += f'server = "ssh://root@{hosts.join_beside()}"\n[path]'
+        (tmp_path / "real.toml").write_text(lab + workloads)
         done = hosts.wavebed(["run", str(tmp_path / "real.toml"), "-o", str(tmp_path / "real")])
     assert done.returncode == 0, done.stderr
     run = [sys.executable, "-m", "wavebed", "run", str(tmp_path / "emulated.toml"), "-o", str(tmp_path / "emulated")]
     subprocess.run(run, check=True, capture_output=True)
-    real, emulated_ = metrics(tmp_path / "real"), metrics(tmp_path / "emulated")
-    assert real["bulk.goodput"] == pytest.approx(emulated_["bulk.goodput"], rel=0.05)
+    real, emulated = metrics(tmp_path / "real"), metrics(tmp_path / "emulated")
+    assert real["bulk.goodput"] == pytest.approx(emulated["bulk.goodput"], rel=0.05)
     for name in ("latency.rtt loaded p50", "latency.udp rtt loaded p50"):
-        assert real[name] == pytest.approx(emulated_[name], rel=0.05, abs=0.5), name
+        assert real[name] == pytest.approx(emulated[name], rel=0.05, abs=0.5), name
+        assert real[name] == pytest.approx(30, rel=0.05, abs=0.5), f"{name}: the path and its queue"
 
 
 def test_one_way_delays_over_the_path_under_test_alone_are_refused(tmp_path: Path) -> None:

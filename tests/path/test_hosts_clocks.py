@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from skewed_clock import SIDE, Skew, side_way, skewed
+from skewed_clock import Skew, skewed
 from two_hosts import two_hosts
 
 if TYPE_CHECKING:
@@ -39,10 +39,9 @@ APART = Skew(offset_ns=50_000_000, drift_ppm=100)
 
 def trial(hosts: TwoHosts, folder: Path, skew: Skew, *, beside: bool) -> dict[str, Any]:
     """Run a trial against a server with such a clock, with ssh beside the path under test or on it."""
-    address = hosts.lab.client.run(["getent", "ahostsv4", "server"], capture_output=True).stdout.split()[0]
-    if beside:
-        side_way(hosts)
-    (folder / "s.toml").write_text(SCENARIO.format(way=SIDE if beside else address, address=address))
+    address = hosts.server_address
+    way = hosts.join_beside() if beside else address
+    (folder / "s.toml").write_text(SCENARIO.format(way=way, address=address))
     words = [sys.executable, "-m", "wavebed", "run", str(folder / "s.toml"), "-o", str(folder / "out")]
     with skewed(hosts, skew) as variables:
         done = hosts.lab.client.run(words, capture_output=True, timeout=120, env=variables)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -48,24 +47,22 @@ class TwoHosts(NamedTuple):
             [sys.executable, "-m", "wavebed", *words], capture_output=True, timeout=limit_s, env=self.variables
         )
 
-    def reached(self, *, beside: bool) -> tuple[str, str]:
-        """Return the server's address for ssh, and that over the path; `beside`: make a cable of its own for ssh."""
-        show = ["ip", "-json", "-4", "address", "show", "scope", "global"]
-        known = json.loads(self.lab.server.run(show, capture_output=True).stdout)
-        path = str(known[0]["addr_info"][0]["local"])
-        if not beside:
-            return path, path
-        process = self.lab.server.start(["sleep", "infinity"])
-        pid = self.lab.client.run(
-            ["sh", "-c", f"ls /proc/{process.pid}/ns/net && echo {process.pid}"], capture_output=True
-        )
-        assert pid.returncode == 0, pid.stderr
-        add = ["ip", "link", "add", "beside", "type", "veth", "peer", "name", "beside", "netns", str(process.pid)]
-        self.lab.client.run(add, check=True)
-        for host, address in ((self.lab.client, CLIENT_BESIDE), (self.lab.server, SERVER_BESIDE)):
-            host.run(["ip", "address", "add", f"{address}/30", "dev", "beside"], check=True)
+    @property
+    def server_address(self) -> str:
+        """The server's address on the path under test."""
+        found = self.lab.client.run(["getent", "ahostsv4", "server"], capture_output=True).stdout
+        return str(found.split()[0])
+
+    def join_beside(self) -> str:
+        """Join the hosts by a cable beside the path under test, and return the server's address on it."""
+        other = self.lab.client.start(["sleep", "60"])
+        ip = ["ip", "link", "add", "beside", "type", "veth", "peer", "name", "beside", "netns", str(other.pid)]
+        self.lab.server.run(ip, check=True)
+        for host, address in ((self.lab.server, SERVER_BESIDE), (self.lab.client, CLIENT_BESIDE)):
+            host.run(["ip", "address", "add", f"{address}/24", "dev", "beside"], check=True)
             host.run(["ip", "link", "set", "beside", "up"], check=True)
-        return SERVER_BESIDE, path
+        other.kill()
+        return SERVER_BESIDE
 
 
 @contextmanager
