@@ -25,6 +25,7 @@ server = "ssh://root@server"
 [[workload]]
 kind = "bulk"
 duration = "2s"
+settle = "1s"
 limit = "10s"
 [[workload]]
 kind = "latency"
@@ -48,7 +49,8 @@ def test_a_trial_between_two_hosts_has_the_figures_of_the_path_between_them(tmp_
         left = hosts.lab.server.run(["sh", "-c", "ls -d /tmp/wavebed-agent.*"], capture_output=True).stdout
     assert done.returncode == 0, done.stderr + done.stdout
     found = metrics(tmp_path / "out")
-    assert found["bulk.goodput"] == pytest.approx(47.5, rel=0.06)
+    # Slow start may end with 16 segments, from which cubic has the 83 that the path holds after 0.7 s.
+    assert found["bulk.goodput after 1s"] == pytest.approx(47.5, rel=0.06)
     assert found["latency.rtt loaded p50"] >= 20
     assert not left
     report = (tmp_path / "out" / "report.html").read_text()

@@ -56,8 +56,8 @@ def test_pages_calls_voice_and_commands_run_between_real_hosts(tmp_path: Path) -
     assert found["web.requests"] == 10
     assert found["web.connections"] == 2
     assert found["web.failed requests"] == 0
-    # TCP, TLS and the request, of which Chromium does a part before the navigation begins.
-    assert found["web.ttfb"] > 45
+    # Of TCP, TLS and the request, Chromium may do all but the last before the navigation that it tells begins.
+    assert found["web.ttfb"] >= 20
     assert found["call.rtt p50"] >= 20
     for direction in ("down", "up"):
         assert found[f"call.bitrate {direction}"] > 0.03
@@ -76,7 +76,8 @@ def test_a_client_that_ssh_reaches_has_the_times_of_the_trial(tmp_path: Path) ->
         record = run(hosts, tmp_path, LAB + FAR_CLIENT + "[path]\n" + WEB + LATENCY)
     found = values(record)
     assert found["web.requests"] == 10
-    assert found["latency.rtt idle p50"] == pytest.approx(20, abs=2) or found["latency.rtt loaded p50"] > 20
+    # Probes and the page ran at the same times of one clock: with another one no probe would be in the page's window.
+    assert found["latency.rtt loaded p50"] >= 20
     (web,) = [each for each in record["workloads"] if each["name"] == "web"]
     assert web["start_s"] <= web["details"]["start_s"] <= web["end_s"], "its CLOCK_MONOTONIC is 5000 s ahead"
 

@@ -78,7 +78,9 @@ def test_a_run_is_whole_and_says_where_it_is(tmp_path: Path) -> None:
     if late := lateness(record):
         pytest.skip(f"inconclusive: {late}")
     assert record["verdict"] in ("valid", "suspect"), record["reasons"]
-    assert 0.3 < metric(record, "download", "download time") < 1.0
+    # 1381 segments: 0.41 s if slow start ends with a full path; 1.55 s if HyStart ends it with 16 segments, which then
+    # become a twentieth more in each round trip. A busy machine adds some.
+    assert 0.4 < metric(record, "download", "download time") < 3
 
 
 def test_the_trial_begins_when_its_pattern_does(tmp_path: Path) -> None:

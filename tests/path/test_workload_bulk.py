@@ -31,16 +31,18 @@ def series(outcome: Outcome, name: str) -> tuple[Sequence[float], Sequence[float
 
 @pytest.mark.alone
 def test_a_long_flow_fills_the_link(tmp_path: Path) -> None:
-    """At least 90 % of what the headers leave: 8 s include slow start (0.3 s) and cubic's first loss.
+    """At least 90 % of what the headers leave, once cubic has filled the path: after 3 s, wherever slow start ended.
 
     With a queue of one bandwidth-delay product the window never falls below what the path holds (cubic keeps 70 % of
-    twice that), so nothing else is lost.
+    twice that), so nothing else is lost. Before it has filled the path, in 2.5 s at most, it has a third on average.
     """
-    outcome, about = run_workload({"kind": "bulk", "duration": "8s"}, KNOWN_PATH, tmp_path)
+    outcome, about = run_workload({"kind": "bulk", "duration": "8s", "settle": "3s"}, KNOWN_PATH, tmp_path)
     assert outcome.status == "ok", outcome.reason
     found = metrics(outcome)
     assert found["goodput"] is not None
-    assert 0.90 * TCP_SHARE * RATE_MBPS < found["goodput"] < TCP_SHARE * RATE_MBPS
+    assert found["goodput after 3s"] is not None
+    assert 0.6 * TCP_SHARE * RATE_MBPS < found["goodput"] < TCP_SHARE * RATE_MBPS
+    assert 0.90 * TCP_SHARE * RATE_MBPS < found["goodput after 3s"] < 1.01 * TCP_SHARE * RATE_MBPS
     assert found["retransmits"] is not None
     assert outcome.details["congestion_control"] == {"down": "cubic"}
     time_s, rtt_ms = series(outcome, "rtt")
@@ -64,7 +66,8 @@ def test_at_its_limit_it_keeps_its_intervals(tmp_path: Path) -> None:
     assert (outcome.status, outcome.reason) == ("partial", "stopped at its limit of 2 s")
     found = metrics(outcome)
     assert found["goodput"] is not None
-    assert 0.2 * RATE_MBPS < found["goodput"] < TCP_SHARE * RATE_MBPS
+    # From 16 segments by a twentieth in each of 45 round trips: 2500 segments, 15 Mbit/s.
+    assert 0.1 * RATE_MBPS < found["goodput"] < TCP_SHARE * RATE_MBPS
     assert len(series(outcome, "goodput")[1]) >= 15
     assert about["wall_s"] < 2 + 8  # type: ignore[operator]
 

@@ -31,11 +31,12 @@ def test_iperf3_against_its_server(tmp_path: Path) -> None:
         "server-run": ["iperf3", "-s", "-1", "-p", "{port}"],
         "parser": "iperf3",
     }
-    outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
+    # The path holds 17 packets, so that slow start fills it wherever it ends.
+    outcome, _ = run_workload(table, {**KNOWN_PATH, "delay": "1ms"}, tmp_path)
     assert outcome.status == "ok", outcome.reason
     goodput = metrics(outcome)["goodput"]
     assert goodput is not None
-    assert 30 < goodput < 96.6
+    assert 30 < goodput < 100
 
 
 def test_a_line_goes_to_the_shell_with_its_names_replaced(tmp_path: Path) -> None:

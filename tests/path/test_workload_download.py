@@ -143,8 +143,9 @@ def test_at_its_limit_it_stops_and_keeps_what_it_has(tmp_path: Path) -> None:
     assert found["download time"] is None
     assert found["bytes"] is not None
     assert found["goodput"] is not None
-    # In 2 s the link carries at most 24.1 MB of payload; slow start and what it loses cost some, a busy machine more.
-    assert 5e6 < found["bytes"] < 24.2e6
+    # In 2 s the link carries at most 24.1 MB of payload. Slow start may end with 16 segments: by a twentieth more in
+    # each of 44 round trips that makes 3.5 MB.
+    assert 2e6 < found["bytes"] < 24.2e6
     assert math.isclose(found["goodput"], found["bytes"] * 8 / 2 / 1e6, rel_tol=0.05)
     file = tmp_path / "cache" / "download" / "2000000000.bin"
     assert file.stat().st_size == 2_000_000_000

@@ -44,7 +44,8 @@ def test_probes_have_the_size_that_is_asked_for(tmp_path: Path) -> None:
 def test_a_full_queue_shows_in_the_loaded_window_alone(tmp_path: Path) -> None:
     tables = [
         {"kind": "latency", "probe": "both"},
-        {"kind": "bulk", "direction": "down", "duration": "3s", "start": "1s"},
+        # More than the link carries: its queue is full after 0.2 s. When TCP fills one is random.
+        {"kind": "bulk", "protocol": "udp", "rate": "120mbit", "direction": "down", "duration": "3s", "start": "1s"},
     ]
     outcomes, _ = run_workloads(tables, KNOWN_PATH, tmp_path)
     found = metrics(outcomes["latency"])
@@ -60,7 +61,7 @@ def test_a_full_queue_shows_in_the_loaded_window_alone(tmp_path: Path) -> None:
     up, down = found["loaded one-way delay increase up p50"], found["loaded one-way delay increase down p50"]
     assert up is not None
     assert down is not None
-    assert down > 8
+    assert down > 10
     assert up < down / 2
     ping_said = outcomes["latency"].details["icmp"]["ping said"]  # type: ignore[index, call-overload]
     average, mdev = (float(part) for part in re.findall(r"= [0-9.]+/([0-9.]+)/[0-9.]+/([0-9.]+) ms", str(ping_said))[0])

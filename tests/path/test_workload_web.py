@@ -31,6 +31,11 @@ def load(folder: Path, path: dict[str, str], table: dict[str, object] | None = N
     return outcome, about["folder"] / "raw" / "web"  # type: ignore[operator]
 
 
+def ahead_ms(outcome: Outcome, folder: Path) -> float:
+    """Return how long before the navigation that it tells Chromium connects: 5 ms, on a busy machine 45."""
+    return float((outcome.details["start_s"] - first_packet_s(folder.parents[1])) * 1e3)  # type: ignore[operator]
+
+
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
     return load(tmp_path_factory.mktemp("known"), {})
@@ -71,9 +76,9 @@ def test_the_first_picture_in_the_trace_is_the_frame_of_which_the_page_tells(kno
 @pytest.mark.alone
 def test_the_first_byte_comes_after_three_round_trips(known: tuple[Outcome, Path]) -> None:
     found = metrics(known[0])
-    # TCP, TLS 1.3 and the request: 40 ms each. Chromium opens the connection a little before the navigation counts as
-    # begun (3 to 10 ms seen); above are the time of browser and server, on a busy machine.
-    assert 105 <= found["ttfb"] <= 400
+    # TCP, TLS 1.3 and the request, from the first packet: 40 ms each. Above are the time of browser and server.
+    assert found["ttfb"] + ahead_ms(*known) >= 120
+    assert found["ttfb"] <= 400
 
 
 @pytest.mark.alone
@@ -85,8 +90,8 @@ def test_each_request_has_its_phases_in_order(known: tuple[Outcome, Path]) -> No
     assert [request["blocking"] for request in requests] == [False, True, False]
     for request in requests:
         assert request["asked_ms"] < request["sent_ms"] < request["answered_ms"] <= request["end_ms"]
-        # One round trip is 40 ms. On a busy machine Chromium stamps a step some ms after it was taken.
-        assert request["answered_ms"] - request["sent_ms"] >= 34
+        # One round trip is 40 ms. Chromium stamps the end of a step late on a busy machine, its beginning never.
+        assert request["answered_ms"] - request["asked_ms"] >= 39.8
     other = requests[2]
     assert other["connect_ms"][1] - other["connect_ms"][0] >= 74
     assert other["tls_ms"][1] - other["tls_ms"][0] >= 34
@@ -110,11 +115,12 @@ def test_the_film_is_of_few_small_pictures(known: tuple[Outcome, Path]) -> None:
 @pytest.mark.slow
 def test_longer_and_slower_paths_make_later_pages(known: tuple[Outcome, Path], tmp_path: Path) -> None:
     near = metrics(known[0])
-    far = metrics(load(tmp_path / "far", {"delay": "100ms"})[0])
+    outcome, folder = load(tmp_path / "far", {"delay": "100ms"})
+    far = metrics(outcome)
     # Three round trips until the first byte, one for the style, three and more for the picture: a busy machine adds to
-    # all pages, so the bounds are theory's. Chromium connects up to 10 ms before the navigation that it tells.
+    # all pages, so the bounds are theory's, from the first packet.
     for name, round_trips in (("ttfb", 3), ("speed index", 4), ("on load", 7)):
-        assert far[name] > round_trips * 200 - 20
+        assert far[name] + ahead_ms(outcome, folder) >= round_trips * 200
         assert far[name] > near[name]
     slow = metrics(load(tmp_path / "slow", {"rate": "1mbit"})[0])
     # 270 kB at 1 Mbit/s last 2.1 s, at 100 Mbit/s 22 ms.
