@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise, product
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import ville
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.costs import least_ratio, loops
 
 from wavebed.stats.anytime import STAKES, Anytime, Score, log_wealth
 from wavebed.stats.family import Primary, settle
@@ -119,10 +119,7 @@ def test_without_blocks_there_is_nothing_to_say() -> None:
 
 @pytest.mark.timed
 def test_a_look_at_ten_metrics_of_a_hundred_blocks_takes_no_time() -> None:
-    """In processor time; measured: 0.03 s."""
+    """Hundredths of a second. Measured: 0.7 to 0.9 times the peer."""
     sample = np.random.default_rng(8).normal(100, 5, (10, 2, 100))
     primaries = [Primary(a.tolist(), b.tolist(), Margin(0.05, relative=True), "lower") for a, b in sample]
-    settle(primaries[:1], Anytime())
-    began = time.process_time()
-    settle(primaries, Anytime())
-    assert time.process_time() - began < 0.1
+    assert least_ratio(lambda: settle(primaries, Anytime()), loops) < 3

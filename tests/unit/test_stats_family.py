@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
+from tests.costs import least_ratio, loops
 
 from wavebed.stats.anytime import Anytime
 from wavebed.stats.family import Primary, explore, holm, settle, settle_independent, simultaneous_level
@@ -90,10 +89,12 @@ def test_independent_samples_have_the_same_rules() -> None:
 
 @pytest.mark.timed
 def test_ten_thousand_comparisons_take_seconds() -> None:
-    """A thousand, in processor time; measured: 0.15 s."""
+    """A thousand take a tenth of a second. Measured: 3.2 to 4.8 times the peer."""
     sample = np.random.default_rng(5).normal(100, 5, (1000, 2, 10))
     primaries = [Primary(a.tolist(), b.tolist(), Margin(0.05, relative=True), "lower") for a, b in sample]
-    began = time.process_time()
-    for first in range(0, 1000, 2):
-        settle(primaries[first : first + 2])
-    assert time.process_time() - began < 0.5
+
+    def in_pairs() -> None:
+        for first in range(0, 1000, 2):
+            settle(primaries[first : first + 2])
+
+    assert least_ratio(in_pairs, loops) < 12

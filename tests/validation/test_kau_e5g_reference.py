@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
+from tests.costs import least_ratio
 
 from wavebed.channel.reference import realise_reference, study_pattern
 from wavebed.channel.reference.beams import SUBBAND_HZ, SUBBANDS, gains
@@ -140,13 +139,13 @@ def test_the_lte_cell_is_a_constant_of_the_script() -> None:
 
 
 @pytest.mark.alone
-def test_40_s_in_steps_of_a_millisecond_take_less_than_a_fifth_of_a_second() -> None:
+def test_40_s_in_steps_of_a_millisecond_cost_at_most_four_times_their_peer() -> None:
+    """The first time, with the draw of the instances: less than a fifth of a second. Measured: 1.0 to 1.2 times."""
     scene = load("kau-e5g-1")
-    taken = []
-    for seed in range(3):
+
+    def first() -> None:
         gains.cache_clear()
         needed_db.cache_clear()
-        start = time.process_time()  # what other programs take does not count
-        realise_reference(scene, [seed])
-        taken.append(time.process_time() - start)
-    assert min(taken) <= 0.2
+        realise_reference(scene, [0])
+
+    assert least_ratio(first) < 4
