@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from on_time import assert_usable
+from tests.on_time import assert_usable
 
 from wavebed._core import find_core
 

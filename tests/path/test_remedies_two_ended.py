@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from on_time import assert_usable, lateness
 from test_run import metric, trial, wavebed
+from tests.on_time import assert_usable, lateness
 
 from wavebed import Path
 from wavebed.remedy import remedy_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from on_time import assert_usable, lateness
 from test_run import metric, trial, wavebed
+from tests.on_time import assert_usable, lateness
 
 if TYPE_CHECKING:
     from pathlib import Path

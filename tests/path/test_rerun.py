@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from on_time import assert_usable
+from tests.on_time import assert_usable
 
 import wavebed
 

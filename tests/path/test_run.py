@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from on_time import assert_usable, lateness
 from tests import outputs
+from tests.on_time import assert_usable, lateness
 
 from wavebed.errors import UserError
 from wavebed.experiment.events import (

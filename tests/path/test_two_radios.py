@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from on_time import assert_usable, lateness
 from test_run import metric, wavebed
+from tests.on_time import assert_usable, lateness
 
 if TYPE_CHECKING:
     from pathlib import Path

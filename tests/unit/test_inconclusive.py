@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Self
 import pytest
 from tests.inconclusive import Inconclusive
 from tests.machine import Lateness, Watch
+from tests.on_time import left_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 ON_TIME, LATE, STOOD_STILL = Lateness(0.2, 1.0, 0.0), Lateness(7.5, 46.0, 0.01), Lateness(7.5, 900.0, 0.01)
 FILE = """
@@ -166,3 +169,20 @@ def test_the_watch_sees_that_it_stood_still_when_it_was_asked() -> None:
     assert watch.end().worst_ms > 100
     goes_on.join()
     watch.close()
+
+
+def test_a_trial_is_left_open_if_the_machine_made_each_of_its_attempts_invalid(tmp_path: Path) -> None:
+    late = {"code": "late", "holds": False, "severity": "invalid", "evidence": "packets left 9 ms late"}
+
+    def store(number: int, block: int, checks: list[dict[str, object]]) -> None:
+        folder = tmp_path / f"run/trials/{number}"
+        folder.mkdir(parents=True)
+        (folder / "trial.json").write_text(json.dumps({"block": block, "treatment": "a", "checks": checks}))
+
+    store(1, 1, [late])
+    store(2, 1, [])
+    assert not left_open(tmp_path), "its second attempt is usable"
+    store(3, 2, [late, {**late, "code": "integrity"}])
+    assert not left_open(tmp_path), "not the machine alone"
+    store(4, 3, [late])
+    assert left_open(tmp_path) == "packets left 9 ms late"

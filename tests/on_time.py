@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-__all__ = ["assert_usable", "lateness"]
+__all__ = ["assert_usable", "lateness", "left_open"]
 
 LATE = {"late", "late-packets", "gaps", "suspended", "clock-step"}
 """Codes of the checks that a late machine fails."""
@@ -33,3 +33,13 @@ def assert_usable(done: subprocess.CompletedProcess[str], out: Path) -> None:
         if late and all(late) and all(record["verdict"] != "failed" for record in records):
             pytest.skip(f"inconclusive: {late[0]}")
     assert done.returncode == 0, done.stderr
+
+
+def left_open(folder: Path) -> str:
+    """Return why a trial of the runs in a folder is invalid in all its attempts, if only the machine made it so."""
+    trials: dict[tuple[Path, int, str], list[str]] = {}
+    for file in sorted(folder.rglob("trials/*/trial.json")):
+        record = json.loads(file.read_text())
+        trial = (file.parents[2], record["block"], record["treatment"])
+        trials.setdefault(trial, []).append(lateness(record))
+    return next((late[-1] for late in trials.values() if all(late)), "")
