@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from two_hosts import TwoHosts
 
-"""The server's address on the way of ssh beside the path under test."""
-
 
 class Skew(NamedTuple):
     """How far the server's clock is ahead: an offset, a drift, and a step after so many questions."""

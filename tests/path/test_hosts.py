@@ -57,7 +57,7 @@ def test_a_trial_between_two_hosts_has_the_figures_of_the_path_between_them(tmp_
     assert "ssh://root@server" in report
 
 
-FLOODED = SCENARIO.replace('kind = "bulk"', 'kind = "bulk"\nprotocol = "udp"\nrate = "60mbit"')
+FLOOD = SCENARIO.partition("[path]")[2].replace('kind = "bulk"', 'kind = "bulk"\nprotocol = "udp"\nrate = "60mbit"')
 """More than the path carries: its queue stays full. How full TCP keeps a queue differs from trial to trial."""
 
 
@@ -65,13 +65,12 @@ FLOODED = SCENARIO.replace('kind = "bulk"', 'kind = "bulk"\nprotocol = "udp"\nra
 @pytest.mark.slow
 def test_the_same_scenario_has_the_same_figures_in_both_backends(tmp_path: Path) -> None:
     path = {"rate": "50mbit", "delay": "10ms", "queue": "droptail:10ms"}
-    workloads = FLOODED.partition("[path]")[2]
     emulated_path = "[path]" + "".join(f'\n{key} = "{value}"' for key, value in path.items())
-    (tmp_path / "emulated.toml").write_text(emulated_path + workloads)
+    (tmp_path / "emulated.toml").write_text(emulated_path + FLOOD)
     with two_hosts(tmp_path, **path) as hosts:
         lab = f'[lab]\nbackend = "hosts"\nserver-address = "{hosts.server_address}"\n'
         lab += f'server = "ssh://root@{hosts.join_beside()}"\n[path]'
-        (tmp_path / "real.toml").write_text(lab + workloads)
+        (tmp_path / "real.toml").write_text(lab + FLOOD)
         done = hosts.wavebed(["run", str(tmp_path / "real.toml"), "-o", str(tmp_path / "real")])
     assert done.returncode == 0, done.stderr
     run = [sys.executable, "-m", "wavebed", "run", str(tmp_path / "emulated.toml"), "-o", str(tmp_path / "emulated")]

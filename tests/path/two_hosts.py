@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
 
 SERVER_BESIDE, CLIENT_BESIDE = "192.0.2.1", "192.0.2.2"
+"""Addresses on the cable beside the path under test."""
 SERVE = """set -e
 key=$(mktemp /run/host-key.XXXXXX)
 cat "$2" > "$key"
