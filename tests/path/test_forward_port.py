@@ -63,8 +63,9 @@ class Pair:
             "ip link set right up",
         ):
             self.run(line)
-        self.say(start="left")
-        self.say(start="right")
+        for port in ("left", "right"):
+            self.say(start=port)
+            self.ask(port, "describe")  # until then it may not have opened its interface
 
     def say(self, **options: object) -> Any:
         assert self.process.stdin is not None, "it was asked for"
