@@ -104,7 +104,7 @@ def test_whatever_is_killed_nothing_is_left_on_either_host(tmp_path: Path, victi
     with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
         argv = [sys.executable, "-m", "wavebed", "run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")]
         run = hosts.lab.client.start(argv, env=hosts.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        wait_for(lambda: "iperf3" in " ".join(programs(hosts.lab.server)))
+        wait_for(lambda: "iperf3 -s" in " ".join(programs(hosts.lab.server)))
         kill(hosts.lab.server, victim)
         wait_for(lambda: run.poll() is not None)
         wait_for(lambda: not programs(hosts.lab.server))
