@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+import socketserver
 import sys
+import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
@@ -336,6 +339,27 @@ def test_more_connections_than_there_may_be_are_closed_and_the_others_served(cli
     while client.get("/api/labs").status == 0 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert client.get("/api/labs").status == 200
+
+
+def test_ctrl_c_ends_the_server_though_the_connection_of_that_moment_was_served_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Served(threading.Thread):
+        """A thread that has served its connection when the main thread is interrupted in `start`."""
+
+        def start(self) -> None:
+            super().start()
+            self.join(30)
+            raise KeyboardInterrupt
+
+    with serving(Options()) as (server, _):
+        socket.create_connection(("127.0.0.1", server.port)).close()
+        monkeypatch.setattr(socketserver, "threading", SimpleNamespace(Thread=Served))
+        goes_on = threading.Timer(30, server.shutdown)
+        goes_on.start()
+        with pytest.raises(KeyboardInterrupt):
+            server.serve_forever(0.01)
+        goes_on.cancel()
 
 
 @pytest.mark.timed

@@ -126,21 +126,16 @@ class PageServer(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.port
 
-    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
-        """Start a thread for a connection, or close it if there are too many."""
-        if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._room.release()
-            raise
-
     def process_request_thread(
         self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
     ) -> None:
-        """Serve a connection, and make room for the next one."""
+        """Serve a connection in its thread, or close it if there are too many.
+
+        The main thread counts none: it may be interrupted while it starts one, and could not tell who ends it.
+        """
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
         try:
             super().process_request_thread(request, client_address)
         finally:
