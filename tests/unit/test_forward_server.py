@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.descriptors import no_descriptors
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.forward import server as subject
@@ -216,6 +217,14 @@ def test_no_more_connections_than_there_may_be(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(WavebedError, match="1 connections are open"):
             connect(server)
         first.close()
+
+
+def test_a_server_without_descriptors_serves_again_when_it_has_some(tmp_path: Path) -> None:
+    with serving(Started(tmp_path)) as server, socket.socket() as waits:
+        with no_descriptors():
+            waits.connect(server.address)
+            time.sleep(0.5)  # longer than the server waits each time
+        connect(server).close()
 
 
 def test_a_port_that_dies_is_told_to_the_other_machine(tmp_path: Path) -> None:

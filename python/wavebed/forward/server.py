@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.accept import accept
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.forward.answers import VERSION
 from wavebed.forward.command import DEFAULT_PEER_PORT
@@ -126,10 +127,10 @@ class Server:
         """Serve until `stop` is called, or Ctrl-C; every port is ended then."""
         try:
             while not self._stop.is_set():
-                try:
-                    connection, address = self._socket.accept()
-                except TimeoutError:
+                taken = accept(self._socket)
+                if taken is None:
                     continue
+                connection, address = taken
                 self._threads = [thread for thread in self._threads if thread.is_alive()]
                 self._receive(connection, str(address[0]))
                 thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)

@@ -17,6 +17,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from wavebed.accept import accept
 from wavebed.errors import WavebedError
 
 if TYPE_CHECKING:
@@ -181,9 +182,12 @@ class LiveTrial:
     def _accept(self) -> None:
         while not self._over.is_set():
             try:
-                stream, _ = self._listener.accept()
+                taken = accept(self._listener)
             except OSError:
                 return
+            if taken is None:
+                continue
+            stream, _ = taken
             if _uid(stream) not in (0, os.geteuid()) or not self._room.acquire(blocking=False):
                 stream.close()
                 continue
