@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
 __all__ = ["accept"]
 
@@ -16,7 +17,7 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _WAIT_S = 0.2
 
 
-def accept(listener: socket.socket) -> tuple[socket.socket, Any] | None:
+def accept(listener: socket.socket) -> tuple[socket.socket, Sequence[object]] | None:
     """Take the next connection.
 
     Parameters

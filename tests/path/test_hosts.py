@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hosts_state import wait_for
 from two_hosts import two_hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from wavebed.path.lab import LabHost
@@ -130,11 +129,3 @@ def kill(host: LabHost, victim: str) -> None:
     pids = [line.split()[0] for line in listing if PATTERNS[victim] in line and "dropbear" not in line]
     assert pids, listing
     host.run(["kill", "-9", *pids])
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = 45.0) -> None:
-    """Wait until something holds."""
-    end_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end_s, "it did not happen in time"
-        time.sleep(0.1)
