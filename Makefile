@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-python test-python-slow test-slow build-tests stress lint lint-rust lint-python fuzz build-fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
+.SECONDARY:
+.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-python test-unit test-lab test-setup witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -21,72 +22,86 @@ endif
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
-INSTALLED := $(VENV)/.installed
-TOOLS := $(VENV)/.tools
+# `dev` is optimised and checks overflow and assertions; `release` has link-time optimisation, for wheels and for measuring.
+PROFILE ?= dev
+UV := $(VENV)/bin/uv
 CONSTRAINTS := $(VENV)/constraints.txt
+INSTALLED := $(VENV)/.installed-$(PROFILE)
+RELEASE := $(VENV)/.installed-release
+REMEDIES := $(VENV)/.remedies-$(PROFILE)
+TOOLS := $(VENV)/.tools
 RELEASE_TOOLS := $(VENV)/.release-tools
+FUZZ_TOOLS := $(VENV)/.fuzz-tools
 ARCHITECTURES ?= x86_64 aarch64
-EDGE := $(VENV)/bin/wavebed-edge
-AGENT := $(VENV)/bin/wavebed-agent
-PLUGIN := plugins/pytest-wavebed
 FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 0
 FUZZ_TARGETS ?=
 EXPERIMENTS ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
-RUN_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light curl=curl ping=iputils-ping irtt=irtt chromium=chromium \
-	caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables taskset=util-linux \
-	dnsmasq=dnsmasq-base unshare=util-linux
-NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
+DEMO_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light ping=iputils-ping chromium=chromium
+RUN_PROGRAMS := $(DEMO_PROGRAMS) curl=curl irtt=irtt caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables \
+	taskset=util-linux dnsmasq=dnsmasq-base unshare=util-linux
 TEST_PROGRAMS := $(RUN_PROGRAMS) haproxy=haproxy tshark=tshark setpriv=util-linux dpkg-deb=dpkg readelf=binutils systemd-analyze=systemd mptcpize=mptcpize \
 	ssh=openssh-client dropbear=dropbear-bin ps=procps mandoc=mandoc fish=fish zsh=zsh
+NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
+
+# uv installs in a tenth of pip's processor time. It reads no file of pip, so it gets the index and the certificates of pip.
+PIP_INDEX := $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null)
+ifneq ($(PIP_INDEX),)
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX)
+endif
+export UV_NATIVE_TLS ?= true
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
+TIMED := scripts/timed
+PYTEST := $(BIN)/pytest --durations=30
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/\t/' | expand -t 14
 
-$(VENV)/bin/maturin:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip $$(grep -o '^maturin==[^ ]*' requirements-tools.txt)
+$(UV): requirements-tools.txt
+	$(TIMED) "set-up: Python environment" $(PYTHON) -m venv $(VENV)
+	$(TIMED) "set-up: uv and maturin" $(BIN)/pip install --quiet --disable-pip-version-check $$(grep -oE '^(maturin|uv)==[^ ]*' requirements-tools.txt)
 
-# The versions of the lock file, for what is installed before it.
-$(CONSTRAINTS): requirements-tools.txt $(VENV)/bin/maturin
+# The versions of the lock file, for what is installed without its hashes.
+$(CONSTRAINTS): requirements-tools.txt $(UV)
 	sed -n 's/^\([A-Za-z0-9._-]*==[^\\]*[^\\ ]\) *\\*$$/\1/p' requirements-tools.txt >$@
 
-# Packages are unpacked while the binary is built; maturin finds it built.
-$(INSTALLED): $(SOURCES)
-	MAKEFLAGS= cargo build --release --locked --quiet --package wavebed-core & \
-	$(MAKE) --no-print-directory $(CONSTRAINTS); \
-	PIP_CONSTRAINT=$(CURDIR)/$(CONSTRAINTS) MAKEFLAGS= VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras all; \
-	wait
+# Packages are unpacked while cargo compiles; maturin finds both ready.
+$(VENV)/.installed-%: $(SOURCES) | $(CONSTRAINTS)
+	MAKEFLAGS= $(TIMED) "set-up: compiling wavebed-core" cargo build --profile $* --locked --quiet --package wavebed-core & built=$$!; \
+	$(TIMED) "set-up: Python packages of wavebed" $(INSTALL) --constraint $(CONSTRAINTS) --requirements pyproject.toml --extra all; \
+	wait $$built
+	UV_CONSTRAINT=$(CURDIR)/$(CONSTRAINTS) MAKEFLAGS= VIRTUAL_ENV=$(CURDIR)/$(VENV) \
+	  $(TIMED) "set-up: installing wavebed" $(BIN)/maturin develop --uv --profile $* --quiet --extras all
+	rm -f $(VENV)/.installed-*
 	touch $@
 
-# The remedies: maturin puts the binaries of one crate into a wheel, and routers take this one without the laboratory.
-$(EDGE): $(INSTALLED)
-	cargo build --release --locked --quiet --package wavebed-edge
-	install $${CARGO_TARGET_DIR:-target}/release/wavebed-edge $@
+# maturin puts the binaries of one crate into a wheel; these two work without the laboratory.
+$(VENV)/.remedies-%: $(VENV)/.installed-%
+	MAKEFLAGS= $(TIMED) "set-up: compiling wavebed-edge, wavebed-agent" \
+	  cargo build --profile $* --locked --quiet --package wavebed-edge --package wavebed-agent
+	install $${CARGO_TARGET_DIR:-target}/$(patsubst dev,debug,$*)/wavebed-{edge,agent} $(VENV)/bin
+	rm -f $(VENV)/.remedies-*
+	touch $@
 
-# Runs on hosts with another C library or none: linked statically, and built for a named target, since the flag is not
-# for the build scripts and macros of this machine.
-$(AGENT): $(INSTALLED)
-	target=$$(rustc -vV | sed -n 's/^host: //p') && \
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --quiet --package wavebed-agent --target $$target && \
-	install $${CARGO_TARGET_DIR:-target}/$$target/release/wavebed-agent $@
-
-# The versions of the lock file; then what pyproject.toml names beyond it, if anything.
-$(TOOLS): $(INSTALLED) $(EDGE) $(AGENT) pyproject.toml requirements-tools.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tools.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --group tools
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable $(PLUGIN)
+# The versions and hashes of the lock file; then what pyproject.toml names beyond it, if anything.
+$(TOOLS): requirements-tools.txt pyproject.toml | $(CONSTRAINTS)
+	$(TIMED) "set-up: Python tools" $(INSTALL) --require-hashes --requirements requirements-tools.txt
+	$(INSTALL) --group tools
 	touch $@
 
 $(RELEASE_TOOLS): $(INSTALLED) requirements-release.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-release.txt
+	$(INSTALL) --require-hashes --requirements requirements-release.txt
 	touch $@
 
-setup: $(TOOLS)  ## build the binary, install the package and the tools of its tests into .venv
+$(FUZZ_TOOLS): $(TOOLS) pyproject.toml
+	$(INSTALL) --group fuzz
+	touch $@
+
+setup: $(INSTALLED) $(REMEDIES) $(TOOLS)  ## build the programs, install the package and the tools of its tests into .venv
 
 demo: $(INSTALLED)   ## run the main job on shipped input; ends in report.html
-	scripts/system-packages $(RUN_PROGRAMS)
+	$(TIMED) "set-up: system programs" scripts/system-packages $(DEMO_PROGRAMS)
 	$(BIN)/wavebed demo
 
 package:  ## the Debian package of wavebed-edge, in target/
@@ -108,47 +123,61 @@ audit: $(TOOLS)  ## licences and origins of dependencies, and their known faults
 	$(BIN)/python scripts/audit.py $(BIN)
 
 lock: $(TOOLS)   ## write the lock files of the Python tools anew, with the newest versions
-	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	for group in tools release; do \
 	  sources=$$([ $$group = tools ] && echo "pyproject.toml --all-extras" || true); \
 	  $(BIN)/uv pip compile --quiet --upgrade $$sources --group pyproject.toml:$$group --generate-hashes --universal \
 	    --python-version 3.11 --no-emit-index-url --custom-compile-command "make lock" -o requirements-$$group.txt; \
 	done
 
-coverage: $(TOOLS)  ## lines that the Python tests run, programs they start included; of Rust, where cargo-llvm-cov is
-	scripts/system-packages $(TEST_PROGRAMS)
+coverage: test-setup  ## lines that the Python tests run, programs they start included; of Rust, where cargo-llvm-cov is
 	scripts/coverage $(BIN)
 
-test: test-rust test-python  ## the tests, but the slow ones; SLOW=1: all
+test: test-rust test-python  ## every test whose result no machine's speed changes
 
-test-slow: test-python-slow  ## tests of ten seconds and more, which `make test` leaves out
-
-test-rust:
-	scripts/system-packages $(TEST_PROGRAMS)
-	cargo test --workspace --quiet --no-fail-fast
+test-rust: build-tests
+	$(TIMED) "set-up: system programs" scripts/system-packages $(TEST_PROGRAMS)
+	$(TIMED) "tests: Rust" cargo test --workspace --locked --quiet --no-fail-fast
 
 build-tests:
-	cargo test --workspace --quiet --no-run
+	$(TIMED) "set-up: compiling the programs" cargo build --workspace --bins --locked --quiet
+	$(TIMED) "set-up: compiling the Rust tests" cargo test --workspace --locked --quiet --no-run
 
-# First what does not judge times, four at a time, then one by one what does.
-test-python: WHICH := $(if $(SLOW),,and not slow)
-test-python-slow: WHICH := and slow
-test-python test-python-slow: $(TOOLS)
-	scripts/system-packages $(TEST_PROGRAMS)
-	scripts/node-packages $(NODE_PACKAGES)
-	$(BIN)/pytest -n 4 --dist worksteal -m "not alone $(WHICH)" tests/path tests/validation tests/bad_input tests/property tests/unit tests/docs $(PLUGIN)/tests
-	$(BIN)/pytest -m "alone $(WHICH)" tests/path tests/validation $(PLUGIN)/tests
+test-setup: setup  ## what the tests need beside `make setup`: programs of the system and of npm
+	$(TIMED) "set-up: system programs" scripts/system-packages $(TEST_PROGRAMS)
+	$(TIMED) "set-up: packages of npm" scripts/node-packages $(NODE_PACKAGES)
 
-stress: $(TOOLS) ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
-	scripts/system-packages $(TEST_PROGRAMS)
-	scripts/node-packages $(NODE_PACKAGES)
+# Tests that compute take one processor, tests that wait for programs the other. Each pytest imports its own files only.
+test-python: test-setup
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-unit test-lab
+
+test-unit: test-setup  ## the Python tests without programs, and the documentation's commands, parsed
+	$(TIMED) "tests: unit" $(PYTEST) --junit-xml=target/test-unit.xml tests/unit tests/validation tests/docs
+
+test-lab: test-setup  ## the Python tests that start programs, laboratories and a browser
+	$(TIMED) "tests: process, lab, browser" $(PYTEST) -n 3 --dist loadgroup --junit-xml=target/test-lab.xml tests/lab tests/process tests/browser
+
+measure: test-setup  ## judge rates and times of this machine, one test after another; a late machine leaves them open
+	$(PYTEST) tests/measure
+	cargo test --workspace --locked --quiet --no-fail-fast -- --ignored
+
+witnesses: test-setup  ## of `make measure`, one test of each family
+	$(TIMED) "measure: witnesses" $(PYTEST) --junit-xml=target/witnesses.xml tests/measure --witnesses
+
+validation: test-setup  ## long computations against published figures
+	$(PYTEST) -n auto tests/validation --long
+
+PLAY ?= all
+play-docs: test-setup  ## run every command of the documentation, or PLAY drawn ones
+	$(PYTEST) tests/docs --play $(PLAY)
+
+stress: test-setup ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
 	$(BIN)/python -m tests.stress --json target/stress.json $(EXPERIMENTS)
 
 lint: lint-rust lint-python audit  ## formatting, clippy, ruff, mypy, licences and origins of dependencies
 
 lint-rust:
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(TIMED) "lint: cargo fmt" cargo fmt --all --check
+	$(TIMED) "lint: clippy" cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 
 lint-python: $(TOOLS)
 	$(BIN)/ruff check .
@@ -156,13 +185,10 @@ lint-python: $(TOOLS)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-fuzz: $(TOOLS)   ## every fuzz target, or FUZZ_TARGETS, for FUZZ_SECONDS
+fuzz: $(FUZZ_TOOLS) $(INSTALLED)  ## every fuzz target, or FUZZ_TARGETS, for FUZZ_SECONDS
 	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_SEED) $(FUZZ_TARGETS)
 
-build-fuzz:
-	scripts/fuzz 0
-
-bench: $(TOOLS)  ## benchmarks against the bare relay and Rattan, in one interleaved run
+bench: $(TOOLS) $(RELEASE)  ## benchmarks against the bare relay and Rattan, in one interleaved run
 	scripts/system-packages $(RUN_PROGRAMS)
 	cargo build --release --quiet -p wavebed-bench
 	$(BIN)/python benches/run.py
@@ -175,20 +201,20 @@ validation-pages: $(INSTALLED)  ## plots and tables of docs/validation, from the
 	$(BIN)/python docs/validation/fit_walks.py
 	$(BIN)/python docs/validation/fit_applications.py
 
-bufferbloat-page: $(INSTALLED)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
+bufferbloat-page: $(RELEASE)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/bufferbloat.py
 
-applications-page: $(INSTALLED)  ## table of docs/validation/applications.md; five minutes
+applications-page: $(RELEASE)  ## table of docs/validation/applications.md; five minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/applications.py
 
-fit-applications-page: $(INSTALLED) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit-replay.md; half an hour
+fit-applications-page: $(RELEASE) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit-replay.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/fit_applications_laboratory.py
 	$(BIN)/python docs/validation/fit_replay.py
 
-l4s-page: $(INSTALLED) ## table of docs/validation/l4s.md; three minutes
+l4s-page: $(RELEASE) ## table of docs/validation/l4s.md; three minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/l4s.py
 

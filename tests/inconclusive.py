@@ -1,12 +1,9 @@
-"""Tests that judge rates or times and fail on a late machine are inconclusive: neither passed nor failed, and counted.
+"""Tests of `tests/measure` that fail on a late machine are inconclusive: neither passed nor failed, and counted.
 
-A test ends as inconclusive in one of three ways: it says so itself, by `pytest.skip("inconclusive: …")`, because the
-engine was late; or what does not hold is that a trial is valid, and the program says that its engine was late; or the
-test runs in real time, does not hold, and the machine was late while it ran (`tests.machine`). Tests
-marked `alone` judge rates and times, and milliseconds count; tests marked `path` or `timed` have limits of seconds, and
-only a machine that stood still leaves them open. Where a fixture that others share measured for a test, the machine as
-it was then counts too. What did not hold is shown in all cases. A run fails if more than one in twenty of the tests
-that it collected is inconclusive.
+A test ends as inconclusive in one of three ways. It skips itself with `inconclusive: …`, because the engine was late.
+Its trial is invalid, and the program names a late engine as the reason. Its assertion or its limit fails, and the
+machine was late while the test ran (`tests.machine`), or while a fixture that it shares measured. The failed assertion
+is reported in all cases.
 """
 
 from __future__ import annotations
@@ -16,17 +13,16 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.machine import ALONE, BESIDE, Lateness, Watch
+from tests.machine import BORNE, Lateness, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator
 
     from _pytest.fixtures import FixtureDef
     from _pytest.terminal import TerminalReporter
 
 __all__ = ["Inconclusive"]
 
-MOST = 0.05
 WORD = "inconclusive: "
 JUDGED = (AssertionError, TimeoutError, subprocess.TimeoutExpired)
 """What lateness can lead to. Anything else is a fault on any machine."""
@@ -41,22 +37,19 @@ SHARED = ("class", "module", "package")
 class Inconclusive:
     """The part of pytest that looks at the machine, and counts the tests that it left open."""
 
-    def __init__(self, watch: Callable[[], Watch] = Watch) -> None:
+    def __init__(self, judges: Callable[[pytest.Item], bool], watch: Callable[[], Watch] = Watch) -> None:
+        self._judges = judges
         self._new_watch = watch
         self._watch: Watch | None = None
         self._watched = False
         self._so_far: list[Lateness] = []
         self._of_fixture: dict[str, list[Lateness]] = {}
         self._run = 0
-        self._left_out = 0
         self._open = 0
-
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        self._left_out += len(items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        self._watched = _borne_by(item) is not None
+        self._watched = self._judges(item)
         self._so_far = []
         if self._watched:
             self._watch = (self._watch or self._new_watch()).begin()
@@ -77,11 +70,10 @@ class Inconclusive:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         failed = report.failed and call.excinfo is not None and isinstance(call.excinfo.value, JUDGED)
-        most = _borne_by(item)
-        if not failed or self._watch is None or most is None:
+        if not failed or self._watch is None or not self._judges(item):
             return report
         said = ENGINE_LATE.search(str(call.excinfo.value)) if call.excinfo else None
-        reason = self._late(item, most) or (said[1] if said else "")
+        reason = self._late(item) or (said[1] if said else "")
         if reason:
             report.sections.append(("what did not hold", str(report.longrepr)))
             line = str(call.excinfo.value).strip().splitlines()[0] if call.excinfo and str(call.excinfo.value) else ""
@@ -90,35 +82,22 @@ class Inconclusive:
             report.longrepr = (path, (number or 0) + 1, f"Skipped: {WORD}{reason}; what did not hold: {line}")
         return report
 
-    def _late(self, item: pytest.Item, most: Lateness) -> str:
+    def _late(self, item: pytest.Item) -> str:
         """Return why the machine was late while the test ran or what it shares was made; empty if it was not."""
         assert self._watch is not None
         self._so_far.append(self._watch.end())
         shared = [late for name in getattr(item, "fixturenames", ()) for late in self._of_fixture.get(name, ())]
-        return next((reason for late in (*self._so_far, *shared) if (reason := late.reason(most))), "")
+        return next((reason for late in (*self._so_far, *shared) if (reason := late.reason(BORNE))), "")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._run += report.when == "call"
         if report.skipped and isinstance(report.longrepr, tuple) and WORD in report.longrepr[2]:
             self._open += 1
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    def pytest_sessionfinish(self) -> None:
         if self._watch is not None:
             self._watch.close()
-        if self._too_many() and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self._open:
-            said = f"{self._open} of {self._run} tests were inconclusive"
-            terminalreporter.section(f"{said}: too many" if self._too_many() else said, sep="-")
-
-    def _too_many(self) -> bool:
-        return self._open > max(1, MOST * (self._run + self._left_out))
-
-
-def _borne_by(item: pytest.Item) -> Lateness | None:
-    if item.get_closest_marker("alone"):
-        return ALONE
-    return BESIDE if item.get_closest_marker("path") or item.get_closest_marker("timed") else None
+            terminalreporter.section(f"{self._open} of {self._run} tests were inconclusive", sep="-")

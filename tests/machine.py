@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self, cast
 
-__all__ = ["ALONE", "BESIDE", "Lateness", "Watch"]
+__all__ = ["BORNE", "Lateness", "Watch"]
 
 _PROBE = """
 import sys, time
@@ -62,10 +62,8 @@ class Lateness:
         )
 
 
-ALONE = Lateness(p99_ms=2.0, worst_ms=20.0, stolen=0.02)
-"""What is borne by a test with nothing beside it. A quiet machine of two processors of its own wakes within 0.2 ms."""
-BESIDE = Lateness(p99_ms=100.0, worst_ms=300.0, stolen=0.1)
-"""What is borne by a test with three others beside it on two processors: above this the machine stood still."""
+BORNE = Lateness(p99_ms=2.0, worst_ms=20.0, stolen=0.02)
+"""Limits of a test of `tests/measure`. A quiet machine of two processors of its own wakes within 0.2 ms."""
 
 
 class Watch:

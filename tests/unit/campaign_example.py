@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -19,7 +20,7 @@ from wavebed.run.progress import Live
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from wavebed.campaign.read import Campaign
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from wavebed.run.order import Slot
     from wavebed.run.resolve import Resolved
 
-__all__ = ["example", "live", "run_until_killed", "simulated"]
+__all__ = ["at_changes_of_the_disk", "example", "live", "run_until_killed", "simulated"]
 
 _SCENARIO = '[path]\nrate = "1mbit"\n[[workload]]\nkind = "command"\nrun = ["true"]\n'
 _CAMPAIGN = """
@@ -83,6 +84,22 @@ def simulated(
     return trial
 
 
+@contextmanager
+def at_changes_of_the_disk(before: Callable[[], None]) -> Iterator[None]:
+    """Call `before` ahead of each change of the disk that this process makes."""
+
+    def announced(do: Callable[..., Any]) -> Callable[..., Any]:
+        def change(*given: Any, **named: Any) -> Any:
+            before()
+            return do(*given, **named)
+
+        return change
+
+    changes = {name: announced(getattr(os, name)) for name in _STEPS}
+    with patch.multiple(os, **changes), patch.object(shutil, "rmtree", announced(shutil.rmtree)):
+        yield
+
+
 def run_until_killed(
     campaign: Campaign, folder: Path, step: int, trial: Callable[..., TrialRecord], error: OSError | None = None
 ) -> bool:
@@ -102,24 +119,15 @@ def run_until_killed(
     def work() -> None:
         left = step
 
-        def counted(do: Callable[..., Any]) -> Callable[..., Any]:
-            def change(*given: Any, **named: Any) -> Any:
-                nonlocal left
-                left -= 1
-                if left <= 0:
-                    if error is not None:
-                        raise error
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return do(*given, **named)
+        def before() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                if error is not None:
+                    raise error
+                os.kill(os.getpid(), signal.SIGKILL)
 
-            return change
-
-        changes = {name: counted(getattr(os, name)) for name in _STEPS}
-        with (
-            patch("wavebed.run.runner.run_trial", trial),
-            patch.multiple(os, **changes),
-            patch.object(shutil, "rmtree", counted(shutil.rmtree)),
-        ):
+        with patch("wavebed.run.runner.run_trial", trial), at_changes_of_the_disk(before):
             if (folder / "run.json").exists():
                 resume_campaign(campaign, folder, [], live())
             else:

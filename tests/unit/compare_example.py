@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from test_run_write import run_record, trial_record
+from tests.unit.test_run_write import run_record, trial_record
 
 from wavebed.experiment.store import new_partial
 from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord

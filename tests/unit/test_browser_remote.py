@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wavebed.lab.protocol import Host
-
-HEAD = "import json, sys\nhear = lambda: json.loads(sys.stdin.readline())\n"
-SAY = "print(json.dumps({'result': 1}), flush=True)\n"
 
 
 def say_result(process: MemoryProcess) -> int:
@@ -130,28 +126,3 @@ def test_one_that_goes_on_after_its_input_ended_is_killed(tmp_path: Path) -> Non
     agent.close()
     assert lab.started[0].returncode == -signal.SIGKILL
     assert lab.clock.now_s() == pytest.approx(3)
-
-
-def test_one_that_ends_says_its_last_line(agent: Callable[[str], Agent]) -> None:
-    with pytest.raises(WavebedError, match="the_agent ended: no display"):
-        agent("import sys\nsys.exit('no display')").result(threading.Event(), never)
-
-
-def test_what_is_told_after_its_end_goes_nowhere(agent: Callable[[str], Agent]) -> None:
-    """The numbers of its pipes may be those of other files by then."""
-    one = agent(f"{HEAD}hear()\n{SAY}")
-    assert one.result(threading.Event(), never)
-    one.close()
-    one.close()
-    pipes = [os.pipe() for _ in range(4)]
-    one.tell({"stop": True})
-    for reading, writing in pipes:
-        os.close(writing)
-        assert os.read(reading, 100) == b""
-        os.close(reading)
-
-
-def test_messages_may_come_in_pieces_and_together(agent: Callable[[str], Agent]) -> None:
-    one = agent("import json\nprint(json.dumps({'a': 'x' * 200_000}) + '\\n' + json.dumps({'b': 2}), flush=True)")
-    assert len(str(one.hear(60)["a"])) == 200_000
-    assert one.hear(60) == {"b": 2}

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from campaign_example import example, live, simulated
+from tests.unit.campaign_example import example
 
 from wavebed.campaign.read import read_campaign
-from wavebed.campaign.run import run_campaign
 from wavebed.cli import main
-from wavebed.cli.campaign import _of_folder
 from wavebed.errors import UserError
-from wavebed.result.read import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,18 +72,6 @@ def test_a_part_without_cells_is_refused(tmp_path: Path) -> None:
     excluded = '[[exclude]]\ndelay = ["5ms", "40ms"]\nrate = "2mbit"\n'
     with pytest.raises(UserError, match="--only: leaves no cell of the campaign: name other levels"):
         part(tmp_path, {"delay": ["40ms"], "rate": ["2mbit"]}, excluded)
-
-
-def test_the_folder_of_a_part_goes_on_with_that_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wavebed.run.runner.run_trial", simulated())
-    campaign = part(tmp_path, {"delay": ["40ms"], "rate": ["1mbit"]})
-    folder = tmp_path / "out"
-    run_campaign(campaign, folder, [], live())
-    record = read_run(folder).campaign
-    assert record is not None
-    assert record.only == {"delay": ["40ms"], "rate": ["1mbit"]}
-    assert record.factors == {"delay": ["5ms", "40ms"], "rate": ["1mbit"]}
-    assert names(_of_folder(folder)) == ["5ms-1mbit", "40ms-1mbit"]
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from compare_example import GOODPUT, LINES, TIME, around, write_values
-from forward_example import device, record
-from test_campaign_run import _CAMPAIGN as CAMPAIGN
-from test_campaign_run import _SCENARIO as SCENARIO
-from test_campaign_run import Simulated
+from tests.unit.compare_example import GOODPUT, LINES, TIME, around, write_values
+from tests.unit.forward_example import device, record
 
-from wavebed.campaign.read import read_campaign
-from wavebed.campaign.run import run_campaign
 from wavebed.cli import main
 from wavebed.compare.find import compare_folders
 from wavebed.compare.regression import regressions
@@ -25,7 +18,6 @@ from wavebed.compare.samples import read_samples
 from wavebed.compare.words import sections
 from wavebed.forward.write import write_forward
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
-from wavebed.run.progress import Live
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -323,30 +315,3 @@ def test_the_repeats_of_a_forwarding_test_are_judged_too(tmp_path: Path, capsys:
     assert main([*command, str(tmp_path / "same")]) == 0
     assert main(["compare", str(tmp_path / "old"), str(tmp_path / "same"), *command[1:3]]) == 2
     assert "--margin: forwarding tests take it with --baseline only" in capsys.readouterr().err
-
-
-def test_campaigns_are_compared_cell_by_cell_with_the_margins_of_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
-    Simulated(monkeypatch)
-    live = Live("wavebed campaign", io.StringIO())
-    for name, seed in (("old", 5), ("again", 5), ("new", 50)):
-        (tmp_path / "s.toml").write_text(SCENARIO)
-        file = tmp_path / "c.toml"
-        file.write_text(CAMPAIGN.format(blocks=8, more="").replace("seed = 5", f"seed = {seed}\nkeep = 'metrics'"))
-        run_campaign(read_campaign(file), tmp_path / name, [], live)
-        shutil.rmtree(tmp_path / name / "trials")
-    command = ["compare", "--json", "--baseline", str(tmp_path / "old")]
-    assert main([*command, str(tmp_path / "again")]) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert [each["verdict"] for each in again["answers"]] == ["equal"] * 3
-    assert "again is a replica of old: every seed has the same value of every compared metric" in again["notes"]
-    assert main([*command, str(tmp_path / "new")]) == 0
-    new = json.loads(capsys.readouterr().out)
-    assert [(each["treatment"], each["verdict"], each["margin"]) for each in new["answers"]] == [
-        ("5ms-1mbit", "equivalent", "5%"),
-        ("5ms-2mbit", "equivalent", "5%"),
-        ("20ms-1mbit", "equivalent", "5%"),
-    ]
-    assert main([*command, str(tmp_path / "new"), "--margin", "command.time=0.01%", "--undecided", "fail"]) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from test_run_write import run_record, trial_record
+from tests.unit.test_run_write import run_record, trial_record
 
 import wavebed
 from wavebed.cli import main

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -205,24 +203,6 @@ def test_a_timeline_plays_conditions_with_the_rest_of_their_path(tmp_path: Path)
         (20 * 10**9, 15_000_000),
     ]
     traces.close()
-
-
-def test_the_list_has_every_name_and_needs_no_numpy() -> None:
-    code = (
-        "import sys, time; from wavebed.cli import main; main(['scenes']);"
-        " print(time.process_time(), 'numpy' in sys.modules, file=sys.stderr)"
-    )
-    for _ in range(2):  # the first one may compile the package
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    cpu_s, numpy = done.stderr.split()
-    assert numpy == "False"
-    assert float(cpu_s) < 1
-    lines = done.stdout.splitlines()
-    for name in names("condition"):
-        row = next(line for line in lines if line.startswith(f"{name} "))
-        assert "bit/s" in row
-        assert " ms" in row
-    assert all(name in done.stdout for name in names())
 
 
 def test_the_page_of_a_condition_has_both_figures_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:

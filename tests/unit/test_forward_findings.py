@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 
-import forward_result_example as example
 import pytest
 from msgspec.structs import replace
+from tests.unit import forward_result_example as example
 
 from wavebed.errors import UserError
 from wavebed.forward.findings import DeviceResult, GoalFinding

@@ -6,8 +6,8 @@ import re
 from html import unescape
 
 import pytest
-from forward_example import LIMIT, SUPER, EmulatedSetup, device, rates, record
 from msgspec.structs import replace
+from tests.unit.forward_example import LIMIT, SUPER, EmulatedSetup, device, rates, record
 
 from wavebed.forward.findings import GoalFinding
 from wavebed.forward.report.build import page, small_page

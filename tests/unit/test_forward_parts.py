@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from forward_simulated import SimulatedTester
+from tests.unit.forward_simulated import SimulatedTester
 
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.burst import find_bursts

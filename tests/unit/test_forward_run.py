@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from forward_fakes import FakeDevice, FakePort, fake_ports
 from msgspec.structs import replace
-from tests.forked import forked
 from tests.outputs import checked
+from tests.unit.forward_fakes import FakeDevice, FakePort, fake_ports
 
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module
-from wavebed.cli import main
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
-from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, TrialBegun, TrialStored
+from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, TrialStored
 from wavebed.experiment.journal import read_journal
-from wavebed.experiment.machine_lock import VARIABLE, measuring
 from wavebed.forward.command import ForwardOptions, ForwardSpec, RealPorts, parse_options
 from wavebed.forward.layout import Layout
 from wavebed.forward.model import PortInfo, Span
 from wavebed.forward.read import read_forward
-from wavebed.forward.record import ForwardRecord
 from wavebed.forward.run import Outcome, measure, run_spec
 from wavebed.forward.session import Setup, _layout
 from wavebed.forward.tell import Teller
-from wavebed.forward.verdicts import verdict_of
-from wavebed.forward.write import write_forward
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,27 +136,6 @@ def test_frames_that_the_tester_lost_behind_the_device_refuse_the_trial() -> Non
 
 def stored_parts(folder: Path) -> list[str]:
     return [event.trial for event in read_journal(folder) if isinstance(event, TrialStored)]
-
-
-def test_another_run_on_the_machine_is_a_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "lock"))
-    read, write = os.pipe()
-
-    def hold() -> None:
-        with measuring():
-            os.write(write, b"held")
-            signal.pause()
-
-    other = forked(hold)
-    os.close(write)
-    assert os.read(read, 4) == b"held"
-    os.close(read)
-    result, _ = measure(spec_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
-    os.kill(other, signal.SIGKILL)
-    os.waitpid(other, 0)
-    assert result.doubts.count(f"another run measured at the same time (process {other})") == 1
-    result, _ = measure(spec_of(tests="overload"), setup_of(FakeDevice(capacity_pps=60_000)), Teller(Heard()), {})
-    assert not any("another run" in doubt for doubt in result.doubts)
 
 
 def in_fake(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
@@ -279,41 +251,6 @@ def ends_in(part: str, how: Callable[[], None]) -> type[Heard]:
 def broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, how: Callable[[], None]) -> None:
     in_fake(monkeypatch, FakeDevice(capacity_pps=60_000))
     run_spec(spec_of(), tmp_path / "run", ["wavebed", "forward"], ends_in(part, how)())
-
-
-def test_a_killed_test_keeps_the_parts_that_had_ended_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    child = forked(lambda: broken_off(tmp_path, monkeypatch, "search 64", lambda: os.kill(os.getpid(), signal.SIGKILL)))
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["journal.jsonl", "raw", "run.json", "series"]
-    result = read_forward(tmp_path / "run").result
-    assert [one.name for one in result.overload] == ["throughput", "overload"]
-    assert all(one.received is not None for one in result.overload)
-    assert stored_parts(tmp_path / "run") == ["throughput", "overload"]
-    last = read_journal(tmp_path / "run")[-1]
-    assert isinstance(last, TrialBegun)
-    assert last.trial == "search 64"
-    assert verdict_of(result) == "suspect"
-    said = "the test did not reach its end"
-    assert main(["report", str(tmp_path / "run")]) == 0
-    assert said in (tmp_path / "run/report.html").read_text()
-    write_forward(tmp_path / "whole", ForwardRecord(replace(result, device="whole", refusals=())))
-    capsys.readouterr()
-    assert main(["compare", str(tmp_path / "run"), str(tmp_path / "whole")]) == 0
-    assert said in capsys.readouterr().out
-
-
-def test_a_test_killed_before_its_first_part_ended_leaves_no_empty_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    child = forked(
-        lambda: broken_off(tmp_path, monkeypatch, "throughput", lambda: os.kill(os.getpid(), signal.SIGKILL))
-    )
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    result = read_forward(tmp_path / "run").result
-    assert (result.overload, verdict_of(result)) == ((), "invalid")
 
 
 def test_a_disk_that_fills_up_leaves_the_parts_that_had_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

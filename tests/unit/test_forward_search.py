@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from forward_simulated import SimulatedTester
+from tests.unit.forward_simulated import SimulatedTester
 
 from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers, line_rate_pps
 from wavebed.forward.imix import SIMPLE_IMIX

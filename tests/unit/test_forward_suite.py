@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from forward_fakes import FakeDevice, fake_tester
-from forward_result_example import port
-from forward_simulated import SimulatedTester
 from msgspec.structs import replace
+from tests.unit.forward_fakes import FakeDevice, fake_tester
+from tests.unit.forward_result_example import port
+from tests.unit.forward_simulated import SimulatedTester
 
 from wavebed.experiment.events import CheckFailed, Event, LoadMeasured, RunPlanned, TrialBegun, TrialStored
 from wavebed.forward.findings import DeviceResult

@@ -8,8 +8,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from forward_example import HEADERS, device
 from msgspec.structs import replace
+from tests.unit.forward_example import HEADERS, device
 
 from wavebed.forward.arithmetic import Rates
 from wavebed.forward.table_text import comparison_text

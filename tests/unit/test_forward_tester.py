@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from forward_fakes import FakeDevice, FakePort, fake_ports, fake_tester
 from msgspec.structs import replace
+from tests.unit.forward_fakes import FakeDevice, FakePort, fake_ports, fake_tester
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward import tester as subject

@@ -7,9 +7,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
-from forward_result_example import port
-from forward_simulated import SimulatedTester
 from msgspec.structs import replace
+from tests.unit.forward_result_example import port
+from tests.unit.forward_simulated import SimulatedTester
 
 from wavebed.experiment.events import LoadMeasured, RunPlanned, TrialBegun
 from wavebed.forward.command import ForwardOptions, parse_options

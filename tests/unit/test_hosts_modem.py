@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavebed.hosts.modem import SCRIPT, ModemState, read_states
+from wavebed.hosts.modem import ModemState, read_states
 from wavebed.run.hosts_metrics import modem_events, modem_series
 
 if TYPE_CHECKING:
@@ -101,11 +99,6 @@ def test_any_output_gives_samples_or_none(tool: str, text: str) -> None:
         assert state.unix_ns == AT
 
 
-def test_without_a_modem_the_sampling_ends_at_once() -> None:
-    done = subprocess.run(["sh", "-c", SCRIPT, "sh", "auto"], capture_output=True, timeout=60, check=True, env={})
-    assert done.stdout == b""
-
-
 def test_a_change_of_cell_ends_one_period_and_begins_another() -> None:
     samples: list[Json] = [
         {"time_s": float(number), "rsrp_dbm": -90.0, "sinr_db": None, "cell": "1" if number < 2 else "2", "band": None}
@@ -116,9 +109,3 @@ def test_a_change_of_cell_ends_one_period_and_begins_another() -> None:
     (rsrp,) = modem_series(summary)
     assert (rsrp.name, rsrp.unit, list(rsrp.value)) == ("rsrp", "dBm", [-90.0] * 4)
     assert modem_series({}) == modem_events({}) == []
-
-
-@pytest.mark.parametrize("tool", ["mmcli", "qmicli", "adb"])
-def test_a_tool_that_is_not_installed_gives_no_samples(tool: str) -> None:
-    done = subprocess.run(["sh", "-c", SCRIPT, "sh", tool], capture_output=True, timeout=60, check=True, env={})
-    assert done.stdout == b""

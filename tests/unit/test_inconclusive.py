@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
-import time
 from typing import TYPE_CHECKING, Self
 
 import pytest
@@ -17,22 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-ON_TIME, LATE, STOOD_STILL = Lateness(0.2, 1.0, 0.0), Lateness(7.5, 46.0, 0.01), Lateness(7.5, 900.0, 0.01)
+ON_TIME, LATE = Lateness(0.2, 1.0, 0.0), Lateness(7.5, 46.0, 0.01)
 FILE = """
 import pytest
 
-@pytest.mark.alone
 def test_a_rate():
     assert 90 == 100, "too slow"
 
 def test_a_value():
     assert 90 == 100
 
-@pytest.mark.alone
 def test_a_fault():
     raise ValueError("no time can be the reason")
 
-@pytest.mark.alone
 def test_that_holds():
     pass
 """
@@ -57,10 +51,10 @@ class FakeWatch(Watch):
 def ran(
     pytester: pytest.Pytester, found: Lateness | Sequence[Lateness], text: str = FILE, *options: str
 ) -> pytest.RunResult:
-    pytester.makeini("[pytest]\nmarkers =\n  alone: judges times\n  path: runs in real time")
     pytester.makepyfile(text)
     late = (found,) if isinstance(found, Lateness) else found
-    return pytester.runpytest_inprocess("-ra", *options, plugins=[Inconclusive(lambda: FakeWatch(*late))])
+    plugin = Inconclusive(lambda item: item.name != "test_a_value", lambda: FakeWatch(*late))
+    return pytester.runpytest_inprocess("-ra", *options, plugins=[plugin])
 
 
 def test_on_a_machine_that_is_on_time_it_fails(pytester: pytest.Pytester) -> None:
@@ -74,47 +68,15 @@ def test_on_a_late_machine_it_is_inconclusive_with_what_did_not_hold(pytester: p
 
 
 @pytest.mark.parametrize(
-    ("mark", "verdict", "skipped"),
-    [
-        ("@pytest.mark.alone", "invalid", 1),
-        ("@pytest.mark.path", "invalid", 1),
-        ("@pytest.mark.path", "suspect", 0),
-        ("", "invalid", 0),
-    ],
+    ("name", "verdict", "skipped"),
+    [("test_a_record", "invalid", 1), ("test_a_record", "suspect", 0), ("test_a_value", "invalid", 0)],
 )
-def test_a_trial_that_is_invalid_for_a_late_engine_leaves_a_test_in_real_time_open(
-    pytester: pytest.Pytester, mark: str, verdict: str, skipped: int
+def test_a_trial_that_is_invalid_for_a_late_engine_leaves_a_test_that_judges_times_open(
+    pytester: pytest.Pytester, name: str, verdict: str, skipped: int
 ) -> None:
     said = f"trial 1 of 1 is {verdict}: check failed: engine on time: packets left up to 9921 µs late at p99"
-    text = f"import pytest\n{mark}\ndef test_a_record():\n    assert 1 == 0, {said!r}\n"
+    text = f"def {name}():\n    assert 1 == 0, {said!r}\n"
     ran(pytester, ON_TIME, text).assert_outcomes(failed=1 - skipped, skipped=skipped)
-
-
-@pytest.mark.parametrize(("late", "code"), [(1, pytest.ExitCode.OK), (2, pytest.ExitCode.TESTS_FAILED)])
-def test_a_run_with_more_than_one_of_twenty_fails(pytester: pytest.Pytester, late: int, code: pytest.ExitCode) -> None:
-    text = "import pytest\n" + "".join(
-        f"@pytest.mark.alone\ndef test_{number}():\n    assert {number} >= {late}\n" for number in range(10)
-    )
-    result = ran(pytester, LATE, text)
-    result.assert_outcomes(passed=10 - late, skipped=late)
-    assert result.ret == code
-
-
-def test_tests_that_were_collected_and_left_out_count(pytester: pytest.Pytester) -> None:
-    text = "import pytest\n" + "".join(
-        f"@pytest.mark.alone\ndef test_{number}():\n    assert {number} >= 2\n" for number in range(40)
-    )
-    result = ran(pytester, LATE, text, "-k", "test_0 or test_1")
-    result.assert_outcomes(passed=10, skipped=2, deselected=28)
-    assert result.ret == pytest.ExitCode.OK
-
-
-@pytest.mark.parametrize(("found", "failed"), [(LATE, 1), (STOOD_STILL, 0)])
-def test_beside_others_only_a_machine_that_stood_still_leaves_a_test_open(
-    pytester: pytest.Pytester, found: Lateness, failed: int
-) -> None:
-    text = "import pytest\n@pytest.mark.path\ndef test_a_limit():\n    raise TimeoutError('1 s')\n"
-    ran(pytester, found, text).assert_outcomes(failed=failed, skipped=1 - failed)
 
 
 SHARED = """
@@ -124,15 +86,12 @@ import pytest
 def measured():
     return 90
 
-@pytest.mark.alone
 def test_that_holds(measured):
     pass
 
-@pytest.mark.alone
 def test_what_was_measured(measured):
     assert measured == 100
 
-@pytest.mark.alone
 def test_what_it_measures_itself():
     assert 90 == 100
 """
@@ -150,25 +109,6 @@ def test_what_a_shared_fixture_measured_is_judged_with_the_machine_as_it_was_the
     pytester: pytest.Pytester, found: tuple[Lateness, ...], skipped: int
 ) -> None:
     ran(pytester, found, SHARED).assert_outcomes(passed=1, skipped=skipped, failed=2 - skipped)
-
-
-def test_the_watch_sees_a_process_that_is_woken_late() -> None:
-    watch = Watch().begin()
-    time.sleep(0.2)
-    found = watch.end()
-    watch.close()
-    assert 0 < found.p99_ms <= found.worst_ms
-    assert 0 <= found.stolen <= 1
-
-
-def test_the_watch_sees_that_it_stood_still_when_it_was_asked() -> None:
-    watch = Watch().begin()
-    watch._process.send_signal(signal.SIGSTOP)
-    goes_on = threading.Timer(0.3, watch._process.send_signal, [signal.SIGCONT])
-    goes_on.start()
-    assert watch.end().worst_ms > 100
-    goes_on.join()
-    watch.close()
 
 
 def test_a_trial_is_left_open_if_the_machine_made_each_of_its_attempts_invalid(tmp_path: Path) -> None:

@@ -172,12 +172,6 @@ def test_the_page_of_the_outputs_is_up_to_date() -> None:
     assert stored == outputs_page(), "run: python -m wavebed.cli.output_reference docs/reference/outputs.md"
 
 
-def test_the_report_of_a_run_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_example(tmp_path)
-    assert main(["report", str(folder), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"report": str(folder / "report.html")}
-
-
 def test_the_results_of_a_run(tmp_path: Path) -> None:
     from wavebed.report.text import summary_json
 

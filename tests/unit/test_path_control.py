@@ -13,14 +13,12 @@ import pytest
 
 from wavebed.errors import UserError
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
-from wavebed.path import control
-from wavebed.path.control import Connection, Running, connect_to, running
+from wavebed.path.control import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME = f"play-{os.getpid()}"
-RANDOM = "0123456789abcdef0123456789abcdef"
 
 
 class Play:
@@ -65,13 +63,6 @@ def connect(play: list[Play], answer: bytes) -> Connection:
     return Connection(NAME, play[-1].client)
 
 
-def listen(uid: int, name: str) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(f"\0wavebed/{uid}/{name}/{RANDOM}")
-    listener.listen()
-    return listener
-
-
 def test_an_answer_is_one_line(play: list[Play]) -> None:
     with connect(play, b'{"pid": 3}\n{"exit": 0}\n') as connection:
         assert connection.ask({"do": "run"}, [0, 1, 2]) == {"pid": 3}
@@ -92,7 +83,6 @@ def test_an_end_in_the_middle_is_said(play: list[Play]) -> None:
         connection.ask({"do": "show"})
 
 
-@pytest.mark.timed
 def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> None:
     ours, theirs = socket.socketpair()
     heard: list[str] = []
@@ -105,41 +95,6 @@ def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> 
             connection.ask({"do": "set", "value": "x" * (8 << 20)})
     assert len(heard) == 2
     assert time.monotonic() - began < 5
-
-
-def test_nobody_there_is_said() -> None:
-    with pytest.raises(UserError, match="'nobody-here' is no running laboratory"):
-        connect_to("nobody-here")
-
-
-def test_a_laboratory_is_found_by_the_user_who_listens() -> None:
-    uid = os.geteuid()
-    with listen(uid, NAME), listen(uid + 1, NAME), listen(uid + 1, f"{NAME}-stolen"):
-        mine = [lab for lab in running() if lab.name.startswith(NAME)]
-        assert mine == [Running(NAME, uid, f"wavebed/{uid}/{NAME}/{RANDOM}")]
-        connect_to(NAME).close()
-        with pytest.raises(UserError, match="is no running laboratory"):
-            connect_to(f"{NAME}-stolen")
-
-
-def test_a_name_that_changed_hands_since_it_was_listed_is_not_spoken_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    uid = os.geteuid()
-    stolen = Running(NAME, uid + 1, f"wavebed/{uid + 1}/{NAME}/{RANDOM}")
-    monkeypatch.setattr(control, "running", lambda: [stolen])
-    with listen(uid + 1, NAME), pytest.raises(UserError, match="is no running laboratory"):
-        connect_to(NAME)
-
-
-def test_a_name_of_several_users_is_ambiguous_and_ones_own_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    uid = os.geteuid()
-    others = [Running(NAME, uid + 1, "x"), Running(NAME, uid + 2, "x")]
-    monkeypatch.setattr(control, "running", lambda: others)
-    with pytest.raises(UserError, match=rf"the users {uid + 1}, {uid + 2} run laboratories of this name"):
-        connect_to(NAME)
-    own = Running(NAME, uid, f"wavebed/{uid}/{NAME}/{RANDOM}")
-    monkeypatch.setattr(control, "running", lambda: [*others, own])
-    with listen(uid, NAME):
-        connect_to(NAME).close()
 
 
 def test_an_answer_of_one_that_has_gone_since_still_counts(play: list[Play]) -> None:

@@ -202,19 +202,6 @@ def scenario(file, tmp_path):
     return read
 
 
-def test_a_scenario_takes_a_map_as_the_scene_of_its_downlink(scenario):
-    hop = scenario('up-rate = "20mbit"\ntrace-end = "hold"\n')
-    (down,), (up,) = hop["down"], hop["up"]
-    assert down["stage"] == up["stage"] == "bottleneck"
-    assert down["rate"]["kind"] == "pattern"
-    assert down["rate"]["end"] == "hold"
-    assert up["rate"] == {"kind": "constant", "rate_bps": 20_000_000}
-
-
-def test_the_uplink_of_a_map_has_no_limit_of_its_own(scenario):
-    assert scenario("")["up"] == []
-
-
 def test_a_map_may_have_a_radio(scenario):
     hop = scenario('up-rate = "20mbit"\nradio = "nr-120khz"\n')
     assert hop["down"][0]["stage"] == hop["up"][0]["stage"] == "radio"
@@ -236,11 +223,3 @@ def test_a_wrong_map_is_refused_at_the_key_of_the_scenario(file, scenario):
     changed(file, tilt=2)
     with pytest.raises(UserError, match=r"path\.scene: .*place\.json: tilt: expected `float` <= 1\.0"):
         scenario("")
-
-
-def test_a_trial_of_a_map_says_where_its_pattern_is_from(file, tmp_path, capsys):
-    scenario = tmp_path / "scenario.toml"
-    scenario.write_text('title = "t"\nsource = "s"\n[path]\nscene = "place.json"\n[[workload]]\nkind = "bulk"\n')
-    assert main(["resolve", str(scenario)]) == 0
-    (origin,) = json.loads(capsys.readouterr().out)["patterns"].values()
-    assert (origin["source"], origin["name"], origin["mode"], origin["direction"]) == ("scene", "place", "map", "down")

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from test_run_trial import check, command, trial
 from tests.memory_lab import Program
+from tests.unit.test_run_trial import check, command, trial
 
 from wavebed.errors import MachineError, UserError
 from wavebed.remedy import remedy_of

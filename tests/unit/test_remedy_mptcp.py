@@ -6,10 +6,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from test_run_trial import check, command, trial
 from tests.memory_lab import MemoryHost, Program
+from tests.unit.test_run_trial import check, command, trial
 
-from wavebed.errors import MachineError
 from wavebed.remedy import mptcp, remedy_of
 from wavebed.remedy.mptcp import fallback_problem, read_counters
 
@@ -165,28 +164,6 @@ def test_a_refusal_of_the_kernel_is_told(tmp_path: Path) -> None:
     record = trial(tmp_path, REMEDY + command("curl"), {**programs(*GOOD), "client:ip": refuses}).run()
     line = "on client: ip mptcp endpoint: Error: Operation not permitted."
     assert check(record, "remedy") == (False, line)
-
-
-def fake(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = folder / "mptcpize"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-
-def test_the_library_is_that_of_mptcpize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    mptcp._library.cache_clear()
-    fake(tmp_path, 'shift; LD_PRELOAD="" exec env LD_PRELOAD=/nowhere/wrap.so "$@" 2> /dev/null', monkeypatch)
-    assert mptcp._library() == "/nowhere/wrap.so"
-    mptcp._library.cache_clear()
-    fake(tmp_path, "exit 1", monkeypatch)
-    with pytest.raises(MachineError, match="mptcpize: does not say which library it preloads"):
-        mptcp._library()
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    with pytest.raises(MachineError, match=r"mptcpize: not found: run .apt-get install mptcpize."):
-        mptcp._library()
-    mptcp._library.cache_clear()
 
 
 def test_a_program_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -184,14 +182,3 @@ def test_frames_of_polars_need_polars_and_say_so(run_dir: Path) -> None:
             run.polars("capacity")
     else:
         assert run.polars("capacity")["treatment"].to_list() == ["cubic", "bbr"]
-
-
-def test_opening_a_run_imports_neither_pandas_nor_arrow(run_dir: Path) -> None:
-    code = (
-        "import sys, wavebed\n"
-        "assert not {'numpy', 'pandas', 'pyarrow'} & set(sys.modules)\n"
-        "wavebed.load(sys.argv[1])\n"
-        "print(sorted({'numpy', 'pandas', 'pyarrow'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, run_dir], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "[]\n"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from test_run_play import Waiter
 from tests.memory_lab import MemoryLab, Program
+from tests.unit.test_run_play import Waiter
 
 from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS

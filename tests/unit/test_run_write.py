@@ -7,10 +7,7 @@ import gzip
 import json
 import math
 import os
-import resource
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,6 +18,9 @@ from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, Workl
 from wavebed.result.read import read_run, read_trial
 from wavebed.run.write import compress_raw, open_run, write_run, write_trial
 from wavebed.workload.model import Metric, Outcome, Span
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run_record(*lines: TrialLine) -> RunRecord:
@@ -189,36 +189,6 @@ def test_a_full_disk_leaves_the_finished_trials_and_says_so_in_one_line(tmp_path
         "trial.json",
         "trials",
     ]
-
-
-_LIMITED = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from test_run_write import new_partial, trial_record, write_trial
-from wavebed.errors import WavebedError
-run_dir = Path(sys.argv[2])
-partial = new_partial(run_dir, "0002-bbr", "mark")
-try:
-    write_trial(run_dir, partial, trial_record("0002-bbr"))
-except WavebedError as error:
-    print(error)
-"""
-
-
-def test_a_file_that_the_system_does_not_let_grow_is_one_line_too(tmp_path: Path) -> None:
-    run_dir = opened(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", _LIMITED, Path(__file__).parent, run_dir],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
-    )
-    assert done.stdout == f"{run_dir}: file too large: the trials that had ended can be read\n"
-    assert list((run_dir / "trials").iterdir()) == []
-    assert read_run(run_dir) == run_record()
 
 
 def test_a_verdict_in_the_words_of_an_earlier_version_is_read(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.path.api import Path
 from wavebed.radio.model import RadioSettings
@@ -141,11 +139,6 @@ def test_a_trace_brings_the_radio_of_its_header(laboratory: Any, tmp_path: FileP
     assert down[0]["rate"] == expected
 
 
-def test_a_trace_brings_no_radio_where_that_is_off(laboratory: Any) -> None:
-    for text, options in (('trace = "air.csv"\nradio = "off"\n', {}), ('trace = "air.csv"\n', {"radio": "off"})):
-        assert stages(links(laboratory(text, **options))[0]) == ["bottleneck"]
-
-
 def test_a_table_without_a_preset_changes_the_radio_below(laboratory: Any) -> None:
     down, _ = links(laboratory('trace = "air.csv"\nradio = { harq = "off" }\n', radio='{buffer = "4mib"}'))
     assert down[0]["slots"]["harq"] is None
@@ -158,17 +151,6 @@ def test_a_table_with_a_preset_starts_anew(laboratory: Any) -> None:
     down, _ = links(laboratory(text, radio={"preset": "lte"}))
     assert down[0]["slots"]["slot_ns"] == 1_000_000
     assert down[0]["slots"]["harq"]["processes"] == 8
-
-
-def test_block_errors_without_a_radio_are_pointed_out(tmp_path: FilePath, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "unnamed.csv"
-    file.write_text(AIR.replace("# radio = nr-120khz\n", ""))
-    assert main(["shell", "--trace", str(file), "--print-laboratory"]) == 0
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)["legs"][0]["hops"][0]["down"][0]["stage"] == "bottleneck"
-    assert shown.err.splitlines() == [
-        f"wavebed: note: {file}: block errors have no effect without a radio: its rate is carried as it stands"
-    ]
 
 
 BOTH = AIR.replace("state\n", "state,fallback_rate_bps\n").replace("los\n", "los,5000000\n")
@@ -257,26 +239,6 @@ def test_a_scene_follows_the_seed_and_the_mode_of_the_path() -> None:
     assert "# mode = reference\n" in pattern_of(Path.of(scene="kau-e5g-1", mode="reference"), "down")
 
 
-def test_the_pattern_of_a_study_is_drawn_with_the_seed_and_played_in_both_directions(laboratory: Any) -> None:
-    texts = {seed: pattern_of(Path.of(scene="kau-e5g-1", mode="study", seed=seed), "down") for seed in ("1", "2")}
-    assert texts["1"] != texts["2"]
-    rows = [line.split(",") for line in texts["1"].splitlines() if line[0].isdigit()]
-    assert [round(float(time_s)) for time_s, _ in rows] == [0, 2, 22]
-    assert pattern_of(Path.of(scene="kau-e5g-1", mode="study", seed="1"), "up") == texts["1"]
-    down, up = links(laboratory(SCENE, mode="study", queue="droptail:1000p"))
-    for stages in (down, up):
-        assert (stages[-1]["stage"], stages[-1]["queue"]["limit"]) == ("bottleneck", {"packets": 1000})
-
-
-def test_a_drawn_start_is_a_whole_second_of_the_range_and_the_same_for_both_links(laboratory: Any) -> None:
-    begins = set()
-    for seed in range(60):
-        down, up = links(laboratory(SCENE, start_at="3s..5s", seed=str(seed)))
-        (begin_ns,) = {stage["rate"]["start_ns"] for stage in (*down, *up) if stage["rate"]["kind"] == "pattern"}
-        begins.add(begin_ns)
-    assert begins == {3 * 10**9, 4 * 10**9, 5 * 10**9}
-
-
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
@@ -310,12 +272,6 @@ def test_options_override_a_scene(laboratory: Any) -> None:
         2 * 10**9,
     )
     assert down[0]["slots"]["slot_ns"] == scene_radio().slots.slot_ns
-
-
-def test_a_scene_without_its_radio_is_a_bottleneck_with_a_queue_for_its_peak(laboratory: Any) -> None:
-    down, _ = links(laboratory(SCENE + 'radio = "off"\ndelay = "50ms"\n'))
-    assert stages(down)[0] == "bottleneck"
-    assert down[0]["queue"]["limit"]["packets"] > 1000
 
 
 def test_a_scene_is_named_relative_to_the_scenario(laboratory: Any, tmp_path: FilePath) -> None:

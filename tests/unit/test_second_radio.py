@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from test_run_trial import command
-from test_transport_links import LOAD, MBIT, constant, link_rows, steady
+from tests.unit.test_run_trial import command
+from tests.unit.test_transport_links import LOAD, MBIT, constant, link_rows, steady
 
 from wavebed.errors import RenamedWarning, UserError
 from wavebed.path.api import Path as WavebedPath

@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from forward_example import device, record
 from msgspec.structs import replace
+from tests.unit.forward_example import device, record
 
 from wavebed.cli import main
 from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.memory_lab import MemoryHost, MemoryLab, Program
 
 from wavebed.errors import WavebedError
-from wavebed.lab.limits import LIMITS
-from wavebed.path.lab import LabHost
 from wavebed.workload.serve import RunningServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 PORT = 20_000
 
 
@@ -65,27 +61,3 @@ def test_one_whose_port_another_program_has_and_that_ended_has_failed(tmp_path: 
     host.ports.add(PORT)
     with pytest.raises(WavebedError, match="the server ended with 1: not yet"):
         server.wait_for_ports(host, [PORT])
-
-
-def lab_host(monkeypatch: pytest.MonkeyPatch, *tables: str) -> LabHost:
-    """Return a host in namespaces whose sockets are first these, then those; the last stay."""
-    left = list(tables)
-
-    def run(*_: object, **__: object) -> Any:
-        return SimpleNamespace(stdout=HEAD + (left.pop(0) if len(left) > 1 else left[0]))
-
-    monkeypatch.setattr(LabHost, "run", run)
-    return LabHost(cast("Any", SimpleNamespace(clock=None, limits=LIMITS)), "server")
-
-
-@pytest.mark.parametrize(
-    "row", ["   0: 00000000:4E20 00000000:0000 0A 0", "   0: 00000000:4E20 00000000:0000 07 0"], ids=["tcp", "udp"]
-)
-def test_a_port_is_open_when_a_socket_without_a_peer_has_it(monkeypatch: pytest.MonkeyPatch, row: str) -> None:
-    lab_host(monkeypatch, "", row).wait_for_port(PORT, udp=True)
-
-
-def test_a_connection_to_such_a_port_elsewhere_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = "   0: 00000000:8000 00000000:4E20 01 0\n   1: 00000000:4E20 0100007F:9000 01 0"
-    with pytest.raises(TimeoutError, match=r"nothing on server listens on port 20000 after 0.05 s"):
-        lab_host(monkeypatch, row).wait_for_port(PORT, 0.05, udp=True)

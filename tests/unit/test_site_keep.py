@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.workload.site import load_site
 from wavebed.workload.site.keep import keep_site, kept_site
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.workload.site import BuiltSite
 
 SPEC = 'title = "shop"\nsource = "made up"\norigins = ["www.shop.example"]\ndocument = "30kb"\n'
-
-
-def contents(built: BuiltSite) -> list[tuple[str, str, bytes]]:
-    objects = built.site.objects
-    return [(each.origin, each.path, built.path_of(each).read_bytes() if each.file else b"") for each in objects]
 
 
 def recording() -> str:
@@ -69,20 +61,6 @@ def given(kind: str, folder: Path) -> Path:
     (folder / "shop_files" / "a").mkdir(parents=True)
     (folder / "shop_files" / "a" / "b.png").write_bytes(b"png")
     return folder if kind == "folder" else page
-
-
-@pytest.mark.parametrize("kind", ["specification", "recording", "page", "folder"])
-def test_a_kept_site_is_the_same_site_when_its_file_is_gone(kind: str, tmp_path: Path) -> None:
-    file = given(kind, tmp_path / "given")
-    before = load_site(str(file), tmp_path / "cache")
-    name = keep_site(str(file), tmp_path / "run")
-    assert keep_site(str(file), tmp_path / "run") == name
-    shutil.rmtree(tmp_path / "given")
-    shutil.move(tmp_path / "run", tmp_path / "elsewhere")
-    kept = kept_site(name, tmp_path / "elsewhere")
-    built = load_site(kept, tmp_path / "other cache")
-    assert (contents(built), built.site.name) == (contents(before), before.site.name)
-    assert keep_site(kept, tmp_path / "again") == name
 
 
 def test_what_a_recording_holds_beside_the_page_is_not_kept(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 from contextlib import closing
@@ -17,9 +16,7 @@ from wavebed.result.encode import spec_json
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver, read_spec
 from wavebed.run.scenario import plan_of_spec, read_plan
-from wavebed.spec.network import pattern_files
-from wavebed.spec.patterns import StoredPatterns
-from wavebed.spec.trial import TrialSpec, decode_spec, encode_spec
+from wavebed.spec.trial import TrialSpec, encode_spec
 
 if TYPE_CHECKING:
     from wavebed.run.scenario import Plan
@@ -66,36 +63,6 @@ def resolved(plan: Plan, folder: Path | None) -> list[TrialSpec]:
     return found
 
 
-def test_a_specification_comes_back_as_it_went(scenario: Path) -> None:
-    for spec in resolved(read_plan(scenario), None):
-        assert decode_spec(encode_spec(spec), "spec.json") == spec
-
-
-def test_treatments_have_their_own_options_and_blocks_their_seeds(scenario: Path) -> None:
-    specs = resolved(read_plan(scenario), None)
-    sizes = {spec.treatment.name: spec.workloads[0].options["size"] for spec in specs}
-    assert sizes == {"small": "1mb", "large": "5mb"}
-    assert [(spec.block, spec.seed) for spec in specs] == [(1, 1), (1, 1), (2, 2), (2, 2)]
-
-
-def test_no_option_is_left_out(scenario: Path) -> None:
-    spec = resolved(read_plan(scenario), None)[0]
-    assert spec.workloads[0].options.keys() == {"size", "marks", "protocol", "names"}
-    assert spec.workloads[1].options.keys() == {"probe", "interval", "duration", "tail", "rpm", "udp-size"}
-
-
-def test_a_trace_is_kept_once_by_its_content_and_keeps_its_name(scenario: Path, tmp_path: Path) -> None:
-    specs = resolved(read_plan(scenario), tmp_path / "out") if (tmp_path / "out").mkdir() is None else []
-    (name,) = specs[0].patterns
-    assert all(list(spec.patterns) == [name] for spec in specs)
-    assert specs[0].patterns[name].label() == "trace walk.txt"
-    (kept,) = (tmp_path / "out/patterns").iterdir()
-    assert f"patterns/{kept.name}" == f"{name}.gz"
-    text = gzip.decompress(kept.read_bytes())
-    assert text.startswith(b"# wavebed pattern 1")
-    assert len(text) == specs[0].patterns[name].bytes
-
-
 def test_a_trace_that_changes_during_a_run_ends_it(tmp_path: Path) -> None:
     trace = tmp_path / "walk.csv"
     head = "# wavebed pattern 1\n# kind = steps\n# duration_s = 3\ntime_s,rate_bps\n"
@@ -124,24 +91,6 @@ def test_a_scene_is_realised_once_and_each_seed_has_patterns_of_its_own(tmp_path
     assert resolved(read_plan(file), None) == [first]
 
 
-def test_what_resolve_wrote_can_be_run_without_scenario_and_trace(scenario: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
-    folder.mkdir()
-    assert (
-        main(["resolve", str(scenario), "--treatment", "large", "--trial", "2", "-o", str(folder / "spec.json")]) == 0
-    )
-    scenario.unlink()
-    (tmp_path / "walk.txt").unlink()
-    moved = folder.rename(tmp_path / "moved")
-    stored = read_spec(moved / "spec.json")
-    assert (stored.spec.treatment.name, stored.spec.block, stored.spec.seed) == ("large", 2, 2)
-    plan = plan_of_spec(stored, moved / "spec.json")
-    (again,) = resolved(plan, None)
-    assert again.network == stored.spec.network
-    assert again.patterns == stored.spec.patterns
-    assert again.workloads == stored.spec.workloads
-
-
 def test_a_site_given_as_a_file_is_kept_beside_the_specification(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     shop = 'title = "shop"\nsource = "made up"\norigins = ["a.example"]\ndocument = "1kb"\n'
@@ -168,23 +117,6 @@ def test_a_site_is_read_and_kept_once_for_a_run(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("wavebed.workload.site.keep.keep_site", lambda given, _folder: kept.append(given) or given)
     assert len(resolved(read_plan(tmp_path / "s.toml"), tmp_path / "run")) == 3
     assert kept == ["cnn"]
-
-
-def test_a_pattern_that_is_not_what_its_name_says_is_refused(scenario: Path, tmp_path: Path) -> None:
-    (spec, *_) = resolved(read_plan(scenario), tmp_path)
-    (name,) = pattern_files(spec.network)
-    kept = tmp_path / f"{name}.gz"
-    kept.write_bytes(gzip.compress(b"# wavebed pattern 1\n"))
-    with pytest.raises(UserError, match="content does not match its name"):
-        StoredPatterns([name], tmp_path)
-    kept.write_bytes(b"\x1f\x8b")
-    with pytest.raises(UserError, match="cannot be unpacked"):
-        StoredPatterns([name], tmp_path)
-    kept.unlink()
-    with pytest.raises(UserError, match="keep the folder patterns beside the specification"):
-        StoredPatterns([name], tmp_path)
-    with pytest.raises(UserError, match="is no name of a pattern"):
-        StoredPatterns(["../../etc/passwd"], tmp_path)
 
 
 def change(spec: dict[str, Any], way: str, value: object) -> None:
@@ -263,18 +195,3 @@ def test_rerun_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "trials/0001-a").mkdir(parents=True)
     assert main(["rerun", str(tmp_path / "0001-a")]) == 2
     assert "has no spec.json" in capsys.readouterr().err
-
-
-def test_a_full_disk_ends_in_one_line_for_patterns_that_were_kept_before_too(
-    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert main(["resolve", str(scenario), "-o", str(tmp_path / "spec.json")]) == 0
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("wavebed.run.resolve.keep", full)
-    file = tmp_path / "spec.json"
-    for plan in (read_plan(scenario), plan_of_spec(read_spec(file), file)):
-        with pytest.raises(WavebedError, match="no space left on device: a pattern cannot be stored"):
-            resolved(plan, tmp_path)

@@ -117,7 +117,6 @@ def test_without_blocks_there_is_nothing_to_say() -> None:
     assert Anytime().p([]) == 1
 
 
-@pytest.mark.timed
 def test_a_look_at_ten_metrics_of_a_hundred_blocks_takes_no_time() -> None:
     """Hundredths of a second. Measured: 0.7 to 0.9 times the peer."""
     sample = np.random.default_rng(8).normal(100, 5, (10, 2, 100))

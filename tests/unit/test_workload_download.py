@@ -39,14 +39,6 @@ def test_the_file_has_its_size_and_takes_no_space(tmp_path: Path) -> None:
     assert [each.name for each in file.parent.iterdir()] == [file.name]
 
 
-def test_only_http2_needs_a_certificate(tmp_path: Path) -> None:
-    plain, secure = download(), download(protocol="h2")
-    plain.prepare(tmp_path)
-    assert plain.certificate is None
-    secure.prepare(tmp_path)
-    assert secure.certificate is not None
-
-
 def test_the_estimate_never_exceeds_the_limit() -> None:
     assert download(size="2gb", limit="40s").expected_s() == 40
     assert download().expected_s() < 3

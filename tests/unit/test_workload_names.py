@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,12 +9,10 @@ from tests.memory_lab import MemoryLab, Program
 
 from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
-from wavebed.lab.tools import find
 from wavebed.workload import read_workload
 from wavebed.workload.download_figures import metrics_of as metrics_of_download
 from wavebed.workload.names import chromium_arguments
 from wavebed.workload.serve import start_resolver
-from wavebed.workload.serve.resolver import resolver_configuration
 from wavebed.workload.web_figures import Course
 from wavebed.workload.web_figures import metrics_of as metrics_of_page
 from wavebed.workload.web_trace import PageTrace
@@ -33,15 +30,6 @@ def test_names_are_mapped_unless_a_resolver_is_asked_for(table: dict[str, object
     assert read_workload({**table, "names": "resolver"}).options.names == "resolver"
     with pytest.raises(Problem, match="names: 'dns' is not a choice"):
         read_workload({**table, "names": "dns"})
-
-
-def test_dnsmasq_accepts_its_configuration(tmp_path: Path) -> None:
-    file = tmp_path / "dnsmasq.conf"
-    file.write_text(resolver_configuration("198.19.1.1", ADDRESSES))
-    done = subprocess.run(
-        [find("dnsmasq"), "--test", f"--conf-file={file}"], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "dnsmasq: syntax check OK.\n")
 
 
 def test_a_mapped_browser_knows_all_names_and_asks_for_none() -> None:

@@ -13,11 +13,9 @@ While it waits at y = -0.2 m, the ray passes 14 cm beside the building, within i
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.costs import least_ratio
 
 from wavebed.channel import Realisation, ensemble, realise
 from wavebed.channel.budget import Budget
@@ -170,23 +168,3 @@ def test_the_phones_of_bbr_5g_get_the_rate_that_their_cell_was_fitted_to(operato
     assert len(scene.fitted) == 1
     rates = [got.rate_bps * (1 - got.bler) for got in ensemble(scene, seeds=range(1, 21))]
     assert np.mean(rates) * 1448 / 1510 == pytest.approx(published_bps, rel=0.02)
-
-
-@pytest.mark.alone
-def test_16_seeds_of_40_s_cost_at_most_15_times_their_peer():
-    """Measured, quiet and beside programs that fill the memory bus: 8 to 13 times, one seed 1.0 to 1.4 times."""
-    scene = load("kau-e5g-1")
-    assert (scene.duration_s, scene.step_s) == (40.0, 0.001)
-    assert least_ratio(lambda: realise(scene)) < 2
-    assert least_ratio(lambda: list(ensemble(scene, seeds=range(16)))) < 15
-
-
-@pytest.mark.alone
-def test_the_cost_is_at_most_linear_in_time_and_in_obstacles():
-    scene = load("kau-e5g-3")
-    finer = replace(scene, step_s=scene.step_s / 4)
-    crowded = replace(
-        scene, obstacles=tuple(replace(each, name=f"{each.name} {k}") for each in scene.obstacles for k in range(4))
-    )
-    for longer in (finer, crowded):
-        assert least_ratio(lambda longer=longer: realise(longer), lambda: realise(scene)) < 1.5 * 4

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
-from statistics import median
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import condition_figures
 import numpy as np
@@ -58,16 +56,6 @@ def test_the_stored_figures_are_current(name: str) -> None:
 def test_the_table_of_the_guide_has_the_stored_figures() -> None:
     page = condition_figures.PAGE.read_text(encoding="utf-8")
     assert page == condition_figures.page(), "run: python docs/validation/condition_figures.py --page"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", variant_names())
-def test_the_stored_idle_round_trip_is_that_of_the_engine(name: str) -> None:
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo not present: it runs the radio stage in virtual time")
-    rows = stored()[name]
-    rates = [round(median(cast("list[int]", rows[key]))) for key in ("down_median_bps", "up_median_bps")]
-    assert condition_figures.rtt_idle_us(name, *rates) == rows["rtt_idle_us"]
 
 
 @pytest.mark.parametrize(("name", "number"), COMPARED)

@@ -14,12 +14,10 @@ import numpy as np
 import pytest
 from tests.traces import FOLDER, WORD
 
-from wavebed.channel import realise
 from wavebed.fit.judgement import judge
 from wavebed.fit.laps import find_files, split
-from wavebed.fit.metrics import ks_distance
 from wavebed.fit.network import LTE, MMWAVE
-from wavebed.fit.physics import TCP_PAYLOAD, walks_of
+from wavebed.fit.physics import walks_of
 from wavebed.fit.scene_values import MOST_PARAMETERS, parameters_of
 from wavebed.scene import load
 
@@ -60,16 +58,3 @@ def test_a_fitted_scene_says_what_was_fitted(kind: str) -> None:
     assert [line.split(" (")[0] for line in scene.fitted] == [each.key for each in parameters]
     assert len(scene.fitted) <= MOST_PARAMETERS
     assert all("90 % interval" in line for line in scene.fitted)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mmwave", "lte"])
-def test_coarse_steps_of_the_fit_have_the_rates_of_the_scene(kind: str) -> None:
-    # 0.1 is a third of the distance that the target allows; beams that are measured once a second are late by a metre.
-    fine = realise(load(f"loop-{kind}"), seed=3001)
-    rate = fine.rate_bps * (1 - fine.bler) * (TCP_PAYLOAD / 1e6)
-    seconds = rate.reshape(-1, round(1 / fine.scene.step_s)).mean(axis=1)
-    coarse = walks_of(document(kind), [3001])[0]
-    assert seconds.size == coarse.size
-    assert ks_distance(seconds, coarse) <= 0.1
-    assert np.corrcoef(seconds, coarse)[0, 1] > 0.8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.costs import least_ratio
 
 from wavebed.channel.reference import realise_reference, study_pattern
 from wavebed.channel.reference.beams import SUBBAND_HZ, SUBBANDS, gains
@@ -136,16 +135,3 @@ def test_the_lte_cell_is_a_constant_of_the_script() -> None:
     walk = realise_reference(load("kau-e5g-lte"), [1])[0]
     assert set(walk.rate_bps.tolist()) == {54_000_000}
     assert "constant" in walk.warnings[0]
-
-
-@pytest.mark.alone
-def test_40_s_in_steps_of_a_millisecond_cost_at_most_four_times_their_peer() -> None:
-    """The first time, with the draw of the instances: less than a fifth of a second. Measured: 1.0 to 1.2 times."""
-    scene = load("kau-e5g-1")
-
-    def first() -> None:
-        gains.cache_clear()
-        needed_db.cache_clear()
-        realise_reference(scene, [0])
-
-    assert least_ratio(first) < 4

@@ -1,0 +1,42 @@
+"""Tests in this folder share one Chromium: all run in one worker, and none starts another."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavebed.lab.tools import find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+HERE = Path(__file__).parent
+FLAGS = [
+    "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker of pytest-xdist have all of them."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Return the Chromium of the whole run."""
+    from playwright.sync_api import sync_playwright
+
+    variables = {**os.environ, "TMPDIR": "/tmp"}  # where Chromium puts a socket, whose path has to be short
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=find("chromium"), args=FLAGS, env=variables)
+        yield found
+        found.close()

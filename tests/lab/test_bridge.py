@@ -1,0 +1,140 @@
+"""`wavebed bridge` between two hosts in network namespaces: transparent, shaped, accounted for, and without remains."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from wavebed._core import find_core
+
+AGENT = Path(__file__).with_name("bridge_agent.py")
+WITHIN_S = 120.0
+GONE = {"promiscuity": [0, 0], "engine": False, "tables": [], "sockets": []}
+
+
+def ask(*what: str) -> dict[str, Any]:
+    command = [find_core(), "sandbox", "--", sys.executable, str(AGENT), *what]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False, env=variables)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def check_accounts(shown: dict[str, Any]) -> None:
+    assert len(shown["frames"]) == 2
+    for account in shown["frames"]:
+        assert account["unaccounted_frames"] == 0, account
+        entered = account["received_frames"] + account["duplicated_frames"]
+        left = account["delivered_frames"] + account["around_frames"] + account["queued_frames"]
+        assert entered == left + sum(account["dropped_frames"].values()), account
+
+
+def test_every_kind_of_frame_passes_byte_for_byte_in_both_directions() -> None:
+    answer = ask("transparency")
+    for way in ("down", "up"):
+        assert answer[way] == {"missing": [], "twice": [], "others": []}, way
+    check_accounts(answer["show"])
+    links = {link["name"]: link for link in answer["show"]["links"]}
+    for account, link in zip(answer["show"]["frames"], (links["radio.down"], links["radio.up"]), strict=True):
+        assert account["dropped_frames"] == {}
+        # The hosts' own kernels send some frames too.
+        assert link["offered_segments"] >= answer["linked"]
+        assert account["around_frames"] >= answer["frames"] - answer["linked"]
+        assert account["delivered_frames"] == link["delivered_segments"]
+
+
+def test_a_bridge_ends_in_order_and_nothing_stays_however_it_ends() -> None:
+    answer = ask("kills")
+    assert answer["before"] == [0, 0]
+    for name, status in (("SIGTERM", 0), ("SIGINT", 130), ("SIGKILL", -9)):
+        found = answer[name]
+        assert found["during"] == [1, 1]
+        assert found["pings"] == 5
+        assert {key: found[key] for key in GONE} == GONE, name
+        assert found["status"] == status
+    assert answer["SIGKILL"]["pings_after"] == 0
+
+
+def test_a_bridge_fails_closed_at_once() -> None:
+    answer = ask("failure", "closed")
+    dead_s = answer["dead_s"]
+    assert dead_s is not None
+    # By the time at which they were sent: one that came before may be read later.
+    assert len([sent_s for sent_s in answer["sent_s"] if sent_s > dead_s]) > 100
+    assert [sent_s for sent_s, _ in answer["arrived_s"] if sent_s > dead_s] == []
+    assert (answer["status"], answer["promiscuity"]) == (1, [0, 0])
+
+
+def test_an_engine_that_hangs_is_killed_and_the_bridge_fails_open() -> None:
+    answer = ask("hang")
+    assert answer["before"] == 3
+    assert answer["took_s"] < 10
+    assert answer["show"]["state"] == "unshaped"
+    assert answer["end"] == {"status": 1, "promiscuity": [0, 0]}
+
+
+def test_a_port_that_the_machine_needs_or_that_is_none_is_refused() -> None:
+    answer = ask("refusals")
+    said = {name: (found["status"], found["said"]) for name, found in answer.items()}
+    for name, status, words in (
+        ("unknown", 2, 'b: there is no interface "other": `ip link` lists them'),
+        ("same", 2, 'b: "dev0" is also a: name another port'),
+        ("loopback", 2, "a: lo is no Ethernet interface"),
+        ("default route", 2, "a: net0 has this machine's default route, which would be cut"),
+        ("member", 2, "a: dev0 is a port of a bridge or bond"),
+        ("down", 3, "a: dev0 is down: ip link set dev0 up"),
+    ):
+        assert said[name][0] == status, said[name]
+        assert words in said[name][1]
+    forced = answer["forced"]
+    # With an address on it the machine would answer; nothing comes to its own stack.
+    assert (forced["pings"], forced["own answers"], forced["status"]) == (3, 0, 0)
+
+
+def test_a_device_has_links_of_its_own_by_either_address(tmp_path: Path) -> None:
+    files = []
+    for name, delay in (("slow", "10ms"), ("slower", "20ms")):
+        files.append(str(tmp_path / f"{name}.toml"))
+        Path(files[-1]).write_text(f'[path]\ndelay = "{delay}"\n')
+    answer = ask("classes", *files)
+    for source, wanted_ms in (("10.77.0.2", 2), ("10.77.0.3", 20), ("10.77.0.4", 40), ("changed", 11)):
+        assert len(answer[source]) == 10
+        assert wanted_ms <= statistics.median(answer[source]) < wanted_ms + 8, source
+    check_accounts(answer["show"])
+    offered = {link["name"]: link["offered_segments"] for link in answer["show"]["links"]}
+    for name, least in (("radio", 12), ("tv.radio", 22), ("device-2.radio", 12)):
+        assert offered[f"{name}.down"] >= least
+        assert offered[f"{name}.up"] >= least
+
+
+def test_an_outage_on_command_delays_what_comes_and_loses_nothing() -> None:
+    answer = ask("outage")
+    for name in ("down", "both"):
+        rtt = answer[name]
+        assert len(rtt) == 100
+        assert 50 < max(rtt) < 700
+        assert min(rtt) < 20
+    assert len(answer["ended"]) == 3
+    assert max(answer["ended"]) < 500
+    check_accounts(answer["show"])
+    assert [account["dropped_frames"] for account in answer["show"]["frames"]] == [{}, {}]
+
+
+def test_a_frame_beyond_the_mtu_of_the_far_port_is_dropped_and_counted() -> None:
+    answer = ask("long_frames")
+    assert sorted(answer["sizes"]) == [142, 1514]
+    check_accounts(answer["show"])
+    assert answer["show"]["frames"][0]["dropped_frames"]["too_long"] == 2
+
+
+def test_a_port_may_go_down_for_a_while_but_not_away() -> None:
+    answer = ask("down")
+    assert (answer["before"], answer["amid"], answer["running"], answer["after"]) == (3, 0, True, 3)
+    assert answer["status"] == 1
+    assert "ended unexpectedly" in answer["said"]

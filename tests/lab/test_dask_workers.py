@@ -1,0 +1,71 @@
+"""Workers of Dask on this machine: how fast two are, and that a real laboratory on one keeps others waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tests.dask_workers import ROOT, DaskWorkers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+_SCENARIO = """
+[path]
+rate = "10mbit"
+[[workload]]
+kind = "command"
+run = ["sleep", "2"]
+"""
+_CAMPAIGN = """
+title = "a laboratory on a worker"
+scenario = "s.toml"
+[campaign]
+blocks = 1
+[[factor]]
+name = "delay"
+key = "path.delay"
+values = ["5ms", "20ms"]
+[[primary]]
+workload = "command"
+metric = "time"
+margin = "5%"
+"""
+
+
+def test_a_second_laboratory_waits_for_that_of_a_worker(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(_SCENARIO)
+    (tmp_path / "c.toml").write_text(_CAMPAIGN)
+    cluster = DaskWorkers(tmp_path / "dask", 1)
+    lock = str(tmp_path / "dask" / "worker-0.lock")
+    path = os.pathsep.join([str(ROOT), str(ROOT / "python")])
+    variables = {**os.environ, "PYTHONPATH": path, "WAVEBED_LOCK": lock}
+    wavebed = [sys.executable, "-m", "wavebed"]
+    with cluster:
+        there = [*wavebed, "campaign", "run", str(tmp_path / "c.toml"), "-o", str(tmp_path / "there")]
+        there += ["--executor", cluster.address.replace("tcp", "dask")]
+        with subprocess.Popen(there, env=variables, stdout=subprocess.PIPE) as front:
+            while not _is_held(lock):
+                assert front.poll() is None
+                time.sleep(0.05)
+            here = [*wavebed, "run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "here")]
+            second = subprocess.run(here, env=variables, capture_output=True, text=True, timeout=120, check=True)
+            front.communicate(timeout=120)
+            assert front.returncode == 0
+    assert f"waiting for the end of another run on this machine (process {cluster.workers[0].pid})" in second.stderr
+    runs = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("there", "here")]
+    assert [line["verdict"] in ("valid", "suspect") for line in (*runs[0]["trials"], *runs[1]["trials"])] == [True] * 3
+    assert runs[0]["machine"].keys() == {os.uname().nodename}
+
+
+def _is_held(lock: str) -> bool:
+    """Return whether another process has the lock."""
+    if not os.path.exists(lock):  # noqa: PTH110 - a name as text
+        return False
+    asked = subprocess.run(["flock", "--nonblock", "--shared", lock, "true"], check=False)
+    return asked.returncode != 0

@@ -1,0 +1,116 @@
+"""Emulated devices: each kind forwards a frame that was made by hand, as such a device should."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wavebed._core import find_core
+from wavebed.errors import MachineError, UserError
+from wavebed.forward.device import FAULTY_KINDS, KINDS, device_kind, read_device
+from wavebed.forward.setup import EmulatedSetup
+
+WITHIN_S = 90.0
+AGENT = Path(__file__).with_name("forward_agent.py")
+
+
+def ask(*arguments: str) -> dict[str, Any]:
+    command = [find_core(), "sandbox", "--", sys.executable, str(AGENT), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_frame_crosses_whole_and_the_ttl_is_treated_as_such_a_device_does(kind: str, version: int) -> None:
+    answer = ask("cross", kind, str(version))
+    hops = answer["hops"]
+    assert hops == (0 if kind == "bridge" else 1)
+    expected = [("hello", 64 - hops), ("again", 64 - hops)]
+    if hops == 0:
+        expected.insert(1, ("last hop", 1))
+    assert [(frame["payload"], frame["ttl"]) for frame in answer["frames"]] == expected
+    source, destination = answer["addresses"]
+    if kind == "nat" and version == 4:
+        source = "198.18.1.1"
+    for frame in answer["frames"]:
+        assert frame["sound"], "checksums fit"
+        assert (frame["source"], frame["destination"]) == (source, destination)
+        assert frame["to"] == answer["rx_mac"]
+    assert answer["receiver_overruns"] == 0
+
+
+def test_a_duplicating_device_sends_frames_twice() -> None:
+    payloads = [frame["payload"] for frame in ask("cross", "duplicating:every=2", "4")["frames"]]
+    assert payloads == ["hello", "hello", "again", "again"]
+
+
+def test_a_flooding_device_sends_what_nobody_asked_for() -> None:
+    answer = ask("cross", "flooding:rate=1000", "4")
+    broadcasts = [frame for frame in answer["frames"] if frame["to"] == "ff:ff:ff:ff:ff:ff"]
+    assert len(broadcasts) > 100
+    assert [frame["payload"] for frame in answer["frames"] if frame["to"] == answer["rx_mac"]] == ["hello", "again"]
+
+
+def test_no_port_of_the_setup_sends_super_packets_unless_asked() -> None:
+    plain = ask("features")
+    for interface, on in plain["features"].items():
+        assert not [name for name in on if name.endswith("-segmentation")], interface
+        assert on["rx-gro"], interface
+    kept = ask("features", "keep")
+    assert all("tx-udp-segmentation" in on for on in kept["features"].values())
+
+
+def test_tester_and_device_have_a_processor_each_or_the_setup_says_so() -> None:
+    answer = ask("features")
+    tester, device = answer["cores"]
+    if len(os.sched_getaffinity(0)) > 1:
+        assert tester != device
+    else:
+        assert (tester, device) == (None, None)
+        assert any("one processor" in doubt for doubt in answer["doubts"])
+
+
+def test_a_setup_is_made_in_a_sandbox_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WAVEBED_PIN", raising=False)
+    with pytest.raises(MachineError, match="inside a sandbox only"), EmulatedSetup():
+        pass
+
+
+@pytest.mark.parametrize("name", [*KINDS, *FAULTY_KINDS])
+def test_each_kind_says_what_it_is(name: str) -> None:
+    kind = device_kind(name)
+    assert kind.name == name
+    assert kind.summary
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("rooting", "'rooting' is not a choice: did you mean 'routing'?"),
+        ("routing:fast=1", "fast: the device routing has no options"),
+        ("relay:delay=5", "delay:"),
+        ("relay:delay=1500ns", "delay: '1500ns' is not a whole number of microseconds"),
+        ("shaped:rate=0", "rate: '0' is not a whole number from 100 to 10000000"),
+        ("shaped:rat=5", "rat: unknown key: did you mean 'rate'?"),
+        ("shaped:1000,2000", "'2000' is not an option: write shaped:KEY=VALUE,KEY=VALUE, each key once"),
+        ("shaped:", "'' is not an option"),
+    ],
+)
+def test_a_device_that_nobody_can_make_is_refused_in_one_line(text: str, line: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_device(text)
+    assert str(caught.value).startswith(line)
+
+
+def test_a_value_alone_is_that_of_the_first_option() -> None:
+    assert read_device("shaped:200000").values == {"rate": 200_000, "burst": 400}
+    assert read_device("relay:500us").values == {"delay": 500}

@@ -1,0 +1,62 @@
+"""Recordings of emulated accesses, their replay and judgement."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SCENARIO = """
+title = "an access"
+{lab}
+[path]
+{path}
+[[workload]]
+kind = "latency"
+probe = "udp"
+duration = "2s"
+"""
+
+
+def record(words: Sequence[str], limit_s: float = 120.0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "wavebed", "record", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+
+
+def test_a_scenario_with_treatments_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    text = SCENARIO.format(lab="", path='rate = "1mbit"')
+    file.write_text(text + '\n[[treatment]]\nname = "a"\n[[treatment]]\nname = "b"\n')
+    done = record([str(file), "-o", str(tmp_path / "rec")])
+    assert done.returncode == 2
+    assert "has treatments (a, b)" in done.stderr
+    assert not (tmp_path / "rec").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--duration", "soon"], "--duration: 'soon'"),
+        (["--down", "0s", "--up", "0s"], "--down: is 0s, and so is up"),
+        (["--most-rate", "0mbit"], "--most-rate: is 0"),
+        (["--margin", "10%"], "--margin: is for --judge"),
+        (["--judge", "--margin", "much"], "'much' is no margin"),
+        (["--replay", "nowhere"], "nowhere"),
+        (["--replay", "nowhere", "--down", "1s"], "--down: is of a recording"),
+        (["--rounds", "0"], "--rounds"),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path: Path, words: list[str], said: str) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SCENARIO.format(lab="", path='rate = "1mbit"'))
+    done = record([str(file), *words, "-o", str(tmp_path / "rec")])
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "rec").exists()

@@ -1,0 +1,25 @@
+"""Transfers through the splitter in which an end, or the splitter, is killed: 200 MB of ``benches/kills.py``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+KILLS = Path(__file__).parents[2] / "benches/kills.py"
+MEGABYTES = 200
+
+
+def test_transfers_with_kills_arrive_whole_or_fail_at_both_ends() -> None:
+    argv = [sys.executable, KILLS, "--megabytes", str(MEGABYTES), "--seed", "1"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=280)
+    assert done.stdout, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["faults"] == []
+    assert done.returncode == 0
+    victims = figures["victims"]
+    assert victims["nobody"]["whole"] == victims["nobody"]["transfers"] > 0
+    # The kills came in time.
+    for victim in ("sender", "receiver", "splitter"):
+        assert victims[victim]["failed"] > 0, victims

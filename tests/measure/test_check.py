@@ -1,0 +1,62 @@
+"""`wavebed check` over real laboratories. Where the machine was late a test is inconclusive, as the check is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wavebed.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATH = ("--rate", "20mbit", "--delay", "20ms", "--attempts", "4")
+
+
+def check(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    """Run a check; return its exit status and what it printed."""
+    status = main(["check", *PATH, "-o", str(folder / "run"), "--json", *words])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    if found["outcome"] == "inconclusive":
+        undecided = [each for each in found["requirements"] if each["outcome"] == "inconclusive"]
+        pytest.skip(f"inconclusive: {undecided[0]['reasons'][0]}")
+    return status, found
+
+
+def test_numbers_that_a_command_prints_are_decided_over_the_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--seeds", "2", "--server", "exec python3 -m http.server {port}", "--server", "exec sleep 100"]
+    words += ["--require", "connect every > 38 ms", "--require", "connect p50 < 0.2 s"]
+    words += ["--require", "path.tcp rtt max max > 38 ms", "--require", "path.dropped down max <= 0 segments"]
+    curl = ["curl", "-sSf", "-o", "/dev/null", "-w", "connect = %{time_connect} s\n", "http://{server}:{port}/"]
+    status, found = check(tmp_path, capsys, *words, "--", *curl)
+    assert status == 0, found
+    assert [len(each["values"]) for each in found["requirements"]] == [0, 2, 2, 2, 2]
+    assert found["requirements"][1]["unit"] == "s"
+
+
+def test_a_command_that_fails_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--seeds", "1", "--server", "exec sleep 100", "--", "curl", "-sS", "http://{server}:81/"]
+    status, found = check(tmp_path, capsys, *words)
+    assert status == 1
+    assert "command: curl ended with 7: " in found["requirements"][0]["reasons"][0]
+
+
+def test_an_exit_status_can_be_required_and_wall_time_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--seeds", "1", "--require", "exit status every = 3", "--require", "wall time max < 5 s"]
+    words += ["--require", "wall time min > 0.3 s", "--", "sh", "-c", "sleep 0.3; exit 3"]
+    status, found = check(tmp_path, capsys, *words)
+    assert status == 0, found
+    assert found["requirements"][1]["value"] == 3
+
+
+def test_a_server_that_ends_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--seeds", "1", "--server", "echo no licence >&2; exit 4", "--wait-for-port", "80", "--", "true"]
+    status, found = check(tmp_path, capsys, *words)
+    assert status == 1
+    assert "no licence" in found["requirements"][0]["reasons"][0]

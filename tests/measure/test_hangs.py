@@ -1,0 +1,236 @@
+"""Laboratories in which something hangs: every wait has a limit, and the cause is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.limits import LIMITS
+from wavebed.path.lab import Laboratory
+from wavebed.path.laboratory import LabPlan, random_name
+from wavebed.run.backend import in_namespaces
+from wavebed.run.order import ordered
+from wavebed.run.resolve import Resolver
+from wavebed.run.scenario import read_plan
+from wavebed.run.trial import run_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wavebed.result.model import TrialRecord
+
+
+QUICK = replace(LIMITS, answer_s=0.3, stop_s=1.5, interrupted_s=0.3, look_s=0.1)
+PATH = '[path]\nrate = "50mbit"\ndelay = "5ms"\n'
+BULK = '[[workload]]\nkind = "bulk"\nduration = "2s"\n'
+
+
+def family(lab: Laboratory) -> tuple[int, int, int]:
+    """Return the numbers of the front process, of init and of the engine."""
+    init = _children(lab.pid)[0]
+    return lab.pid, init, _children(init)[0]
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_gone(pid: int) -> bool:
+    end = time.monotonic() + 2
+    while Path(f"/proc/{pid}").exists():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Laboratory]:
+    plan = read_plan(_scenario(tmp_path, PATH + BULK))
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(ordered(plan.treatments, 1, 1)[0]) as resolved:
+        made = Laboratory(resolved.network, LabPlan(name=random_name(), seed=1), limits=QUICK)
+        yield made
+        made.close()
+
+
+def _scenario(folder: Path, text: str) -> Path:
+    file = folder / "s.toml"
+    file.write_text(text)
+    return file
+
+
+def trial(folder: Path, text: str, happens: dict[float, tuple[int, int]]) -> tuple[TrialRecord, float]:
+    """Run a trial in which processes get signals, and return its record and how long it took.
+
+    Parameters
+    ----------
+    happens : dict
+        Seconds after the start of the workloads: which of front, init and engine, and the signal.
+    """
+    plan = read_plan(_scenario(folder, text))
+    (slot,) = ordered(plan.treatments, 1, 1)
+    raw = folder / "trial"
+    (raw / "raw").mkdir(parents=True)
+    began: list[float] = []
+    left = dict(happens)
+
+    def look(lab: Laboratory, _running: object) -> None:
+        began.append(time.monotonic())
+        for at_s in [at_s for at_s in left if time.monotonic() - began[0] > at_s]:
+            index, number = left.pop(at_s)
+            os.kill(family(lab)[index], number)
+
+    start = time.monotonic()
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
+        record = run_trial(slot, resolved, raw, look, limits=QUICK)
+    return record, time.monotonic() - start
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["front", "init"])
+def test_a_laboratory_that_does_not_answer_is_killed_and_says_so(lab: Laboratory, index: int) -> None:
+    pids = family(lab)
+    os.kill(pids[index], signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(LaboratoryHungError, match=r"hangs: it did not answer 'show' within 0\.3 s"):
+        lab.show()
+    with pytest.raises(LaboratoryGoneError):
+        lab.client.run(["true"])
+    lab.close()
+    assert time.monotonic() - began < 3
+    assert "hangs" in lab.problem
+    assert lab.summary is None
+    assert all(is_gone(pid) for pid in pids)
+
+
+def test_the_stop_of_a_laboratory_that_hangs_has_a_limit(lab: Laboratory) -> None:
+    pids = family(lab)
+    os.kill(pids[2], signal.SIGSTOP)
+    began = time.monotonic()
+    lab.close()
+    assert time.monotonic() - began < 4
+    assert "did not answer 'stop' within 1.5 s" in lab.problem
+    assert all(is_gone(pid) for pid in pids)
+
+
+def test_a_killed_laboratory_that_the_kernel_keeps_is_a_problem_and_not_an_error(lab: Laboratory) -> None:
+    def stays(limit_s: float) -> int:
+        raise subprocess.TimeoutExpired(["wavebed-core"], limit_s)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lab._core._process, "wait", stays)
+        lab.close()
+    assert lab.problem.endswith("was killed, and stays for 3 s")
+
+
+@pytest.mark.parametrize("index", [1, 2], ids=["init", "engine"])
+def test_a_laboratory_that_hangs_is_a_failed_trial_with_its_cause(tmp_path: Path, index: int) -> None:
+    record, took_s = trial(tmp_path, PATH + BULK, {0.3: (index, signal.SIGSTOP)})
+    assert record.verdict == "failed"
+    assert "hangs: it did not answer" in record.reasons[0]
+    assert took_s < 10
+
+
+def test_a_run_goes_on_after_a_trial_that_hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wavebed.run import runner
+    from wavebed.run.progress import Live
+
+    monkeypatch.setattr(runner.run_trial, "__defaults__", (QUICK, in_namespaces))
+    stopped: list[int] = []
+
+    class Stopping(Live):
+        def look(self, lab: Laboratory, _running: object) -> None:  # type: ignore[override]
+            if not stopped:
+                stopped.append(family(lab)[1])
+                os.kill(stopped[0], signal.SIGSTOP)
+
+    plan = read_plan(_scenario(tmp_path, PATH + '[[workload]]\nkind = "download"\nsize = "200kb"\n'), trials=2)
+    with (tmp_path / "said").open("w") as said:
+        outcome = runner.run_plan(plan, tmp_path / "out", ["wavebed"], Stopping("wavebed run", said))
+    hung, following = outcome.record.trials
+    assert hung.verdict == "failed"
+    assert following.verdict in ("valid", "suspect", "invalid")
+    assert following.reasons != hung.reasons
+
+
+def test_an_interrupted_laboratory_that_hangs_is_gone_at_once(lab: Laboratory) -> None:
+    pids = family(lab)
+    os.kill(pids[1], signal.SIGSTOP)
+    began = time.monotonic()
+
+    def interrupt() -> None:
+        with lab:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert time.monotonic() - began < 2
+    assert all(is_gone(pid) for pid in pids)
+
+
+def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> None:
+    plan = read_plan(_scenario(tmp_path, PATH + BULK))
+    (slot,) = ordered(plan.treatments, 1, 1)
+    (tmp_path / "trial/raw").mkdir(parents=True)
+    at: list[tuple[float, int]] = []
+
+    def look(lab: Laboratory, _running: object) -> None:
+        if not at:
+            init = family(lab)[1]
+            server = next(pid for pid in _children(init) if b"\0-s\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
+            os.kill(server, signal.SIGSTOP)
+            at.append((time.monotonic(), server))
+        elif at[0][1] and time.monotonic() - at[0][0] > 0.5:
+            os.kill(at[0][1], signal.SIGCONT)
+            at[0] = (at[0][0], 0)
+
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
+        record = run_trial(slot, resolved, tmp_path / "trial", look)
+    assert record.verdict == "invalid"
+    assert any('"iperf3" on server was stopped for 0.' in reason for reason in record.reasons)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+def test_after_the_second_signal_a_run_is_gone_within_three_seconds(tmp_path: Path, number: int) -> None:
+    _scenario(tmp_path, PATH + '[[workload]]\nkind = "bulk"\nduration = "60s"\n')
+    argv = [sys.executable, "-m", "wavebed", "run", "s.toml", "-o", "out"]
+    with (tmp_path / "said").open("wb") as said:
+        run = subprocess.Popen(argv, cwd=tmp_path, stdout=said, stderr=said)
+    core = _core_of(run.pid)
+    init = _children(core)[0]
+    pids = [core, init, _children(init)[0]]
+    os.kill(init, signal.SIGSTOP)
+    run.send_signal(number)
+    time.sleep(0.1)
+    assert run.poll() is None, "the first signal lets it end in order"
+    run.send_signal(number)
+    began = time.monotonic()
+    assert run.wait(10) == 128 + number
+    assert all(is_gone(pid) for pid in pids)
+    # The guard of the unfinished trial removes it after the end of the run.
+    while list((tmp_path / "out/trials").glob(".*")):
+        assert time.monotonic() - began < 3
+        time.sleep(0.005)
+    assert time.monotonic() - began < 3
+
+
+def _core_of(run: int) -> int:
+    """Wait until a run has a laboratory with a workload in it, and return its process."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for pid in _children(run):
+            with suppress(OSError):  # it may have ended since: what is looked for has not
+                cores = _children(pid) if b"wavebed-core\0lab" in Path(f"/proc/{pid}/cmdline").read_bytes() else []
+                if cores and len(_children(cores[0])) > 2:
+                    return pid
+        time.sleep(0.01)
+    raise TimeoutError("no workload began")

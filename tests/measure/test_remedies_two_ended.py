@@ -1,0 +1,50 @@
+"""Remedies with two ends, and HAProxy, in a laboratory: who sees whom, through what, and what is left afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lab.test_run import metric, trial, wavebed
+from tests.on_time import assert_usable, lateness
+
+if TYPE_CHECKING:
+    from pathlib import Path as FilePath
+
+
+FLOOD = """[path]
+rate = "20mbit"
+delay = "10ms"
+queue = "droptail:1000p"
+[[workload]]
+kind = "bulk"
+protocol = "udp"
+rate = "40mbit"
+duration = "6s"
+start = "1s"
+[[workload]]
+kind = "latency"
+probe = "udp"
+[[treatment]]
+name = "none"
+[[treatment]]
+name = "tunnel"
+set = { "path.client.remedy" = { kind = "tunnel", peer = "server" } }
+"""
+"""1000 packets of 1500 bytes are 0.6 s at 20 Mbit/s."""
+
+
+def test_a_tunnel_keeps_a_flood_from_delaying_others(tmp_path: FilePath) -> None:
+    done = wavebed(tmp_path, FLOOD, timeout_s=120)
+    assert_usable(done, tmp_path / "out")
+    records = [trial(tmp_path, folder.name) for folder in sorted((tmp_path / "out/trials").iterdir())]
+    by_name = {record["treatment"]: record for record in records}
+    for record in records:
+        if late := lateness(record):
+            pytest.skip(f"inconclusive: {late}")
+    assert metric(by_name["none"], "latency", "udp rtt loaded p50") > 400
+    assert metric(by_name["tunnel"], "latency", "udp rtt loaded p50") < 80
+    (check,) = [check for check in by_name["tunnel"]["checks"] if check["code"] == "remedy"]
+    assert check["holds"], check
+    for record in records:
+        assert metric(record, "path", "processor time") > 0

@@ -1,0 +1,154 @@
+"""What a test may use follows from its folder; a test that uses more fails.
+
+`tests/unit` and `tests/validation` compute: no process, no socket beyond a socketpair, no sleep. `tests/process` starts
+programs, but no laboratory. `tests/lab` starts laboratories. `tests/browser` drives Chromium. `tests/measure` judges
+times of the real machine, and only there a test may end as inconclusive.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["FOLDERS", "Needs", "Use", "judges_times"]
+
+TESTS = Path(__file__).parent
+UNIT_LIMIT_S = 1.0
+"""Processor time of a unit test. Processor time, because a busy machine lengthens any other."""
+REFERENCE_S = 0.025
+"""Processor time of `_reference_work` on a 2.6 GHz Xeon: a slower processor raises the limit."""
+
+PROCESS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"}
+SOCKET = {"socket.bind", "socket.connect"}
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What tests of a folder may use.
+
+    Parameters
+    ----------
+    programs, sockets, sleeps : bool
+        Whether they may start processes, bind or connect sockets, and sleep.
+    limit_s : float or None
+        Most processor time of one test, seconds.
+    inconclusive : bool
+        Whether they judge the real machine, so that a late one leaves them open.
+    """
+
+    programs: bool = True
+    sockets: bool = True
+    sleeps: bool = True
+    limit_s: float | None = None
+    inconclusive: bool = False
+
+
+FOLDERS = {
+    "unit": Use(programs=False, sockets=False, sleeps=False, limit_s=UNIT_LIMIT_S),
+    "validation": Use(programs=False, sockets=False, sleeps=False),
+    "process": Use(),
+    "lab": Use(),
+    "browser": Use(),
+    "docs": Use(),
+    "measure": Use(inconclusive=True),
+}
+
+
+def folder_of(path: Path) -> str:
+    """Return the name of the folder beneath `tests` that has a file; empty if none has."""
+    return path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
+
+
+def judges_times(item: pytest.Item) -> bool:
+    """Return whether a test is of a folder whose tests a late machine leaves open."""
+    rule = FOLDERS.get(folder_of(item.path))
+    return rule is not None and rule.inconclusive
+
+
+class Needs:
+    """The part of pytest that holds tests to the rules of their folder."""
+
+    def __init__(self) -> None:
+        self._rule: Use | None = None
+        self._used: list[str] = []
+        self._limit_s = UNIT_LIMIT_S * max(1.0, _reference_s() / REFERENCE_S)
+        self._sleep = time.sleep
+        sys.addaudithook(self._on_event)
+        time.sleep = self._on_sleep
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Refuse a test outside the folders."""
+        for item in items:
+            if (name := folder_of(item.path)) and name not in FOLDERS:
+                raise pytest.UsageError(f"{item.nodeid}: tests are in {', '.join(FOLDERS)} of tests/, not in {name}")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Apply the rule of a test's folder."""
+        self._rule, self._used = FOLDERS.get(folder_of(item.path)), []
+        try:
+            return (yield)
+        finally:
+            self._rule = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Fail a test that used what its folder has not, or too much processor time."""
+        rule, began_s = self._rule, time.process_time()
+        result = yield
+        took_s = time.process_time() - began_s
+        if self._used:
+            pytest.fail(f"tests/{folder_of(item.path)} has no {self._used[0]}")
+        if rule is not None and rule.limit_s is not None and took_s > self._limit_s:
+            pytest.fail(f"{took_s:.2f} s of processor time; a test of tests/unit has at most {self._limit_s:.2f} s")
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Fail a test that ends as inconclusive outside `tests/measure`."""
+        report = yield
+        rule = FOLDERS.get(folder_of(item.path))
+        said = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+        if "inconclusive: " in said and rule is not None and not rule.inconclusive:
+            report.outcome = "failed"
+            report.longrepr = f"a test that a late machine leaves open belongs to tests/measure: {said}"
+        return report
+
+    def _on_event(self, event: str, arguments: tuple[object, ...]) -> None:
+        rule = self._rule
+        if rule is None:
+            return
+        if event in PROCESS and not rule.programs:
+            self._refuse(f"process: {event} {arguments[:2]!r}")
+        elif event in SOCKET and not rule.sockets:
+            self._refuse(f"socket: {event} {arguments[1:]!r}")
+
+    def _on_sleep(self, seconds: float) -> None:
+        rule = self._rule
+        if rule is not None and not rule.sleeps:
+            self._refuse(f"sleep: {seconds} s")
+        self._sleep(seconds)
+
+    def _refuse(self, what: str) -> None:
+        self._used.append(what)
+        if threading.current_thread() is threading.main_thread():
+            pytest.fail(f"not allowed in this folder: {what}")
+
+
+def _reference_s() -> float:
+    """Return the least processor time of three runs of the reference work."""
+    best_s = float("inf")
+    for _ in range(3):
+        began_s = time.process_time()
+        sum(number * number for number in range(300_000))
+        best_s = min(best_s, time.process_time() - began_s)
+    return best_s

@@ -1,0 +1,152 @@
+"""Campaigns on workers of Dask, beside the same campaign on this machine; trials are simulated."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.dask_workers import ROOT, DaskWorkers
+from tests.simulated_trials import quick_trial, slow_trial
+from tests.worker_campaigns import Told, agree, campaign_in
+
+from wavebed.campaign.results import read_campaign_results
+from wavebed.campaign.run import resume_campaign, run_campaign
+from wavebed.errors import MachineError
+from wavebed.experiment.events import BlockEnded
+from wavebed.experiment.journal import read_journal
+from wavebed.result.load import load_run
+from wavebed.run.executor.cluster import DaskCluster
+from wavebed.run.executor.remote import Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from wavebed.run.executor.block import RunTrial
+    from wavebed.run.progress import Live
+
+
+def _remote(cluster: DaskWorkers, live: Live, run_trial: RunTrial, silent_s: float = 30.0) -> Remote:
+    return Remote(DaskCluster(cluster.address), live, run_trial, silent_s)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
+    with DaskWorkers(tmp_path_factory.mktemp("dask"), 2) as found:
+        yield found
+
+
+def test_a_campaign_on_workers_agrees_with_one_on_this_machine(
+    cluster: DaskWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = campaign_in(tmp_path, 6)
+    live = Told()
+    with _remote(cluster, live, quick_trial) as remote:
+        run_campaign(campaign, tmp_path / "run", [], live, remote)
+    agree(tmp_path, campaign, monkeypatch)
+    run = read_campaign_results(tmp_path / "run").run
+    assert set(read_campaign_results(tmp_path / "run").metrics.to_pandas()["machine"]) == {os.uname().nodename}
+    assert set(run.machine) == {os.uname().nodename}
+    cluster.check_nothing_left()
+    assert "0 of 6 blocks ended, blocks 1, 2 on 2 of 2 workers" in live.text
+
+
+def test_a_campaign_that_began_here_goes_on_on_workers_with_whole_blocks(
+    cluster: DaskWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
+    campaign = campaign_in(tmp_path, 4)
+    calls = 0
+
+    def killed(*given: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        return quick_trial(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("wavebed.run.runner.run_trial", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_campaign(campaign, tmp_path / "run", [], Told())
+    with _remote(cluster, Told(), quick_trial) as remote:
+        resume_campaign(campaign, tmp_path / "run", [], Told(), remote)
+    results = read_campaign_results(tmp_path / "run")
+    assert [line.folder for line in results.run.aside] == ["0003-20ms"]
+    assert (tmp_path / "run/aside/1/0003-20ms/trial.json").exists()
+    frame = results.metrics.to_pandas()
+    assert {block: set(rows["machine"]) for block, rows in frame.groupby("block")} == {
+        1: {""},
+        **{block: {os.uname().nodename} for block in (2, 3, 4)},
+    }
+    monkeypatch.setattr("wavebed.run.runner.run_trial", quick_trial)
+    run_campaign(campaign, tmp_path / "whole", [], Told())
+    assert load_run(tmp_path / "whole").trials["folder"].equals(load_run(tmp_path / "run").trials["folder"])
+
+
+def test_no_scheduler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavebed.run.executor.cluster._CONNECT_S", 0.5)
+    with (
+        Remote(DaskCluster("tcp://127.0.0.1:9"), Told()) as remote,
+        pytest.raises(MachineError, match="no scheduler answers there"),
+    ):
+        run_campaign(campaign_in(tmp_path, 1), tmp_path / "run", [], Told(), remote)
+    assert not (tmp_path / "run").exists()
+
+
+def test_killed_and_frozen_workers_and_a_new_scheduler_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = campaign_in(tmp_path, 16)
+    with DaskWorkers(tmp_path / "dask", 2, supervised=True) as cluster:
+        live = Told({2: lambda: cluster.kill(0), 6: lambda: cluster.freeze(1, 8), 11: cluster.restart_scheduler})
+        with _remote(cluster, live, slow_trial, silent_s=2.0) as remote:
+            run_campaign(campaign, tmp_path / "run", [], live, remote)
+        cluster.check_nothing_left()
+    agree(tmp_path, campaign, monkeypatch)
+
+
+_FRONT = """
+import io, sys
+from pathlib import Path
+from tests.simulated_trials import slow_trial
+from wavebed.campaign.read import read_campaign
+from wavebed.campaign.run import resume_campaign, run_campaign
+from wavebed.run.executor.cluster import DaskCluster
+from wavebed.run.executor.remote import Remote
+from wavebed.run.progress import Live
+folder, address = Path(sys.argv[1]), sys.argv[2]
+live = Live("test", io.StringIO())
+begin = resume_campaign if (folder / "run/run.json").exists() else run_campaign
+with Remote(DaskCluster(address), live, slow_trial) as remote:
+    begin(read_campaign(folder / "c.toml"), folder / "run", [], live, remote)
+"""
+
+
+def test_a_killed_front_ends_its_tasks_and_goes_on_when_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = campaign_in(tmp_path, 10)
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])}
+    with DaskWorkers(tmp_path / "dask", 2) as cluster:
+        words = [sys.executable, "-c", _FRONT, str(tmp_path), cluster.address]
+        for ended in (2, 5):
+            with subprocess.Popen(words, env=variables) as front:
+                while _ended(tmp_path / "run") < ended:
+                    assert front.poll() is None
+                    time.sleep(0.05)
+                front.send_signal(signal.SIGKILL)
+            assert _ended(tmp_path / "run") < 10
+        assert subprocess.run(words, env=variables, timeout=120, check=False).returncode == 0
+        cluster.check_nothing_left()
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def _ended(folder: Path) -> int:
+    if not (folder / "journal.jsonl").exists():
+        return 0
+    return sum(isinstance(event, BlockEnded) for event in read_journal(folder))

@@ -1,0 +1,260 @@
+"""The server for agents: the protocol, its bounds, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from datetime import datetime, tzinfo
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+from tests.unit.test_mcp import WAIT_S, Connection, asked, called
+
+import wavebed
+from wavebed.mcp import facts
+from wavebed.mcp.model import RunAnswer, ToolError
+from wavebed.mcp.processes import Child
+from wavebed.mcp.runs import Runs
+from wavebed.mcp.tools import TOOLS
+
+SOURCES = str(Path(wavebed.__file__).parents[1])
+FAKE_RUN = """\
+import json, os, pathlib, subprocess, sys, time
+folder = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
+folder.mkdir()
+(folder / "run.json").write_text("{}")
+subprocess.Popen(["sleep", "1000"])
+(folder / "group").write_text(str(os.getpgrp()))
+if "--slow" in sys.argv:
+    time.sleep(1000)
+print(json.dumps({"folder": str(folder), "trials": 1}))
+"""
+
+
+@pytest.fixture
+def fake_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have runs be a small program; return the folder of the runs."""
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "fake_run.py").write_text(FAKE_RUN)
+    monkeypatch.setenv("PYTHONPATH", f"{SOURCES}:{modules}")
+    monkeypatch.setattr(
+        "wavebed.mcp.runs.Child", lambda _module, arguments, folder: Child("fake_run", arguments, folder)
+    )
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    return folder
+
+
+def waited(runs: Runs, name: str, *states: str) -> RunAnswer:
+    until_s = time.monotonic() + WAIT_S
+    while (answer := runs.answer(name, 0.5)).state not in states:
+        assert time.monotonic() < until_s, answer
+    return answer
+
+
+def begun(folder: Path) -> int:
+    """Return the process group of a run once it has begun."""
+    until_s = time.monotonic() + WAIT_S
+    while not (folder / "group").exists() or not (folder / "group").read_text():
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+    return int((folder / "group").read_text())
+
+
+def group_is_gone(group: int) -> bool:
+    """Return whether no process of a group runs; a dead one may be listed until its parent has taken note."""
+    until_s = time.monotonic() + WAIT_S
+    while any(state != "Z" for state in states(group)):
+        if time.monotonic() > until_s:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def states(group: int) -> list[str]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group = file.read_text().rpartition(")")[2].split()[:3]
+            found += [state] if int(its_group) == group else []
+    return found
+
+
+def test_a_run_ends_with_its_results_and_its_session(fake_run: Path) -> None:
+    runs = Runs(fake_run, 60.0)
+    name = runs.start("walk", [])
+    assert name.startswith("walk-2")
+    answer = waited(runs, name, "ended", "failed")
+    assert (answer.state, answer.results) == ("ended", {"folder": str(fake_run / name), "trials": 1})
+    assert group_is_gone(begun(fake_run / name))
+    assert runs.names() == [name]
+
+
+def test_a_cancelled_run_leaves_nothing_and_another_may_follow(fake_run: Path) -> None:
+    runs = Runs(fake_run, 60.0)
+    name = runs.start("walk", ["--slow"])
+    number = begun(fake_run / name)
+    with pytest.raises(ToolError, match=f"run {name} is not over"):
+        runs.start("walk", [])
+    assert runs.answer(name, 0.0).state == "running"
+    assert runs.cancel(name).state == "cancelled"
+    assert group_is_gone(number)
+    assert list(fake_run.iterdir()) == []
+    assert runs.answer(name, 0.0).state == "cancelled"
+    assert waited(runs, runs.start("walk", []), "ended").state == "ended"
+
+
+def test_a_run_within_the_second_of_a_cancelled_one_has_a_name_of_its_own(
+    fake_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Noon(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Noon:
+            return cls(2026, 1, 2, 12, tzinfo=tz)
+
+    monkeypatch.setattr("wavebed.mcp.runs.datetime", Noon)
+    runs = Runs(fake_run, 60.0)
+    first = runs.start("walk", ["--slow"])
+    runs.cancel(first)
+    second = runs.start("walk", [])
+    assert (first, second) == ("walk-20260102T120000Z", "walk-20260102T120000Z-2")
+    assert waited(runs, second, "ended").state == "ended"
+    assert runs.answer(first, 0.0).state == "cancelled"
+
+
+def test_what_a_laboratory_writes_while_its_cancelled_run_is_removed_does_not_stay(
+    fake_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[Path] = []
+
+    def remove(folder: Path, *, ignore_errors: bool) -> None:
+        rmtree(folder, ignore_errors=ignore_errors)
+        removed.append(folder)
+        if len(removed) == 1:
+            folder.mkdir()
+            (folder / "series.csv").touch()
+
+    monkeypatch.setattr("wavebed.mcp.runs.shutil.rmtree", remove)
+    runs = Runs(fake_run, 60.0)
+    name = runs.start("walk", ["--slow"])
+    begun(fake_run / name)
+    runs.cancel(name)
+    assert list(fake_run.iterdir()) == []
+
+
+class Ahead:
+    """The time of the modules of runs, which may be put ahead."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self) -> None:
+        self.by_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.by_s
+
+
+def test_a_run_that_takes_too_long_is_stopped_and_kept(fake_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Ahead()
+    for module in ("runs", "processes"):
+        monkeypatch.setattr(f"wavebed.mcp.{module}.time", clock)
+    runs = Runs(fake_run, 600.0)
+    name = runs.start("walk", ["--slow"])
+    number = begun(fake_run / name)
+    assert runs.answer(name, 0.0).state == "running"
+    clock.by_s = 601.0
+    answer = waited(runs, name, "stopped")
+    assert answer.reason == "it took more than 600 s"
+    assert group_is_gone(number)
+    assert (fake_run / name / "run.json").exists()
+
+
+def test_the_end_of_the_input_ends_the_run(fake_run: Path) -> None:
+    connection = Connection(fake_run)
+    name = connection.tools._runs.start("walk", ["--slow"])
+    number = begun(fake_run / name)
+    connection.close()
+    assert group_is_gone(number)
+    assert list(fake_run.iterdir()) == []
+
+
+def test_a_cancelled_call_cancels_its_run_and_gets_no_answer(fake_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = Connection(fake_run)
+    monkeypatch.setattr(connection.tools, "_output", lambda *_: facts.json.encode(facts.Facts(trials=1)).decode())
+    connection.send(called("run", 7, scenario="demo", set={"x": "y"}, wait_s=600))
+    until_s = time.monotonic() + WAIT_S
+    while not list(fake_run.glob("demo-*")):
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+    connection.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+    while list(fake_run.glob("demo-*")):
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+    connection.send(asked("ping", 8))
+    assert connection.next()["id"] == 8
+    connection.close()
+
+
+def test_a_killed_server_leaves_no_process(fake_run: Path) -> None:
+    program = (
+        "import sys, time, pathlib; from wavebed.mcp.processes import Child;"
+        "folder = pathlib.Path(sys.argv[1]);"
+        "Child('fake_run', ['-o', str(folder / 'r'), '--slow'], folder); time.sleep(1000)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(fake_run)]) as owner:
+        number = begun(fake_run / "r")
+        owner.send_signal(signal.SIGKILL)
+    assert group_is_gone(number)
+
+
+def test_the_number_of_a_process_that_ended_is_kept_until_its_session_was_ended(fake_run: Path) -> None:
+    """Else another process could have the number by then, and lead the group that gets the signal."""
+    child = Child("fake_run", ["-o", str(fake_run / "r")], fake_run)
+    number = begun(fake_run / "r")
+    assert child.wait(WAIT_S)
+    assert "Z" in states(number)
+    child.stop()
+    assert child.close().status == 0
+    assert not Path(f"/proc/{number}").exists()
+    assert group_is_gone(number)
+
+
+def test_a_process_that_cannot_be_started_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: list[object] = []
+    made = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: files.append(made()) or files[-1])
+    with pytest.raises(FileNotFoundError):
+        Child("fake_run", [], tmp_path / "none")
+    assert [file.closed for file in files] == [True, True]  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(find_spec("mcp") is None, reason="the SDK is not installed: it is in the group tools")
+def test_the_client_of_the_sdk_takes_the_answers(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("mcp_sdk_client.py"), tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": SOURCES},
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["server"] == "wavebed"
+    assert found["tools"] == sorted(TOOLS)
+    assert found["list"]["structuredContent"]["runs"] == []
+    spec = found["resolved"]["structuredContent"]
+    assert (spec["seed"], found["resolved"]["isError"]) == (4, False)
+    assert "7000000" in json.dumps(spec["network"])
+    assert found["refused"]["isError"] is True
+    assert found["missing"]["isError"] is True
+    assert list(tmp_path.iterdir()) == []
