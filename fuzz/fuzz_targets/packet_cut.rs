@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../crates/wavebed-packet/tests/common/plain.rs"]
+#[path = "../../crates/wavebed-packet/tests/all/common/plain.rs"]
 mod plain;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};

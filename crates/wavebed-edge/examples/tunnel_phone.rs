@@ -5,9 +5,9 @@
 
 #![expect(clippy::print_stdout, reason = "printing is all it is for")]
 
-#[path = "../tests/tunnel/packets.rs"]
+#[path = "../tests/all/tunnel/packets.rs"]
 mod packets;
-#[path = "../tests/tunnel/simulation/mod.rs"]
+#[path = "../tests/all/tunnel/simulation/mod.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 #[expect(unused_imports, reason = "the tests use the rest")]
 mod simulation;
@@ -28,7 +28,10 @@ const TARGETS_MS: [u64; 5] = [0, 2, 5, 10, 20];
 fn main() {
     let mut trials: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     if trials.is_empty() {
-        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tunnel/phone/spec.json");
+        let own = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/all/tunnel/phone/spec.json"
+        );
         trials.push(own.into());
     }
     println!(

@@ -1,0 +1,4 @@
+//! quinn over paths in virtual time.
+
+mod guide;
+mod simulation;

@@ -1,0 +1,3 @@
+//! turmoil over links in virtual time.
+
+mod transfers;

@@ -1,0 +1,5 @@
+//! Packets that are cut and coalesced.
+
+mod coalesce;
+mod common;
+mod cut;

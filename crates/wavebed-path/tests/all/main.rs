@@ -1,0 +1,4 @@
+//! Directions of a path in virtual time, with packets in lists.
+
+mod direction;
+mod frames;

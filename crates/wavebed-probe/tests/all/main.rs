@@ -1,0 +1,3 @@
+//! The prober in virtual time.
+
+mod window;
