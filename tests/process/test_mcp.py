@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from datetime import datetime, tzinfo
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.test_mcp import WAIT_S, Connection, asked, called
+from tests.unit.test_mcp import HEAD, NO_CALL, PING, WAIT_S, Connection, FakeTools, asked, called
 
 import wavebed
 from wavebed.mcp import facts
-from wavebed.mcp.model import RunAnswer, ToolError
+from wavebed.mcp.model import Bounds, RunAnswer, ToolError
 from wavebed.mcp.processes import Child
 from wavebed.mcp.runs import Runs
+from wavebed.mcp.scenarios import ScenarioFiles
 from wavebed.mcp.tools import TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SOURCES = str(Path(wavebed.__file__).parents[1])
 FAKE_RUN = """\
@@ -33,7 +40,7 @@ folder.mkdir()
 (folder / "run.json").write_text("{}")
 subprocess.Popen(["sleep", "1000"])
 (folder / "group").write_text(str(os.getpgrp()))
-if "--slow" in sys.argv:
+if not {"--slow", "--workload=slow"}.isdisjoint(sys.argv):
     time.sleep(1000)
 print(json.dumps({"folder": str(folder), "trials": 1}))
 """
@@ -226,6 +233,189 @@ def test_the_number_of_a_process_that_ended_is_kept_until_its_session_was_ended(
     assert child.close().status == 0
     assert not Path(f"/proc/{number}").exists()
     assert group_is_gone(number)
+
+
+class NotedLock:
+    """A lock that calls `noted` when a thread has to wait for it."""
+
+    def __init__(self, noted: Callable[[], None]) -> None:
+        self._lock = threading.Lock()
+        self._noted = noted
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self._noted()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_process_may_be_stopped_while_another_thread_looks_whether_it_runs(
+    fake_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Child("fake_run", ["-o", str(fake_run / "r"), "--slow"], fake_run)
+    begun(fake_run / "r")
+    stopped_or_waits = threading.Event()
+    monkeypatch.setattr(child, "_reaping", NotedLock(stopped_or_waits.set))
+
+    def stop() -> None:
+        child.stop()
+        stopped_or_waits.set()
+
+    stopper = threading.Thread(target=stop)
+    waitid = os.waitid
+
+    def stopped_before(*arguments: int) -> os.waitid_result | None:
+        if stopper.ident is None:
+            stopper.start()
+            assert stopped_or_waits.wait(WAIT_S)
+        return waitid(*arguments)
+
+    monkeypatch.setattr(os, "waitid", stopped_before)
+    assert child.runs
+    stopper.join(WAIT_S)
+    assert not child.runs
+    child.close()
+
+
+def test_the_number_of_a_process_that_ends_while_it_is_stopped_is_kept(
+    fake_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Child("fake_run", ["-o", str(fake_run / "r"), "--slow"], fake_run)
+    number = begun(fake_run / "r")
+    waitid, killpg = os.waitid, os.killpg
+    kept: list[bool] = []
+
+    def ended_after(*arguments: int) -> os.waitid_result | None:
+        found = waitid(*arguments)
+        if found is None:
+            os.kill(number, signal.SIGKILL)
+            waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
+        return found
+
+    def noted(group: int, signal_number: int) -> None:
+        kept.append("Z" in states(group))
+        killpg(group, signal_number)
+
+    monkeypatch.setattr(os, "waitid", ended_after)
+    monkeypatch.setattr(os, "killpg", noted)
+    child.stop()
+    assert kept == [True]
+    assert child.close().status == -signal.SIGKILL
+    assert group_is_gone(number)
+
+
+def test_a_process_is_stopped_once(fake_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may be another group's afterwards."""
+    child = Child("fake_run", ["-o", str(fake_run / "r")], fake_run)
+    child.stop()
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("a signal after its end"))
+    child.stop()
+    child.close()
+
+
+def test_a_server_has_the_status_of_its_processes_though_its_client_ignores_theirs(tmp_path: Path) -> None:
+    program = (
+        "import signal, sys; from wavebed.cli import main;"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN); sys.exit(main(sys.argv[1:]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "mcp", tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": SOURCES},
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(called("resolve", toml=HEAD + PING)).encode() + b"\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        server.stdin.close()
+    assert answer["result"]["isError"] is False, answer
+    assert server.returncode == 0
+
+
+def scenario_files(folder: Path) -> list[Path]:
+    return list(folder.glob(".*"))
+
+
+def test_a_refused_run_leaves_no_scenario_file(fake_run: Path) -> None:
+    tools = FakeTools(fake_run, Bounds(), facts.Facts(trials=1))
+    name = tools._runs.start("walk", ["--slow"])
+    with pytest.raises(ToolError, match=f"run {name} is not over"):
+        tools.call("run", {"toml": HEAD + PING}, NO_CALL)
+    assert scenario_files(fake_run) == []
+    tools.close()
+
+
+def test_a_scenario_file_is_there_until_its_run_is_over(fake_run: Path) -> None:
+    tools = FakeTools(fake_run, Bounds(), facts.Facts(trials=1))
+    answer = tools.call("run", {"toml": HEAD + PING, "workloads": ["slow"]}, NO_CALL)
+    assert isinstance(answer, RunAnswer)
+    (file,) = scenario_files(fake_run)
+    assert file.read_text() == HEAD + PING
+    tools.close()
+    assert scenario_files(fake_run) == []
+
+
+def test_a_text_that_cannot_be_written_leaves_no_scenario_file(tmp_path: Path) -> None:
+    tools = FakeTools(tmp_path, Bounds(), facts.Facts(trials=1))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # as on a full disk
+    try:
+        with pytest.raises(ToolError, match="toml: cannot be written to a file: File too large"):
+            tools.call("run", {"toml": HEAD + PING}, NO_CALL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert scenario_files(tmp_path) == []
+
+
+def test_the_end_of_the_server_removes_the_scenario_file_of_a_call(tmp_path: Path) -> None:
+    asked_for, may_go_on = threading.Event(), threading.Event()
+
+    class Waiting(FakeTools):
+        def _output(self, *arguments: object) -> str:
+            asked_for.set()
+            may_go_on.wait(WAIT_S)
+            return super()._output(*arguments)
+
+    tools = Waiting(tmp_path, Bounds(), facts.Facts(trials=1))
+    refusals: list[str] = []
+
+    def call() -> None:
+        try:
+            tools.call("run", {"toml": HEAD + PING}, NO_CALL)
+        except ToolError as error:
+            refusals.append(str(error))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert asked_for.wait(WAIT_S)
+    tools.close()
+    assert scenario_files(tmp_path) == []
+    may_go_on.set()
+    caller.join(WAIT_S)
+    with pytest.raises(ToolError, match="the server ends"):
+        tools.call("run", {"toml": HEAD + PING}, NO_CALL)
+    assert refusals == ["the server ends"]
+    assert scenario_files(tmp_path) == []
+
+
+def test_the_next_server_removes_the_scenario_files_of_a_killed_one_alone(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from wavebed.mcp.scenarios import ScenarioFiles;"
+        "ScenarioFiles(Path(sys.argv[1])).make(''); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, env={**os.environ, "PYTHONPATH": SOURCES})
+    assert len(scenario_files(tmp_path)) == 1
+    first = ScenarioFiles(tmp_path)
+    assert scenario_files(tmp_path) == []
+    used = first.make(HEAD)
+    ScenarioFiles(tmp_path)
+    assert used.read_text() == HEAD
+    first.close()
+    assert scenario_files(tmp_path) == []
 
 
 def test_a_process_that_cannot_be_started_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

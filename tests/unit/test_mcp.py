@@ -21,7 +21,7 @@ from wavebed.mcp import facts
 from wavebed.mcp.lines import MOST_LINE_BYTES
 from wavebed.mcp.model import Bounds, ToolError
 from wavebed.mcp.server import VERSIONS, Server
-from wavebed.mcp.tools import TOOLS, Tools
+from wavebed.mcp.tools import TOOLS, Call, Tools
 
 WAIT_S = 60.0
 """For a process, which may stand still for seconds."""
@@ -254,6 +254,10 @@ def test_a_shipped_scenario_may_name_its_files() -> None:
     assert facts.answer(facts.Asked(str(file), True, [], [], 1, None)).refused == []
 
 
+NO_CALL = Call(threading.Event(), lambda _: None)
+"""Never cancelled; nobody takes its progress."""
+
+
 class FakeTools(Tools):
     """Tools that know the facts, and whose runs are a program of the test."""
 
@@ -275,11 +279,9 @@ class FakeTools(Tools):
     ],
 )  # fmt: skip
 def test_a_run_beyond_the_bounds_is_refused(tmp_path: Path, known: facts.Facts, bounds: Bounds, line: str) -> None:
-    from wavebed.mcp.tools import Call
-
     tools = FakeTools(tmp_path, bounds, known)
     with pytest.raises(ToolError, match=line):
-        tools.call("run", {"scenario": "demo"}, Call(threading.Event(), lambda _: None))
+        tools.call("run", {"scenario": "demo"}, NO_CALL)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -76,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     with os.fdopen(os.dup(1), "wb") as writing:
         os.dup2(2, 1)
         signal.signal(signal.SIGTERM, _end)
+        # A client may ignore it, and its programs inherit that: the kernel then keeps no status of their children.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         Server(Tools(args.folder, bounds), bounds, sys.stdin.buffer, writing).serve()
     return 0
 

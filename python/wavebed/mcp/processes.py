@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ __all__ = ["MOST_OUTPUT_BYTES", "Child", "Ended"]
 MOST_OUTPUT_BYTES = 4 << 20
 """Larger answers help no agent."""
 POLL_S = 0.05
+_LOOK_ONLY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 GRACE_S = 1.5
 """From SIGTERM to SIGKILL: a client gives its server two seconds to end."""
 
@@ -51,7 +53,9 @@ class Ended:
 
 
 class Child:
-    """A running process.
+    """A running process. Several threads may wait for it and stop it.
+
+    Only `stop` reaps it. Until then its number stays its own, and so does the number of its session.
 
     Parameters
     ----------
@@ -67,7 +71,7 @@ class Child:
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes them
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._watched, self._alive = os.pipe2(os.O_CLOEXEC)
-        self._end_at_s: float | None = None
+        self._reaping = threading.Lock()
         command = [sys.executable, "-P", "-m", "wavebed.mcp.child", str(self._watched), module, *arguments]
         try:
             self._process = subprocess.Popen(
@@ -90,10 +94,16 @@ class Child:
     @property
     def runs(self) -> bool:
         """Whether it has not ended."""
-        if self._process.returncode is not None:
-            return False
-        # Its number stays its own until `stop` has ended its session, which has the same number.
-        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        with self._reaping:
+            return self._runs()
+
+    def _runs(self) -> bool:
+        """Return whether it has not ended, without reaping it; the caller holds the lock."""
+        # Popen.poll would reap it.
+        return not self._is_reaped() and os.waitid(os.P_PID, self._process.pid, _LOOK_ONLY) is None
+
+    def _is_reaped(self) -> bool:
+        return self._process.returncode is not None
 
     def wait(self, most_s: float, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Wait until it has ended, and return whether it has; at most so long, and while it is `wanted`."""
@@ -104,12 +114,15 @@ class Child:
 
     def stop(self) -> None:
         """End it and all processes of its session: first by SIGTERM, then by SIGKILL."""
-        if self.runs:
-            self._process.terminate()
-            self.wait(GRACE_S)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with self._reaping:
+            if self._runs():
+                os.kill(self._process.pid, signal.SIGTERM)  # Popen.terminate would reap it
+        self.wait(GRACE_S)
+        with self._reaping:
+            if not self._is_reaped():
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
 
     def close(self) -> Ended:
         """Return what became of it; it must have ended, or been stopped."""

@@ -34,18 +34,17 @@ _WRITES_S = 10.0
 class _Run:
     """A run of this session."""
 
-    def __init__(self, name: str, folder: Path, child: Child, most_s: float, own: Path | None) -> None:
+    def __init__(self, name: str, folder: Path, child: Child, most_s: float, at_end: Callable[[], None]) -> None:
         self.name = name
         self.folder = folder
         self.child = child
-        self._own = own
+        self._at_end = at_end
         self.until_s = time.monotonic() + most_s
         self.answer: RunAnswer | None = None
 
     def over(self, answer: RunAnswer) -> RunAnswer:
         """Note its outcome; its process has ended."""
-        if self._own is not None:
-            self._own.unlink(missing_ok=True)
+        self._at_end()
         self.answer = answer
         return answer
 
@@ -69,7 +68,7 @@ class Runs:
         self._last: _Run | None = None
         self._closed = False
 
-    def start(self, title: str, arguments: Sequence[str], own: Path | None = None) -> str:
+    def start(self, title: str, arguments: Sequence[str], at_end: Callable[[], None] = lambda: None) -> str:
         """Start a run and return its name.
 
         Parameters
@@ -78,8 +77,8 @@ class Runs:
             What its folder is named after.
         arguments : sequence of str
             Of ``wavebed run``, without the folder.
-        own : pathlib.Path, optional
-            Its scenario, if that was made for it: it is removed with the end of the run.
+        at_end : callable
+            Called at the end of the run, but not if the run is not started.
 
         Raises
         ------
@@ -96,7 +95,7 @@ class Runs:
             name = next(each for each in names if each not in self._runs and not (self._folder / each).exists())
             folder = self._folder / name
             child = Child("wavebed", ["run", *arguments, "--json", "-o", str(folder)], self._folder)
-            self._last = self._runs[name] = _Run(name, folder, child, self._most_s, own)
+            self._last = self._runs[name] = _Run(name, folder, child, self._most_s, at_end)
             threading.Thread(target=self._attend, args=(self._last,), name=name, daemon=True).start()
         return name
 

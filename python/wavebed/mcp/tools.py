@@ -6,7 +6,6 @@ import re
 import tomllib
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import msgspec
@@ -32,6 +31,7 @@ from wavebed.mcp.model import (
 )
 from wavebed.mcp.processes import Child
 from wavebed.mcp.runs import Runs
+from wavebed.mcp.scenarios import ScenarioFiles
 
 if TYPE_CHECKING:
     import threading
@@ -109,11 +109,13 @@ class Tools:
     def __init__(self, folder: Path, bounds: Bounds) -> None:
         self._folder = folder.resolve()
         self._bounds = bounds
+        self._files = ScenarioFiles(self._folder)
         self._runs = Runs(self._folder, bounds.run_s)
 
     def close(self) -> None:
-        """End what runs."""
+        """End what runs, and remove the scenario files of calls and runs."""
         self._runs.close()
+        self._files.close()
 
     def call(self, name: str, arguments: object, call: Call) -> Answer:
         """Carry out a call.
@@ -138,7 +140,7 @@ class Tools:
         return ListAnswer(list(_titled("scenario", "")), list(_titled("scene", "scenes")), self._runs.names(), files)
 
     def _resolve(self, given: ResolveArgs, call: Call) -> Answer:
-        with _Named(self._folder, given) as scenario:
+        with _Named(self._folder, self._files, given) as scenario:
             self._check(scenario, given, None, call)
             arguments = [*scenario.arguments(given)]
             if given.treatment is not None:
@@ -146,7 +148,7 @@ class Tools:
             return self._command(["resolve", *arguments], call)
 
     def _run(self, given: RunArgs, call: Call) -> RunAnswer:
-        with _Named(self._folder, given) as scenario:
+        with _Named(self._folder, self._files, given) as scenario:
             facts = self._check(scenario, given, given.trials, call)
             self._check_bounds(facts)
             arguments = [*scenario.arguments(given)]
@@ -154,7 +156,8 @@ class Tools:
                 arguments.append(f"--trials={given.trials}")
             if call.cancelled.is_set():
                 raise ToolError("the call was cancelled")
-            name = self._runs.start(scenario.title, arguments, scenario.give_away())
+            name = self._runs.start(scenario.title, arguments, scenario.remove)
+            scenario.keep()  # the run removes it
         answer = self._runs.answer(name, given.wait_s, call.cancelled, call.tell)
         if call.cancelled.is_set() and answer.state == "running":
             return self._runs.cancel(name)
@@ -237,16 +240,15 @@ class Tools:
 class _Named:
     """The scenario of a call: a shipped one, a file of the folder, or a text, for which it makes a file."""
 
-    def __init__(self, folder: Path, given: ResolveArgs | RunArgs) -> None:
+    def __init__(self, folder: Path, files: ScenarioFiles, given: ResolveArgs | RunArgs) -> None:
         if (given.scenario is None) == (given.toml is None):
             raise ToolError("name a scenario or give its toml: one of them")
-        self._own: Path | None = None
+        self._files = files
+        self._keeps = False
         self.is_shipped = False
         if given.toml is not None:
             self.title = "scenario"
-            with NamedTemporaryFile("w", dir=folder, prefix=".scenario-", suffix=".toml", delete=False) as file:
-                file.write(given.toml)
-            self.file = self._own = Path(file.name)
+            self.file = files.make(given.toml)
             return
         name = (given.scenario or "").removesuffix(".toml")
         if not _NAME.fullmatch(name):
@@ -267,17 +269,20 @@ class _Named:
         if given.seed is not None:
             yield f"--seed={given.seed}"
 
-    def give_away(self) -> Path | None:
-        """Return the file that was made, which this no longer removes."""
-        own, self._own = self._own, None
-        return own
+    def keep(self) -> None:
+        """Keep the file that was made beyond this context: `remove` removes it."""
+        self._keeps = True
+
+    def remove(self) -> None:
+        """Remove the file that was made, if one was."""
+        self._files.remove(self.file)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._own is not None:
-            self._own.unlink(missing_ok=True)
+        if not self._keeps:
+            self.remove()
 
 
 def _titled(what: str, folder: str) -> Iterator[Listed]:
