@@ -28,6 +28,7 @@ _HEAD = """# The API of `wavebed ui`
 This page is made from the program: `python -m wavebed.ui.reference docs/reference/api.md`. The server has the same at
 `/api/openapi.json`, by OpenAPI 3.1. [The guide](../guides/ui.md) tells how to start it.
 
+<!-- test: parsed: serves until it is stopped -->
 ```sh
 wavebed ui --listen 127.0.0.1:8080 --token-file token &
 alias api='curl -s -H "Authorization: Bearer $(cat token)"'
