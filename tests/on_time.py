@@ -9,9 +9,10 @@ import pytest
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["assert_usable", "lateness", "left_open"]
+__all__ = ["assert_usable", "lateness", "left_open", "only_late"]
 
 LATE = {"late", "late-packets", "gaps", "suspended", "clock-step"}
 """Codes of the checks that a late machine fails."""
@@ -26,13 +27,17 @@ def lateness(record: Any) -> str:
 
 def assert_usable(done: subprocess.CompletedProcess[str], out: Path) -> None:
     """Fail unless a run ended with usable trials; inconclusive if only the machine made them invalid."""
-    if done.returncode == 1:
-        records = [json.loads(file.read_text()) for file in sorted(out.glob("trials/*/trial.json"))]
-        invalid = [record for record in records if record["verdict"] == "invalid"]
-        late = [lateness(record) for record in invalid]
-        if late and all(late) and all(record["verdict"] != "failed" for record in records):
-            pytest.skip(f"inconclusive: {late[0]}")
+    if done.returncode == 1 and (late := only_late(sorted(out.glob("trials/*/trial.json")))):
+        pytest.skip(f"inconclusive: {late}")
     assert done.returncode == 0, done.stderr
+
+
+def only_late(files: Iterable[Path]) -> str:
+    """Return why trials are invalid; empty if a trial failed, or is invalid for another reason than a late machine."""
+    records = [json.loads(file.read_text()) for file in files]
+    late = [lateness(record) for record in records if record["verdict"] == "invalid"]
+    failed = any(record["verdict"] == "failed" for record in records)
+    return late[0] if late and all(late) and not failed else ""
 
 
 def left_open(folder: Path) -> str:
