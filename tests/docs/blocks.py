@@ -2,11 +2,11 @@
 
 A mark is a comment above a block, which readers do not see:
 
-    <!-- test: parsed: needs two network ports -->             the commands are read, and not run
-    <!-- test: parsed "wavebed ui": runs until it is stopped -->  those that begin so
-    <!-- test: with "wavebed run": --trials 1 -->              run with these options too
-    <!-- test: change: -t 30 => -t 1 -->                       run with this text in place of that
-    <!-- test: slow -->                                        run by `make test-slow` only
+    <!-- test: parsed: needs two network ports -->             the commands are parsed and never run
+    <!-- test: parsed "wavebed ui": runs until it is stopped -->  commands with this prefix
+    <!-- test: with "wavebed run": --trials 1 -->              run with these further options
+    <!-- test: change: -t 30 => -t 1 -->                       run with the second text instead of the first
+    <!-- test: slow -->                                        never drawn: run by `make play-docs` only
     <!-- test: status 1 -->                                    the exit status of the command; `any`
     <!-- test: given: import numpy as np -->                   Python that runs before; entered(…) enters a context
     <!-- test: toml: keys of path -->                          what a fragment of TOML belongs to
@@ -15,11 +15,12 @@ A mark is a comment above a block, which readers do not see:
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Block", "Mark", "blocks", "files", "pages"]
+__all__ = ["ROOT", "Block", "Mark", "blocks", "files", "mentions", "pages"]
 
 ROOT = Path(__file__).parents[2]
 VERBS = {"parsed", "with", "change", "slow", "status", "given", "toml", "file"}
@@ -69,13 +70,15 @@ class Block:
         return text
 
 
-def pages() -> list[str]:
+@functools.cache
+def pages() -> tuple[str, ...]:
     """Return every page of the documentation, relative to the root."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [file.relative_to(ROOT).as_posix() for file in found]
+    return tuple(file.relative_to(ROOT).as_posix() for file in found)
 
 
-def blocks(page: str, text: str | None = None) -> list[Block]:
+@functools.cache
+def blocks(page: str, text: str | None = None) -> tuple[Block, ...]:
     """Return the blocks of a page in their order.
 
     Raises
@@ -85,19 +88,27 @@ def blocks(page: str, text: str | None = None) -> list[Block]:
     """
     text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
     found = []
+    end = 0
     for match in _FENCE.finditer(text):
-        above = _MARKS.search(text[: match.start()])
+        above = _MARKS.search(text, end, match.start())
+        end = match.end()
         marks = tuple(_mark(each, page) for each in _MARK.finditer(above[0])) if above else ()
         line = text.count("\n", 0, match.start()) + 1
         lines = match["text"].splitlines(keepends=True)
         inner = "".join(each.removeprefix(match["indent"]) for each in lines)
         found.append(Block(page, line, match["language"], inner, marks))
-    return found
+    return tuple(found)
 
 
+@functools.cache
 def files() -> dict[str, Block]:
     """Return the blocks that are files, by the names that pages give them; a page's own stand above those of others."""
     return {name: block for page in reversed(pages()) for block in blocks(page) if (name := block.value("file"))}
+
+
+def mentions(text: str, file: str) -> bool:
+    """Whether a text has the name of a file or a folder as a word, or as the beginning of a longer path."""
+    return re.search(rf"(?<![\w/.-]){re.escape(file)}(?![\w.-])", text) is not None
 
 
 def _mark(match: re.Match[str], page: str) -> Mark:

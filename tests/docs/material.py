@@ -1,4 +1,4 @@
-"""The files that pages speak of: traces, walks, a folder of results. A page gets those whose names its blocks have."""
+"""The input files that pages name: traces, walks, folders of results. A page gets the files that its blocks name."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.docs.blocks import ROOT, files
+from tests.docs.blocks import ROOT, files, mentions
 from tests.docs.scene_guide import SCENE_GUIDE, scene_of_the_guide
 from tests.made_up_walks import write_walks
-from tests.unit.report_example import Plan, write_example
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,6 +80,8 @@ def _walks(folder: Path) -> None:
 def _example() -> Path:
     import tempfile
 
+    from tests.unit.report_example import Plan, write_example
+
     return write_example(Path(tempfile.mkdtemp(prefix="wavebed-docs-")) / "results", Plan(blocks=2, excluded=False))
 
 
@@ -107,28 +108,34 @@ _MADE: dict[str, Callable[[Path], object]] = {
     "losses.csv": _losses,
     "other.csv": _pattern,
     "walks": _walks,
-    "results": _results,
-    "DIR": _results,
-    "old": _results,
-    "new": _results,
-    "before": _results,
-    "after": _results,
-    "kept/release": _results,
 }
+_RESULTS = dict.fromkeys(("results", "DIR", "old", "new", "before", "after", "kept/release"), _results)
+"""Folders that only commands and programs read which run."""
 
 
 def _file(text: str, file: Path) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def lay_out(folder: Path, blocks: Sequence[Block]) -> None:
-    """Make the files that the commands and programs of a page name: those of the list, and blocks of other pages."""
+def lay_out(folder: Path, blocks: Sequence[Block], *, results: bool) -> None:
+    """Write the input files that the commands and programs of a page name, and file blocks of other pages.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The folder in which the page is read or played.
+    blocks : sequence of Block
+        The blocks of the page.
+    results : bool
+        Whether to write folders of results as well; parsing does not need them.
+    """
     if blocks and blocks[0].page == SCENE_GUIDE:
         _scene_of_the_guide(folder / "street.toml")
     text = "\n".join(block.text for block in blocks if block.language in {"sh", "console", "python", "toml"})
     own = {block.value("file") for block in blocks} | {each.name for each in folder.iterdir()}
-    made = _MADE | {name: functools.partial(_file, block.text) for name, block in files().items() if name not in own}
+    made = _MADE | (_RESULTS if results else {})
+    made |= {name: functools.partial(_file, block.text) for name, block in files().items() if name not in own}
     for name, make in made.items():
         made_by_page = re.search(rf"mkdir {re.escape(name)}$", text, re.MULTILINE)
-        if not made_by_page and re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w.-])", text):
+        if not made_by_page and mentions(text, name):
             make(folder / name)

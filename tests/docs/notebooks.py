@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nbformat
-from nbclient import NotebookClient
 from tests.docs.blocks import ROOT
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-__all__ = ["FOLDER", "is_slow", "run_notebook"]
+__all__ = ["FOLDER", "is_slow", "kinds_of_outputs", "run_notebook"]
 
 FOLDER = ROOT / "docs/notebooks"
 LIMIT_S = 600
@@ -34,6 +33,8 @@ def run_notebook(file: Path, folder: Path) -> NotebookNode:
     nbclient.exceptions.CellExecutionError
         If a cell fails.
     """
+    from nbclient import NotebookClient
+
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     os.environ["PATH"] = f"{_programs(folder)}:{os.environ['PATH']}"
     notebook = nbformat.read(file, as_version=4)
@@ -49,6 +50,11 @@ def run_notebook(file: Path, folder: Path) -> NotebookNode:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
     return notebook
+
+
+def kinds_of_outputs(notebook: NotebookNode) -> list[set[str]]:
+    """Return the kinds of output of each cell: text, pictures."""
+    return [{each.output_type for each in cell.get("outputs", [])} for cell in notebook.cells]
 
 
 def _programs(folder: Path) -> Path:

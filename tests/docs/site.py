@@ -1,4 +1,4 @@
-"""The site of the documentation, built as `make docs` does."""
+"""The site of the documentation, as `make docs` builds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the page of commands that tests only read: ``python -m tests.docs.table FILE``."""
+"""Write the page of commands that tests only parse: ``python -m tests.docs.table FILE``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ _HEAD = """# Tested commands
 
 This page is made from the pages: `python -m tests.docs.table docs/development/tested-commands.md`.
 
-`tests/docs` plays every page of the documentation in a folder of its own: blocks of TOML are read by the reader of
-their file, blocks of Python and commands run in their order. A comment above a block says what differs in the test:
-`tests/docs/blocks.py` lists these marks. `make test-slow` also runs the commands that are marked *slow*; `make test`
-reads them only, with the parser of the program and the scenario that they name.
+`pytest tests/docs` parses every page and runs none of its commands. The program's own parser reads the arguments of
+each command, and the files and scenarios that the command names. Each block of TOML goes through the reader of its
+file. Each program in Python compiles, and what it imports from `wavebed` exists.
 
-{runs} commands of this project's programs run, {slow} of them as slow tests. The commands of the table are only read.
+`make play-docs` runs the commands, programs and notebooks of all pages, each page in a folder of its own.
+`make play-docs PLAY=20` draws twenty blocks or notebooks by a seed, as CI does, and runs them with the earlier blocks
+that they need. The seed is the hash of the commit; the output has the command that plays the same blocks again.
+A wrong exit status fails. Trials that are invalid because the machine was late are listed, and do not fail.
+
+A comment above a block says what differs in the test: `tests/docs/blocks.py` lists these marks. Commands that are
+marked *slow* are never drawn.
+
+{runs} commands of this project's programs can run; {slow} of them are slow. The commands of the table are only parsed.
 
 | page | command | why |
 |---|---|---|

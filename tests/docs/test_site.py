@@ -28,12 +28,11 @@ def place_of(page: str) -> str:
     return PLACES.get(page) or page.removeprefix("docs/").removesuffix(".md") + ".html"
 
 
-def test_the_site_builds_without_a_warning_and_shows_what_a_forge_shows(tmp_path: Path) -> None:
-    assert "WARNING" not in build_site(tmp_path)
+def test_the_site_shows_what_a_forge_shows(site: Path) -> None:
     differ = {}
     for page in pages():
         wanted = elements_on_a_forge((ROOT / page).read_text(encoding="utf-8"))
-        if (shown := elements_of_page(tmp_path / place_of(page))) != wanted:
+        if (shown := elements_of_page(site / place_of(page))) != wanted:
             differ[page] = (shown, wanted)
     assert differ == {}, "in the site, on a forge"
 
