@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+import subprocess
+from pathlib import Path
 
-__all__ = ["SEED", "VARIABLE"]
+__all__ = ["SEED", "VARIABLE", "seed_of_commit"]
 
 VARIABLE = "WAVEBED_TEST_SEED"
-SEED = int(os.environ.setdefault(VARIABLE, str(datetime.now(UTC).date().toordinal())))
-"""The day by default, so that each day tries other samples. Workers of pytest inherit it."""
+
+
+def seed_of_commit() -> str:
+    """Return the hash of the commit, so that each change tries other samples and a red run can be repeated."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or "0"
+
+
+SEED = os.environ.setdefault(VARIABLE, seed_of_commit())
+"""Workers of pytest inherit it."""

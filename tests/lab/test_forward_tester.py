@@ -32,15 +32,13 @@ def codes(trial: dict[str, Any]) -> list[str]:
 def check_exact(trial: dict[str, Any], planned: dict[str, int]) -> None:
     """Every frame of every size is in the counters of both ends, or was dropped where the sending end says so.
 
-    On a busy machine frames leave late, which is said, and a cable's ring may be full, which changes no account. Where
-    that took so long that its gap looks like that of a device, the trial says nothing.
+    On a busy machine frames leave late, and a cable's ring may be full: the trial then has the code `late`, or `reboot`
+    for a gap of that length. Neither changes an account.
     """
     found = set(codes(trial))
     is_full = trial["tx"] is not None and 0 < trial["lost"] <= trial["tx"]["tx_dropped"]
-    if found == {"late", "reboot"} or (found == {"reboot"} and is_full):
-        pytest.skip(f"inconclusive: the machine was late: {trial['refusals']}")
-    assert set(codes(trial)) <= {"late"}, trial["refusals"]
-    counters, late = trial["counters"], codes(trial) == ["late"]
+    assert found <= {"late"} or ("reboot" in found and (found == {"late", "reboot"} or is_full)), trial["refusals"]
+    counters, late = trial["counters"], "late" in found
     assert trial["sent"] == sum(planned.values()) or (late and 0 < trial["sent"] < sum(planned.values()))
     assert trial["sent"] == trial["received"] + trial["lost"]
     assert trial["lost"] <= trial["tx"]["tx_dropped"]

