@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["assert_usable", "lateness", "left_open", "only_late"]
+__all__ = ["assert_ended", "assert_usable", "lateness", "left_open", "only_late"]
 
 LATE = {"late", "late-packets", "gaps", "suspended", "clock-step"}
 """Codes of the checks that a late machine fails."""
@@ -27,20 +27,24 @@ def lateness(record: Any) -> str:
 
 def assert_ended(done: subprocess.CompletedProcess[str], out: Path) -> None:
     """Fail unless all trials of a run ended, and nothing but a late machine made one of them invalid."""
-    if not (done.returncode == 1 and _late(out)):
+    if not (done.returncode == 1 and only_late(_records(out))):
         assert done.returncode == 0, done.stderr
 
 
 def assert_usable(done: subprocess.CompletedProcess[str], out: Path) -> None:
     """Fail unless a run ended with usable trials; inconclusive if only the machine made them invalid."""
-    if done.returncode == 1 and (late := _late(out)):
+    if done.returncode == 1 and (late := only_late(_records(out))):
         pytest.skip(f"inconclusive: {late}")
     assert done.returncode == 0, done.stderr
 
 
-def _late(out: Path) -> str:
-    """Return why the machine made trials of a run invalid; empty if none is, or not for the machine alone."""
-    records = [json.loads(file.read_text()) for file in sorted(out.glob("trials/*/trial.json"))]
+def _records(out: Path) -> list[Path]:
+    return sorted(out.glob("trials/*/trial.json"))
+
+
+def only_late(files: Iterable[Path]) -> str:
+    """Return why trials are invalid; empty if a trial failed, or is invalid for another reason than a late machine."""
+    records = [json.loads(file.read_text()) for file in files]
     late = [lateness(record) for record in records if record["verdict"] == "invalid"]
     failed = any(record["verdict"] == "failed" for record in records)
     return late[0] if late and all(late) and not failed else ""

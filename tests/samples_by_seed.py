@@ -1,12 +1,23 @@
-"""The seed by which tests draw samples of kills and faults; pytest prints it, and `WAVEBED_TEST_SEED` sets it."""
+"""Samples of kills and faults, drawn by a seed.
+
+pytest prints the seed, and `WAVEBED_TEST_SEED` sets it. With `WAVEBED_TEST_SEED=all` nothing is left out.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["SEED", "VARIABLE", "seed_of_commit"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["SEED", "VARIABLE", "sample", "seed_of_commit"]
+
+T = TypeVar("T")
+ALL = "all"
 
 VARIABLE = "WAVEBED_TEST_SEED"
 
@@ -25,3 +36,11 @@ def seed_of_commit() -> str:
 
 SEED = os.environ.setdefault(VARIABLE, seed_of_commit())
 """Workers of pytest inherit it."""
+
+
+def sample(cases: Sequence[T], count: int) -> list[T]:
+    """Return `count` of the cases in their order, or all of them."""
+    if SEED == ALL:
+        return list(cases)
+    chosen = random.Random(SEED).sample(range(len(cases)), min(count, len(cases)))
+    return [cases[number] for number in sorted(chosen)]

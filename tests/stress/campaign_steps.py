@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import random
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +24,6 @@ from wavebed.result.load import load_run
 from wavebed.result.metrics import read_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wavebed.result.model import Verdict
     from wavebed.run.order import Slot
 
@@ -87,10 +84,6 @@ class Whole:
     def steps(self) -> range:
         """Return the changes of the disk that an undisturbed campaign makes, counted from 1."""
         return range(1, self._changes + 1)
-
-    def sample(self, count: int, seed: str) -> Sequence[int]:
-        """Return some of the changes, drawn by a seed."""
-        return sorted(random.Random(seed).sample(self.steps(), count))
 
     def problem_at(self, step: int, error: OSError | None = None) -> str:
         """Disturb a campaign at a change, let it go on, and return how it differs from the undisturbed one."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tests.stress import remains
 from tests.stress.campaign_files import CELLS, RUN, WHOLE, argv, damage, stored, write_files
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import Process, end_all, ended, family, kill, settled, wait_until
+from tests.stress.remains import GONE_WITHIN_S, Process, end_all, ended, family, kill, settled, wait_until
 from tests.stress.sandbox import inside
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ KILLS = 50
 TRIALS = 60
 LIFE_S = 120.0
 """A campaign that neither ends nor can be killed within this time is stuck."""
-GONE_WITHIN_S = 3.0
 LOOK_S = 0.002
 WRITING_S = 0.1
 """About how long a trial's tables, raw outputs and records take."""

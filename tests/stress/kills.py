@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import Process, end_all, ended, family, kill, settled, subtree, wait_until
+from tests.stress.remains import GONE_WITHIN_S, Process, end_all, ended, family, kill, settled, subtree, wait_until
 from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "QUICK", "SHARES", "measure"]
 
-GONE_WITHIN_S = 3.0
 SIDE_BY_SIDE = 4
 AMID_SHARE = 0.75
 """Share of the kills that wait until there is something beside the front; the others may come before."""

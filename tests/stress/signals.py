@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import end_all, ended, family, settled, wait_until
+from tests.stress.remains import GONE_WITHIN_S, end_all, ended, family, settled, wait_until
 from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = ["KINDS", "SIGNALS", "measure"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL)
 ENDS_WITHIN_S = 30.0
-GONE_WITHIN_S = 3.0
 UP_WITHIN_S = 60.0
 SIDE_BY_SIDE = 3
 _API = """
