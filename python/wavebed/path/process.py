@@ -54,7 +54,7 @@ class Pump:
 
 
 class LabProcess(Process):
-    """A process that runs on a host, as `subprocess.Popen` is one that runs here.
+    """A process that runs on a host, as `subprocess.Popen` is one that runs here. Several threads may wait for it.
 
     Parameters
     ----------
@@ -77,6 +77,7 @@ class LabProcess(Process):
         self.args = list(args)
         self.returncode: int | None = None
         self._pumps: dict[str, Pump] = {}
+        self._waiting = threading.Lock()
 
     def attach(self, pumps: dict[str, Pump]) -> None:
         """Keep the pumps of its pipes."""
@@ -108,17 +109,27 @@ class LabProcess(Process):
         LaboratoryGoneError
             If the laboratory ended first.
         """
-        if self.returncode is None:
-            try:
-                answer = self._connection.answer(timeout)
-            except TimeoutError:
-                raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
-            status = answer.get("exit")
-            assert isinstance(status, int), "the answer to a run is its exit status"
-            # The core reports a signal as a shell does.
-            self.returncode = 128 - status if status > 128 else status
-            self._connection.close()
-        return self.returncode
+        # One thread takes the status from the connection and closes it; the others take the status from here.
+        if not self._waiting.acquire(timeout=-1 if timeout is None else timeout):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        try:
+            if self.returncode is None:
+                self.returncode = self._status(timeout)
+                self._connection.close()
+            return self.returncode
+        finally:
+            self._waiting.release()
+
+    def _status(self, timeout: float | None) -> int:
+        """Wait for the exit status and return it; the caller holds the lock."""
+        try:
+            answer = self._connection.answer(timeout)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
+        status = answer.get("exit")
+        assert isinstance(status, int), "the answer to a run is its exit status"
+        # The core reports a signal as a shell does.
+        return 128 - status if status > 128 else status
 
     def output(self) -> tuple[str | None, str | None]:
         """Return what it wrote to standard output and standard error, where that was captured."""
