@@ -1,9 +1,8 @@
-"""Tests in this folder share one Chromium: all run in one worker, and none starts another."""
+"""Tests in this folder share one Chromium: one worker has them all (`tests/needs.py`), and none starts another."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,19 +14,10 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-HERE = Path(__file__).parent
 FLAGS = [
     "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker of pytest-xdist have all of them."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="session")
