@@ -85,7 +85,7 @@ class OneAnswer(Conversation):
         self.ends = threading.Event()
         self._answers = 0
 
-    def answer(self, timeout_s: float | None = None) -> dict[str, int]:
+    def answer(self, timeout_s: float | None = None) -> dict[str, int]:  # noqa: ARG002
         self._answers += 1
         if self._answers > 1:
             raise LaboratoryGoneError("the connection is closed")
