@@ -66,10 +66,14 @@ wavebed.load("results")
 ```sh
 wavebed trace info street.csv
 ```
+
+```sh
+wavebed channel kau-e5g-1 -o street.csv
+```
 """
 
 
-@pytest.mark.parametrize(("line", "needed"), [(1, {1}), (5, {5}), (9, {9}), (13, {5, 13}), (17, {1, 17})])
+@pytest.mark.parametrize(("line", "needed"), [(1, {1}), (5, {5}), (9, {9}), (13, {5, 13}), (17, {1, 17}), (21, {21})])
 def test_a_block_needs_what_writes_its_files_and_a_program_the_programs_before_it(
     monkeypatch: pytest.MonkeyPatch, line: int, needed: set[int]
 ) -> None:

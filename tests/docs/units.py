@@ -89,23 +89,24 @@ def lines_needed(page: str, lines: Sequence[int]) -> set[int]:
     """Return the lines of the blocks to play for these blocks of a page: they, and the earlier ones that they need.
 
     A program needs the programs before it, whose names it uses. A block needs an earlier one that writes a file which
-    it names.
+    it names and does not write itself.
     """
     needed: set[int] = set()
-    texts: list[str] = []
+    later: list[Block] = []
     program = False
     for block in reversed(blocks(page)):
         if _unit(block) is None:
             continue
         wanted = block.line in lines or (program and block.language == "python")
-        if wanted or any(mentions(text, file) for text in texts for file in _written(block)):
+        if wanted or any(_needs(each, block) for each in later):
             needed.add(block.line)
-            texts.append(block.text)
+            later.append(block)
             program = program or block.language == "python"
     return needed
 
 
-def _written(block: Block) -> set[str]:
-    """Return the files that a block writes, or may write."""
-    found = _FILE_IN_PROGRAM if block.language == "python" else _WRITES
-    return {name.rstrip("/") for name in found.findall(block.text)}
+def _needs(block: Block, earlier: Block) -> bool:
+    """Whether a block names a file that an earlier one writes; a program may write each file that it names."""
+    found = _FILE_IN_PROGRAM if earlier.language == "python" else _WRITES
+    own = set() if block.language == "python" else set(_WRITES.findall(block.text))
+    return any(mentions(block.text, file.rstrip("/")) for file in set(found.findall(earlier.text)) - own)
