@@ -7,6 +7,7 @@ times of the real machine, and only there a test may end as inconclusive.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from wavebed._core import find_core
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -99,11 +102,16 @@ class Needs:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Apply the rule of a test's folder."""
-        self._rule, self._used = FOLDERS.get(folder_of(item.path)), []
+        folder = folder_of(item.path)
+        self._rule, self._used = FOLDERS.get(folder), []
+        core = _core_without_laboratories() if folder == "process" else {}
+        os.environ.update(core)
         try:
             return (yield)
         finally:
             self._rule = None
+            for name in core:
+                os.environ.pop(name, None)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -149,6 +157,11 @@ class Needs:
         self._used.append(what)
         if threading.current_thread() is threading.main_thread():
             pytest.fail(f"not allowed in this folder: {what}")
+
+
+def _core_without_laboratories() -> dict[str, str]:
+    """Return the variables by which a program takes the place of wavebed-core and refuses to make a laboratory."""
+    return {"WAVEBED_REAL_CORE": find_core(), "WAVEBED_CORE": str(TESTS / "process" / "core")}
 
 
 def _shares_a_fixture(item: pytest.Item) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.dask_workers import ROOT, DaskWorkers
+from tests.samples_by_seed import sample
 from tests.simulated_trials import quick_trial, slow_trial
 from tests.worker_campaigns import Told, agree, campaign_in
 
@@ -24,7 +25,7 @@ from wavebed.run.executor.cluster import DaskCluster
 from wavebed.run.executor.remote import Remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from wavebed.run.executor.block import RunTrial
@@ -98,9 +99,7 @@ def test_no_scheduler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not (tmp_path / "run").exists()
 
 
-def test_killed_and_frozen_workers_and_a_new_scheduler_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def workers_are_killed_and_frozen_and_the_scheduler_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = campaign_in(tmp_path, 16)
     with DaskWorkers(tmp_path / "dask", 2, supervised=True) as cluster:
         live = Told({2: lambda: cluster.kill(0), 6: lambda: cluster.freeze(1, 8), 11: cluster.restart_scheduler})
@@ -127,9 +126,7 @@ with Remote(DaskCluster(address), live, slow_trial) as remote:
 """
 
 
-def test_a_killed_front_ends_its_tasks_and_goes_on_when_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def the_front_is_killed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = campaign_in(tmp_path, 10)
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])}
     with DaskWorkers(tmp_path / "dask", 2) as cluster:
@@ -150,3 +147,12 @@ def _ended(folder: Path) -> int:
     if not (folder / "journal.jsonl").exists():
         return 0
     return sum(isinstance(event, BlockEnded) for event in read_journal(folder))
+
+
+@pytest.mark.parametrize(
+    "happens", sample([workers_are_killed_and_frozen_and_the_scheduler_is_new, the_front_is_killed_and_resumed], 1)
+)
+def test_a_disturbed_campaign_on_workers_ends_as_if_undisturbed(
+    happens: Callable[[Path, pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happens(tmp_path, monkeypatch)

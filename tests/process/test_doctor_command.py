@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.test_doctor_command import _no_apparmor, _restricted  # noqa: F401
+from tests.unit.test_doctor_command import _all_installed, _no_apparmor, _nothing_installed, _restricted  # noqa: F401
 
 from wavebed.cli import doctor_checks, main
 from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks

@@ -107,7 +107,7 @@ def test_what_does_not_fit_into_its_bitrate_is_refused_and_nothing_is_left(tmp_p
 def test_a_failing_ffmpeg_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content_module, "find_program", lambda _: "false")
     with pytest.raises(MachineError, match="ffmpeg: it ended with 1"):
-        make(Content.of(LADDERS["study"], 4.0, 4.0), tmp_path)
+        make(Content.of(LADDERS["study"], 4.0, 12.0), tmp_path)
 
 
 def test_the_last_segment_is_whole() -> None:
@@ -117,4 +117,4 @@ def test_the_last_segment_is_whole() -> None:
 
 def test_a_segment_has_its_nominal_size() -> None:
     each = Representation("x", 1280, 720, 4_140_000, 1280, 720)
-    assert Content.of(LADDERS["study"], 4.0, 4.0).segment_bytes(each) == 2_070_000
+    assert Content.of(LADDERS["study"], 4.0, 12.0).segment_bytes(each) == 2_070_000

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.samples_by_seed import sample
 
 from wavebed.pattern import read_trace
 from wavebed.pattern.statistics import summarise
@@ -102,7 +103,7 @@ FORMS = (
 SHORT_LINES = (native, mahimahi, kaunet, cellreplay_heavy)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("form", sample(FORMS, 3), ids=lambda form: form.__name__)
 def test_reading_takes_at_most_four_times_the_size_of_the_file(form: Callable[[int], str], tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     # The small one has what is held of files of any size: the interpreter, and a block of lines.

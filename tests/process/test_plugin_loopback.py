@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+
+@pytest.fixture(autouse=True)
+def no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the runs inside have this plugin only: others take seconds to load."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 SERVER, CLIENT = ("127.0.1.1", "::1"), ("127.0.2.1", "::1")
 LISTENS_LATE = """
 import socket, sys, time

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
     from wavebed.run.scenario import Plan
 
+
+@pytest.fixture(autouse=True)
+def no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the runs inside have this plugin only: others take seconds to load."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 HOSTS = "127.0.0.1 localhost\n198.18.0.1 server\nfd00::1 server\n198.18.0.2 client\nfd00::2 client\n"
 LATE = Check("engine on time", False, "suspect", "late by 9 ms", "late")
 MOMENTS = Check("engine kept running", False, "suspect", "stood still for 9 ms", "gaps")
