@@ -38,8 +38,8 @@ FUZZ_SEED ?= 0
 FUZZ_TARGETS ?=
 EXPERIMENTS ?=
 SOURCES := $(shell find crates wavebed.data -type f) Cargo.toml Cargo.lock pyproject.toml README.md
-DEMO_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light ping=iputils-ping chromium=chromium
-RUN_PROGRAMS := $(DEMO_PROGRAMS) curl=curl irtt=irtt caddy=caddy ffmpeg=ffmpeg openssl=openssl npm=npm nft=nftables \
+DEMO_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light openssl=openssl ping=iputils-ping chromium=chromium
+RUN_PROGRAMS := $(DEMO_PROGRAMS) curl=curl irtt=irtt caddy=caddy ffmpeg=ffmpeg npm=npm nft=nftables \
 	taskset=util-linux dnsmasq=dnsmasq-base unshare=util-linux
 TEST_PROGRAMS := $(RUN_PROGRAMS) haproxy=haproxy tshark=tshark setpriv=util-linux dpkg-deb=dpkg readelf=binutils systemd-analyze=systemd mptcpize=mptcpize \
 	ssh=openssh-client dropbear=dropbear-bin ps=procps mandoc=mandoc fish=fish zsh=zsh

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wavebed
-from wavebed import remedy
+from wavebed import remedy, shipped
 from wavebed.cli import doctor_checks
 from wavebed.cli.doctor_checks import apparmor_check, apparmor_profile
 from wavebed.extras import EXTRAS, PACKAGES
 from wavebed.forward.programs import PROGRAMS
 from wavebed.lab import tools
 from wavebed.remedy.model import EDGE
+from wavebed.run.scenario import read_plan
 from wavebed.workload import KINDS, kind_of, read_workload
 
 if TYPE_CHECKING:
@@ -141,14 +142,30 @@ def test_what_remedies_run_is_declared() -> None:
     assert run <= _of_remedies() | {"req", "syn", "tunnel"}  # of openssl, and of wavebed-edge
 
 
-def test_the_makefile_installs_what_workloads_and_the_forwarding_test_run() -> None:
-    text = re.search(r"^RUN_PROGRAMS := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+def packages_of(variable: str) -> dict[str, str]:
+    """Return the package of each program in a variable of the Makefile."""
+    text = re.search(rf"^{variable} := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert text is not None
-    pairs = dict(pair.split("=") for pair in text[1].replace("\\\n", " ").split())
+    words = text[1].replace("\\\n", " ").split()
+    found = dict(word.split("=") for word in words if "=" in word)
+    return found | {
+        name: package for word in words if "=" not in word for name, package in packages_of(word[2:-1]).items()
+    }
+
+
+def test_the_makefile_installs_what_workloads_and_the_forwarding_test_run() -> None:
+    pairs = packages_of("RUN_PROGRAMS")
     of_other_machines = {"ssh", "snmpget"}
     of_comparisons = {"haproxy", "mptcpize", "sing-box"}  # those who compare remedies install them
     left_out = of_other_machines | of_comparisons
     assert pairs == {name: package for name, package in tools.PACKAGES.items() if name not in left_out}
+
+
+def test_the_makefile_installs_for_the_demo_what_its_scenario_runs() -> None:
+    plan = read_plan(shipped.folder() / "demo.toml")
+    workloads = [each for treatment in plan.treatments for each in treatment.workloads]
+    needed = {name for each in workloads for name in each.needed_programs()}
+    assert packages_of("DEMO_PROGRAMS") == {name: tools.PACKAGES[name] for name in needed}
 
 
 @pytest.mark.parametrize(
