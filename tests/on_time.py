@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["assert_ended", "assert_usable", "lateness", "left_open", "only_late"]
+__all__ = ["LATE", "assert_ended", "assert_usable", "lateness", "left_open", "only_late"]
 
 LATE = {"late", "late-packets", "gaps", "suspended", "clock-step"}
 """Codes of the checks that a late machine fails."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 import time
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import subprocess
+    from pathlib import Path
 
     from wavebed.path.lab import Laboratory
 
@@ -86,6 +88,15 @@ import socket
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"end", ("127.0.0.1", {port}))
 """
 
+_FLOOD = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+address = socket.getaddrinfo("{to}", {port}, socket.AF_INET, socket.SOCK_DGRAM)[0][4]
+for _ in range({count}):
+    s.sendto(bytes({size}), address)
+"""
+
 
 def python(program: str, **values: object) -> list[str]:
     """Return the command line of a program with its values filled in."""
@@ -113,6 +124,50 @@ def rtts_ms(lab: Laboratory, count: int = 20, *, host: str = "server", family: s
 def least_rtt_ms(lab: Laboratory, **options: object) -> float:
     """Return the least of `rtts_ms`: what the path itself takes, when the machine is busy with something else too."""
     return min(rtts_ms(lab, **options))  # type: ignore[arg-type]
+
+
+def rtts_until_below_ms(lab: Laboratory, below_ms: float) -> list[float]:
+    """Return round-trip times up to the first one below a bound: a busy machine only needs more of them."""
+    found: list[float] = []
+    end = time.monotonic() + LIMIT_S
+    while not found or min(found) >= below_ms:
+        assert time.monotonic() < end, f"no round trip below {below_ms} ms, the least one {min(found)} ms"
+        found += rtts_ms(lab, count=10)
+    return found
+
+
+def flood(lab: Laboratory, count: int, size: int, to: str = "client") -> None:
+    """Send datagrams to a host of two as fast as its peer can, whether it receives them or not."""
+    sender = lab.server if to == "client" else lab.client
+    sender.run(python(_FLOOD, count=count, size=size, to=to), check=True, timeout=LIMIT_S)
+
+
+def wait_until_empty(lab: Laboratory, link: int = 0) -> None:
+    """Wait until a link holds no packet any more."""
+    end = time.monotonic() + LIMIT_S
+    while cast("list[dict[str, int]]", lab.show()["links"])[link]["queued_segments"]:
+        assert time.monotonic() < end, f"packets are queued after {LIMIT_S:g} s"
+        time.sleep(0.01)
+
+
+def series(folder: Path, link: str = "radio.down") -> list[dict[str, int]]:
+    """Return the rows of a link's series, which are in the time of the model."""
+    with (folder / f"{link}.csv").open() as file:
+        return [{name: int(value or 0) for name, value in row.items() if name} for row in csv.DictReader(file)]
+
+
+def delivered_bytes(folder: Path, from_ms: int, to_ms: int, link: str = "radio.down") -> list[int]:
+    """Return the bytes that a link delivered in each millisecond of a range."""
+    found = [0] * (to_ms - from_ms)
+    for row in series(folder, link):
+        if from_ms <= row["time_ms"] < to_ms:
+            found[row["time_ms"] - from_ms] += row["delivered_bytes"]
+    return found
+
+
+def most_bytes(delivered: list[int], window_ms: int) -> int:
+    """Return the most bytes that were delivered in a window of so many milliseconds."""
+    return max(sum(delivered[first : first + window_ms]) for first in range(max(1, len(delivered) - window_ms + 1)))
 
 
 def wait_for_datagrams(lab: Laboratory, host: str) -> None:
