@@ -12,7 +12,6 @@ from wavebed.workload.site.model import BuiltSite, Origin, Site, SiteObject
 if TYPE_CHECKING:
     from pathlib import Path
 
-TABLE = {"kind": "web", "site": "small", "settle": "0.5s", "limit": "20s"}
 MAIN, OTHER = "www.small.example", "images.small.example"
 PAGE = """<!doctype html><html><head><meta charset=utf-8><meta name=viewport content="width=device-width">
 <link rel=stylesheet href=style.css><title>Small</title></head><body><h1>A small page</h1>

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))  # helper modules of laboratories
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "lab")]  # helper modules
 
 WITNESSES: tuple[str, ...] = ()
 """A test of each family: path, radio, sampling, verdict, remedy, bridge, forwarding, hosts, and four workloads."""

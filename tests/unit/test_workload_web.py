@@ -14,7 +14,7 @@ from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.browser.film import MOST_BYTES, write_film
 from wavebed.workload.browser.speed_index import Frame, visual_progress
-from wavebed.workload.web_figures import Course, doubts_of, metrics_of
+from wavebed.workload.web_figures import Course, doubts_of, metrics_of, status_of
 from wavebed.workload.web_trace import PageTrace, Request, read_trace
 
 if TYPE_CHECKING:
@@ -187,6 +187,32 @@ def test_what_was_not_reached_is_missing() -> None:
     assert values["ttfb"] == 90.5
     for name in ("on load", "first paint", "largest contentful paint", "speed index", "visually complete"):
         assert values[name] is None
+
+
+@pytest.mark.parametrize(
+    ("course", "failure", "stopped_s", "status", "reason"),
+    [
+        (Course(loaded=True, settled=True), None, None, "ok", ""),
+        (
+            Course(loaded=True, settled=True),
+            "nginx was ended by signal 9",
+            None,
+            "failed",
+            "nginx was ended by signal 9",
+        ),
+        (Course(loaded=True), None, 8.1, "partial", "loaded, but stopped before the screen was recorded for 2 s"),
+        (Course(), None, 8.1, "failed", "not loaded within 8 s"),
+        (Course(), None, None, "failed", "not loaded within 8 s"),
+        (Course(), None, 3.0, "failed", "stopped after 3.0 s, before it was loaded"),
+        (Course(error="no answer to the first request"), None, 8.1, "failed", "no answer to the first request"),
+        (None, None, 0.5, "failed", "stopped before it started"),
+        (None, None, None, "failed", "the browser recorded nothing"),
+    ],
+)
+def test_the_status_tells_a_late_page_from_a_broken_one(
+    course: Course | None, failure: str | None, stopped_s: float | None, status: str, reason: str
+) -> None:
+    assert status_of(course, failure, stopped_s, limit_s=8, settle_s=2) == (status, reason)
 
 
 def test_the_largest_paint_is_the_later_of_render_and_load_of_the_last_entry() -> None:

@@ -13,7 +13,7 @@ from wavebed.config.table import Key
 from wavebed.errors import UserError, WavebedError
 from wavebed.lab.tools import Program, cache_folder
 from wavebed.workload.browser.device import device_options
-from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
+from wavebed.workload.browser.remote import Agent
 from wavebed.workload.model import FRAME_BYTES, SEGMENT_BYTES, Outcome, Session, Workload
 from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names, chromium_arguments, resolver_needed
 from wavebed.workload.serve import (
@@ -25,7 +25,15 @@ from wavebed.workload.serve import (
     start_resolver,
     start_web_server,
 )
-from wavebed.workload.web_figures import details_of, doubts_of, events_of, metrics_of, progress_series, read_course
+from wavebed.workload.web_figures import (
+    details_of,
+    doubts_of,
+    events_of,
+    metrics_of,
+    progress_series,
+    read_course,
+    status_of,
+)
 from wavebed.workload.web_trace import read_trace
 
 if TYPE_CHECKING:
@@ -34,10 +42,9 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Status, TrialContext
+    from wavebed.workload.model import Schedule, TrialContext
     from wavebed.workload.serve import Certificate, Protocol, Resolver
     from wavebed.workload.site import BuiltSite
-    from wavebed.workload.web_figures import Course
 
 _MOST_ORIGINS = 254
 _GUESSED_LOAD_S = 4.0
@@ -266,7 +273,8 @@ class _WebSession(Session):
         """Return the results from the trace and the page."""
         folder = self._context.folder
         course = read_course(folder / "page.json")
-        status, reason = self._judge(course)
+        waited_s = self._stopped_s - self._began_s if self._asked.is_set() else None
+        status, reason = status_of(course, self._failure, waited_s, self._context.limit_s, self._workload.settle_s)
         trace = read_trace(folder / "trace.json")
         if course is None or trace is None:
             return Outcome("failed", reason or "the browser's trace has no page in it")
@@ -295,22 +303,6 @@ class _WebSession(Session):
                 others_expected=workload.options.missing_hosts == "expected",
             ),
         )
-
-    def _judge(self, course: Course | None) -> tuple[Status, str]:
-        if self._failure is not None:
-            return "failed", self._failure
-        if course is None:
-            return "failed", "stopped before it started" if self._asked.is_set() else "the browser recorded nothing"
-        if course.error is not None:
-            return "failed", course.error
-        if not course.loaded:
-            waited_s = self._stopped_s - self._began_s
-            if self._asked.is_set() and waited_s < self._context.limit_s - LOOK_EVERY_S:
-                return "failed", f"stopped after {waited_s:.1f} s, before it was loaded"
-            return "failed", f"not loaded within {self._context.limit_s:g} s"
-        if not course.settled:
-            return "partial", f"loaded, but stopped before the screen was recorded for {self._workload.settle_s:g} s"
-        return "ok", ""
 
 
 __all__ = ["Web"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wavebed.workload.browser.film import write_film
+from wavebed.workload.browser.remote import LOOK_EVERY_S
 from wavebed.workload.browser.speed_index import VARIANT, visual_progress
 from wavebed.workload.model import Event, Metric, Series
 from wavebed.workload.waiting import output_of
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.browser.speed_index import VisualProgress
+    from wavebed.workload.model import Status
     from wavebed.workload.web_trace import PageTrace, Request
 
 __all__ = ["Course", "details_of", "doubts_of", "events_of", "metrics_of", "progress_series", "read_course"]
+__all__ += ["status_of"]
 
 _PERCENTS = (85, 95, 99)
 _TEXT_LENGTH = 60
@@ -55,6 +58,37 @@ def read_course(file: Path) -> Course | None:
     except (OSError, ValueError):
         return None
     return Course(bool(written["loaded"]), bool(written["settled"]), written["error"], written["page"] or {})
+
+
+def status_of(
+    course: Course | None, failure: str | None, stopped_s: float | None, limit_s: float, settle_s: float
+) -> tuple[Status, str]:
+    """Return the status of a page load and its reason.
+
+    Parameters
+    ----------
+    course : Course or None
+        The agent's record; ``None`` without one.
+    failure : str or None
+        A failure of the server or of the browser.
+    stopped_s : float or None
+        Seconds from the start of the load until it was stopped; ``None`` if it was not.
+    limit_s, settle_s : float
+        Limit of the load, and duration of the recording after the load event.
+    """
+    if failure is not None:
+        return "failed", failure
+    if course is None:
+        return "failed", "the browser recorded nothing" if stopped_s is None else "stopped before it started"
+    if course.error is not None:
+        return "failed", course.error
+    if not course.loaded:
+        if stopped_s is not None and stopped_s < limit_s - LOOK_EVERY_S:
+            return "failed", f"stopped after {stopped_s:.1f} s, before it was loaded"
+        return "failed", f"not loaded within {limit_s:g} s"
+    if not course.settled:
+        return "partial", f"loaded, but stopped before the screen was recorded for {settle_s:g} s"
+    return "ok", ""
 
 
 def _moment(course: Course, name: str) -> float | None:

@@ -7,22 +7,18 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from workload_harness import KNOWN_PATH, run_workload
+from tests.lab.workload_trial import run_scenario
 
 from wavebed.lab.confine import Confined, confined_user, take_back
 from wavebed.path.api import Path as EmulatedPath
 from wavebed.workload.raw import create, read_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from wavebed.path.lab import LabHost, Laboratory
-    from wavebed.workload.model import TrialContext
+    from wavebed.path.lab import LabHost
 
 SCRIPT = Path(__file__).with_name("confined_program.py")
 SECRET = "only for the operator"
@@ -86,16 +82,13 @@ def test_a_capability_is_had_only_by_the_program_that_names_it(program: Path, tm
     assert int(status["CapBnd"], 16) == 0
 
 
-@pytest.mark.parametrize("confined", [True, False])
-def test_a_command_is_confined_unless_the_scenario_says_no(program: Path, tmp_path: Path, *, confined: bool) -> None:
+def test_a_command_is_confined_unless_the_scenario_says_no(program: Path, tmp_path: Path) -> None:
     line = f"id -u; echo $OPERATORS_SECRET; cat {program}/key"
-    table = {"kind": "command", "run": line, "confined": confined, "may-be-stopped": True}
-    _, about = run_workload(table, KNOWN_PATH, tmp_path)
-    text = (cast("Path", about["folder"]) / "raw" / "command" / "stdout").read_text()
-    if confined:
-        assert text == f"{confined_user()}\n\n"
-    else:
-        assert text == f"0\n{SECRET}\n{SECRET}"
+    keys = f'kind = "command"\nrun = {json.dumps(line)}\nany-status = true\n'
+    both = f'[[workload]]\nname = "confined"\n{keys}[[workload]]\nname = "free"\n{keys}confined = false\n'
+    raw = run_scenario(f'[path]\nrate = "20mbit"\n{both}', tmp_path / "run").folder / "raw"
+    assert (raw / "confined" / "stdout").read_text() == f"{confined_user()}\n\n"
+    assert (raw / "free" / "stdout").read_text() == f"0\n{SECRET}\n{SECRET}"
 
 
 @pytest.mark.parametrize(("protocol", "name"), [("h2", "nginx"), ("h3", "caddy")])
@@ -127,12 +120,6 @@ def test_a_web_server_has_no_privileges_and_no_variables_of_the_operator(
     assert SECRET not in seen
     assert certificate.file.stat().st_mode & 0o077 == 0
     assert "PRIVATE KEY" not in "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
-
-
-def test_the_port_of_a_fixed_congestion_control_is_had_by_a_program_that_asks(tmp_path: Path) -> None:
-    table = {"kind": "bulk", "duration": "1s", "congestion-control": "cubic", "direction": "both"}
-    outcome, _ = run_workload(table, KNOWN_PATH, tmp_path)
-    assert outcome.status == "ok", outcome.reason
 
 
 def test_links_and_pipes_that_a_program_left_are_gone_before_anything_is_read(tmp_path: Path) -> None:
@@ -182,114 +169,6 @@ def test_two_programs_on_one_host_do_not_share_their_folders(tmp_path: Path) -> 
         lab.client.run(["sh", "-c", line], capture_output=True, confined=Confined(write=[mine]))
     assert sorted(file.name for file in theirs.iterdir()) == ["file", "written"]
     assert sorted(file.name for file in mine.iterdir()) == ["file", "written"]
-
-
-def browser_processes(lab: Laboratory) -> dict[str, list[dict[str, str]]]:
-    """Return the status of every process of Chromium in a laboratory by its type; ``browser`` is the first."""
-    script = (
-        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q chromium && "
-        "{ echo; echo \"Line: $(tr '\\0' ' ' < $p/cmdline)\"; cat $p/status; }; done"
-    )
-    text = lab.client.run(["sh", "-c", script], capture_output=True).stdout
-    found: dict[str, list[dict[str, str]]] = {}
-    for part in text.split("\n\n"):
-        status = dict(line.split(":", 1) for line in part.strip().splitlines() if ":" in line)
-        words = status.get("Line", "").split()
-        if any(word.endswith(("/chromium", "/chrome")) for word in words[:1]):
-            kind = next((word.removeprefix("--type=") for word in words if word.startswith("--type=")), "browser")
-            found.setdefault(kind, []).append(status)
-    return found
-
-
-@pytest.mark.alone
-def test_pages_are_loaded_by_a_browser_without_privileges_in_its_own_sandbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from small_site import TABLE, small_site
-
-    built = small_site(tmp_path / "site")
-    monkeypatch.setattr("wavebed.workload.site.load_site", lambda *_: built)
-    found: dict[str, list[dict[str, str]]] = {}
-
-    def during(lab: Laboratory, context: TrialContext) -> None:
-        found.update(browser_processes(lab))
-
-    before = set(Path("/tmp").iterdir())
-    outcome, _ = run_workload(TABLE, {**KNOWN_PATH, "rate": "5mbit"}, tmp_path, during=during)
-    assert outcome.status == "ok", outcome.reason
-    assert outcome.details["browser sandbox"] == "on"
-    assert {"browser", "renderer"} <= set(found), sorted(found)
-    for status in (each for processes in found.values() for each in processes):
-        assert status["NoNewPrivs"].strip() == "1", status
-        assert set(status["Uid"].split()) == {str(confined_user())}, status
-    assert {status["Seccomp"].strip() for status in found["renderer"]} == {"2"}
-    new = {path.name for path in set(Path("/tmp").iterdir()) - before}
-    assert not {name for name in new if "playwright" in name or "chrom" in name.lower()}
-
-
-SCENARIO = """title = "web"
-[path]
-rate = "20mbit"
-delay = "20ms"
-[[workload]]
-kind = "web"
-site = "google"
-"""
-
-
-@pytest.mark.alone
-def test_a_killed_web_run_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> None:
-    """Whatever is made in the temporary folder while the run lives is gone soon after SIGKILL."""
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    (tmp_path / "web.toml").write_text(SCENARIO)
-    variables = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "TMPDIR": str(temporary),
-    }
-    before = set(Path("/tmp").iterdir())
-    run = subprocess.Popen(
-        [sys.executable, "-m", "wavebed", "run", "web.toml", "-o", "out"],
-        cwd=tmp_path,
-        env=variables,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(lambda: browser_of(run.pid), 60)
-        time.sleep(0.3)
-    finally:
-        run.kill()
-        run.wait()
-    wait_for(lambda: not list(temporary.iterdir()), 30)
-    new = {path.name for path in set(Path("/tmp").iterdir()) - before}
-    assert not {name for name in new if "playwright" in name or "chrom" in name.lower()}
-
-
-def browser_of(pid: int) -> bool:
-    """Say whether a process has a descendant that renders pages."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            parents[int(folder.name)] = (int(fields[1]), b"--type=renderer" in (folder / "cmdline").read_bytes())
-        except OSError:
-            continue
-    for child, (_, renders) in parents.items():
-        above = child
-        while renders and above in parents:
-            above = parents[above][0]
-            if above == pid:
-                return True
-    return False
-
-
-def wait_for(condition: Callable[[], object], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.05)
 
 
 def test_shell_confines_its_command_if_it_is_told_to(program: Path, tmp_path: Path) -> None:

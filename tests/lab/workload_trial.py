@@ -1,0 +1,106 @@
+"""Run one trial of a scenario as `wavebed run` does, on a path between real namespaces."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow.parquet as pq
+
+from wavebed.lab.tools import cache_folder
+from wavebed.run.order import ordered
+from wavebed.run.resolve import Resolver
+from wavebed.run.scenario import read_plan
+from wavebed.run.trial import run_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from wavebed.lab.protocol import Lab
+    from wavebed.result.model import TrialRecord
+    from wavebed.run.play import RunningWorkload
+    from wavebed.workload.model import Outcome, Series, Span, TrialContext
+
+    Look = Callable[[Lab, Sequence[RunningWorkload]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The record of a trial, and the folder of its raw outputs and series."""
+
+    record: TrialRecord
+    folder: Path
+
+    def outcome(self, name: str = "") -> Outcome:
+        """Return the outcome of a workload, by default of the first."""
+        return next(each.outcome for each in self.record.workloads if name in ("", each.name))
+
+    def span(self, name: str = "") -> Span:
+        """Return when a workload ran."""
+        span = next(each.span for each in self.record.workloads if name in ("", each.name))
+        assert span is not None
+        return span
+
+    def metrics(self, name: str = "") -> dict[str, Any]:
+        """Return the values of a workload's metrics by name."""
+        return {metric.name: metric.value for metric in self.outcome(name).metrics}
+
+    def series(self, series: str, workload: str = "") -> Series:
+        """Return a series of a workload."""
+        return next(each for each in self.outcome(workload).series if each.name == series)
+
+    def engine(self, kind: str, name: str) -> dict[str, Any]:
+        """Return the engine's counters of one of its ``links``, ``hosts`` or ``departures``."""
+        rows = cast("list[dict[str, Any]]", self.record.engine[kind])
+        return next(row for row in rows if row["name"] == name)
+
+    def first_packet_s(self) -> float:
+        """Return the start of the millisecond in which the first packet entered a link, seconds."""
+        rows = pq.read_table(self.folder / "series" / "links.parquet").to_pylist()
+        return min(cast("int", row["time_ms"]) for row in rows if row["offered_segments"]) / 1e3
+
+
+def run_scenario(text: str, folder: Path, look: Look = lambda *_: None, *, seed: int | None = None) -> Trial:
+    """Run the first trial of a scenario; `look` is called a few times a second while workloads run."""
+    folder.mkdir(exist_ok=True)
+    scenario = folder / "scenario.toml"
+    scenario.write_text(text)
+    plan = read_plan(scenario, seed=seed)
+    for workload in plan.treatments[0].workloads:
+        workload.prepare(cache_folder())
+    slot = ordered(plan.treatments, 1, plan.seed)[0]
+    partial = folder / "trial"
+    partial.mkdir()
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
+        record = run_trial(slot, resolved, partial, look)
+    failed = [check.evidence for check in record.checks if not check.holds and check.code in CONSERVATION]
+    assert not failed, failed
+    return Trial(record, partial)
+
+
+CONSERVATION = ("no-summary", "unaccounted", "missing")
+"""Codes of the checks that hold on any machine, however late it is."""
+
+
+def until_done(action: Callable[[Lab, TrialContext], bool]) -> Look:
+    """Return a `look` that calls an action on the first workload until the action returns true."""
+    done = False
+
+    def look(lab: Lab, running: Sequence[RunningWorkload]) -> None:
+        nonlocal done
+        done = done or action(lab, running[0].context)
+
+    return look
+
+
+def link_now(lab: Lab, name: str) -> dict[str, Any]:
+    """Return the counters of a link of a laboratory that runs."""
+    return next(link for link in cast("list[dict[str, Any]]", lab.show()["links"]) if link["name"] == name)
+
+
+def nginx_pid(context: TrialContext) -> str:
+    """Return the process number of a workload's nginx; empty until nginx has written it."""
+    file = context.folder / "nginx.pid"
+    return file.read_text().strip() if file.exists() else ""
