@@ -40,7 +40,6 @@ def test_a_lookup_that_an_outage_drops_is_repeated_after_five_seconds(tmp_path: 
     assert RETRY_MS + RTT_MS <= trial.metrics()["name lookup"] < RETRY_MS + 10 * RTT_MS
 
 
-@pytest.mark.slow
 def test_a_page_repeats_a_lookup_after_five_seconds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = small_site(tmp_path / "site")
     monkeypatch.setattr("wavebed.workload.site.load_site", lambda *_: built)
