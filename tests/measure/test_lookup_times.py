@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.lab.small_site import small_site
 from tests.lab.workload_trial import run_scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 RTT_MS = 50
 RETRY_MS = 5000
