@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-python test-unit test-lab test-setup witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
+.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-python test-unit test-lab test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -22,13 +22,12 @@ endif
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
-# `dev` is optimised and checks overflow and assertions; `release` has link-time optimisation, for wheels and for measuring.
-PROFILE ?= dev
 UV := $(VENV)/bin/uv
 CONSTRAINTS := $(VENV)/constraints.txt
-INSTALLED := $(VENV)/.installed-$(PROFILE)
-RELEASE := $(VENV)/.installed-release
-REMEDIES := $(VENV)/.remedies-$(PROFILE)
+# Of the two profiles, `release` is fast, for measuring; `dev` compiles soon and checks overflow and assertions, for tests.
+INSTALLED := $(VENV)/.installed-release
+REMEDIES := $(VENV)/.remedies-release
+TESTED := $(VENV)/.installed-dev $(VENV)/.remedies-dev
 TOOLS := $(VENV)/.tools
 RELEASE_TOOLS := $(VENV)/.release-tools
 FUZZ_TOOLS := $(VENV)/.fuzz-tools
@@ -90,7 +89,7 @@ $(TOOLS): requirements-tools.txt pyproject.toml | $(CONSTRAINTS)
 	$(INSTALL) --group tools
 	touch $@
 
-$(RELEASE_TOOLS): $(INSTALLED) requirements-release.txt
+$(RELEASE_TOOLS): $(TOOLS) requirements-release.txt
 	$(INSTALL) --require-hashes --requirements requirements-release.txt
 	touch $@
 
@@ -98,7 +97,7 @@ $(FUZZ_TOOLS): $(TOOLS) pyproject.toml
 	$(INSTALL) --group fuzz
 	touch $@
 
-setup: $(INSTALLED) $(REMEDIES) $(TOOLS)  ## build the programs, install the package and the tools of its tests into .venv
+setup: $(INSTALLED) $(REMEDIES) $(TOOLS)  ## build the programs for measuring; install them, the package and its tools into .venv
 
 demo: $(INSTALLED)   ## run the main job on shipped input; ends in report.html
 	$(TIMED) "set-up: system programs" scripts/system-packages $(DEMO_PROGRAMS)
@@ -134,16 +133,17 @@ coverage: test-setup  ## lines that the Python tests run, programs they start in
 
 test: test-rust test-python  ## every test whose result no machine's speed changes
 
-test-rust: build-tests
-	$(TIMED) "set-up: system programs" scripts/system-packages $(TEST_PROGRAMS)
+test-rust: build-tests programs
 	$(TIMED) "tests: Rust" cargo test --workspace --locked --quiet --no-fail-fast
 
 build-tests:
 	$(TIMED) "set-up: compiling the programs" cargo build --workspace --bins --locked --quiet
 	$(TIMED) "set-up: compiling the Rust tests" cargo test --workspace --locked --quiet --no-run
 
-test-setup: setup  ## what the tests need beside `make setup`: programs of the system and of npm
+programs:
 	$(TIMED) "set-up: system programs" scripts/system-packages $(TEST_PROGRAMS)
+
+test-setup: $(TESTED) $(TOOLS) programs  ## programs that check themselves, the package, and all that its tests run
 	$(TIMED) "set-up: packages of npm" scripts/node-packages $(NODE_PACKAGES)
 
 # Tests that compute take one processor, tests that wait for programs the other. Each pytest imports its own files only.
@@ -156,7 +156,7 @@ test-unit: test-setup  ## the Python tests without programs, and the documentati
 test-lab: test-setup  ## the Python tests that start programs, laboratories and a browser
 	$(TIMED) "tests: process, lab, browser" $(PYTEST) -n 3 --dist loadgroup --junit-xml=target/test-lab.xml tests/lab tests/process tests/browser
 
-measure: test-setup  ## judge rates and times of this machine, one test after another; a late machine leaves them open
+measure: setup programs  ## judge rates and times of this machine, one test after another; a late machine leaves them open
 	$(PYTEST) tests/measure
 	cargo test --workspace --locked --quiet --no-fail-fast -- --ignored
 
@@ -188,7 +188,7 @@ lint-python: $(TOOLS)
 fuzz: $(FUZZ_TOOLS) $(INSTALLED)  ## every fuzz target, or FUZZ_TARGETS, for FUZZ_SECONDS
 	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_SEED) $(FUZZ_TARGETS)
 
-bench: $(TOOLS) $(RELEASE)  ## benchmarks against the bare relay and Rattan, in one interleaved run
+bench: $(TOOLS) $(INSTALLED)  ## benchmarks against the bare relay and Rattan, in one interleaved run
 	scripts/system-packages $(RUN_PROGRAMS)
 	cargo build --release --quiet -p wavebed-bench
 	$(BIN)/python benches/run.py
@@ -201,20 +201,20 @@ validation-pages: $(INSTALLED)  ## plots and tables of docs/validation, from the
 	$(BIN)/python docs/validation/fit_walks.py
 	$(BIN)/python docs/validation/fit_applications.py
 
-bufferbloat-page: $(RELEASE)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
+bufferbloat-page: $(INSTALLED)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/bufferbloat.py
 
-applications-page: $(RELEASE)  ## table of docs/validation/applications.md; five minutes
+applications-page: $(INSTALLED)  ## table of docs/validation/applications.md; five minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/applications.py
 
-fit-applications-page: $(RELEASE) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit-replay.md; half an hour
+fit-applications-page: $(INSTALLED) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit-replay.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/fit_applications_laboratory.py
 	$(BIN)/python docs/validation/fit_replay.py
 
-l4s-page: $(RELEASE) ## table of docs/validation/l4s.md; three minutes
+l4s-page: $(INSTALLED) ## table of docs/validation/l4s.md; three minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/l4s.py
 
