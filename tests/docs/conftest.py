@@ -48,14 +48,12 @@ def site(request: pytest.FixtureRequest) -> Path:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give each test the units that it plays."""
+    """Give the test of what is played one page or notebook after another."""
     draw = metafunc.config.stash[_DRAW]
-    if draw is None:
-        return
-    if "played" in metafunc.fixturenames:
-        metafunc.parametrize("played", [pytest.param(each, id=str(each)) for each in draw.of_pages()])
-    if "notebook" in metafunc.fixturenames:
-        metafunc.parametrize("notebook", [pytest.param(each, id=each.stem) for each in draw.notebooks()])
+    if draw is not None and "played" in metafunc.fixturenames:
+        played = [*draw.of_pages(), *draw.notebooks()]
+        ids = [each.stem if isinstance(each, Path) else str(each) for each in played]
+        metafunc.parametrize("played", played, ids=ids)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -78,6 +78,6 @@ def draw_of(play: str, seed: str | None) -> Draw:
     if play == ALL:
         return Draw(units(), None)
     if not (play.isascii() and play.isdigit() and int(play)):
-        raise pytest.UsageError(f"--play {play}: write a number of blocks, or {ALL}")
+        raise pytest.UsageError(f"--play {play}: write a number of blocks from 1, or {ALL}")
     chosen = seed or seed_of_commit()
     return Draw(tuple(drawn(int(play), chosen)), chosen)

@@ -42,9 +42,10 @@ def test_the_output_names_the_seed_and_what_it_drew_and_how_to_repeat_it() -> No
     assert second.endswith(": pytest tests/docs/test_play.py --play 2 --play-seed a")
 
 
-def test_a_wrong_number_of_blocks_is_refused() -> None:
-    with pytest.raises(pytest.UsageError, match="--play many: write a number of blocks, or all"):
-        draw_of("many", None)
+@pytest.mark.parametrize("play", ["many", "0", "-1"])
+def test_a_wrong_number_of_blocks_is_refused(play: str) -> None:
+    with pytest.raises(pytest.UsageError, match=f"--play {play}: write a number of blocks from 1, or all"):
+        draw_of(play, None)
 
 
 PAGE = """```sh

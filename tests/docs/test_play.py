@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nbformat
@@ -15,34 +17,41 @@ from tests.on_time import left_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.docs.draw import PlayedPage
 
 pytestmark = pytest.mark.timeout(3600)
 
 
-def test_blocks_of_a_page_work(
-    played: PlayedPage, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    player = Player(played.page, tmp_path, lines_needed(played.page, played.lines), slow=played.slow)
-    player.play()
-    assert player.ran
-    for late in player.late:
-        record_property("late", late)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_notebook_runs_from_its_top(
-    notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+def test_the_documentation_works(
+    played: PlayedPage | Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     for name in ("PATH", "PYTHONPATH"):  # `run_notebook` changes them
         monkeypatch.setenv(name, os.environ.get(name, ""))
+    for late in play_notebook(played, tmp_path) if isinstance(played, Path) else play_page(played, tmp_path):
+        record_property("late", late)
+
+
+def play_page(played: PlayedPage, folder: Path) -> list[str]:
+    """Play blocks of a page and return the commands whose trials were late."""
+    player = Player(played.page, folder, lines_needed(played.page, played.lines), slow=played.slow)
+    player.play()
+    assert player.ran
+    return player.late
+
+
+def play_notebook(file: Path, folder: Path) -> list[str]:
+    """Run a notebook and return why a block of trials had none, if the machine was late."""
     try:
-        ran = run_notebook(notebook, tmp_path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of the packages that run notebooks
+            ran = run_notebook(file, folder)
     except CellExecutionError:
-        if late := left_open(tmp_path):  # a block without a trial
-            record_property("late", f"{notebook.name}: {late}")
-            return
+        if late := left_open(folder):
+            return [f"{file.name}: {late}"]
         raise
-    assert kinds_of_outputs(ran) == kinds_of_outputs(nbformat.read(notebook, as_version=4))
+    assert kinds_of_outputs(ran) == kinds_of_outputs(nbformat.read(file, as_version=4))
+    return []
