@@ -45,7 +45,7 @@ def test_the_receiver_of_each_direction_counts_the_bytes_of_its_link(both: Trial
     received = both.metrics()[f"goodput {direction}"] * 1e6 / 8  # in a second
     link = both.engine("links", f"radio.{direction}")
     # The link also carries acknowledgements, segments sent again, and what arrives after the last second.
-    assert link["delivered_bytes"] / 4 < received < 1.1 * TCP_SHARE * link["delivered_bytes"]
+    assert link["delivered_bytes"] / 3 < received < 1.1 * TCP_SHARE * link["delivered_bytes"]
     assert both.metrics()[f"retransmits {direction}"] >= 0
 
 
@@ -55,7 +55,6 @@ def test_streams_sum_up_to_the_goodput_of_their_direction(both: Trial, direction
     whole = both.series(f"goodput {direction}").value
     assert all(sum(part) > 0 for part in parts)  # type: ignore[arg-type]
     assert math.isclose(sum(map(sum, parts)), sum(whole), rel_tol=0.02)  # type: ignore[arg-type]
-    assert len(whole) >= 5
 
 
 def test_round_trips_take_the_delay_of_the_path(both: Trial) -> None:
@@ -97,7 +96,7 @@ limit = "30s"
     long, unknown = trial.outcome("long"), trial.outcome("unknown")
     assert (long.status, long.reason) == ("partial", "stopped at its limit of 1 s")
     assert trial.metrics("long")["goodput"] > 0
-    assert len(trial.series("goodput", "long").value) >= 5
+    assert sum(trial.series("goodput", "long").value) > 0  # type: ignore[arg-type]
     assert unknown.status == "failed"
     assert unknown.reason.startswith("iperf3: unable to set TCP_CONGESTION")
 

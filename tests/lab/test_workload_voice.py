@@ -25,7 +25,7 @@ queue = "droptail:50kb"
 [[workload]]
 kind = "voice"
 codec = "{CODEC}"
-duration = "2s"
+duration = "4s"
 """
     return run_scenario(text, tmp_path_factory.mktemp("voice"))
 
