@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.lab.small_site import small_site
 from tests.lab.workload_trial import run_scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 RTT_MS = 50
 RETRY_MS = 5000
@@ -40,7 +41,6 @@ def test_a_lookup_that_an_outage_drops_is_repeated_after_five_seconds(tmp_path: 
     assert RETRY_MS + RTT_MS <= trial.metrics()["name lookup"] < RETRY_MS + 10 * RTT_MS
 
 
-@pytest.mark.slow
 def test_a_page_repeats_a_lookup_after_five_seconds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = small_site(tmp_path / "site")
     monkeypatch.setattr("wavebed.workload.site.load_site", lambda *_: built)

@@ -52,7 +52,6 @@ def test_a_new_connection_takes_a_round_trip_for_tcp_and_one_for_tls(known: Tria
     assert other["tls_ms"][1] - other["tls_ms"][0] >= 34  # type: ignore[call-overload, index, operator]
 
 
-@pytest.mark.slow
 def test_longer_and_slower_paths_make_later_pages(known: Trial, tmp_path: Path) -> None:
     near = known.metrics()
     trial = load(tmp_path / "far", KNOWN_PATH.replace(DELAY, 'delay = "100ms"\n'))

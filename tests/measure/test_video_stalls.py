@@ -37,7 +37,6 @@ def test_on_the_known_path_it_never_stalls_and_reaches_the_top(tmp_path: Path) -
     assert next(event.text for event in outcome.events if event.name == "switch") == "288p → 432p"
 
 
-@pytest.mark.slow
 def test_on_a_path_below_the_lowest_bitrate_it_stalls_and_says_so(tmp_path: Path) -> None:
     path = KNOWN_PATH.replace(RATE, 'rate = "700kbit"\n').replace(QUEUE, 'queue = "droptail:100kb"\n')
     trial = run_scenario(f'{path}{TINY}duration = "8s"\nlimit = "11s"\n', tmp_path)
@@ -53,7 +52,6 @@ def test_on_a_path_below_the_lowest_bitrate_it_stalls_and_says_so(tmp_path: Path
     assert found["media played"] < 8 * 0.7 / 1.15
 
 
-@pytest.mark.slow
 def test_a_missing_segment_is_named_and_nothing_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
