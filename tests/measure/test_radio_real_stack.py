@@ -1,4 +1,4 @@
-"""The radio under real traffic: slots filled, idle round trips, the channel that two treatments share.
+"""The radio under real traffic: slots filled, and idle round trips.
 
 The machine may be busy with something else. A run in which the engine was late, or the processors were, says nothing
 about the radio: it is inconclusive, with the reason.
@@ -253,38 +253,3 @@ def test_idle_round_trips_are_distributed_as_computed() -> None:
     print(f"error of an empty path: {np.quantile(errors_ns, shares) / 1000} µs")
     assert abs(found[2] - expected[2]) <= SLOT_NS / 1000
     assert abs(found[1] - expected[1]) <= SLOT_NS / 1000
-
-
-# ---- the channel that treatments share ----------------------------------------------------------------------------
-
-FLOW_S = 3
-
-
-def blocks(folder: FilePath, congestion: str, harq: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return blocks sent and failed in each millisecond of a flow."""
-    radio: dict[str, object] = {"preset": "nr-120khz", "frame": "fdd", "bler": "10%"}
-    if harq == "off":
-        # RLC repeats a tenth of all blocks, soon enough for TCP not to notice.
-        radio |= {"harq": "off", "rlc": {"reassembly": "2ms", "poll": "5ms"}}
-    path = Path.of(down_rate="200mbit", up_rate="50mbit", radio=radio, delay="2ms", seed="5")
-    with path.up(log=folder) as lab:
-        flow(lab, congestion, FLOW_S)
-    rows = series(folder)
-    size_ms = 1000 * (FLOW_S + 2)
-    return column(rows, "blocks_sent", size_ms), column(rows, "blocks_failed", size_ms)
-
-
-@pytest.mark.parametrize("harq", ["off", "on"])
-def test_two_congestion_controls_with_one_seed_meet_the_same_block_errors(tmp_path: FilePath, harq: str) -> None:
-    sent, failed = zip(*(blocks(tmp_path / name, name, harq) for name in ("cubic", "bbr")), strict=True)
-    # Eight slots a millisecond: where both flows used them all, they met the same ones.
-    both = (sent[0] == 8) & (sent[1] == 8)
-    assert both.sum() > 1000
-    same = failed[0][both] == failed[1][both]
-    print(f"harq {harq}: {both.sum()} ms with all slots used by both, {same.mean():.4f} alike, "
-          f"{failed[0][both].sum()} blocks of {8 * both.sum()} failed")  # fmt: skip
-    assert failed[0][both].sum() > 0
-    # Without HARQ there is one process, and a slot's random number is its own. With HARQ it is that of slot and
-    # process, and which process is free depends on what was sent before; flows that send in every slot soon agree on
-    # that, too.
-    assert same.all() if harq == "off" else same.mean() >= 0.98
