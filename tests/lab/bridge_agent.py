@@ -29,6 +29,7 @@ from wavebed._core import find_core
 from wavebed.forward.namespaces import within
 from wavebed.path.control import connect_to
 from wavebed.path.live import apply_change, change_request
+from wavebed.path.live import show as show_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -179,17 +180,22 @@ def pings_around(count: int, act: Callable[[], None]) -> list[float]:
         return round_trips_ms(told + process.stdout.read())
 
 
-def tcp(seconds: float, *options: str) -> float:
+def tcp(*length: str) -> float:
     """Return the goodput of a TCP download, bits per second.
 
     `shaped` omits its first seconds (-O): where slow start ends is random. It is not below 16 segments, from which
     cubic needs 30 round trips, 1.2 s, to the 67 packets that a path of 20 Mbit/s and 40 ms holds.
+
+    Parameters
+    ----------
+    *length : str
+        Options of iperf3 that say how long or how much.
     """
     listen = ["ip", "netns", "exec", "router", "iperf3", "-s", "-1", "--forceflush"]
     server = subprocess.Popen(listen, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert server.stdout is not None
     assert any("listening" in line for line in server.stdout)
-    command = ["iperf3", "-c", ADDRESSES["router"][0], "-R", "-J", "-t", str(seconds), *options]
+    command = ["iperf3", "-c", ADDRESSES["router"][0], "-R", "-J", *length]
     try:
         result = json.loads(at("phone", *command))
     finally:
@@ -198,14 +204,32 @@ def tcp(seconds: float, *options: str) -> float:
     return float(result["end"]["sum_received"]["bits_per_second"])
 
 
+def bounds(folder: str) -> dict[str, Any]:
+    """Ping and download through a shaped bridge, and after a change; its series stay in the folder."""
+    build()
+    with bridge("--rate", "20mbit", "--delay", "20ms", "--log", folder) as process, connect_to(NAME) as connection:
+        pings(2)
+        answer: dict[str, Any] = {"rtt_ms": pings(5)}
+        tcp("-n", "600K")
+        answer["changed_ns"] = show_of(connection)["now_ns"]
+        change("rate=40mbit", "delay=5ms")
+        answer["rtt_later_ms"] = pings(5)
+        end = time.monotonic() + WITHIN_S
+        while min(answer["rtt_later_ms"]) >= 40 and time.monotonic() < end:
+            answer["rtt_later_ms"] += pings(5)
+        tcp("-n", "1200K")
+        answer |= {"show": show(), "end": ended(process, signal.SIGTERM)}
+    return answer
+
+
 def shaped() -> dict[str, Any]:
     """Measure round trips and a download through a shaped bridge, and after a change of both."""
     build()
     with bridge("--rate", "20mbit", "--delay", "20ms") as process:
         pings(3)
-        answer: dict[str, Any] = {"rtt_ms": pings(50), "tcp_bps": tcp(3, "-O", "2")}
+        answer: dict[str, Any] = {"rtt_ms": pings(50), "tcp_bps": tcp("-t", "3", "-O", "2")}
         change("rate=40mbit", "delay=5ms")
-        answer |= {"rtt_later_ms": pings(50), "tcp_later_bps": tcp(3, "-O", "1"), "show": show()}
+        answer |= {"rtt_later_ms": pings(50), "tcp_later_bps": tcp("-t", "3", "-O", "1"), "show": show()}
         answer["end"] = ended(process, signal.SIGTERM)
     return answer
 
@@ -229,7 +253,7 @@ def offloads() -> dict[str, Any]:
             with within(host):
                 set_offloads("eth0", on=setting == "on")
         with bridge("--loss", "0.1%", "--delay", "1ms", "--mtu", "1500") as process:
-            answer[setting] = {"bps": tcp(2), "show": show(), "end": ended(process, signal.SIGINT)}
+            answer[setting] = {"bps": tcp("-n", "30M"), "show": show(), "end": ended(process, signal.SIGINT)}
     return answer
 
 
@@ -434,6 +458,7 @@ def down() -> dict[str, Any]:
 WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "transparency": transparency,
     "shaped": shaped,
+    "bounds": bounds,
     "offloads": offloads,
     "kills": kills,
     "failure": failure,

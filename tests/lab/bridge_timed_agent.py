@@ -141,6 +141,106 @@ def faults() -> dict[str, Any]:
     return answer
 
 
+class Burst:
+    """Numbered datagrams from the router to the phone, sent in bursts and counted where they leave the bridge."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        with within("router"):
+            self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with within("phone"):
+            self._receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._receiver.bind(("", 7000))
+        self._receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self._sent = 0
+
+    def send(self, count: int, size: int = 100) -> int:
+        """Send so many datagrams; return the number of the first."""
+        first, self._sent = self._sent, self._sent + count
+        for number in range(first, self._sent):
+            self._sender.sendto(struct.pack("!I", number).ljust(size, b"\0"), (agent.ADDRESSES["phone"][0], 7000))
+        return first
+
+    def received(self, last: int) -> list[tuple[int, int]]:
+        """Return the numbers that arrive up to the last one, and when, in ns."""
+        found: list[tuple[int, int]] = []
+        while not found or found[-1][0] != last:
+            assert select.select([self._receiver], [], [], agent.WITHIN_S)[0], found[-5:]
+            (number,) = struct.unpack("!I", self._receiver.recv(2000)[:4])
+            found.append((number, time.monotonic_ns()))
+        return found
+
+    def down(self) -> dict[str, Any]:
+        """Return the account of frames to the phone."""
+        return dict(show(self._connection)["frames"][0])  # type: ignore[index]
+
+    def wait_for(self, reason: str, count: int) -> None:
+        """Wait until so many frames to the phone were dropped for a reason."""
+        end = time.monotonic() + agent.WITHIN_S
+        while self.down()["dropped_frames"].get(reason, 0) < count:
+            assert time.monotonic() < end, (reason, self.down())
+            time.sleep(0.01)
+
+
+def states(file: str) -> dict[str, Any]:
+    """Seek, pause and edit a timeline that passes or loses everything, with a burst in each state."""
+    agent.build()
+    with agent.bridge("--timeline", file) as process, connect_to(agent.NAME) as connection:
+        burst = Burst(connection)
+        agent.pings(1)
+        answer: dict[str, Any] = {"moves": []}
+        for words, passes in (
+            (("seek", "open+200ms"), True),
+            (("seek", "shut+100ms"), False),
+            (("seek", "after"), True),
+            (("set", "after.down-loss=100%"), False),
+            (("seek", "open"), True),
+        ):
+            told(connection, "pause")
+            state = told(connection, *words)["state"]
+            dropped = burst.down()["dropped_frames"].get("loss", 0)
+            first = burst.send(20)
+            if passes:
+                arrived = [number - first for number, _ in burst.received(first + 19)]
+            else:
+                # A kernel may have sent some frames of its own: only of the first half it is sure that they are lost.
+                burst.wait_for("loss", dropped + 20)
+                arrived = []
+            answer["moves"].append({"state": state, "passes": passes, "arrived": arrived})
+        answer["faster"] = told(connection, "speed", "2")["state"]
+        answer["played"] = told(connection, "play")["state"]
+        end = time.monotonic() + agent.WITHIN_S
+        while (shown := show(connection)["timeline"])["position_ns"] < 1_600_000_000 and time.monotonic() < end:  # type: ignore[index, call-overload]
+            time.sleep(0.02)
+        answer |= {"timeline": shown, "show": show(connection), "end": agent.ended(process, 15)}
+    return answer
+
+
+def handovers() -> dict[str, Any]:
+    """Send bursts into handovers and an outage that keep packets, and into a handover that loses them."""
+    agent.build()
+    answer: dict[str, Any] = {}
+    options = ("--rate", "1mbit", "--radio", "nr-120khz", "--queue", "droptail:5mb")
+    with agent.bridge(*options), connect_to(agent.NAME) as connection:
+        burst = Burst(connection)
+        agent.pings(1)
+        for name, key, value in (("handover", "handover", "150ms"), ("flap", "flap", "2:300ms:100ms")):
+            first = burst.send(10)
+            asked_ns = time.monotonic_ns()
+            apply_change(connection, key, change_request(key, value))
+            burst.send(10)
+            arrived = [(number - first, at_ns - asked_ns) for number, at_ns in burst.received(first + 19)]
+            answer[name] = {"arrived": arrived}
+        # A second of packets waits when the handover begins: 100 of 1400 bytes at 1 Mbit/s.
+        first = burst.send(300, 1400)
+        key, value = "radio.down.handover", "150ms:lose"
+        apply_change(connection, key, change_request(key, value))
+        burst.wait_for("handover", 1)
+        last = burst.send(1)
+        answer["lost"] = {"arrived": [number - first for number, _ in burst.received(last)], "show": show(connection)}
+    return answer
+
+
 @contextlib.contextmanager
 def capture(host: str, file: Path) -> Iterator[None]:
     """Capture what is at the port of a host until the block ends."""
@@ -218,7 +318,13 @@ def read_capture(file: Path) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-WORKS: dict[str, Callable[..., dict[str, Any]]] = {"timeline": timeline, "faults": faults, "dissected": dissected}
+WORKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "timeline": timeline,
+    "states": states,
+    "faults": faults,
+    "handovers": handovers,
+    "dissected": dissected,
+}
 
 if __name__ == "__main__":
     find_core()

@@ -1,4 +1,4 @@
-"""`wavebed bridge` between two hosts in network namespaces: transparent, shaped, accounted for, and without remains."""
+"""`wavebed bridge` between two hosts in network namespaces: transparent, accounted for, and without remains."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from programs import delivered_bytes, most_bytes, series
 
 from wavebed._core import find_core
 
@@ -47,6 +49,34 @@ def test_every_kind_of_frame_passes_byte_for_byte_in_both_directions() -> None:
         assert link["offered_segments"] >= answer["linked"]
         assert account["around_frames"] >= answer["frames"] - answer["linked"]
         assert account["delivered_frames"] == link["delivered_segments"]
+
+
+def test_a_shaped_bridge_is_never_faster_than_its_path(tmp_path: Path) -> None:
+    answer = ask("bounds", str(tmp_path / "log"))
+    assert min(answer["rtt_ms"]) >= 40
+    assert 10 <= min(answer["rtt_later_ms"]) < 40
+    changed_ms = answer["changed_ns"] // 10**6
+    ended_ms = series(tmp_path / "log")[-1]["time_ms"] + 1
+    before = most_bytes(delivered_bytes(tmp_path / "log", 0, changed_ms), 20)
+    after = most_bytes(delivered_bytes(tmp_path / "log", changed_ms + 1, ended_ms), 20)
+    # 20 ms at 20 and at 40 Mbit/s, and a packet. What comes in a burst leaves at the rate of the link.
+    assert before <= 50_000 + 1500 < after <= 100_000 + 1500
+    check_accounts(answer["show"])
+    end = answer["end"]
+    assert end["status"] == 0
+    assert "net0 to dev0: frames in" in end["said"]
+
+
+def test_offloads_change_no_account() -> None:
+    answer = ask("offloads")
+    for setting in ("on", "off"):
+        found = answer[setting]
+        check_accounts(found["show"])
+        assert found["bps"] > 0
+        assert found["end"]["status"] == 130
+        down = found["show"]["frames"][0]
+        assert down["dropped_frames"].get("loss", 0) > 0
+        assert set(down["dropped_frames"]) <= {"loss", "unread"}
 
 
 def test_a_bridge_ends_in_order_and_nothing_stays_however_it_ends() -> None:

@@ -1,10 +1,10 @@
-"""`wavebed bridge` with a timeline, with faults on command, and as tshark sees it from both sides."""
+"""How soon `wavebed bridge` follows a timeline and faults on command, and how long faults last."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.lab.test_bridge_timed import ask
+from tests.lab.test_bridge_timed import TIMELINE, ask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -12,22 +12,6 @@ if TYPE_CHECKING:
 MS = 1_000_000
 EFFECT_NS = 20 * MS
 """Within which a change takes effect (the target of timelines)."""
-
-TIMELINE = """
-[[stretch]]
-name = "open"
-duration = "1s"
-down-loss = "0%"
-
-[[stretch]]
-name = "shut"
-duration = "500ms"
-down-loss = "100%"
-
-[[stretch]]
-name = "after"
-duration = "2s"
-"""
 
 
 def in_range(packets: list[list[int | None]], from_ns: int, to_ns: int) -> list[bool]:
