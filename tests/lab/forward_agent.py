@@ -139,7 +139,27 @@ def press(setup: EmulatedSetup, text: str, seconds: float, pause_s: float) -> di
             sent += 16
             time.sleep(pause_s)
         time.sleep(0.1)
-    return {"sent": sent, "received": received(setup) - before, "took_s": took}
+    # The device may still forward, so its time is that until here.
+    came = received(setup) - before
+    return {"sent": sent, "received": came, "took_s": took, "until_s": time.monotonic() - start}
+
+
+def one_by_one(setup: EmulatedSetup, text: str) -> dict[str, object]:
+    """Send 16 frames at a time, each time after the interface received those before."""
+    device = read_device(text)
+    device.set_up(setup)
+    macs, addresses = know_each_other(setup, device, 4)
+    frame = make_frame(4, macs, addresses, b"press")
+    end = time.monotonic() + WITHIN_S
+    with raw(setup.tx) as sender:
+        before, sent = received(setup), 0
+        while sent < 320 and time.monotonic() < end:
+            for _ in range(16):
+                sender.send(frame)
+            sent += 16
+            while received(setup) - before < sent and time.monotonic() < end:
+                pass
+    return {"sent": sent, "received": received(setup) - before}
 
 
 def links(setup: EmulatedSetup, text: str) -> dict[str, object]:
@@ -185,6 +205,8 @@ def main() -> None:
             answer = cross(setup, arguments[0], int(arguments[1]))
         elif work == "press":
             answer = press(setup, arguments[0], float(arguments[1]), float(arguments[2]))
+        elif work == "one_by_one":
+            answer = one_by_one(setup, arguments[0])
         elif work == "links":
             answer = links(setup, arguments[0])
         else:

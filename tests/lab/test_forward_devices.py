@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -58,6 +59,31 @@ def test_a_flooding_device_sends_what_nobody_asked_for() -> None:
     broadcasts = [frame for frame in answer["frames"] if frame["to"] == "ff:ff:ff:ff:ff:ff"]
     assert len(broadcasts) > 100
     assert [frame["payload"] for frame in answer["frames"] if frame["to"] == answer["rx_mac"]] == ["hello", "again"]
+
+
+def test_a_shaped_device_never_exceeds_its_packet_rate() -> None:
+    rate, burst = 500, 100
+    answer = ask("press", f"shaped:rate={rate},burst={burst}", "0.5", "0.001")
+    assert burst <= answer["received"] < answer["sent"]
+    # What it held, and what came until it was counted; the device asks for its neighbours' addresses too.
+    assert answer["received"] <= rate * answer["until_s"] + burst + 5
+
+
+def test_a_router_loses_nothing_that_comes_slowly_enough() -> None:
+    answer = ask("one_by_one", "routing")
+    assert answer["sent"] == 320
+    # The interface also counts what the device itself sends: it asks for its neighbours' addresses.
+    assert 0 <= answer["received"] - answer["sent"] <= 5
+
+
+def test_a_rebooting_device_loses_its_link_and_gets_it_back() -> None:
+    answer = ask("links", "rebooting:after=300ms,down=300ms")
+    states = answer["states"]
+    falls = sum(before and not after for before, after in itertools.pairwise(states))
+    rises = sum(after and not before for before, after in itertools.pairwise(states))
+    assert falls >= 1
+    assert rises >= 1
+    assert answer["up_afterwards"]
 
 
 def test_no_port_of_the_setup_sends_super_packets_unless_asked() -> None:

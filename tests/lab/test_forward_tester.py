@@ -50,6 +50,28 @@ def check_exact(trial: dict[str, Any], planned: dict[str, int]) -> None:
     assert all(planned[size] - missing <= counters["sizes"][size] <= planned[size] for size in planned)
 
 
+def test_every_frame_is_accounted_at_both_ends() -> None:
+    paced, mixed, long = ask("exact")
+    check_exact(paced, {"64": 20_000})
+    check_exact(mixed, {"64": 2000, "594": 1000, "1518": 1000})
+    check_exact(long, {"1518": 2500})
+    assert len(paced["counters"]["sample"]) == 4
+    latency = paced["counters"]["latency"]
+    assert latency["count"] == paced["received"]
+    assert 0 < latency["min_s"] <= latency["p50_s"] <= latency["max_s"]
+
+
+def test_a_slow_device_loses_what_it_cannot_carry() -> None:
+    (trial,) = ask("through", "shaped:rate=1000,burst=20", "64", "8000", "0.5")
+    # On a busy machine frames leave late, and a gap of that length looks like a device that restarts.
+    assert set(codes(trial)) <= {"late", "reboot"}, trial["refusals"]
+    assert trial["sent"] == trial["received"] + trial["lost"]
+    assert trial["counters"]["foreign"] == trial["rx"]["rx_packets"] - trial["received"]
+    assert 0 < trial["received"] < trial["sent"]
+    # What was under way when the sender had done is in it.
+    assert trial["received"] <= 1.05 * (1000 * trial["took_s"] + 20)
+
+
 def test_frames_of_ipv6_are_accounted_too() -> None:
     (trial,) = ask("exact6")
     check_exact(trial, {"84": 10_000})
