@@ -167,8 +167,8 @@ validation: test-setup  ## long computations against published figures
 	$(PYTEST) -n auto tests/validation --long
 
 PLAY ?= all
-play-docs: test-setup  ## run every command of the documentation, or PLAY drawn ones
-	$(PYTEST) tests/docs --play $(PLAY)
+play-docs: test-setup  ## run the commands, programs and notebooks of the documentation: all, or PLAY=20 drawn by a seed (SEED)
+	$(TIMED) "documentation: played" $(PYTEST) -n 2 --dist worksteal tests/docs/test_play.py --play $(PLAY) $(if $(SEED),--play-seed $(SEED))
 
 stress: test-setup ## faults provoked on purpose: kills, freezes, hostile input, full disks; ten minutes, one table
 	$(BIN)/python -m tests.stress --json target/stress.json $(EXPERIMENTS)
@@ -193,8 +193,9 @@ bench: $(TOOLS) $(INSTALLED)  ## benchmarks against the bare relay and Rattan, i
 	cargo build --release --quiet -p wavebed-bench
 	$(BIN)/python benches/run.py
 
-docs: $(TOOLS)    ## the site of the documentation, in target/site; it needs no other host
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+docs: test-setup  ## the site of the documentation, in target/site; it needs no other host
+	NO_MKDOCS_2_WARNING=1 $(TIMED) "documentation: site" $(BIN)/mkdocs build --quiet --strict
+	$(TIMED) "documentation: looking at the site" $(PYTEST) tests/docs/test_site.py --site target/site
 
 validation-pages: $(INSTALLED)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
 	$(BIN)/python docs/validation/real_traces.py

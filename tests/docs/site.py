@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
-from tests.docs.blocks import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["COUNTED", "build_site", "elements_of_page", "elements_on_a_forge"]
+__all__ = ["COUNTED", "elements_of_page", "elements_on_a_forge"]
 
 COUNTED = ("h2", "h3", "li", "table", "tr", "pre", "img")
 """Elements of which a page of the site has as many as the same page on a forge."""
-LIMIT_S = 200
-
-
-def build_site(folder: Path) -> str:
-    """Build the site into a folder and return what MkDocs says.
-
-    Raises
-    ------
-    AssertionError
-        If it has a warning.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 class _Counter(HTMLParser):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.docs.blocks import ROOT, pages
-from tests.docs.site import build_site, elements_of_page, elements_on_a_forge
+from tests.docs.site import elements_of_page, elements_on_a_forge
 
 from wavebed.lab.tools import find
 
@@ -37,11 +36,9 @@ def test_the_site_shows_what_a_forge_shows(site: Path) -> None:
     assert differ == {}, "in the site, on a forge"
 
 
-@pytest.mark.slow
-def test_the_site_is_searched_and_read_in_a_browser_and_asks_no_other_host(tmp_path: Path) -> None:
+def test_the_site_is_searched_and_read_in_a_browser_and_asks_no_other_host(site: Path) -> None:
     from playwright.sync_api import sync_playwright
 
-    build_site(tmp_path)
     variables = {**os.environ, "TMPDIR": "/tmp"}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find("chromium"), args=FLAGS, env=variables)
@@ -53,7 +50,7 @@ def test_the_site_is_searched_and_read_in_a_browser_and_asks_no_other_host(tmp_p
             page.on("request", lambda request, asked=asked: asked.append(request.url))
             page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
             for place in LOOKED_AT:
-                page.goto(f"file://{tmp_path}/{place}")
+                page.goto(f"file://{site.resolve()}/{place}")
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, place
             search(page, words)
             assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
