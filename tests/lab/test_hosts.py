@@ -1,4 +1,4 @@
-"""Trials between two hosts that ssh joins, here namespaces with a known path between them."""
+"""Trials between two hosts that ssh joins: their metrics, what is refused, and what is left on the hosts."""
 
 from __future__ import annotations
 
@@ -40,12 +40,19 @@ def metrics(folder: Path) -> dict[str, Any]:
     return {f"{each['workload']}.{each['name']}": each["value"] for each in trial["metrics"]}
 
 
-def test_one_way_delays_over_the_path_under_test_alone_are_refused(tmp_path: Path) -> None:
+def test_a_trial_over_the_path_under_test_alone_has_round_trips_but_no_one_way_delays(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SCENARIO)
     with two_hosts(tmp_path, rate="50mbit", delay="10ms") as hosts:
         done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")])
+        left = hosts.lab.server.run(["sh", "-c", "ls -d /tmp/wavebed-agent.*"], capture_output=True).stdout
     assert done.returncode == 0, done.stderr
-    assert metrics(tmp_path / "out")["latency.one-way delay down loaded p50"] is None
+    assert not left
+    found = metrics(tmp_path / "out")
+    assert found["latency.one-way delay down loaded p50"] is None
+    assert found["latency.rtt loaded p50"] >= 20
+    assert found["latency.udp rtt loaded p50"] >= 20
+    assert found["bulk.goodput after 1s"] > 0
+    assert "ssh://root@server" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_a_host_that_ssh_does_not_reach_is_told_in_one_line(tmp_path: Path) -> None:

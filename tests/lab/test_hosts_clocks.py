@@ -1,4 +1,4 @@
-"""One-way delays between hosts whose clocks differ: within the error that is stated, or refused."""
+"""One-way delays between hosts whose clocks differ: within the stated error, or refused."""
 
 from __future__ import annotations
 
@@ -72,6 +72,19 @@ def errors_ms(folder: Path) -> list[float]:
         assert len(found) > 50
         errors += [each - true for each, true in zip(found, true_ms, strict=True)]
     return errors
+
+
+def test_one_way_delays_are_as_exact_as_stated(tmp_path: Path) -> None:
+    with two_hosts(tmp_path, **PATH) as hosts:
+        record = trial(hosts, tmp_path, APART, beside=True)
+    stated_ms = told(record)["error of the clocks, ms"]
+    # On a busy machine ssh may take so long that the clocks are known too badly, which the trial says.
+    if refused := told(record).get("one-way delays"):
+        assert "the clocks are known to" in refused
+    else:
+        assert max(abs(each) for each in errors_ms(tmp_path)) <= stated_ms
+    server = record["engine"]["hosts"][0]
+    assert abs(server["clock_ahead_s"] - APART.offset_ns / 1e9) <= 0.005 + stated_ms / 1e3
 
 
 def test_clocks_that_are_known_too_badly_give_no_one_way_delays(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Workloads with browsers, and others that need more than a program, between two hosts that ssh joins."""
+"""Workloads that need programs of real hosts: what they store, and what is missing is named before anything runs."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from two_hosts import two_hosts
@@ -11,6 +12,16 @@ if TYPE_CHECKING:
 
 
 LAB = '[lab]\nbackend = "hosts"\nserver = "ssh://root@server"\n'
+VOICE_AND_COMMAND = """[[workload]]
+kind = "voice"
+duration = "1s"
+[[workload]]
+kind = "command"
+server-run = ["sh", "-c", "echo served; exec iperf3 -s -1 -p {port}"]
+run = "iperf3 -c {server} -p {port} -n 200K > out.txt; cat out.txt"
+limit = "60s"
+after = "voice"
+"""
 PATH = {"rate": "50mbit", "delay": "10ms"}
 
 
@@ -22,3 +33,20 @@ def test_a_program_that_a_host_lacks_is_named_with_its_package_before_anything_r
     said = done.stderr.splitlines()[-1]
     assert "server, ssh://root@server: nginx: not found: run `apt-get install nginx-light` there" in said
     assert not list((tmp_path / "out").glob("trials/*/trial.json"))
+
+
+def test_voice_and_commands_run_between_real_hosts(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(LAB + "[path]\n" + VOICE_AND_COMMAND)
+    with two_hosts(tmp_path, **PATH) as hosts:
+        done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")], limit_s=120)
+    assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "out").glob("trials/*/trial.json")
+    record = json.loads(file.read_text())
+    assert [workload["status"] for workload in record["workloads"]] == ["ok", "ok"], record["workloads"]
+    found = {f"{each['workload']}.{each['name']}": each["value"] for each in record["metrics"]}
+    for direction in ("down", "up"):
+        assert found[f"voice.packet loss {direction}"] < 100
+        assert found[f"voice.R factor {direction}"] is None, "nothing is known of one direction alone"
+        assert found[f"voice.late {direction}"] is None
+    (folder,) = (tmp_path / "out").glob("trials/*/raw/command")
+    assert {file.name.removesuffix(".gz") for file in folder.iterdir()} >= {"out.txt", "server.out"}

@@ -1,4 +1,4 @@
-"""Real laboratories do what their paths say."""
+"""Real laboratories: accounts, the packets that they lose and reorder, settings of hosts, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
-"""The plugin with real laboratories: they need namespaces and /dev/net/tun."""
+"""The plugin with real laboratories: programs and functions run on the hosts, and results are kept."""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from typing import TYPE_CHECKING
-
-import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 TEXT = """
@@ -46,7 +48,12 @@ TEXT = """
 """
 
 
-def test_a_suite_runs_behind_a_path_and_its_results_are_kept(pytester: pytest.Pytester) -> None:
+def test_a_suite_runs_behind_a_path_and_its_results_are_kept(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The same whether the plugin is installed or only in the tree.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     pytester.makepyfile(TEXT)
     words = ("-p", "pytest_wavebed.plugin", "-rsf", "--wavebed-dir=here", "--wavebed-report=always")
     result = pytester.runpytest_subprocess(*words)
@@ -56,6 +63,6 @@ def test_a_suite_runs_behind_a_path_and_its_results_are_kept(pytester: pytest.Py
     folders: list[Path] = sorted((pytester.path / "here").iterdir())
     assert len(folders) == 2
     assert all((folder / "report.html").exists() for folder in folders)
-    if outcomes.get("passed") != 2:
-        found = re.search(r"SKIPPED.* inconclusive: (.*)", result.stdout.str())
-        pytest.skip(f"inconclusive: {found[1] if found else 'the machine was late'}")
+    # The plugin leaves open what a late machine spoils.
+    left_open = len(re.findall(r"^SKIPPED.* inconclusive: ", result.stdout.str(), re.MULTILINE))
+    assert outcomes.get("passed", 0) + left_open == 2, result.stdout.str()

@@ -135,7 +135,6 @@ def test_two_congestion_controls_with_one_seed_meet_the_same_block_errors(tmp_pa
         closed_books(lab)
         rows = series(tmp_path / control)
         found.append({row["time_ms"]: row["blocks_failed"] for row in rows if row["blocks_sent"] == SLOTS})
-        assert max(row["blocks_sent"] for row in rows) == SLOTS
     # Where both flows used all slots, they met the same ones.
     both = found[0].keys() & found[1].keys()
     same = sum(found[0][at] == found[1][at] for at in both)

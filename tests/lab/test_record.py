@@ -1,12 +1,16 @@
-"""Recordings of emulated accesses, their replay and judgement."""
+"""Recordings of emulated accesses: their files, their replay, and what is refused."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.on_time import assert_ended
+
+from wavebed.pattern import read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,3 +64,28 @@ def test_a_wrong_option_is_named(tmp_path: Path, words: list[str], said: str) ->
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "rec").exists()
+
+
+SHORT = ("--duration", "3s", "--light", "300ms", "--down", "500ms", "--up", "300ms", "--fill", "300ms")
+
+
+def test_an_access_is_recorded_and_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    path = 'down-rate = "30mbit"\nup-rate = "10mbit"\ndelay = "12ms"\nqueue = "droptail:100000b"'
+    file.write_text(SCENARIO.format(lab="", path=path).replace('"2s"', '"500ms"'))
+    done = record([str(file), *SHORT, "-o", str(tmp_path / "rec")])
+    assert_ended(done, tmp_path / "rec")
+    for name in ("down", "up"):
+        pattern = read_trace(tmp_path / "rec" / f"{name}.csv")
+        assert pattern.rate_bps is not None
+        assert pattern.delay_ns is not None
+        assert pattern.rate_bps.max() > 0
+        # No packet is faster than the path.
+        assert pattern.delay_ns.min() >= 11_999_000
+    told = json.loads((tmp_path / "rec" / "recording.json").read_text())
+    assert {"down", "up"} <= told.keys()
+    again = record([str(file), "--replay", str(tmp_path / "rec"), "-o", str(tmp_path / "again"), "--json"])
+    assert_ended(again, tmp_path / "again")
+    (trial,) = (tmp_path / "again").glob("trials/*/trial.json")
+    metrics = {each["name"]: each["value"] for each in json.loads(trial.read_text())["metrics"]}
+    assert metrics["one-way delay down average"] >= 11.9

@@ -1,11 +1,14 @@
-"""A client with two radios: transfers by one of them, by both with the remedy mptcp, and with one as a backup."""
+"""A client with two radios: which of them carry a transfer, and what makes a trial invalid."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-from test_run import wavebed
+import pyarrow.parquet as pq
+import pytest
+from test_run import metric, wavebed
+from tests.on_time import assert_ended
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,3 +46,25 @@ def test_a_trial_whose_connections_fall_back_is_invalid(tmp_path: Path) -> None:
     assert record["verdict"] == "invalid"
     (check,) = [check for check in record["checks"] if check["code"] == "remedy"]
     assert "MPTCP connections of the client fell back to TCP: MPCapableFallbackSYNACK" in check["evidence"]
+
+
+@pytest.mark.parametrize("edge", ["", EDGE], ids=["server", "edge"])
+def test_a_transfer_uses_one_radio_or_both(tmp_path: Path, edge: str) -> None:
+    treatments = f'[[treatment]]\nname = "one"\n[[treatment]]\nname = "both"\n{MPTCP}'
+    download = '[[workload]]\nkind = "download"\nsize = "4mb"\n'
+    done = wavebed(tmp_path, PATH + edge + download + treatments, timeout_s=240)
+    assert_ended(done, tmp_path / "out")
+    found = [json.loads(file.read_text()) for file in (tmp_path / "out/trials").glob("*/trial.json")]
+    by_name = {record["treatment"]: record for record in found}
+    shares = {name: metric(record, "path", "share of second radio down") for name, record in by_name.items()}
+    assert shares["one"] == 0
+    assert 0 < shares["both"] < 100
+    (check,) = [check for check in by_name["both"]["checks"] if check["code"] == "remedy"]
+    assert check["holds"], check
+    for name, most_mbps in (("one", FIRST), ("both", FIRST + SECOND)):
+        assert metric(by_name[name], "download", "download time") >= 4 * 8 / most_mbps
+    folder = next((tmp_path / "out/trials").glob("*both*"))
+    flows = pq.read_table(folder / "series/flows.parquet").to_pylist()
+    second = "198.18.2.2" if edge else "198.18.1.2"
+    assert max(row["bytes_acked"] or 0 for row in flows if (row["remote"] or "").startswith(f"{second}:")) > 1000
+    assert list(folder.glob("raw/remedy.client.mptcp.log*"))

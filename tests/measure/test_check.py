@@ -1,4 +1,4 @@
-"""`wavebed check` over real laboratories. Where the machine was late a test is inconclusive, as the check is."""
+"""`wavebed check` over real laboratories: the times it measures hold on a machine that is on time."""
 
 from __future__ import annotations
 
@@ -38,13 +38,6 @@ def test_numbers_that_a_command_prints_are_decided_over_the_seeds(
     assert found["requirements"][1]["unit"] == "s"
 
 
-def test_a_command_that_fails_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--seeds", "1", "--server", "exec sleep 100", "--", "curl", "-sS", "http://{server}:81/"]
-    status, found = check(tmp_path, capsys, *words)
-    assert status == 1
-    assert "command: curl ended with 7: " in found["requirements"][0]["reasons"][0]
-
-
 def test_an_exit_status_can_be_required_and_wall_time_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,10 +46,3 @@ def test_an_exit_status_can_be_required_and_wall_time_is_measured(
     status, found = check(tmp_path, capsys, *words)
     assert status == 0, found
     assert found["requirements"][1]["value"] == 3
-
-
-def test_a_server_that_ends_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--seeds", "1", "--server", "echo no licence >&2; exit 4", "--wait-for-port", "80", "--", "true"]
-    status, found = check(tmp_path, capsys, *words)
-    assert status == 1
-    assert "no licence" in found["requirements"][0]["reasons"][0]

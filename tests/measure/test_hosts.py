@@ -1,4 +1,4 @@
-"""Trials between two hosts that ssh joins, here namespaces with a known path between them."""
+"""Trials between two hosts that ssh joins: the rate and the round trips of the path between them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,11 @@ def test_a_trial_between_two_hosts_has_the_figures_of_the_path_between_them(tmp_
     (tmp_path / "s.toml").write_text(SCENARIO)
     with two_hosts(tmp_path, rate="50mbit", delay="10ms") as hosts:
         done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")])
-        left = hosts.lab.server.run(["sh", "-c", "ls -d /tmp/wavebed-agent.*"], capture_output=True).stdout
     assert done.returncode == 0, done.stderr + done.stdout
     found = metrics(tmp_path / "out")
     # Slow start may end with 16 segments, from which cubic has the 83 that the path holds after 0.7 s.
     assert found["bulk.goodput after 1s"] == pytest.approx(47.5, rel=0.06)
     assert found["latency.rtt loaded p50"] >= 20
-    assert not left
-    report = (tmp_path / "out" / "report.html").read_text()
-    assert "ssh://root@server" in report
 
 
 FLOOD = SCENARIO.partition("[path]")[2].replace('kind = "bulk"', 'kind = "bulk"\nprotocol = "udp"\nrate = "60mbit"')

@@ -1,4 +1,4 @@
-"""One-way delays between hosts whose clocks differ: the error is within the one that the trial states."""
+"""How exactly the clocks of two hosts are known, with offsets and drifts of every kind."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""The shipped design over real hosts, CUBIC against BBR: run, killed, resumed, and its report."""
+"""The shipped design over real hosts, CUBIC against BBR: killed and resumed, its volume, and its report."""
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lab.hosts_state import assert_nothing_left, begin, signal_part, state, wait_for
-from tests.lab.test_hosts_design import RATE, design
+from tests.lab.test_hosts_design import RATE, design, trials
 from tests.lab.two_hosts import two_hosts
 
 from wavebed.config.values import size_bytes
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from two_hosts import TwoHosts
-
-
-def trials(out: Path) -> list[dict[str, Any]]:
-    """Return the stored trials in their order."""
-    return [json.loads(file.read_text()) for file in sorted(out.glob("trials/[0-9]*/trial.json"))]
 
 
 def volume_mb(trial: dict[str, Any]) -> float:

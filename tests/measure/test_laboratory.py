@@ -1,4 +1,4 @@
-"""Real laboratories do what their paths say."""
+"""Real laboratories: round trips, rates, and how changes of both take effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings of emulated accesses, their replay and judgement."""
+"""Recordings of emulated accesses: the rates, delays and queues that they find."""
 
 from __future__ import annotations
 

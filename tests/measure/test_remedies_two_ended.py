@@ -1,4 +1,4 @@
-"""Remedies with two ends, and HAProxy, in a laboratory: who sees whom, through what, and what is left afterwards."""
+"""A tunnel keeps a flood from delaying others: round trips with and without it."""
 
 from __future__ import annotations
 

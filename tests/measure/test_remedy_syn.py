@@ -1,4 +1,4 @@
-"""`remedy = { kind = "syn" }` on a host: a download that begins in an outage of the radio, with and without it."""
+"""How soon a download begins after an outage, with the remedy syn and without it."""
 
 from __future__ import annotations
 

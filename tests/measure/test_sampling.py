@@ -1,10 +1,9 @@
-"""Samples of connections and processors agree with what the programs say."""
+"""Samples of connections come each ten milliseconds, and agree with what the programs say."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
 import time
 from itertools import pairwise
@@ -74,13 +73,3 @@ def check_data_flows(rows: list[dict[str, str]], sent: set[int]) -> None:
     last = sorted(int(row["bytes_acked"]) for flow in data for row in flow[-1:])
     for acked, total in zip(last, sorted(sent), strict=True):
         assert 0.5 * total < acked <= total + 1
-
-
-def test_every_processor_is_sampled(tmp_path: FilePath) -> None:
-    with Path.of(rate="50mbit").up(log=tmp_path, sample=True):
-        time.sleep(0.55)
-    rows = rows_of(tmp_path / "cpu.csv")
-    assert {int(row["core"]) for row in rows} == set(range(os.cpu_count() or 0))
-    assert len({row["time_ns"] for row in rows}) >= 5
-    for row in rows:
-        assert 0 <= float(row["softirq"]) <= float(row["busy"]) <= 1

@@ -1,4 +1,4 @@
-"""A client with two radios: transfers by one of them, by both with the remedy mptcp, and with one as a backup."""
+"""A client with two radios: the goodput by one of them, by both with the remedy mptcp, and with a backup."""
 
 from __future__ import annotations
 

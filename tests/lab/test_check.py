@@ -1,0 +1,92 @@
+"""`wavebed check` over real laboratories: outcomes, exit statuses and measured values.
+
+A check is inconclusive where the machine was late: these tests accept that word of trials that were late.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.on_time import LATE
+
+from wavebed.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PATH = ("--rate", "20mbit", "--delay", "20ms", "--attempts", "2")
+BUSY = LATE | {"processors", "samplers", "stolen", "stopped"}
+"""Codes of the checks that a busy machine fails."""
+
+
+def check(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    """Run a check; return its exit status and what it printed."""
+    status = main(["check", *PATH, "-o", str(folder / "run"), "--json", *words])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return status, found
+
+
+def assert_outcome(outcome: str, status: int, found: dict[str, Any], folder: Path) -> list[str]:
+    """Fail unless a check had an outcome, or a busy machine left it open; return the reasons of all trials."""
+    trials = [json.loads(file.read_text()) for file in (folder / "run").glob("trials/*/trial.json")]
+    if found["outcome"] == "inconclusive":
+        assert status == 3
+        for trial in trials:
+            failed = {each["code"] for each in trial["checks"] if not each["holds"]}
+            assert failed, trial["reasons"]
+            assert failed <= BUSY, trial["reasons"]
+    else:
+        assert (status, found["outcome"]) == ({"pass": 0, "fail": 1}[outcome], outcome), found
+    return [reason for trial in trials for reason in trial["reasons"]]
+
+
+def values(requirement: dict[str, Any]) -> list[float]:
+    """Return the measured values of a requirement."""
+    return [each["value"] for each in requirement["values"]]
+
+
+def test_numbers_that_a_command_prints_are_decided_over_the_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--seeds", "2", "--server", "exec python3 -m http.server {port}", "--server", "exec sleep 100"]
+    words += ["--require", "connect every > 38 ms", "--require", "connect p50 < 60 s"]
+    words += ["--require", "path.tcp rtt max max > 38 ms", "--require", "path.dropped down max <= 0 segments"]
+    curl = ["curl", "-sSf", "-o", "/dev/null", "-w", "connect = %{time_connect} s\n", "http://{server}:{port}/"]
+    status, found = check(tmp_path, capsys, *words, "--", *curl)
+    assert_outcome("pass", status, found, tmp_path)
+    every = found["requirements"][1]
+    if status == 0:
+        assert [len(each["values"]) for each in found["requirements"]] == [0, 2, 2, 2, 2]
+        assert every["unit"] == "s"
+    # One round trip of 40 ms at least, however late the machine is.
+    assert all(value > 0.038 for value in values(every))
+
+
+def test_a_command_that_fails_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--seeds", "1", "--server", "exec sleep 100", "--", "curl", "-sS", "http://{server}:81/"]
+    status, found = check(tmp_path, capsys, *words)
+    reasons = assert_outcome("fail", status, found, tmp_path)
+    assert "command: curl ended with 7: " in "\n".join(reasons)
+    assert status == 3 or "command: curl ended with 7: " in found["requirements"][0]["reasons"][0]
+
+
+def test_an_exit_status_can_be_required_and_wall_time_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--seeds", "1", "--require", "exit status every = 3", "--require", "wall time max < 60 s"]
+    words += ["--require", "wall time min > 0.3 s", "--", "sh", "-c", "sleep 0.3; exit 3"]
+    status, found = check(tmp_path, capsys, *words)
+    assert_outcome("pass", status, found, tmp_path)
+    assert set(values(found["requirements"][1])) <= {3}
+    assert all(value > 0.3 for value in values(found["requirements"][3]))
+
+
+def test_a_server_that_ends_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--seeds", "1", "--server", "echo no licence >&2; exit 4", "--wait-for-port", "80", "--", "true"]
+    status, found = check(tmp_path, capsys, *words)
+    reasons = assert_outcome("fail", status, found, tmp_path)
+    assert "no licence" in "\n".join(reasons)
+    assert status == 3 or "no licence" in found["requirements"][0]["reasons"][0]
