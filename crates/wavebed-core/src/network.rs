@@ -188,7 +188,25 @@ impl Builder<'_> {
             sysctl::forward();
         }
         sysctl::apply(&file.name, &file.sysctls)?;
+        let own = self.legs().ends_of(host);
+        self.wait_for_addresses(&netlink, own)?;
         Ok(devices)
+    }
+
+    /// Waits until the host of `netlink` accepts packets to its addresses at these ends of legs.
+    fn wait_for_addresses(
+        &self,
+        netlink: &Netlink,
+        ends: impl IntoIterator<Item = LegEnd>,
+    ) -> Result<(), Problem> {
+        for at in ends {
+            for (address, _) in self.both(addresses(self.base, at.leg, at.end), 32, 128) {
+                netlink
+                    .wait_until_local(address)
+                    .map_err(|error| refused(&address.to_string(), &error))?;
+            }
+        }
+        Ok(())
     }
 
     /// The routes through `device`: every leg in its direction; through a second one to the client also, with a metric,
@@ -284,6 +302,11 @@ impl Builder<'_> {
                 .add_address(device.index(), address, bits)
                 .map_err(|error| refused(&address.to_string(), &error))?;
         }
+        let own = LegEnd {
+            leg: 0,
+            end: End::Near,
+        };
+        self.wait_for_addresses(&netlink, [own])?;
         let table = Masquerade::new(&name, device.index(), MACHINE_DEVICES)?;
         if let Some(remark) = sysctl::forwarding_remark(self.has_v6) {
             self.remarks.push(remark);

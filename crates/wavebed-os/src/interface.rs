@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use netlink_bindings::rt_addr::{self, Ifaddrmsg};
 use netlink_bindings::rt_link::{self, Ifinfomsg, IterableLinkAttrs, PushLinkAttrs};
@@ -17,6 +19,9 @@ const RT_SCOPE_LINK: u8 = 253;
 const IFA_F_NODAD: u8 = 2;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
+/// Longest wait for the kernel's background work on an address: a busy machine takes tens of milliseconds.
+const ADDRESS_LIMIT: Duration = Duration::from_secs(10);
+const ADDRESS_POLL: Duration = Duration::from_millis(1);
 
 /// The state of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,6 +213,38 @@ impl Netlink {
         self.order(&request)
     }
 
+    /// Waits until the host of this socket accepts packets to its own `address`, whose interface is up. The kernel adds
+    /// the local route of an IPv6 address in the background, also without duplicate address detection.
+    ///
+    /// # Errors
+    /// The kernel's refusal; `TimedOut` if there is no such route after ten seconds.
+    pub fn wait_until_local(&self, address: IpAddr) -> io::Result<()> {
+        let end = Instant::now() + ADDRESS_LIMIT;
+        while !self.is_local(address)? {
+            if Instant::now() >= end {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            thread::sleep(ADDRESS_POLL);
+        }
+        Ok(())
+    }
+
+    /// Whether packets to `address` are for the host of this socket.
+    fn is_local(&self, address: IpAddr) -> io::Result<bool> {
+        let header = Rtmsg {
+            rtm_family: family(address),
+            rtm_dst_len: if address.is_ipv4() { 32 } else { 128 },
+            ..Rtmsg::new()
+        };
+        let mut request = rt_route::Request::new().op_getroute_do(&header);
+        request.encode().push_dst(address);
+        let mut found = false;
+        self.ask(&request, |(header, _)| {
+            found = header.rtm_type == RtmType::Local as u8;
+        })?;
+        Ok(found)
+    }
+
     /// Adds a route to the main table.
     ///
     /// # Errors
@@ -302,7 +339,7 @@ const fn family(address: IpAddr) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     use super::*;
     use crate::namespace::NetworkNamespace;
@@ -323,6 +360,34 @@ mod tests {
         }
         let error = netlink.interface(index + 10_000).expect_err("none");
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn an_address_is_waited_for_until_the_host_accepts_its_packets() {
+        std::thread::spawn(|| {
+            if NetworkNamespace::new().is_err() {
+                assert_ne!(crate::namespace::effective_user().0, 0, "root may");
+                return;
+            }
+            let netlink = Netlink::route().expect("socket");
+            netlink.add_veth("left", "right").expect("pair");
+            let [left, right] = ["left", "right"].map(|name| interface_index(name).expect("made"));
+            netlink.set_up(left).expect("up");
+            netlink.set_up(right).expect("up");
+            for number in 1..=50 {
+                let addresses: [IpAddr; 2] = [
+                    Ipv4Addr::new(198, 18, 0, number).into(),
+                    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into(),
+                ];
+                for (address, bits) in addresses.into_iter().zip([32, 128]) {
+                    netlink.add_address(left, address, bits).expect("address");
+                    netlink.wait_until_local(address).expect("local");
+                    assert!(netlink.is_local(address).expect("route"));
+                }
+            }
+        })
+        .join()
+        .expect("no panic");
     }
 
     #[test]

@@ -44,6 +44,9 @@ impl Device {
         netlink
             .set_up(tun.index())
             .map_err(|error| failed("bring up", error))?;
+        netlink
+            .wait_until_local(own.address)
+            .map_err(|error| failed("receive at the address of", error))?;
         for route in &settings.routes {
             let route = Route {
                 destination: route.address,
