@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,20 @@ def state(host: LabHost) -> list[str]:
     return sorted(line for line in done.stdout.splitlines() if "fe80" not in line and "multicast" not in line)
 
 
+def states(lab: Laboratory) -> dict[str, list[str]]:
+    return {name: state(lab.host(name)) for name in ("server", "edge", "client")}
+
+
+def assert_as_before(lab: Laboratory, before: dict[str, list[str]]) -> None:
+    """Fail with the lines that differ now, and with whether they still differ when a minute has passed."""
+    now = states(lab)
+    differs = {name: sorted({*before[name]} ^ {*now[name]}) for name in before if now[name] != before[name]}
+    end = time.monotonic() + 60
+    while now != before and time.monotonic() < end:
+        now = states(lab)
+    assert not differs, f"{differs}: {'for a moment' if now == before else 'for ever'}"
+
+
 def address(lab: Laboratory, name: str) -> str:
     return lab.client.run(["echo", f"{{{name}}}"], capture_output=True, timeout=60).stdout.strip()
 
@@ -92,14 +107,14 @@ def carried(host: LabHost, device: str) -> int:
 @pytest.mark.parametrize(("host", "peer"), [("edge", "client"), ("client", "server"), ("server", "edge")])
 def test_a_tunnel_carries_all_and_hosts_keep_their_addresses(tmp_path: FilePath, host: str, peer: str) -> None:
     with laboratory(tmp_path) as lab:
-        before = {name: state(lab.host(name)) for name in ("server", "edge", "client")}
+        before = states(lab)
         running = remedy_of("tunnel", {"peer": peer}).start(lab, host, tmp_path / f"remedy.{host}.tunnel.log")
         assert fetched(lab, address(lab, "server")) == [address(lab, "client")] * 2
         near = lab.host(min(host, peer, key=["server", "edge", "client"].index))
         far = peer if near.name == host else host
         assert carried(near, f"wb-{far}") > 600_000, "the server's bytes went through it"
         assert running.stop() == ""
-        assert {name: state(lab.host(name)) for name in before} == before
+        assert_as_before(lab, before)
         assert not list(tmp_path.glob("*.key"))
         assert fetched(lab, address(lab, "server")) == [address(lab, "client")] * 2
 
