@@ -32,7 +32,7 @@ SHOWN_S = """(() => {
 """For how many seconds the live page shows that its laboratory has run; no number while it shows words."""
 
 
-def until(page: Page, condition: str, timeout: float = 30_000) -> None:
+def until(page: Page, condition: str, timeout: float = 60_000) -> None:
     """Wait for a condition; the page's policy lets no text become a script, as `Page.wait_for_function` would."""
     end = time.monotonic() + timeout / 1000
     while not page.evaluate(condition):

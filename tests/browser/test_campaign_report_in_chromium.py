@@ -64,7 +64,7 @@ def test_the_page_does_not_scroll_sideways_and_splits_no_word(browser: Browser, 
     page = browser.new_page(viewport={"width": width, "height": 900})
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(report.as_uri(), timeout=30_000)
+    page.goto(report.as_uri(), timeout=60_000)
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(SPLIT, LONGEST) == []
@@ -83,7 +83,7 @@ def test_the_trials_of_a_cell_are_found_among_thousands(browser: Browser, tmp_pa
     )  # fmt: skip
     report = write_campaign_report(write_campaign_folder(tmp_path / "run", wanted))
     page = browser.new_page()
-    page.goto(report.as_uri(), timeout=30_000)
+    page.goto(report.as_uri(), timeout=60_000)
     assert page.locator("#found-cells").inner_text() == "50 of 260 cells"
     page.fill("#find-cell", "codel 7ms")
     page.wait_for_function("document.querySelectorAll('#trial-links li').length < 50")

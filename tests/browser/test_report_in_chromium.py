@@ -80,7 +80,7 @@ def visit(browser: Browser, report: Path, scheme: str = "light", width: int = 12
     page.on("console", lambda message: heard["complaints"].append(message.text))
     page.on("pageerror", lambda error: heard["complaints"].append(str(error)))
     page.on("request", lambda request: heard["requests"].append(request.url))
-    page.goto(report.as_uri(), timeout=30_000)
+    page.goto(report.as_uri(), timeout=60_000)
     return page, heard
 
 

@@ -26,7 +26,7 @@ def client() -> Iterator[Client]:
 
 def visit(browser: Browser, client: Client, scheme: str = "light", width: int = 1280) -> Page:
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    page.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
+    page.goto(f"http://{client.host}/?token={client.token}", timeout=60_000)
     page.wait_for_selector('tr[data-device="device-16"] td.up:has-text("bit/s")')
     return page
 

@@ -67,7 +67,7 @@ def visit(browser: Browser, client: Client, scheme: str = "light", width: int = 
     page.on("console", lambda message: heard["complaints"].append(message.text))
     page.on("pageerror", lambda error: heard["complaints"].append(str(error)))
     page.on("request", lambda request: heard["requests"].append(request.url))
-    page.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
+    page.goto(f"http://{client.host}/?token={client.token}", timeout=60_000)
     return page, heard
 
 
@@ -268,10 +268,10 @@ def test_a_laboratory_is_shown_once_it_runs_and_its_end_is_told(
         page, heard = visit(browser, client)
         page.get_by_role("heading", name="No laboratory runs").wait_for()
         lab.ended.clear()
-        page.wait_for_selector('tr[data-link="hop0.up"] td.delivered:has-text("Mbit/s")', timeout=30_000)
+        page.wait_for_selector('tr[data-link="hop0.up"] td.delivered:has-text("Mbit/s")', timeout=60_000)
         assert page.get_by_role("button", name="Start recording").is_disabled()
         lab.ended.set()
-        page.get_by_role("heading", name="No laboratory runs").wait_for(timeout=30_000)
+        page.get_by_role("heading", name="No laboratory runs").wait_for(timeout=60_000)
         page.close()
     assert [each for each in heard["complaints"] if "404" not in each] == []
 
@@ -287,7 +287,7 @@ def test_another_laboratory_is_chosen_and_stays_chosen(browser: Browser, monkeyp
         page.wait_for_timeout(3500)  # longer than between two looks at what runs
         assert page.locator("#links tbody tr").count() == 4
         assert page.title() == "second – wavebed"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while labs[0].watches:
             assert time.monotonic() < deadline
             page.wait_for_timeout(20)

@@ -40,7 +40,7 @@ SETUP = """async () => {
 def page(browser: Browser) -> Iterator[Page]:
     with pytest.MonkeyPatch.context() as patch, played(patch), page_server() as client:
         found = browser.new_page()
-        found.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
+        found.goto(f"http://{client.host}/?token={client.token}", timeout=60_000)
         found.evaluate(SETUP)
         yield found
         found.close()
@@ -177,9 +177,9 @@ def test_all_charts_of_sixteen_links_for_a_minute_are_drawn_at_each_frame_with_n
     with pytest.MonkeyPatch.context() as patch, played(patch, lab), page_server() as client:
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         page.add_init_script(COUNT_DRAWS)
-        page.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
+        page.goto(f"http://{client.host}/?token={client.token}", timeout=60_000)
         page.select_option("#every", "10")
-        until(page, "/^1:[1-5]/.test(document.querySelector('#live').innerText)", timeout=30_000)
+        until(page, "/^1:[1-5]/.test(document.querySelector('#live').innerText)", timeout=60_000)
         page.evaluate("document.querySelector('#charts').scrollIntoView()")
         page.evaluate(SETUP)
         session = page.context.new_cdp_session(page)

@@ -46,7 +46,7 @@ def client(lab: PlayedLab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 def visit(browser: Browser, client: Client, scheme: str = "light", width: int = 1280) -> Page:
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     page.on("pageerror", lambda error: pytest.fail(str(error)))
-    page.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
+    page.goto(f"http://{client.host}/?token={client.token}", timeout=60_000)
     page.wait_for_selector('tr[data-link="hop0.up"] td.delivered:has-text("Mbit/s")')
     page.wait_for_selector("tr button:not([disabled])")
     return page
@@ -59,7 +59,7 @@ def asked(lab: PlayedLab, what: str) -> list[dict[str, Json]]:
 
 def wait_until_asked(page: Page, lab: PlayedLab, action: str) -> None:
     """Wait for a request: two that are under way may come in either order."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while action not in [request["action"] for request in asked(lab, "timeline")]:
         assert time.monotonic() < deadline, action
         page.wait_for_timeout(20)

@@ -2,7 +2,7 @@
 
 ``{"start": "left", "core": 0}`` starts a port. ``{"port": "left", "ask": {...}}`` asks it; with ``text`` instead of
 ``ask`` a line goes out as it is; with ``tell`` nobody waits for the answer. ``{"end": "left"}`` closes its input, and
-answers how it ended and after how many seconds. ``{"run": ["ip", ...]}`` runs a program and answers what it printed.
+answers how it ended. ``{"run": ["ip", ...]}`` runs a program and answers what it printed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from typing import Any
 
 from wavebed._core import find_core
@@ -30,9 +29,8 @@ def do(options: dict[str, Any], ports: dict[str, subprocess.Popen[str]]) -> obje
     if "end" in options:
         port = ports.pop(options["end"])
         assert port.stdin is not None, "it was asked for"
-        began = time.monotonic()
         port.stdin.close()
-        return {"status": port.wait(ENDS_WITHIN_S), "took_s": time.monotonic() - began}
+        return {"status": port.wait(ENDS_WITHIN_S)}
     port = ports[options["port"]]
     assert port.stdin is not None, "it was asked for"
     assert port.stdout is not None, "it was asked for"

@@ -82,8 +82,8 @@ def visit_site(built: BuiltSite, picture: Path | None = None) -> Visit:
         page = browser.new_page(viewport=PHONE, device_scale_factor=2, is_mobile=True)
         page.on("console", lambda message: visit.said.append(message.text))
         page.on("pageerror", lambda error: visit.said.append(str(error)))
-        page.goto(f"http://{built.site.origins[0].name}{built.site.first}", wait_until="load", timeout=30_000)
-        page.wait_for_load_state("networkidle", timeout=30_000)
+        page.goto(f"http://{built.site.origins[0].name}{built.site.first}", wait_until="load", timeout=60_000)
+        page.wait_for_load_state("networkidle", timeout=60_000)
         visit.tops = [
             (str(source), float(top))
             for source, top in page.evaluate(

@@ -50,7 +50,7 @@ class Thief:
         return self.answer()
 
     def close(self) -> None:
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
 
 
 @pytest.fixture

@@ -110,9 +110,7 @@ def test_a_fifo_gets_the_summary_if_it_has_a_reader(tmp_path: Path) -> None:
 
 def test_a_fifo_that_nobody_reads_ends_in_one_line(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    began = time.monotonic()
     done = shell(tmp_path, "--summary", "fifo")
-    assert time.monotonic() - began < 25
     assert done.returncode == 1
     assert f"summary_file: {tmp_path}/fifo: nothing has read it for 10 s" in done.stderr
 

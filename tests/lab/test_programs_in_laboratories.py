@@ -8,12 +8,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
 
 import pytest
 
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.path.api import Path
+
+if TYPE_CHECKING:
+    from wavebed.path.lab import Laboratory
 
 
 def wavebed(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -28,7 +32,7 @@ def laboratories() -> set[str]:
 
 
 def wait_until_gone(name: str) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while any(f"/{name}/" in address for address in laboratories()):
         assert time.monotonic() < end, f"{name} is still there"
         time.sleep(0.02)
@@ -45,13 +49,19 @@ def test_run_is_like_subprocess_run(tmp_path: FilePath) -> None:
         with pytest.raises(subprocess.CalledProcessError) as error:
             lab.client.run(["sh", "-c", "echo out; exit 4"], capture_output=True, check=True)
         assert (error.value.returncode, error.value.stdout) == (4, "out\n")
-        with pytest.raises(subprocess.TimeoutExpired) as late:
-            lab.client.run(["sh", "-c", "echo begun; exec sleep 60"], capture_output=True, timeout=2)
-        assert late.value.stdout == "begun\n"
+        assert output_until(lab, 1.0) == "begun\n"
         with pytest.raises(UserError, match="no-such-program"):
             lab.client.run(["no-such-program"])
         with pytest.raises(UserError, match="no edge host"):
             _ = lab.edge
+
+
+def output_until(lab: Laboratory, limit_s: float) -> str:
+    """Return the output of a program at its time limit; a busy machine that has not started it gets a longer limit."""
+    with pytest.raises(subprocess.TimeoutExpired) as late:
+        lab.client.run(["sh", "-c", "echo begun; exec sleep 1000"], capture_output=True, timeout=limit_s)
+    output = str(late.value.stdout)
+    return output if output or limit_s > 60 else output_until(lab, 2 * limit_s)
 
 
 def test_much_output_does_not_stall() -> None:
@@ -74,7 +84,7 @@ def test_started_programs_are_handles(tmp_path: FilePath) -> None:
         ready = tmp_path / "ready"
         ignore = "trap '' TERM; touch ready; while :; do sleep 60; done"
         stubborn = lab.server.start(["sh", "-c", ignore], cwd=tmp_path)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while not ready.exists():
             assert time.monotonic() < end, "it ignores the signal"
             time.sleep(0.01)
@@ -116,7 +126,7 @@ def test_a_laboratory_dies_with_its_python_process() -> None:
         assert marker in every_command_line()
         python.kill()
     wait_until_gone("orphan")
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while marker in every_command_line():
         assert time.monotonic() < end
         time.sleep(0.02)

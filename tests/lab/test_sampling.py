@@ -36,7 +36,7 @@ def test_samples_that_cannot_be_written_are_a_doubt_and_packets_go_on(small: Fil
         server = lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
         lab.server.wait_for_port(5201)
         lab.client.run(["iperf3", "-c", "server", "-P", "20", "-t", "1"], check=True, capture_output=True)
-        server.wait(30)
+        server.wait(60)
         ping = ["ping", "-c1", "-W30", "server"]
         lab.client.run(ping, check=True, capture_output=True)
     assert lab.summary is not None

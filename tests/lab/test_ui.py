@@ -55,7 +55,7 @@ def client(lab: Laboratory) -> Iterator[Client]:
 def send_echoes(lab: Laboratory, count: int) -> None:
     """Send echo requests, and wait until so many answers have crossed the path: ping itself waits for an interval."""
     lab.client.run(["ping", "-c", str(count), "-i", "0.01", "server"], capture_output=True, check=True)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while cast("list[dict[str, int]]", lab.show()["links"])[0]["delivered_segments"] < count:
         assert time.monotonic() < end, "the answers arrive"
         time.sleep(0.01)
@@ -109,15 +109,17 @@ def test_changes_act_and_are_shown(lab: Laboratory, client: Client) -> None:
 def test_the_stream_shows_the_traffic_and_its_delay(lab: Laboratory, client: Client) -> None:
     names = [column.name for column in COLUMNS]
     ping = lab.client.start(["ping", "-q", "-i", "0.002", "server"], stdout=subprocess.DEVNULL)
-    time.sleep(0.2)
-    delays, bits = [], 0.0
-    for kind, value in client.events(f"/api/labs/{NAME}/events?every_ms=20", 20):
+    delays: list[float] = []
+    bits = 0.0
+    for kind, value in client.events(f"/api/labs/{NAME}/events?every_ms=20", 60 * 50):
         if kind == "points":
             points = cast("dict[str, list[Any]]", value)
             bits += sum(row[0][names.index("delivered_bps")] * 0.02 for row in points["links"])
             delays += [transit[0] for transit in points["transit_ms"] if transit[0] is not None]
+        if bits > 10 * 84 * 8 and len(delays) >= 10:
+            break
     ping.kill()
-    ping.wait(30)
+    ping.wait(60)
     assert bits > 10 * 84 * 8, "some echoes came"
     # What is emulated does not depend on this machine: 1 ms and 67.2 µs, and more behind another packet.
     assert 1.067 <= min(delays) < 3
@@ -169,7 +171,7 @@ def test_the_command_prints_an_address_serves_and_leaves_the_laboratory_alone(
             assert [each["name"] for each in listed["laboratories"]] == [NAME]
             assert listed["settings"] == {"only": NAME, "records": True}
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            assert process.wait(60) == 130
         finally:
             process.kill()
         assert process.stderr is not None

@@ -35,7 +35,7 @@ def test_flows_are_sampled_each_ten_milliseconds(tmp_path: FilePath) -> None:
         assert flows["count"] == 3, "two flows and iperf3's control"
         assert flows["max_rtt_us"] >= ROUND_TRIP_US
         assert client.wait(20) == 0
-        server.wait(30)
+        server.wait(60)
         report = json.loads(client.output()[0] or "")
     assert lab.summary is not None
     sampler = cast("dict[str, float]", lab.summary["sampler"])

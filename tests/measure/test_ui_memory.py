@@ -56,7 +56,7 @@ def test_samples_of_sixteen_links_leave_no_memory_behind(
     lab = PlayedLab("long", 8, past_s=after_s[-1] + 40, bursts=True)
     with pytest.MonkeyPatch.context() as patch, played(patch, lab), page_server() as client:
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
-        page.goto(f"http://{client.host}/?token={client.token}", timeout=30_000)
+        page.goto(f"http://{client.host}/?token={client.token}", timeout=60_000)
         page.select_option("#every", str(every_ms))
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable")

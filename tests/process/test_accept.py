@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as made:
-        made.settimeout(10)
+        made.settimeout(60)
         yield made
 
 

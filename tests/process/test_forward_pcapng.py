@@ -30,7 +30,7 @@ def udp_frame(payload: int) -> bytes:
 def read(file: Path, *fields: str) -> list[list[str]]:
     picked = [part for field in fields for part in ("-e", field)]
     done = subprocess.run(
-        ["tshark", "-r", str(file), "-T", "fields", *picked], check=True, capture_output=True, text=True, timeout=30
+        ["tshark", "-r", str(file), "-T", "fields", *picked], check=True, capture_output=True, text=True, timeout=120
     )
     return [line.split("\t") for line in done.stdout.splitlines()]
 

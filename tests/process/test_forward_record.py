@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def test_the_sample_has_frames_of_every_size_and_of_what_was_refused(folder: Path) -> None:
     done = subprocess.run(
         ["tshark", "-r", str(folder / "raw" / "sample.pcapng"), "-T", "fields", "-e", "frame.len"],
-        check=True, capture_output=True, text=True, timeout=30,
+        check=True, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     lengths = done.stdout.split()
     assert len(lengths) == 2 * (7 + 1 + 1), "two frames of each size, of the mix, and of the refused trial"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOKEN = "correct horse"
+WAIT_S = 60.0
+"""Longest wait for a process or an answer, which a busy machine delays by seconds."""
 PROGRAM = """
 import json, sys, time
 for line in sys.stdin:
@@ -63,7 +65,7 @@ def serving(started: Started) -> Iterator[Server]:
         yield server
     finally:
         server.stop()
-        thread.join(20)
+        thread.join(WAIT_S)
         assert not thread.is_alive()
         assert all(ended(lines) for lines in started)
 
@@ -72,8 +74,9 @@ def ended(lines: LocalLines) -> bool:
     return not Path(f"/proc/{lines.pid}").exists()
 
 
-def within(limit_s: float, lines: LocalLines) -> bool:
-    end = time.monotonic() + limit_s
+def ends(lines: LocalLines) -> bool:
+    """Wait for the end of a port; return whether it came."""
+    end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         if ended(lines):
             return True
@@ -100,7 +103,7 @@ def test_a_conversation_crosses(tmp_path: Path) -> None:
 def test_an_answer_that_takes_its_time_is_waited_for(tmp_path: Path) -> None:
     with serving(Started(tmp_path)) as server:
         lines = connect(server)
-        assert json.loads(lines.ask('{"do": "ceiling"}', 20)) == {"ok": {"on": True}}
+        assert json.loads(lines.ask('{"do": "ceiling"}', WAIT_S)) == {"ok": {"on": True}}
         lines.close()
 
 
@@ -110,7 +113,7 @@ def test_the_port_ends_with_its_connection(tmp_path: Path) -> None:
         lines = connect(server)
         assert not ended(started[0])
         lines.close()
-        assert within(10, started[0])
+        assert ends(started[0])
 
 
 def test_a_port_that_sends_ends_when_the_client_vanishes(tmp_path: Path) -> None:
@@ -119,7 +122,7 @@ def test_a_port_that_sends_ends_when_the_client_vanishes(tmp_path: Path) -> None
         lines = connect(server)
         with pytest.raises(PortGoneError, match=r"did not answer within 0.3 s"):
             lines.ask('{"do": "send"}', 0.3)
-        assert within(10, started[0])
+        assert ends(started[0])
 
 
 def test_one_conversation_for_each_interface(tmp_path: Path) -> None:
@@ -129,8 +132,8 @@ def test_one_conversation_for_each_interface(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="in use"):
             connect(server)
         first.close()
-        assert within(10, started[0])
-        end = time.monotonic() + 30
+        assert ends(started[0])
+        end = time.monotonic() + WAIT_S
         while True:  # the interface is free a moment after the process is gone
             try:
                 connect(server).close()
@@ -172,7 +175,7 @@ def test_a_name_that_is_no_interface_starts_nothing(tmp_path: Path, name: str) -
     ],
 )
 def test_a_bad_beginning_is_refused_in_one_line(tmp_path: Path, hello: bytes) -> None:
-    with serving(Started(tmp_path)) as server, socket.create_connection(server.address, timeout=10) as client:
+    with serving(Started(tmp_path)) as server, socket.create_connection(server.address, timeout=WAIT_S) as client:
         client.sendall(hello)
         answer = json.loads(client.makefile("rb").readline())
         assert answer["kind"] == "wrong"
@@ -181,17 +184,18 @@ def test_a_bad_beginning_is_refused_in_one_line(tmp_path: Path, hello: bytes) ->
 
 def test_a_beginning_that_never_ends_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "HELLO_S", 0.3)
-    with serving(Started(tmp_path)) as server, socket.create_connection(server.address, timeout=10) as client:
+    with serving(Started(tmp_path)) as server, socket.create_connection(server.address, timeout=WAIT_S) as client:
         client.sendall(b"{")
         assert client.recv(1) == b""
 
 
-def test_silent_connections_take_no_place_of_who_knows_the_token(tmp_path: Path) -> None:
+def test_silent_connections_take_no_place_of_who_knows_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject, "HELLO_S", 1000.0)
     with serving(Started(tmp_path)) as server, ExitStack() as stack:
-        silent = [stack.enter_context(socket.create_connection(server.address, timeout=10)) for _ in range(20)]
-        began = time.monotonic()
+        silent = [stack.enter_context(socket.create_connection(server.address, timeout=WAIT_S)) for _ in range(20)]
         connect(server).close()
-        assert time.monotonic() - began < 1
         assert silent[0].recv(1) == b"", "the oldest was closed"
 
 
@@ -200,9 +204,9 @@ def test_a_forgotten_conversation_frees_its_interface(tmp_path: Path, monkeypatc
     started = Started(tmp_path)
     with serving(started) as server:
         lines = connect(server)
-        assert within(10, started[0])
+        assert ends(started[0])
         with pytest.raises(PortGoneError, match="ended"):
-            lines.ask('{"do": "x"}', 5)
+            lines.ask('{"do": "x"}', WAIT_S)
 
 
 def test_no_more_connections_than_there_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +229,7 @@ def test_a_server_without_descriptors_serves_again_when_it_has_some(tmp_path: Pa
 def test_a_port_that_dies_is_told_to_the_other_machine(tmp_path: Path) -> None:
     with serving(Started(tmp_path)) as server:
         lines = connect(server)
-        answer = json.loads(lines.ask('{"do": "end"}', 10))
+        answer = json.loads(lines.ask('{"do": "end"}', WAIT_S))
         assert answer["kind"] == "failed"
         assert "the interface went away" in answer["error"]
         lines.close()
@@ -235,7 +239,7 @@ def test_a_port_that_dies_is_told_to_the_other_machine(tmp_path: Path) -> None:
 def test_a_second_question_before_the_answer_ends_the_conversation(tmp_path: Path, pause_s: float) -> None:
     """Without a pause both are read at once."""
     started = Started(tmp_path)
-    with serving(started) as server, socket.create_connection(server.address, timeout=10) as client:
+    with serving(started) as server, socket.create_connection(server.address, timeout=WAIT_S) as client:
         client.sendall(json.dumps({"version": 2, "token": TOKEN, "interface": "lo"}).encode() + b"\n")
         reading = client.makefile("rb")
         assert json.loads(reading.readline()) == {"ok": {}}
@@ -244,7 +248,7 @@ def test_a_second_question_before_the_answer_ends_the_conversation(tmp_path: Pat
         if pause_s:
             time.sleep(pause_s)
             client.sendall(question)
-        assert within(10, started[0])
+        assert ends(started[0])
 
 
 def test_a_line_that_came_in_time_is_read_by_a_server_that_looks_late() -> None:
@@ -263,7 +267,7 @@ def test_ports_end_with_the_server(tmp_path: Path) -> None:
     with serving(started) as server:
         lines = connect(server)
     with pytest.raises(PortGoneError):
-        lines.ask("{}", 5)
+        lines.ask("{}", WAIT_S)
 
 
 def test_a_token_is_made_and_never_the_same() -> None:

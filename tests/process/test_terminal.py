@@ -40,7 +40,7 @@ def on_a_terminal(program: str, **environment: str) -> str:
         except OSError:  # nobody holds the other end any more
             break
     os.close(primary)
-    assert done.wait(30) == 0
+    assert done.wait(60) == 0
     return said.decode()
 
 

@@ -49,7 +49,7 @@ def client(lab: PlayedLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
 
 
 def wait_until(what: str, condition: Any) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.01)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from wavebed.lab import tools
@@ -30,10 +29,8 @@ def test_a_program_that_does_not_say_its_version_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "_VERSION_TIMEOUT_S", 0.3)
-    name = _program(tmp_path, monkeypatch, "exec sleep 30")
-    began = time.monotonic()
+    name = _program(tmp_path, monkeypatch, "exec sleep 100000")
     assert tools.version(name) == "unknown"
-    assert time.monotonic() - began < 10
 
 
 def test_a_program_that_the_kernel_refuses_to_start_has_a_version_that_says_so(tmp_path: Path, monkeypatch) -> None:

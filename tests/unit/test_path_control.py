@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -86,7 +85,6 @@ def test_an_end_in_the_middle_is_said(play: list[Play]) -> None:
 def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> None:
     ours, theirs = socket.socketpair()
     heard: list[str] = []
-    began = time.monotonic()
     with theirs, Connection(NAME, ours, 0.05, heard.append) as connection:
         with pytest.raises(LaboratoryHungError, match=r"did not answer 'show' within 0\.05 s"):
             connection.ask({"do": "show"})
@@ -94,7 +92,6 @@ def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> 
         with pytest.raises(LaboratoryHungError, match="did not answer 'set'"):
             connection.ask({"do": "set", "value": "x" * (8 << 20)})
     assert len(heard) == 2
-    assert time.monotonic() - began < 5
 
 
 def test_an_answer_of_one_that_has_gone_since_still_counts(play: list[Play]) -> None:
