@@ -1,7 +1,8 @@
 //! `wavebed-edge syn` in network namespaces of the tests' own threads. Root is needed.
 //!
 //! A radio in an outage is a TUN device whose reader answers a connection's SYN only when its outage is over. Times are those
-//! in the SYNs (RFC 7323, a millisecond per tick), so that a late reader changes no figure.
+//! in the SYNs (RFC 7323, a millisecond per tick), so that a late reader changes no figure. Where the whole machine stands
+//! still the kernel's timers are late too: a limit grows by the pause of the reader if that is long.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::radio::{Radio, SERVER};
+use crate::radio::{RESTED, Radio, SERVER};
 use wavebed_os::process::kill;
 use wavebed_os::sock_diag::SockDiag;
 
@@ -23,8 +24,6 @@ const SETTINGS: [&str; 4] = [
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 const LIMIT: Duration = Duration::from_secs(60);
-/// More of a pause of the radio's reader may cost another retry.
-const RESTED: Duration = Duration::from_millis(100);
 
 /// The program; dropped, it is killed.
 struct Early {
@@ -131,6 +130,7 @@ fn an_outage_of_a_second_costs_little_more_than_it_lasts() {
         let mut early = Early::start(&[]);
         assert!(early.started.contains("\"bpf\""), "{}", early.started);
         let with = connect_all(radio, &moments());
+        let late_ms = radio.late_ms();
         let told = early.end(SIGTERM);
         let counters = "\"connections\":97,\"limited\":97,";
         assert!(told.contains(counters), "{told}");
@@ -143,9 +143,14 @@ fn an_outage_of_a_second_costs_little_more_than_it_lasts() {
             mean(&without),
             without.iter().max()
         );
-        assert!(mean(&with) <= 60.0, "{with:?}");
+        let most_mean = 60.0 + f64::from(late_ms);
+        assert!(mean(&with) <= most_mean, "{with:?}, {late_ms} ms late");
         // A kernel timer of 100 ms ends within two ticks of 10 ms at most.
-        assert!(with.iter().all(|extra| *extra <= 120), "{with:?}");
+        let most = 120 + late_ms;
+        assert!(
+            with.iter().all(|extra| *extra <= most),
+            "{with:?}, {late_ms} ms late"
+        );
         assert!(mean(&without) > 400.0, "the radio is the same: {without:?}");
     });
 }
@@ -155,8 +160,9 @@ fn after_the_first_second_requests_follow_each_other_no_less_closely_than_the_ke
     Radio::run(|radio| {
         let _early = Early::start(&[]);
         let extras = connect_all_late(radio, &[1_150, 1_500, 2_400, 2_600, 4_400]);
+        let late_ms = radio.late_ms();
         for (extra, most) in extras.iter().zip([200, 250, 200, 1_100, 250]) {
-            assert!(*extra <= most, "{extras:?}");
+            assert!(*extra <= most + late_ms, "{extras:?}, {late_ms} ms late");
         }
     });
 }
@@ -188,10 +194,13 @@ fn answers_are_repeated_early_where_that_is_asked_for() {
         let usual = answers(&[]);
         assert!(usual.len() == 2 && usual[1] > 900, "{usual:?}");
         let early = answers(&["--answers"]);
-        let about = |at: u32, expected: u32| at.abs_diff(expected) <= 100;
+        let late_ms = radio.late_ms();
         assert_eq!(early.len(), 4, "{early:?}");
         for (at, expected) in early.iter().zip([0, 100, 300, 700]) {
-            assert!(about(*at, expected), "{early:?}");
+            assert!(
+                at.abs_diff(expected) <= 100 + late_ms,
+                "{early:?}, {late_ms} ms late"
+            );
         }
     });
 }
@@ -235,7 +244,11 @@ fn a_command_is_helped_alone() {
         early.rest();
         assert_eq!(early.process.wait().expect("ended").code(), Some(7));
         let extras = radio.extras_ms();
-        assert!(extras[0] <= 120 && extras[1] > 400, "{extras:?}");
+        let late_ms = radio.late_ms();
+        assert!(
+            extras[0] <= 120 + late_ms && extras[1] > 400,
+            "{extras:?}, {late_ms} ms late"
+        );
         let groups = wavebed_os::cgroup::Group::root().and_then(|root| root.own());
         let left = groups.expect("groups").children().expect("read");
         let name = format!("wavebed-edge-syn-{}", early.process.id());

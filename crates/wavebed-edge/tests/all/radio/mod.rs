@@ -25,6 +25,8 @@ const SYN_AND_ACK: u8 = 0x12;
 const IP_BYTES: usize = 20;
 const TCP_BYTES: usize = 20;
 const LOOK_NS: u64 = 5_000_000;
+/// More of a pause of the radio's reader may cost another retry.
+pub const RESTED: Duration = Duration::from_millis(100);
 
 /// A connection: the remainder of its outage, the time of its first SYN, and of the one that was answered, milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +102,13 @@ impl Radio {
         self.server.lock().expect("no panic").stood_still
     }
 
+    /// The same in milliseconds, and zero where it is short: what a kernel's timer may be late on this machine.
+    pub fn late_ms(&self) -> u32 {
+        let late = self.stood_still();
+        let late = if late > RESTED { late } else { Duration::ZERO };
+        u32::try_from(late.as_millis()).expect("minutes at most")
+    }
+
     /// The port of connection `number`.
     pub fn port(&self, number: usize) -> u16 {
         self.first_port.load(Ordering::Relaxed) + u16::try_from(number).expect("few")
@@ -121,6 +130,7 @@ impl Radio {
     /// The server asks for a connection to a port of this host, and never goes on.
     pub fn request(&self, port: u16) {
         let mut server = self.server.lock().expect("no panic");
+        server.stood_still = Duration::ZERO;
         server.answers_ms.clear();
         // A new one: the last request goes on.
         server.port += 1;
