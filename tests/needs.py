@@ -149,7 +149,7 @@ class Needs:
 
     def _on_sleep(self, seconds: float) -> None:
         rule = self._rule
-        if rule is not None and not rule.sleeps:
+        if rule is not None and not rule.sleeps and seconds > 0:
             self._refuse(f"sleep: {seconds} s")
         self._sleep(seconds)
 

@@ -12,12 +12,9 @@ from wavebed.cli import main
 from wavebed.conditions import find, fiveqi, load_scene, names
 from wavebed.conditions.condition import condition, condition_names
 from wavebed.errors import UserError
-from wavebed.path.model import PatternFile, ScenePattern
+from wavebed.path.model import ScenePattern
 from wavebed.path.scenario import read_path
-from wavebed.path.timed import timed_path
-from wavebed.path.timeline import load_timeline
 from wavebed.path.traces import Traces
-from wavebed.pattern import read_trace
 from wavebed.scene.files import shipped
 from wavebed.spec.link import Constant, ConstantDelay, Independent
 
@@ -183,26 +180,6 @@ def test_a_mistake_in_a_scenario_names_file_and_key(tmp_path: Path) -> None:
 def test_a_map_has_a_name_too(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"map\.json"):
         find(str(tmp_path / "map.json"))
-
-
-def test_a_timeline_plays_conditions_with_the_rest_of_their_path(tmp_path: Path) -> None:
-    file = tmp_path / "ride.toml"
-    file.write_text(
-        '[[stretch]]\nname = "lift"\nduration = "20s"\nscene = "lift/lte"\n'
-        '[[stretch]]\nname = "train"\nduration = "20s"\nscene = "high-speed-train/lte"\n',
-        encoding="utf-8",
-    )
-    traces = Traces()
-    timed = timed_path(load_timeline(file), None, {}, traces)
-    delay = timed.path.hops[0].down.delay
-    assert isinstance(delay, PatternFile)
-    pattern = read_trace(traces.engine_path(delay))
-    assert pattern.delay_ns is not None
-    assert list(zip(pattern.index.tolist(), pattern.delay_ns.tolist(), strict=True)) == [
-        (0, 10_000_000),
-        (20 * 10**9, 15_000_000),
-    ]
-    traces.close()
 
 
 def test_the_page_of_a_condition_has_both_figures_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:

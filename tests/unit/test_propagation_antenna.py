@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from wavebed.channel.propagation.antenna import ELEMENTS, angles_deg, turn_deg
 from wavebed.channel.propagation.clusters import CLUSTERS, cluster_places, draw_clusters, rise_deg
 from wavebed.channel.propagation.codebook import beams_of, patterns
-from wavebed.channel.propagation.place_noise import Lattice, place_normals
 from wavebed.scene.tables import Array
 
 STATION_M = (0.0, 0.0, 10.0)
@@ -126,15 +125,3 @@ def test_the_same_place_has_the_same_clusters_whichever_way_one_comes(seed: int,
     )
     for one, many in zip(alone, amid, strict=True):
         assert one[0] == pytest.approx(many[1])
-
-
-def test_values_of_places_are_normal_and_change_slowly():
-    rng = np.random.default_rng(3)
-    place = rng.uniform(-1000, 1000, (2000, 2))
-    fields = place_normals(5, "test", Lattice.of(place, 12.0), 20)
-    assert fields.mean() == pytest.approx(0, abs=0.05)
-    assert fields.std() == pytest.approx(1, abs=0.03)
-    near = place_normals(5, "test", Lattice.of(place + np.array((1.0, 0.0)), 12.0), 20)
-    far = place_normals(5, "test", Lattice.of(place + np.array((30.0, 0.0)), 12.0), 20)
-    assert np.corrcoef(fields.ravel(), near.ravel())[0, 1] > 0.95
-    assert abs(np.corrcoef(fields.ravel(), far.ravel())[0, 1]) < 0.05

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavebed.errors import WavebedError
-from wavebed.record.build import direction, filled, joined, split_delays
+from wavebed.record.build import direction, filled
 from wavebed.workload.record_curves import GRID_NS, Clocks, Curves, curves
 from wavebed.workload.record_file import read_received
 
@@ -79,16 +79,6 @@ def cycles(link: Link, count: int = 4) -> Curves:
         link.light(number * 4000 * MS, number * 4000 * MS + 1000 * MS)
         link.heavy(number * 4000 * MS + 1000 * MS, number * 4000 * MS + 3000 * MS)
     return link.curves(count * 4000 * MS)
-
-
-def test_rate_and_delay_of_a_constant_link_are_found() -> None:
-    found = cycles(Link(lambda _: 50e6))
-    known = found.rate_bps[~np.isnan(found.rate_bps)]
-    assert np.median(known) == pytest.approx(50e6, rel=0.01)
-    assert known.mean() == pytest.approx(50e6, rel=0.01)
-    assert np.median(found.delay_ns) / 1e6 == pytest.approx(15.0, abs=0.1)
-    assert np.median(found.train_bps) == pytest.approx(50e6, rel=0.01)
-    assert found.busy_ns > 0.9 * found.heavy_ns
 
 
 def test_a_step_of_the_rate_is_found_at_its_time() -> None:
@@ -179,19 +169,6 @@ def test_filled_gaps_have_known_values_and_known_ones_stay(values: list[int | No
 def test_a_gap_is_mirrored_from_both_ends() -> None:
     given_ = np.array([1.0, 2.0, np.nan, np.nan, np.nan, np.nan, 5.0, 6.0])
     assert filled(given_).tolist() == [1, 2, 2, 1, 6, 5, 5, 6]
-
-
-def test_recordings_are_joined_one_after_the_other() -> None:
-    slow, fast = (direction(cycles(Link(lambda _, rate=rate: rate)), "down") for rate in (10e6, 90e6))
-    both = joined([slow, fast])
-    assert len(both) == len(slow) + len(fast)
-    assert np.median(both.rate_bps[: len(slow)]) == pytest.approx(10e6, rel=0.02)
-    assert np.median(both.rate_bps[len(slow) :]) == pytest.approx(90e6, rel=0.02)
-
-
-def test_unknown_clocks_split_the_round_trip_in_halves() -> None:
-    near, far = (direction(cycles(Link(lambda _: 50e6, delay_ns=delay * MS)), "down") for delay in (10, 30))
-    assert split_delays(near, far) / 1e6 == pytest.approx(10, abs=0.1)
 
 
 @pytest.mark.parametrize(

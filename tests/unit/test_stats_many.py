@@ -87,15 +87,3 @@ def test_more_comparisons_than_the_resamples_bear_have_no_interval() -> None:
     assert settle_many([[far, *[same] * (MOST_TOGETHER - 1)]])[0][0].low is not None
     found = settle_many([[far, *[same] * MOST_TOGETHER]])[0][0]
     assert (found.verdict, found.low, found.reason) == ("undecided", None, "too-few")
-
-
-def test_false_alarms_of_a_family_are_held() -> None:
-    generator = np.random.default_rng(9)
-    alarms = 0
-    for _ in range(300):
-        family = [
-            Primary(generator.normal(0, 1, 8).tolist(), generator.normal(0, 1, 8).tolist(), Margin(0.2), "higher")
-            for _ in range(4)
-        ]
-        alarms += any(found.verdict in ("better", "worse") for found in settle_many([family])[0])
-    assert alarms / 300 < 0.05 + 2 * (0.05 * 0.95 / 300) ** 0.5

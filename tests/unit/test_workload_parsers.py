@@ -109,7 +109,11 @@ MEMBERS = st.sampled_from(["start", "end", "error", "sum_received", "sum_sent", 
 VALUES = st.none() | st.booleans() | st.floats() | st.text(max_size=5)
 
 
-@given(st.dictionaries(MEMBERS, st.recursive(VALUES, lambda inner: st.dictionaries(MEMBERS, inner) | st.lists(inner))))
+@given(
+    st.dictionaries(
+        MEMBERS, st.recursive(VALUES, lambda inner: st.dictionaries(MEMBERS, inner) | st.lists(inner), max_leaves=10)
+    )
+)
 def test_no_json_breaks_the_parser_of_iperf3(document: dict[str, object]) -> None:
     try:
         found = values("iperf3", json.dumps({"start": {}, **document}))
