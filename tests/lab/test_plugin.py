@@ -25,7 +25,8 @@ TEXT = """
         raise ValueError("refused")
 
     def test_programs_and_functions_run_on_the_hosts(lab):
-        lab.server.start(["python3", "-m", "http.server", "8000"], port=8000)
+        lab.server.start(["python3", "-m", "http.server", "8000"])
+        lab.server.wait_for_port(8000, 60)
         began = time.monotonic()
         address = f"http://{lab.server.address}:8000/"
         lab.client.run(["curl", "-sSf", "-o", "/dev/null", address], check=True)

@@ -204,6 +204,7 @@ def test_a_run_with_and_without_a_remedy_records_what_it_did(kind: str, tmp_path
         for name, record in by_name.items():
             (download,) = record["workloads"]
             took_s = metric(record, "download", "download time")
-            # Nothing passes in the outage. The kernel sends its second SYN a second after the first.
-            assert download["start_s"] + took_s >= 0.75, name
-            assert name == "syn" or download["start_s"] >= 0.75 or took_s >= 0.95
+            # Nothing passes in the outage. The kernel sends its second SYN a second after the first, which a busy
+            # machine may send after the outage.
+            assert download["end_s"] >= 0.75, name
+            assert name == "syn" or took_s >= 0.95 or download["end_s"] - took_s >= 0.75
