@@ -172,7 +172,7 @@ class Burst:
 
     def down(self) -> dict[str, Any]:
         """Return the account of frames to the phone."""
-        return dict(show(self._connection)["frames"][0])  # type: ignore[index]
+        return dict(show(self._connection)["frames"][0])
 
     def wait_for(self, reason: str, count: int) -> None:
         """Wait until so many frames to the phone were dropped for a reason."""
@@ -210,7 +210,7 @@ def states(file: str) -> dict[str, Any]:
         answer["faster"] = told(connection, "speed", "2")["state"]
         answer["played"] = told(connection, "play")["state"]
         end = time.monotonic() + agent.WITHIN_S
-        while (shown := show(connection)["timeline"])["position_ns"] < 1_600_000_000 and time.monotonic() < end:  # type: ignore[index, call-overload]
+        while (shown := show(connection)["timeline"])["position_ns"] < 1_600_000_000 and time.monotonic() < end:
             time.sleep(0.02)
         answer |= {"timeline": shown, "show": show(connection), "end": agent.ended(process, 15)}
     return answer
