@@ -12,15 +12,11 @@ if TYPE_CHECKING:
 
 
 LAB = '[lab]\nbackend = "hosts"\nserver = "ssh://root@server"\n'
-VOICE_AND_COMMAND = """[[workload]]
-kind = "voice"
-duration = "1s"
-[[workload]]
+COMMAND = """[[workload]]
 kind = "command"
 server-run = ["sh", "-c", "echo served; exec iperf3 -s -1 -p {port}"]
 run = "iperf3 -c {server} -p {port} -n 200K > out.txt; cat out.txt"
 limit = "60s"
-after = "voice"
 """
 PATH = {"rate": "50mbit", "delay": "10ms"}
 
@@ -35,18 +31,13 @@ def test_a_program_that_a_host_lacks_is_named_with_its_package_before_anything_r
     assert not list((tmp_path / "out").glob("trials/*/trial.json"))
 
 
-def test_voice_and_commands_run_between_real_hosts(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(LAB + "[path]\n" + VOICE_AND_COMMAND)
+def test_a_command_and_its_server_run_on_real_hosts_and_their_files_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(LAB + "[path]\n" + COMMAND)
     with two_hosts(tmp_path, **PATH) as hosts:
         done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")], limit_s=120)
     assert done.returncode == 0, done.stderr
     (file,) = (tmp_path / "out").glob("trials/*/trial.json")
     record = json.loads(file.read_text())
-    assert [workload["status"] for workload in record["workloads"]] == ["ok", "ok"], record["workloads"]
-    found = {f"{each['workload']}.{each['name']}": each["value"] for each in record["metrics"]}
-    for direction in ("down", "up"):
-        assert found[f"voice.packet loss {direction}"] < 100
-        assert found[f"voice.R factor {direction}"] is None, "nothing is known of one direction alone"
-        assert found[f"voice.late {direction}"] is None
+    assert [workload["status"] for workload in record["workloads"]] == ["ok"], record["workloads"]
     (folder,) = (tmp_path / "out").glob("trials/*/raw/command")
     assert {file.name.removesuffix(".gz") for file in folder.iterdir()} >= {"out.txt", "server.out"}
