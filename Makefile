@@ -133,8 +133,9 @@ coverage: test-setup  ## lines that the Python tests run, programs they start in
 
 test: test-rust test-python  ## every test whose result no machine's speed changes
 
+# More threads than processors, as most of these tests wait for the kernel.
 test-rust: build-tests programs
-	$(TIMED) "tests: Rust" cargo test --workspace --locked --quiet --no-fail-fast
+	RUST_TEST_THREADS=4 $(TIMED) "tests: Rust" cargo test --workspace --locked --quiet --no-fail-fast
 
 build-tests:
 	$(TIMED) "set-up: compiling the programs" cargo build --workspace --bins --locked --quiet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,8 +12,10 @@ from wavebed.lab.tools import find
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
+PATIENCE_MS = 120_000.0
+"""Limit of each wait: a busy machine takes seconds for what takes milliseconds."""
 FLAGS = [
     "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -28,5 +30,13 @@ def browser() -> Iterator[Browser]:
     variables = {**os.environ, "TMPDIR": "/tmp"}  # where Chromium puts a socket, whose path has to be short
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=find("chromium"), args=FLAGS, env=variables)
+        patient = found.new_context
+
+        def new_context(**options: Any) -> BrowserContext:
+            context = patient(**options)
+            context.set_default_timeout(PATIENCE_MS)
+            return context
+
+        found.new_context = new_context  # type: ignore[method-assign]
         yield found
         found.close()
