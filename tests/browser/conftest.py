@@ -12,7 +12,7 @@ from wavebed.lab.tools import find
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, BrowserContext
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 PATIENCE_MS = 120_000.0
 """Limit of each wait: a busy machine takes seconds for what takes milliseconds."""
@@ -30,13 +30,18 @@ def browser() -> Iterator[Browser]:
     variables = {**os.environ, "TMPDIR": "/tmp"}  # where Chromium puts a socket, whose path has to be short
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=find("chromium"), args=FLAGS, env=variables)
-        patient = found.new_context
+        new_context, new_page = found.new_context, found.new_page
 
-        def new_context(**options: Any) -> BrowserContext:
-            context = patient(**options)
+        def patient_context(**options: Any) -> BrowserContext:
+            context = new_context(**options)
             context.set_default_timeout(PATIENCE_MS)
             return context
 
-        found.new_context = new_context  # type: ignore[method-assign]
+        def patient_page(**options: Any) -> Page:
+            page = new_page(**options)
+            page.set_default_timeout(PATIENCE_MS)
+            return page
+
+        found.new_context, found.new_page = patient_context, patient_page  # type: ignore[method-assign]
         yield found
         found.close()
