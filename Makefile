@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-python test-unit test-lab test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
+.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-python test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -149,13 +149,16 @@ test-setup: $(TESTED) $(TOOLS) programs  ## programs that check themselves, the 
 
 # Tests that compute take one processor, tests that wait for programs the other. Each pytest imports its own files only.
 test-python: test-setup
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-unit test-lab
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-unit test-lab test-browser
 
-test-unit: test-setup  ## the Python tests without programs, and the documentation's commands, parsed
+test-unit: test-setup  ## the Python tests without programs, and the commands of the documentation, parsed
 	$(TIMED) "tests: unit" $(PYTEST) --junit-xml=target/test-unit.xml tests/unit tests/validation tests/docs
 
-test-lab: test-setup  ## the Python tests that start programs, laboratories and a browser
-	$(TIMED) "tests: process, lab, browser" $(PYTEST) -n 3 --dist loadgroup --junit-xml=target/test-lab.xml tests/lab tests/process tests/browser
+test-lab: test-setup  ## the Python tests that start programs and laboratories
+	$(TIMED) "tests: process, lab" $(PYTEST) -n 3 --dist loadfile --junit-xml=target/test-lab.xml tests/lab tests/process
+
+test-browser: test-setup  ## the Python tests that look at pages in Chromium
+	$(TIMED) "tests: browser" $(PYTEST) --junit-xml=target/test-browser.xml tests/browser
 
 measure: setup programs  ## judge rates and times of this machine, one test after another; a late machine leaves them open
 	$(PYTEST) tests/measure

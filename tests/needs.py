@@ -87,17 +87,11 @@ class Needs:
         sys.addaudithook(self._on_event)
         time.sleep = self._on_sleep
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Refuse a test outside the folders; let one worker of pytest-xdist have tests that share a fixture."""
+        """Refuse a test outside the folders."""
         for item in items:
-            name = folder_of(item.path)
-            if name and name not in FOLDERS:
+            if (name := folder_of(item.path)) and name not in FOLDERS:
                 raise pytest.UsageError(f"{item.nodeid}: tests are in {', '.join(FOLDERS)} of tests/, not in {name}")
-            if name == "browser":
-                item.add_marker(pytest.mark.xdist_group("browser"))
-            elif _shares_a_fixture(item):
-                item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -162,11 +156,6 @@ class Needs:
 def _core_without_laboratories() -> dict[str, str]:
     """Return the variables by which a program takes the place of wavebed-core and refuses to make a laboratory."""
     return {"WAVEBED_REAL_CORE": find_core(), "WAVEBED_CORE": str(TESTS / "process" / "core")}
-
-
-def _shares_a_fixture(item: pytest.Item) -> bool:
-    known = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
-    return any(one.scope in ("class", "module") for definitions in known.values() for one in definitions)
 
 
 def _reference_s() -> float:

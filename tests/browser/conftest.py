@@ -1,4 +1,4 @@
-"""Tests in this folder share one Chromium: one worker has them all (`tests/needs.py`), and none starts another."""
+"""Tests in this folder share one Chromium: one process runs them all, and none starts another."""
 
 from __future__ import annotations
 
