@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
-import atheris
-
-with atheris.instrument_imports(include=["wavebed"]):
-    from wavebed.config import units
-    from wavebed.errors import UserError
-    from wavebed.scene import load
-    from wavebed.scene.geometry import intervals
+from wavebed.config import units
+from wavebed.errors import UserError
+from wavebed.scene import load
+from wavebed.scene.geometry import intervals
 
 FILE = Path(tempfile.mkdtemp(prefix="wavebed-fuzz-")) / "scene.toml"
 PARSERS = (units.parse_frequency, units.parse_power, units.parse_gain, units.parse_speed, units.parse_angle)
@@ -44,8 +40,3 @@ def test_one_input(data: bytes) -> None:
         parts = intervals(scene, mode)
         assert parts[0].start_s == 0
         assert parts[-1].end_s == scene.duration_s
-
-
-if __name__ == "__main__":
-    atheris.Setup(sys.argv, test_one_input)
-    atheris.Fuzz()
