@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -134,17 +133,6 @@ def test_haproxy_splits_with_the_clients_address_and_leaves_nothing(tmp_path: Fi
         assert fetched(lab, address(lab, "server")) == [address(lab, "client")] * 2
 
 
-def test_hysteria_carries_tcp_by_the_end_nearer_to_the_server(tmp_path: FilePath) -> None:
-    if shutil.which("sing-box") is None:
-        pytest.skip("inconclusive: sing-box is not installed: wavebed doctor says how")
-    with laboratory(tmp_path) as lab:
-        before = state(lab.client)
-        running = remedy_of("hysteria", {"peer": "edge"}).start(lab, "client", tmp_path / "remedy.client.hysteria.log")
-        assert fetched(lab, address(lab, "server")) == [address(lab, "edge")] * 2
-        assert running.stop() == ""
-        assert state(lab.client) == before
-
-
 RUNS = {
     "tunnel": """[path]
 rate = "20mbit"
@@ -194,7 +182,7 @@ def test_a_run_with_and_without_a_remedy_records_what_it_did(kind: str, tmp_path
     assert check["holds"], check
     assert not [check for check in by_name["none"]["checks"] if check["code"] == "remedy"]
     (folder,) = (tmp_path / "out/trials").glob(f"*-{kind}")
-    assert list(folder.glob(f"raw/remedy.client.{kind}.log*"))
+    assert list(folder.glob(f"raw/remedy.client.{kind}*.log*"))
     if kind == "tunnel":
         assert all(metric(record, "path", "processor time") > 0 for record in records)
         # The flood waits in the tunnel's own queue, and the probes pass it.

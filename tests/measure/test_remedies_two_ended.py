@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lab.test_remedies_two_ended import address, fetched, laboratory, state
 from tests.lab.test_run import metric, trial, wavebed
 from tests.on_time import assert_usable, lateness
+
+from wavebed.remedy import remedy_of
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
@@ -48,3 +52,14 @@ def test_a_tunnel_keeps_a_flood_from_delaying_others(tmp_path: FilePath) -> None
     assert check["holds"], check
     for record in records:
         assert metric(record, "path", "processor time") > 0
+
+
+def test_hysteria_carries_tcp_by_the_end_nearer_to_the_server(tmp_path: FilePath) -> None:
+    if shutil.which("sing-box") is None:
+        pytest.skip("inconclusive: sing-box is not installed: wavebed doctor says how")
+    with laboratory(tmp_path) as lab:
+        before = state(lab.client)
+        running = remedy_of("hysteria", {"peer": "edge"}).start(lab, "client", tmp_path / "remedy.client.hysteria.log")
+        assert fetched(lab, address(lab, "server")) == [address(lab, "edge")] * 2
+        assert running.stop() == ""
+        assert state(lab.client) == before
