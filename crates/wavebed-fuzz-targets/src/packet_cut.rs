@@ -182,12 +182,14 @@ fn check(u: &mut Unstructured) -> Result<()> {
     let second = follower(u, &first)?;
     cut(u, &second, &mut parts, &mut wire)?;
     let mut after = Vec::new();
-    parts.iter().for_each(|part| part.wire(&mut after));
+    for part in &parts {
+        part.wire(&mut after);
+    }
     assert_eq!(after, wire);
     after.clear();
-    coalesce(&wire)
-        .iter()
-        .for_each(|part| part.wire(&mut after));
+    for part in &coalesce(&wire) {
+        part.wire(&mut after);
+    }
     let all = after.iter_mut().chain(&mut wire);
     all.for_each(|segment| clear_id(segment));
     assert_eq!(after, wire);
