@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.browser.conftest import browser  # noqa: F401 - a fixture
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "lab")]  # helper modules
 
