@@ -6,9 +6,7 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
-import pandas as pd
 import pytest
 from tests.made_up_campaigns import Wanted, write_campaign_folder
 
@@ -363,19 +361,6 @@ def test_names_break_between_words_only() -> None:
     assert breakable("0.5ms") == "0.5ms"
     assert longest_word("a-verylongword") == len("verylongword")
     assert longest_word("x" * 99) == LONGEST_WORD
-
-
-def test_the_table_of_metrics_is_read_by_duckdb_and_pandas(small: Path) -> None:
-    frame = pd.read_parquet(small / "metrics.parquet")
-    counted = frame[frame["counted"] & (frame["metric"] == "download time")]
-    expected = counted.groupby(["queue", "delay"], observed=True)["value"].median()
-    query = (
-        "select queue, delay, median(value) from read_parquet(?) where counted and metric = 'download time'"
-        " group by queue, delay"
-    )
-    rows = duckdb.execute(query, [str(small / "metrics.parquet")]).fetchall()
-    assert len(rows) == 6
-    assert {(queue, delay): value for queue, delay, value in rows} == pytest.approx(expected.to_dict())
 
 
 def test_of_too_many_comparisons_those_of_the_largest_relative_differences_are_explored(
