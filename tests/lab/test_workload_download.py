@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lab.workload_trial import Trial, link_now, nginx_pid, run_scenario, until_done
+from tests.lab.workload_trial import Trial, link_now, run_scenario, until_done
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,9 @@ def test_a_server_that_dies_ends_the_download_before_its_limit(tmp_path: Path) -
     def kill_nginx(lab: Lab, context: TrialContext) -> bool:
         if link_now(lab, "radio.down")["delivered_bytes"] < 100_000:
             return False
-        context.server.run(["kill", "-KILL", nginx_pid(context)], check=True)
+        # nginx has written its number: it did so before it answered.
+        pid = (context.folder / "nginx.pid").read_text().strip()
+        context.server.run(["kill", "-KILL", pid], check=True)
         return True
 
     text = '[[workload]]\nkind = "download"\nsize = "1gb"\nlimit = "60s"\n'

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     Look = Callable[[Lab, Sequence[RunningWorkload]], None]
 
 
+CONSERVATION = ("no-summary", "unaccounted", "missing")
+"""Codes of the checks that hold on any machine, however late it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """The record of a trial, and the folder of its raw outputs and series."""
@@ -80,10 +84,6 @@ def run_scenario(text: str, folder: Path, look: Look = lambda *_: None, *, seed:
     return Trial(record, partial)
 
 
-CONSERVATION = ("no-summary", "unaccounted", "missing")
-"""Codes of the checks that hold on any machine, however late it is."""
-
-
 def until_done(action: Callable[[Lab, TrialContext], bool]) -> Look:
     """Return a `look` that calls an action on the first workload until the action returns true."""
     done = False
@@ -98,9 +98,3 @@ def until_done(action: Callable[[Lab, TrialContext], bool]) -> Look:
 def link_now(lab: Lab, name: str) -> dict[str, Any]:
     """Return the counters of a link of a laboratory that runs."""
     return next(link for link in cast("list[dict[str, Any]]", lab.show()["links"]) if link["name"] == name)
-
-
-def nginx_pid(context: TrialContext) -> str:
-    """Return the process number of a workload's nginx; empty until nginx has written it."""
-    file = context.folder / "nginx.pid"
-    return file.read_text().strip() if file.exists() else ""
