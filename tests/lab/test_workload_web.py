@@ -31,7 +31,7 @@ site = "small"
 protocol = "h3"
 names = "resolver"
 start = "1s"
-settle = "0.5s"
+settle = "2s"
 limit = "60s"
 """
 RTT_MS = 40

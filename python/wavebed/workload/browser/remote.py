@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Agent"]
 
 LOOK_EVERY_S = 0.25
+READY_S = 50.0
+"""Time to start a browser. Playwright itself waits for 30 s, after Python has loaded its packages."""
 STOP_GRACE_S = 4.0
 CLOSE_GRACE_S = 1.0
 """How long its browser has to end by itself, and to remove its profile."""
@@ -154,7 +156,7 @@ class Agent:
                 end_s = self._clock.monotonic_s() + STOP_GRACE_S
         raise WavebedError(f"{self._name} did not stop in time: its record is lost")
 
-    def await_ready(self, timeout_s: float = 30.0) -> None:
+    def await_ready(self, timeout_s: float = READY_S) -> None:
         """Wait until its browser is up.
 
         Raises
