@@ -133,7 +133,7 @@ def flows(hosts: TwoHosts) -> bool:
     return len(hosts.lab.client.run(words, capture_output=True, check=True).stdout.splitlines()) >= 2
 
 
-def wait_for(condition: Callable[[], object], limit_s: float = 45.0) -> None:
+def wait_for(condition: Callable[[], object], limit_s: float = 120.0) -> None:
     """Wait until something holds."""
     end_s = time.monotonic() + limit_s
     while not condition():

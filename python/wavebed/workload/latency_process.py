@@ -32,7 +32,8 @@ __all__ = ["OTHERS", "Prober", "Probing", "ProbingOptions", "ProbingWorkload", "
 OTHERS = "others"
 """The duration of a workload that runs until all others have ended."""
 
-_END_S = 3.0
+_END_S = 8.0
+"""A prober writes its result at SIGINT; a busy machine runs it seconds later. The trial allows 10 s."""
 _LOOK_S = 0.2
 
 

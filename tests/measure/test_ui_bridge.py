@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wavebed._core import find_core
 
-AGENT = Path(__file__).with_name("bridge_page.py")
+AGENT = Path(__file__).parents[1] / "lab/bridge_page.py"
 
 
 def test_each_device_of_a_bridge_has_its_row_with_the_figures_of_its_own_links(tmp_path: Path) -> None:
