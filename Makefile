@@ -79,7 +79,7 @@ $(VENV)/.installed-%: $(SOURCES) | $(CONSTRAINTS)
 $(VENV)/.remedies-%: $(VENV)/.installed-%
 	MAKEFLAGS= $(TIMED) "set-up: compiling wavebed-edge, wavebed-agent" \
 	  cargo build --profile $* --locked --quiet --package wavebed-edge --package wavebed-agent
-	install $${CARGO_TARGET_DIR:-target}/$(patsubst dev,debug,$*)/wavebed-{edge,agent} $(VENV)/bin
+	install --strip $${CARGO_TARGET_DIR:-target}/$(patsubst dev,debug,$*)/wavebed-{edge,agent} $(VENV)/bin
 	rm -f $(VENV)/.remedies-*
 	touch $@
 

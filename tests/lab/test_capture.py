@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from programs import transfer
+from tests.samples_by_seed import sample
 
 from wavebed.path.api import Path
 
@@ -29,7 +30,7 @@ def tshark(file: FilePath, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("within", ["off", "125us"])
+@pytest.mark.parametrize("within", sample(["off", "125us"], 1))
 def test_captures_agree_with_the_books_and_tshark_finds_no_fault(tmp_path: FilePath, within: str) -> None:
     with Path.of(rate="300mbit", delay="2ms", loss="0.5%", duplicate="0.5%", coalesce=within).up(pcap=tmp_path) as lab:
         transfer(lab, 8_000_000)

@@ -24,11 +24,11 @@ def test_a_control_socket_bears_malformed_requests() -> None:
 
 
 def test_tampered_records_end_in_one_line() -> None:
-    hold(records.measure(100))
+    hold(records.measure(50))
 
 
 def test_transfers_over_impaired_paths_are_whole() -> None:
-    hold(transfers.measure(12))
+    hold(transfers.measure(6))
 
 
 def test_full_disks_end_in_one_line() -> None:

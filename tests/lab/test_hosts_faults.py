@@ -85,12 +85,15 @@ KILLED = [
 ]
 
 
-@pytest.mark.parametrize(("victim", "line"), sample(KILLED, 2))
-def test_a_part_that_is_killed_fails_its_trial_alone(tmp_path: Path, victim: str, line: str) -> None:
-    with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
-        broken = Broken(hosts, tmp_path, LONG)
-        signal_part(hosts, victim)
-        assert line in broken.ends()
+def is_killed(hosts: TwoHosts, broken: Broken, victim: str) -> None:
+    signal_part(hosts, victim)
+    assert dict(KILLED)[victim] in broken.ends()
+
+
+def has_no_memory(hosts: TwoHosts, broken: Broken, _: str) -> None:
+    agent = min(each.pid for each in of_part(hosts, "agent") if is_inside(hosts, each.namespaces))
+    hosts.lab.server.run(["nsenter", "-t", str(agent), "-m", "sh", "-c", LEAVE_NO_MEMORY], check=True)
+    assert "samples of connections and processors" in broken.ends()
 
 
 def is_stopped(hosts: TwoHosts, broken: Broken, victim: str) -> None:
@@ -117,6 +120,10 @@ def cannot_be_reached(hosts: TwoHosts, broken: Broken, _: str) -> None:
     assert "connection to ssh://root@server ended" in trials(broken.out)[1]["reasons"][0]
 
 
+FAULTS = [
+    *((is_killed, victim, LONG) for victim, _ in KILLED),
+    (has_no_memory, "", LONG),
+]
 SILENT = [
     (is_stopped, "agent"),
     (is_stopped, "local agent"),
@@ -127,12 +134,14 @@ SILENT = [
 """Each takes the 20 s after which a silent part is given up, or more."""
 
 
-@pytest.mark.parametrize(("happens", "victim"), sample(SILENT, 1))
-def test_a_part_that_falls_silent_fails_its_trial_alone(
-    happens: Callable[[TwoHosts, Broken, str], None], victim: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("happens", "victim", "duration"), [*sample(FAULTS, 1), *((*each, "8s") for each in sample(SILENT, 1))]
+)
+def test_a_part_that_fails_fails_its_trial_alone(
+    happens: Callable[[TwoHosts, Broken, str], None], victim: str, duration: str, tmp_path: Path
 ) -> None:
     with two_hosts(tmp_path, rate="50mbit", delay="5ms", loss="0.0001%") as hosts:
-        happens(hosts, Broken(hosts, tmp_path, "8s"), victim)
+        happens(hosts, Broken(hosts, tmp_path, duration), victim)
 
 
 def test_a_full_disk_of_the_far_host_is_told_in_one_line(tmp_path: Path) -> None:
@@ -143,14 +152,6 @@ def test_a_full_disk_of_the_far_host_is_told_in_one_line(tmp_path: Path) -> None
         assert_nothing_left(hosts, before)
     assert done.returncode == 3
     assert "No space left on device" in done.stderr.splitlines()[-1]
-
-
-def test_full_memory_of_an_agent_fails_its_trial_alone(tmp_path: Path) -> None:
-    with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
-        broken = Broken(hosts, tmp_path, LONG)
-        (agent, *_) = sorted(each.pid for each in of_part(hosts, "agent") if is_inside(hosts, each.namespaces))
-        hosts.lab.server.run(["nsenter", "-t", str(agent), "-m", "sh", "-c", LEAVE_NO_MEMORY], check=True)
-        assert "samples of connections and processors" in broken.ends()
 
 
 def is_inside(hosts: TwoHosts, namespaces: frozenset[str]) -> bool:

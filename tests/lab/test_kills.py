@@ -16,10 +16,10 @@ NUMBER = crc32(SEED.encode())
 
 
 def test_random_kills_leave_nothing() -> None:
-    for figure in measure(12, QUICK, NUMBER):
+    for figure in measure(8, QUICK, NUMBER):
         assert figure.state == "met", figure
 
 
 def test_a_campaign_that_is_killed_again_and_again_ends_as_if_undisturbed() -> None:
-    for figure in campaigns.measure(3, 8, NUMBER):
+    for figure in campaigns.measure(2, 5, NUMBER):
         assert figure.state == "met", figure

@@ -31,7 +31,7 @@ trace = "walk.txt"
 radio = { preset = "nr-120khz", frame = "fdd", harq = "off", bler = "10%" }
 [[workload]]
 kind = "bulk"
-duration = "2s"
+duration = "1s"
 direction = "down"
 protocol = "udp"
 rate = "60mbit"
@@ -52,10 +52,10 @@ def spec(folder: Path) -> Any:
 
 
 def blocks(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return blocks sent and failed in each of the first 2000 milliseconds of the downlink."""
+    """Return blocks sent and failed in each of the first 1000 milliseconds of the downlink."""
     links = wavebed.load(folder).table("links")  # type: ignore[union-attr]
-    rows = links[(links["link"] == "radio.down") & (links["time_ms"] < 2000)]
-    sent, failed = np.zeros(2000, int), np.zeros(2000, int)
+    rows = links[(links["link"] == "radio.down") & (links["time_ms"] < 1000)]
+    sent, failed = np.zeros(1000, int), np.zeros(1000, int)
     sent[rows["time_ms"]] = rows["blocks_sent"]
     failed[rows["time_ms"]] = rows["blocks_failed"]
     return sent, failed
@@ -80,7 +80,7 @@ def test_a_trial_is_repeated_from_a_copy_of_its_folder_with_scenario_and_trace_g
     assert spec(other / "again")["patterns"].popitem()[1]["name"].endswith("walk.txt")
     (sent_a, failed_a), (sent_b, failed_b) = blocks(other / "copied"), blocks(other / "again")
     both = (sent_a == SLOTS_PER_MS) & (sent_b == SLOTS_PER_MS)
-    assert both.sum() > 500
+    assert both.sum() > 250
     assert failed_a[both].sum() > 0
     assert (failed_a[both] == failed_b[both]).all()
     assert headings(other / "again") == headings(other / "copied")

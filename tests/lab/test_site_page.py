@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from site_browser import PHONE, visit_site
+from tests.samples_by_seed import sample
 
 from wavebed.workload.site import load_site
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("name", ["google", "amazon", "cnn"])
+@pytest.mark.parametrize("name", sample(["google", "amazon", "cnn"], 1))
 def test_a_browser_asks_for_every_object_once_and_has_nothing_to_complain_about(name: str, tmp_path: Path) -> None:
     built = load_site(name, tmp_path)
     visit = visit_site(built)

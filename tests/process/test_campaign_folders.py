@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.samples_by_seed import sample
 from tests.unit.campaign_example import example, run_until_killed, simulated
 
 from wavebed.cli import main
@@ -19,17 +20,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture(scope="module")
+def step(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Return a step at which a kill leaves the second block begun."""
+    folder, step = tmp_path_factory.mktemp("killed"), 0
+    campaign = example(folder)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv("WAVEBED_LOCK", str(folder / "lock"))
+        while sum(isinstance(event, TrialStored) for event in read_journal(folder / "run")) < 4:
+            step += 30
+            shutil.rmtree(folder / "run", ignore_errors=True)
+            assert not run_until_killed(campaign, folder / "run", step, simulated())
+    return step
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a campaign that was killed in its second block."""
     monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr("wavebed.run.runner.run_trial", simulated())
-    campaign = example(tmp_path)
-    step = 0
-    while sum(isinstance(event, TrialStored) for event in read_journal(tmp_path / "run")) < 4:
-        step += 30
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        assert not run_until_killed(campaign, tmp_path / "run", step, simulated())
+    assert not run_until_killed(example(tmp_path), tmp_path / "run", step, simulated())
     return tmp_path / "run"
 
 
@@ -146,7 +156,7 @@ def without_texts(run: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [without_a_trial, without_a_record, without_metrics, without_a_journal, with_leftovers, without_texts],
+    sample([without_a_trial, without_a_record, without_metrics, without_a_journal, with_leftovers, without_texts], 2),
     ids=lambda damage: damage.__name__,
 )
 def test_what_can_be_made_again_is_made_again(damage: Callable[[Path], None], run: Path) -> None:

@@ -152,16 +152,9 @@ WITHOUT = [
 
 
 @pytest.mark.parametrize("command", WITHOUT)
-def test_what_needs_no_extra_works_without_any(command: str, tmp_path: Path) -> None:
+def test_what_needs_no_extra_works_and_imports_none(command: str, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SCENARIO)
-    done = _python(BLOCKED, [*OPTIONAL, "polars"], command.split(), tmp_path)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("command", WITHOUT)
-def test_what_needs_no_extra_imports_none(command: str, tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(SCENARIO)
-    done = _python(LOADED, OPTIONAL, command.split(), tmp_path)
+    done = _python(LOADED, [*OPTIONAL, "polars"], command.split(), tmp_path)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "")
 
 

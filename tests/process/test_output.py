@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.forked import forked
 from tests.made_up_walks import write_walks
+from tests.samples_by_seed import sample
 from tests.unit.forward_example import device, record
 from tests.unit.report_example import write_example
 
@@ -142,9 +143,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-@pytest.fixture(params=OPTIONS, ids=str)
-def option(request: pytest.FixtureRequest) -> Option:
-    return request.param
+every_option = pytest.mark.parametrize("option", OPTIONS, ids=str)
+drawn_options = pytest.mark.parametrize("option", sample(OPTIONS, 5), ids=str)
+"""All options use the one writer, as the regular file of each shows."""
 
 
 @pytest.fixture
@@ -164,6 +165,7 @@ def bystanders(folder: Path, name: str) -> dict[str, bytes]:
     return dict.fromkeys(names, OLD)
 
 
+@every_option
 def test_a_regular_file_is_replaced_at_once_and_nothing_else_is_touched(option: Option, write, tmp_path: Path) -> None:
     target = tmp_path / option.file
     target.write_bytes(OLD)
@@ -177,6 +179,7 @@ def test_a_regular_file_is_replaced_at_once_and_nothing_else_is_touched(option: 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path != target} == others
 
 
+@drawn_options
 def test_a_device_stays_a_device(option: Option, write, tmp_path: Path) -> None:
     target = tmp_path / option.file
     os.mknod(target, stat.S_IFCHR | 0o666, os.makedev(1, 3))
@@ -185,6 +188,7 @@ def test_a_device_stays_a_device(option: Option, write, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+@drawn_options
 def test_a_fifo_gets_the_content_if_it_has_a_reader(option: Option, write, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(output, "FIFO_PATIENCE_S", 60.0)
     target, read = tmp_path / option.file, []
@@ -197,6 +201,7 @@ def test_a_fifo_gets_the_content_if_it_has_a_reader(option: Option, write, tmp_p
     assert stat.S_ISFIFO(target.lstat().st_mode)
 
 
+@drawn_options
 def test_a_fifo_without_a_reader_ends_in_one_line(option: Option, write, tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr(output, "FIFO_PATIENCE_S", 0.1)
     target = tmp_path / option.file
@@ -207,6 +212,7 @@ def test_a_fifo_without_a_reader_ends_in_one_line(option: Option, write, tmp_pat
     assert stat.S_ISFIFO(target.lstat().st_mode)
 
 
+@drawn_options
 def test_a_symbolic_link_is_followed_and_stays(option: Option, write, tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(OLD)
     target = tmp_path / option.file
@@ -216,6 +222,7 @@ def test_a_symbolic_link_is_followed_and_stays(option: Option, write, tmp_path: 
     assert (tmp_path / "real").read_bytes().startswith(option.begin)
 
 
+@drawn_options
 def test_standard_output_can_be_named(option: Option, write, tmp_path: Path, capfdbinary) -> None:
     target = tmp_path / option.file
     target.symlink_to("/proc/self/fd/1")  # as /dev/stdout does, which a wrong writer would destroy
@@ -224,6 +231,7 @@ def test_standard_output_can_be_named(option: Option, write, tmp_path: Path, cap
     assert target.is_symlink()
 
 
+@drawn_options
 def test_a_folder_is_refused_in_one_line(option: Option, write, tmp_path: Path, capsys) -> None:
     target = tmp_path / option.file
     target.mkdir()

@@ -25,6 +25,12 @@ def no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
+@pytest.fixture(autouse=True)
+def package_of_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the programs that make sockets find the plugin, which needs no installation here."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+
+
 SERVER, CLIENT = ("127.0.1.1", "::1"), ("127.0.2.1", "::1")
 LISTENS_LATE = """
 import socket, sys, time

@@ -13,7 +13,7 @@ from tests.unit.forward_simulated import SimulatedTester
 from wavebed.experiment.events import CheckFailed, Event, LoadMeasured, RunPlanned, TrialBegun, TrialStored
 from wavebed.forward.findings import DeviceResult
 from wavebed.forward.model import Refusal
-from wavebed.forward.settings import FULL_GOALS, PARTS, ForwardSettings
+from wavebed.forward.settings import PARTS, ForwardSettings
 from wavebed.forward.suite import About, link_speed_mbps, run_suite
 
 ABOUT = About("router", "routing", port("a"), port("b"), "tx_ring", "xdp_native", machine={"kernel": "6.18"})
@@ -166,12 +166,6 @@ def test_later_parts_ask_for_no_more_than_the_tester_reached_in_the_search() -> 
     result = run_suite(tester, settings, ABOUT, clock=tester.clock)
     assert result.loss_rates[0].maximum.pps <= 7e5
     assert all(step.refusal is None for step in result.loss_rates[0].steps)
-
-
-def test_the_full_goals_run_as_well() -> None:
-    settings = replace(QUICK, goals=FULL_GOALS, parts=("search",), sizes_bytes=(64,))
-    result = of_fake(FakeDevice(capacity_pps=200_000), settings)
-    assert [goal.outcome for goal in result.sizes[0].goals] == ["found"] * 3
 
 
 def test_the_speed_of_a_link_is_what_was_asked_or_what_both_ports_say() -> None:

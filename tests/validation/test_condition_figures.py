@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import condition_figures
 import numpy as np
 import pytest
+from tests.samples_by_seed import sample
 
 from wavebed.channel import ensemble
 from wavebed.conditions.condition import condition, condition_names, radio_scene, variant_names
@@ -42,7 +43,7 @@ def test_figures_are_stored_of_every_variant_and_seed_and_of_no_other() -> None:
         assert all(len(rows[key]) == len(SEEDS) for key in SEED_FIGURES)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", variant_names())
+@pytest.mark.parametrize("name", sample(variant_names(), 8))
 def test_the_stored_figures_are_current(name: str) -> None:
     found = compute(name, AGAIN)
     for key in SEED_FIGURES:
@@ -113,8 +114,13 @@ def test_the_lift_takes_most_of_the_rate_while_its_door_is_closed(technology: st
     assert seconds(name, 50, 60) > 2 * seconds(name, 33, 44)
 
 
-@pytest.mark.parametrize(("name", "least"), [("motorway-handover", 2), ("high-speed-train", 3)])
-@pytest.mark.parametrize(("technology", "gap_ms"), [("mid-band", 60), ("lte", 40)])
+HANDOVERS = [("motorway-handover", 2), ("high-speed-train", 3)]
+GAPS = [("mid-band", 60), ("lte", 40)]
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "technology", "gap_ms"), sample([(*each, *gap) for each in HANDOVERS for gap in GAPS], 1)
+)
 def test_cells_are_handed_over_with_the_gap_that_was_measured(
     name: str, least: int, technology: str, gap_ms: int
 ) -> None:

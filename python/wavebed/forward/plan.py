@@ -87,14 +87,19 @@ class SearchPlan:
 
     Parameters
     ----------
+    goals : tuple of GoalSettings
+        What is searched for.
     traffic_s : dict of float to float
         Seconds of traffic at most, by duration of the trials.
-    rehearsals : tuple of Rehearsal
-        Searches for the same goals on simulated devices.
     """
 
+    goals: tuple[GoalSettings, ...]
     traffic_s: dict[float, float]
-    rehearsals: tuple[Rehearsal, ...] = ()
+
+    @property
+    def rehearsals(self) -> tuple[Rehearsal, ...]:
+        """Searches for the same goals on simulated devices; the first call takes a second or two."""
+        return _rehearsed(self.goals)
 
     @property
     def most_trials(self) -> int:
@@ -138,8 +143,12 @@ def plan_search(goals: tuple[GoalSettings, ...]) -> SearchPlan:
             target = target.preceding
     first = max(goal.initial_trial_s for goal in goals)
     traffic[first] = traffic.get(first, 0.0) + INITIAL_TRIALS * first
-    unrehearsed = SearchPlan(traffic)
-    return SearchPlan(traffic, rehearse(goals, unrehearsed.budget(OVERHEAD_S)))
+    return SearchPlan(goals, traffic)
+
+
+@cache
+def _rehearsed(goals: tuple[GoalSettings, ...]) -> tuple[Rehearsal, ...]:
+    return rehearse(goals, plan_search(goals).budget(OVERHEAD_S))
 
 
 def plan(
