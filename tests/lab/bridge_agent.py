@@ -409,21 +409,6 @@ def outage() -> dict[str, Any]:
     return answer
 
 
-def pattern(file: str, folder: str) -> dict[str, Any]:
-    """Overload the same pattern in a laboratory and on a bridge; the series stay in the folder."""
-    flood = [sys.executable, "-S", str(Path(__file__).with_name("bridge_flood.py"))]
-    rate_and_time = ["450e6", "5"]
-    command = [sys.executable, "-m", "wavebed", "shell", "--trace", file, "--log", f"{folder}/shell"]
-    server = " ".join([*flood, "{client}", *rate_and_time])
-    shell = [*command, "--server", server, "--", "sleep", "5"]
-    subprocess.run(shell, check=True, timeout=WITHIN_S, stderr=subprocess.DEVNULL)
-    build()
-    with bridge("--trace", file, "--log", f"{folder}/bridge") as process:
-        at("router", *flood, ADDRESSES["phone"][0], *rate_and_time)
-        shown = show()
-        return {"show": shown, "status": ended(process, signal.SIGTERM)["status"]}
-
-
 def long_frames() -> dict[str, Any]:
     """Send frames that the far port cannot take."""
     build(mtu=9000, far_mtu=1500)
@@ -466,7 +451,6 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "refusals": refusals,
     "classes": classes,
     "outage": outage,
-    "pattern": pattern,
     "long_frames": long_frames,
     "down": down,
 }

@@ -9,10 +9,9 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import bridge_agent as agent
 from bridge_frames import NEAR, frames_of_every_kind, raw_port
@@ -27,56 +26,7 @@ if TYPE_CHECKING:
 
     from wavebed.path.control import Connection
 
-EVERY_S = 0.001
 STARTED = b"Capturing on"
-
-
-class Probe:
-    """Numbered datagrams from the router to the phone, one each millisecond: when each was sent and when it came."""
-
-    def __init__(self) -> None:
-        with within("router"):
-            self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        with within("phone"):
-            self._receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._receiver.bind(("", 7000))
-        self.sent_ns: list[int] = []
-        self.arrived_ns: dict[int, int] = {}
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=work) for work in (self._send, self._receive)]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-        self._sender.close()
-        self._receiver.close()
-
-    def _send(self) -> None:
-        due = time.monotonic()
-        while not self._stop.is_set():
-            number = len(self.sent_ns)
-            self.sent_ns.append(time.monotonic_ns())
-            self._sender.sendto(struct.pack("!I", number), (agent.ADDRESSES["phone"][0], 7000))
-            due = max(due + EVERY_S, time.monotonic() - 0.01)
-            time.sleep(max(0.0, due - time.monotonic()))
-
-    def _receive(self) -> None:
-        end = None
-        while end is None or time.monotonic() < end:
-            if select.select([self._receiver], [], [], 0.1)[0]:
-                (number,) = struct.unpack("!I", self._receiver.recv(64)[:4])
-                self.arrived_ns[number] = time.monotonic_ns()
-            if self._stop.is_set() and end is None:
-                end = time.monotonic() + 0.3
-
-    def packets(self) -> list[tuple[int, int | None]]:
-        return [(sent, self.arrived_ns.get(number)) for number, sent in enumerate(self.sent_ns)]
 
 
 def told(connection: Connection, *words: str) -> dict[str, Any]:
@@ -84,61 +34,6 @@ def told(connection: Connection, *words: str) -> dict[str, Any]:
     before = time.monotonic_ns()
     state = control_timeline(connection, timeline_request(words))
     return {"asked_ns": before, "answered_ns": time.monotonic_ns(), "state": state}
-
-
-def until(at_ns: int) -> None:
-    time.sleep(max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
-
-
-def timeline(file: str) -> dict[str, Any]:
-    """Play stretches that pass or lose everything: in their order, then sought, paused and at double speed."""
-    agent.build()
-    with agent.bridge("--timeline", file) as process, connect_to(agent.NAME) as connection:
-        agent.pings(1)
-        told(connection, "seek", "0s")
-        with Probe() as probe:
-            time.sleep(0.1)
-            answer: dict[str, Any] = {"begun": told(connection, "seek", "open")}
-            until(answer["begun"]["answered_ns"] + 1_700_000_000)
-            answer["sought"] = told(connection, "seek", "shut+100ms")
-            until(answer["sought"]["answered_ns"] + 100_000_000)
-            answer["paused"] = told(connection, "pause")
-            until(answer["paused"]["answered_ns"] + 800_000_000)
-            answer["moved"] = told(connection, "seek", "open+200ms")
-            until(answer["moved"]["answered_ns"] + 200_000_000)
-            answer["faster"] = told(connection, "speed", "2")
-            answer["played"] = told(connection, "play")
-            until(answer["played"]["answered_ns"] + 520_000_000)
-            answer["edited"] = told(connection, "set", "shut.down-loss=0%")
-            told(connection, "seek", "shut")
-            told(connection, "pause")
-            until(answer["edited"]["answered_ns"] + 300_000_000)
-        answer |= {"packets": probe.packets(), "show": show(connection)}
-        answer["end"] = agent.ended(process, 15)
-    return answer
-
-
-def faults() -> dict[str, Any]:
-    """Flap the path, and hand over its radio, amid datagrams."""
-    agent.build()
-    answer: dict[str, Any] = {}
-    options = ("--rate", "20mbit", "--radio", "nr-120khz")
-    with agent.bridge(*options), connect_to(agent.NAME) as connection:
-        agent.pings(1)
-        for name, key, value in (
-            ("flap", "flap", "3:300ms:100ms"),
-            ("handover", "handover", "150ms"),
-            ("lost", "radio.down.handover", "150ms:lose"),
-        ):
-            with Probe() as probe:
-                time.sleep(0.3)
-                asked_ns = time.monotonic_ns()
-                apply_change(connection, key, change_request(key, value))
-                answered_ns = time.monotonic_ns()
-                time.sleep(1.0)
-            answer[name] = {"asked_ns": asked_ns, "answered_ns": answered_ns, "packets": probe.packets()}
-        answer["show"] = show(connection)
-    return answer
 
 
 class Burst:
@@ -319,9 +214,7 @@ def read_capture(file: Path) -> list[tuple[str, str]]:
 
 
 WORKS: dict[str, Callable[..., dict[str, Any]]] = {
-    "timeline": timeline,
     "states": states,
-    "faults": faults,
     "handovers": handovers,
     "dissected": dissected,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -131,6 +132,16 @@ def test_haproxy_splits_with_the_clients_address_and_leaves_nothing(tmp_path: Fi
         assert running.stop() == ""
         assert state(lab.edge) == before
         assert fetched(lab, address(lab, "server")) == [address(lab, "client")] * 2
+
+
+@pytest.mark.skipif(shutil.which("sing-box") is None, reason="needs sing-box: wavebed doctor says how to install it")
+def test_hysteria_carries_tcp_by_the_end_nearer_to_the_server(tmp_path: FilePath) -> None:
+    with laboratory(tmp_path) as lab:
+        before = state(lab.client)
+        running = remedy_of("hysteria", {"peer": "edge"}).start(lab, "client", tmp_path / "remedy.client.hysteria.log")
+        assert fetched(lab, address(lab, "server")) == [address(lab, "edge")] * 2
+        assert running.stop() == ""
+        assert state(lab.client) == before
 
 
 RUNS = {

@@ -16,7 +16,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "lab
 WITNESSES: tuple[str, ...] = (
     "test_laboratory.py::test_the_directions_have_their_own_delays",
     "test_laboratory.py::test_a_transfer_gets_the_rate_less_its_headers",
-    "test_radio_paths.py::test_a_device_passes_its_packets_per_second",
+    "test_laboratory.py::test_a_device_passes_its_packets_per_second",
     "test_radio_real_stack.py::test_idle_round_trips_are_distributed_as_computed",
     "test_trace_replay.py::test_the_link_delivers_what_the_trace_says[made-up-lte.down]",
     "test_bufferbloat.py::test_a_deep_buffer_at_a_falling_rate_gives_cubic_a_ping_of_hundreds_of_ms[down]",

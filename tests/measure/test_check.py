@@ -25,19 +25,6 @@ def check(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tupl
     return status, found
 
 
-def test_numbers_that_a_command_prints_are_decided_over_the_seeds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--seeds", "2", "--server", "exec python3 -m http.server {port}", "--server", "exec sleep 100"]
-    words += ["--require", "connect every > 38 ms", "--require", "connect p50 < 0.2 s"]
-    words += ["--require", "path.tcp rtt max max > 38 ms", "--require", "path.dropped down max <= 0 segments"]
-    curl = ["curl", "-sSf", "-o", "/dev/null", "-w", "connect = %{time_connect} s\n", "http://{server}:{port}/"]
-    status, found = check(tmp_path, capsys, *words, "--", *curl)
-    assert status == 0, found
-    assert [len(each["values"]) for each in found["requirements"]] == [0, 2, 2, 2, 2]
-    assert found["requirements"][1]["unit"] == "s"
-
-
 def test_an_exit_status_can_be_required_and_wall_time_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

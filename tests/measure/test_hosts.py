@@ -1,4 +1,4 @@
-"""Trials between two hosts that ssh joins: the rate and the round trips of the path between them."""
+"""Trials between two hosts that ssh joins: the figures of their path, and how exactly their clocks are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lab.skewed_clock import Skew
 from tests.lab.test_hosts import SCENARIO, metrics
+from tests.lab.test_hosts_clocks import APART, PATH, errors_ms, one_way, told, trial
 from tests.lab.two_hosts import two_hosts
 
 if TYPE_CHECKING:
@@ -46,3 +48,23 @@ def test_the_same_scenario_has_the_same_figures_in_both_backends(tmp_path: Path)
     for name in ("latency.rtt loaded p50", "latency.udp rtt loaded p50"):
         assert real[name] == pytest.approx(emulated[name], rel=0.05, abs=0.5), name
         assert real[name] == pytest.approx(30, rel=0.05, abs=0.5), f"{name}: the path and its queue"
+
+
+@pytest.mark.parametrize(
+    "skew",
+    [
+        APART,
+        Skew(offset_ns=-50_000_000, drift_ppm=-100),
+        Skew(offset_ns=3_600 * 10**9),
+    ],
+)
+def test_the_error_of_a_one_way_delay_is_within_the_one_that_is_stated(tmp_path: Path, skew: Skew) -> None:
+    with two_hosts(tmp_path, **PATH) as hosts:
+        record = trial(hosts, tmp_path, skew, beside=True)
+    stated_ms = told(record)["error of the clocks, ms"]
+    if one_way(record)[0] is None:
+        pytest.skip(f"inconclusive: the machine was late: the clocks are known to {stated_ms:.3f} ms only")
+    found = errors_ms(tmp_path)
+    assert max(abs(each) for each in found) <= stated_ms
+    server = record["engine"]["hosts"][0]
+    assert server["clock_ahead_s"] == pytest.approx(skew.offset_ns / 1e9, abs=0.005)

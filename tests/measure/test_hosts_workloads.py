@@ -74,10 +74,3 @@ def test_a_client_that_ssh_reaches_has_the_times_of_the_trial(tmp_path: Path) ->
     assert found["latency.rtt loaded p50"] >= 20
     (web,) = [each for each in record["workloads"] if each["name"] == "web"]
     assert web["start_s"] <= web["details"]["start_s"] <= web["end_s"], "its CLOCK_MONOTONIC is 5000 s ahead"
-
-
-def test_a_page_comes_by_quic_on_mapped_ports(tmp_path: Path) -> None:
-    with two_hosts(tmp_path, **PATH) as hosts:
-        record = run(hosts, tmp_path, LAB + "[path]\n" + WEB + 'protocol = "h3"\n')
-    (web,) = record["workloads"]
-    assert {request["protocol"] for request in web["details"]["requests"]} == {"h3"}

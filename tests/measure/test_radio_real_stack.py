@@ -1,4 +1,4 @@
-"""The radio under real traffic: slots filled, and idle round trips.
+"""Idle round trips through a radio.
 
 The machine may be busy with something else. A run in which the engine was late, or the processors were, says nothing
 about the radio: it is inconclusive, with the reason.
@@ -6,12 +6,8 @@ about the radio: it is inconclusive, with the reason.
 
 from __future__ import annotations
 
-import csv
 import math
-import threading
-import time
-from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
 
 
 SLOT_NS = 125_000
-RATE_BPS = 3_000_000_000
 
 
 def inconclusive(reason: str) -> None:
@@ -45,95 +40,6 @@ def check_on_time(lab: Laboratory, limit_us: float, hosts: str) -> None:
         if host["device_dropped_packets"]:
             inconclusive(f"{host['name']} lost {host['device_dropped_packets']} packets at its device")
 
-
-# ---- all of the slots ---------------------------------------------------------------------------------------------
-
-SECONDS = 10
-#: bbr's slow start, and what drains its queue, are over by then; it probes the round trip 10 s after its start.
-FROM_MS, TO_MS = 1000, 9000
-WINDOW_MS = 200
-#: A window counts if the processors had at least this share of it, and of the one before, to spare, and if the queue
-#: held a millisecond's worth or more all the time: a host that is late with its ACKs leaves it empty for a while.
-LEAST_IDLE = 0.2
-
-
-class Processors:
-    """Samples how idle the machine is, in the time of a laboratory; a context manager."""
-
-    def __init__(self, lab: Laboratory) -> None:
-        self._zero_ns = time.monotonic_ns() - cast("int", lab.show()["now_ns"])
-        self._samples: list[tuple[float, float, float]] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
-
-    def _sample(self) -> None:
-        while not self._stop.wait(WINDOW_MS / 2000):
-            ticks = [int(value) for value in FilePath("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-            at_ms = (time.monotonic_ns() - self._zero_ns) / 1e6
-            self._samples.append((at_ms, ticks[3] + ticks[4], sum(ticks)))
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def idle(self, edges_ms: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the share of idle time between these times."""
-        at_ms, idle, ticks = np.array(self._samples).T
-        spent: NDArray[np.float64] = np.diff(np.interp(edges_ms, at_ms, ticks))
-        free: NDArray[np.float64] = np.diff(np.interp(edges_ms, at_ms, idle))
-        return free / spent
-
-
-def flow(lab: Laboratory, congestion: str, seconds: int) -> None:
-    """Send to the client for some seconds."""
-    lab.server.start(["iperf3", "-s", "-1"], stdout=-1)
-    lab.server.wait_for_port(5201)
-    argv = ["iperf3", "-c", "server", "-R", "-t", str(seconds), "-C", congestion]
-    lab.client.run(argv, capture_output=True, check=True, timeout=seconds + 10)
-
-
-def column(rows: list[dict[str, str]], name: str, size_ms: int) -> NDArray[np.int64]:
-    """Return one value for each millisecond from the laboratory's beginning; nothing logged is nothing done."""
-    values = np.zeros(size_ms, dtype=np.int64)
-    for row in rows:
-        if int(row["time_ms"]) < size_ms:
-            values[int(row["time_ms"])] = int(row[name])
-    return values
-
-
-def series(folder: FilePath) -> list[dict[str, str]]:
-    with (folder / "radio.down.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
-def test_a_bbr_flow_fills_the_slots_of_a_radio_at_3_gbit(tmp_path: FilePath) -> None:
-    radio = {"preset": "nr-120khz", "frame": "fdd"}
-    path = Path.of(down_rate="3gbit", up_rate="300mbit", radio=radio, delay="4ms")
-    with path.up(log=tmp_path) as lab, Processors(lab) as processors:
-        flow(lab, "bbr", SECONDS)
-    check_on_time(lab, SLOT_NS / 1000, "server-client.down")
-    rows, size_ms = series(tmp_path), 1000 * (SECONDS + 2)
-    delivered = column(rows, "delivered_bytes", size_ms)
-    start_ms = int(np.flatnonzero(delivered > 100_000)[0])
-    windows = delivered[start_ms + FROM_MS : start_ms + TO_MS].reshape(-1, WINDOW_MS).sum(axis=1)
-    shares = windows / (RATE_BPS / 8000 * WINDOW_MS)
-    idle = processors.idle(np.arange(start_ms + FROM_MS - WINDOW_MS, start_ms + TO_MS + 1, WINDOW_MS))
-    queued = column(rows, "queue_bytes", size_ms)[start_ms + FROM_MS - 1 : start_ms + TO_MS - 1]
-    had_more = queued.reshape(-1, WINDOW_MS).min(axis=1) >= RATE_BPS / 8000
-    counts = (np.minimum(idle[:-1], idle[1:]) >= LEAST_IDLE) & had_more
-    if counts.mean() < 0.8:
-        inconclusive(f"only {counts.sum()} of {len(counts)} windows had processor time to spare and a queue")
-    print(f"share of the slots in IP bytes: mean {shares[counts].mean():.4f}, least {shares[counts].min():.4f}, "
-          f"in {counts.sum()} of {len(counts)} windows")  # fmt: skip
-    # Ten of 1510 bytes are the radio's own, so 0.9934 is all that there is.
-    assert 0.98 <= shares[counts].mean() <= 1500 / 1510 + 1e-4
-
-
-# ---- idle round trips ---------------------------------------------------------------------------------------------
 
 _HOLDING_ECHO = """
 import random, socket, struct, time

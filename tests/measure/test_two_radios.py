@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 from tests.lab.test_run import metric, wavebed
-from tests.lab.test_two_radios import DOWNLOAD, EDGE, FIRST, MPTCP, PATH, SECOND
+from tests.lab.test_two_radios import EDGE, FIRST, MPTCP, PATH, SECOND
 from tests.on_time import assert_usable, lateness
 
 if TYPE_CHECKING:
@@ -59,12 +59,3 @@ def test_a_transfer_uses_one_radio_or_both(tmp_path: Path, edge: str) -> None:
     acknowledged = max(row["bytes_acked"] or 0 for row in flows if (row["remote"] or "").startswith(f"{second}:"))
     assert acknowledged > 0.1 * metric(by_name["both"], "bulk", "goodput") * 6e6 / 8
     assert list(folder.glob("raw/remedy.client.mptcp.log*"))
-
-
-def test_a_download_by_both_radios_is_faster(tmp_path: Path) -> None:
-    done = wavebed(tmp_path, PATH + EDGE + DOWNLOAD + TREATMENTS, timeout_s=180)
-    assert_usable(done, tmp_path / "out")
-    by_name = records(tmp_path)
-    seconds = {name: metric(record, "download", "download time") for name, record in by_name.items()}
-    assert seconds["both"] < 0.9 * seconds["one"]
-    assert share(by_name["both"]) > 10
