@@ -1,4 +1,4 @@
-"""Campaigns run, are killed, go on, repeat invalid trials, and stop when they are decided; trials are simulated."""
+"""Campaigns run, are killed, go on, repeat invalid trials, stop when decided, and are compared; simulated trials."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from wavebed.campaign.read import read_campaign
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
+from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.experiment.events import RunResumed, TrialStored
 from wavebed.experiment.journal import read_journal
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from wavebed.result.model import Verdict
     from wavebed.run.order import Slot
     from wavebed.run.resolve import Resolved
+
 
 _SCENARIO = '[path]\nrate = "1mbit"\n[[workload]]\nkind = "command"\nrun = ["true"]\n'
 _CAMPAIGN = """
@@ -307,3 +309,28 @@ def test_other_cells_or_another_seed_are_another_campaign(tmp_path: Path, monkey
     other.write_text(text.replace("seed = 5", "seed = 6"))
     with pytest.raises(UserError, match="began with seed 5, not 6"):
         resume_campaign(read_campaign(other), tmp_path / "run", [], _live())
+
+
+def test_campaigns_are_compared_cell_by_cell_with_the_margins_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Simulated(monkeypatch)
+    for name, seed in (("old", 5), ("again", 5), ("new", 50)):
+        (tmp_path / "s.toml").write_text(_SCENARIO)
+        file = tmp_path / "c.toml"
+        file.write_text(_CAMPAIGN.format(blocks=8, more="").replace("seed = 5", f"seed = {seed}\nkeep = 'metrics'"))
+        run_campaign(read_campaign(file), tmp_path / name, [], _live())
+        shutil.rmtree(tmp_path / name / "trials")
+    command = ["compare", "--json", "--baseline", str(tmp_path / "old")]
+    assert main([*command, str(tmp_path / "again")]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert [each["verdict"] for each in again["answers"]] == ["equal"] * 3
+    assert "again is a replica of old: every seed has the same value of every compared metric" in again["notes"]
+    assert main([*command, str(tmp_path / "new")]) == 0
+    new = json.loads(capsys.readouterr().out)
+    assert [(each["treatment"], each["verdict"], each["margin"]) for each in new["answers"]] == [
+        ("5ms-1mbit", "equivalent", "5%"),
+        ("5ms-2mbit", "equivalent", "5%"),
+        ("20ms-1mbit", "equivalent", "5%"),
+    ]
+    assert main([*command, str(tmp_path / "new"), "--margin", "command.time=0.01%", "--undecided", "fail"]) == 1

@@ -1,24 +1,42 @@
-"""Processes in a laboratory: late reports of their end, and several threads that wait for one."""
+"""A laboratory as its clients see it: its clock, processes, ports, end, and the conversation by its socket."""
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
+import sys
 import threading
+import time
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.unit.test_lab_clock import clock  # noqa: F401
+from tests.unit.test_path_control import NAME
+from tests.unit.test_serve_bound import PORT
+from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import UserError
+from wavebed.lab.clock import MachineClock
 from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.limits import LIMITS
+from wavebed.path import control
+from wavebed.path.control import Running, connect_to, running
+from wavebed.path.core import Core
+from wavebed.path.lab import LabHost
 from wavebed.path.process import LabProcess
 from wavebed.workload.waiting import end_within
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
+    from wavebed.lab.protocol import Clock
     from wavebed.path.control import Connection
+
 
 LATE_S = 1.3
 WAIT_S = 60.0
@@ -108,3 +126,138 @@ def test_two_threads_that_wait_for_a_process_get_its_status() -> None:
     assert ends.wait(WAIT_S) == 3
     waiting.join(WAIT_S)
     assert statuses == [3]
+
+
+def test_a_day_passes_in_a_moment(clock: VirtualClock) -> None:
+    clock.sleep(86_400)
+    assert clock.now_s() == 86_400
+
+
+def test_time_does_not_pass_while_somebody_works(clock: VirtualClock) -> None:
+    ended = clock.start(lambda: time.sleep(0.01), "works")
+    assert clock.wait(ended, 5.0)
+    assert clock.now_s() == 0
+
+
+@pytest.mark.parametrize("kind", [MachineClock, VirtualClock])
+def test_every_clock_answers_alike(kind: type[VirtualClock | MachineClock]) -> None:
+    made = kind()
+    zero_ns = made.begin() if isinstance(made, VirtualClock) else time.monotonic_ns()
+    if isinstance(made, MachineClock):
+        made.begin(zero_ns)
+    clock: Clock = made
+    assert clock.of_monotonic_ns(zero_ns + 1_500_000_000) == 1.5
+    before_s, monotonic_s = clock.now_s(), clock.monotonic_s()
+    clock.sleep(0.01)
+    assert clock.now_s() - before_s >= 0.01
+    assert clock.monotonic_s() - monotonic_s >= 0.01 - 1e-6
+    reading, writing = os.pipe()
+    assert not clock.wait_readable(reading, 0.01)
+    os.close(writing)
+    assert clock.wait_readable(reading, 60.0)
+    os.close(reading)
+    ended = clock.start(lambda: None, "nothing")
+    assert clock.wait(ended, 60.0)
+    assert not clock.wait(threading.Event(), 0.01)
+
+
+REFUSES = """#!{python}
+import os, sys, time
+os.close(int(sys.argv[4]))
+time.sleep(0.3)
+sys.exit(2)
+"""
+
+
+def connect_until_refused(core: Core) -> None:
+    while True:
+        with core.connect():
+            time.sleep(0.01)
+
+
+def test_one_that_closed_its_channel_keeps_its_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "core"
+    program.write_text(REFUSES.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setattr("wavebed.path.core.find_core", lambda: str(program))
+    file = os.open(os.devnull, os.O_RDONLY)
+    try:
+        core = Core("slow to end", file, [file], LIMITS)
+    finally:
+        os.close(file)
+    with pytest.raises(LaboratoryGoneError, match="has ended"):
+        connect_until_refused(core)
+    assert core.wait(60) == 2
+    core.end(1)
+
+
+RANDOM = "0123456789abcdef0123456789abcdef"
+
+
+def listen(uid: int, name: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(f"\0wavebed/{uid}/{name}/{RANDOM}")
+    listener.listen()
+    return listener
+
+
+def test_nobody_there_is_said() -> None:
+    with pytest.raises(UserError, match="'nobody-here' is no running laboratory"):
+        connect_to("nobody-here")
+
+
+def test_a_laboratory_is_found_by_the_user_who_listens() -> None:
+    uid = os.geteuid()
+    with listen(uid, NAME), listen(uid + 1, NAME), listen(uid + 1, f"{NAME}-stolen"):
+        mine = [lab for lab in running() if lab.name.startswith(NAME)]
+        assert mine == [Running(NAME, uid, f"wavebed/{uid}/{NAME}/{RANDOM}")]
+        connect_to(NAME).close()
+        with pytest.raises(UserError, match="is no running laboratory"):
+            connect_to(f"{NAME}-stolen")
+
+
+def test_a_name_that_changed_hands_since_it_was_listed_is_not_spoken_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    uid = os.geteuid()
+    stolen = Running(NAME, uid + 1, f"wavebed/{uid + 1}/{NAME}/{RANDOM}")
+    monkeypatch.setattr(control, "running", lambda: [stolen])
+    with listen(uid + 1, NAME), pytest.raises(UserError, match="is no running laboratory"):
+        connect_to(NAME)
+
+
+def test_a_name_of_several_users_is_ambiguous_and_ones_own_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    uid = os.geteuid()
+    others = [Running(NAME, uid + 1, "x"), Running(NAME, uid + 2, "x")]
+    monkeypatch.setattr(control, "running", lambda: others)
+    with pytest.raises(UserError, match=rf"the users {uid + 1}, {uid + 2} run laboratories of this name"):
+        connect_to(NAME)
+    own = Running(NAME, uid, f"wavebed/{uid}/{NAME}/{RANDOM}")
+    monkeypatch.setattr(control, "running", lambda: [*others, own])
+    with listen(uid, NAME):
+        connect_to(NAME).close()
+
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+
+def lab_host(monkeypatch: pytest.MonkeyPatch, *tables: str) -> LabHost:
+    """Return a host in namespaces whose sockets are first these, then those; the last stay."""
+    left = list(tables)
+
+    def run(*_: object, **__: object) -> Any:
+        return SimpleNamespace(stdout=HEAD + (left.pop(0) if len(left) > 1 else left[0]))
+
+    monkeypatch.setattr(LabHost, "run", run)
+    return LabHost(cast("Any", SimpleNamespace(clock=None, limits=LIMITS)), "server")
+
+
+@pytest.mark.parametrize(
+    "row", ["   0: 00000000:4E20 00000000:0000 0A 0", "   0: 00000000:4E20 00000000:0000 07 0"], ids=["tcp", "udp"]
+)
+def test_a_port_is_open_when_a_socket_without_a_peer_has_it(monkeypatch: pytest.MonkeyPatch, row: str) -> None:
+    lab_host(monkeypatch, "", row).wait_for_port(PORT, udp=True)
+
+
+def test_a_connection_to_such_a_port_elsewhere_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = "   0: 00000000:8000 00000000:4E20 01 0\n   1: 00000000:4E20 0100007F:9000 01 0"
+    with pytest.raises(TimeoutError, match=r"nothing on server listens on port 20000 after 0.05 s"):
+        lab_host(monkeypatch, row).wait_for_port(PORT, 0.05, udp=True)

@@ -1,18 +1,23 @@
-"""Two runs at once: each learns of the other."""
+"""Two runs at once, each of which learns of the other, and the watch on the machine."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.machine import Watch
 from tests.unit.test_machine_lock import lock  # noqa: F401
 
 from wavebed.experiment.machine_lock import measuring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 _OTHER = """
 import sys
@@ -68,3 +73,22 @@ def test_one_that_is_alone_is_waited_for_and_waits(first: str, second: str) -> N
         with measuring(waiting, alone=bool(second)) as neighbours:
             assert neighbours.check().holds
     assert waited == [str(other.pid)] * 2
+
+
+def test_the_watch_sees_a_process_that_is_woken_late() -> None:
+    watch = Watch().begin()
+    time.sleep(0.2)
+    found = watch.end()
+    watch.close()
+    assert 0 < found.p99_ms <= found.worst_ms
+    assert 0 <= found.stolen <= 1
+
+
+def test_the_watch_sees_that_it_stood_still_when_it_was_asked() -> None:
+    watch = Watch().begin()
+    watch._process.send_signal(signal.SIGSTOP)
+    goes_on = threading.Timer(0.3, watch._process.send_signal, [signal.SIGCONT])
+    goes_on.start()
+    assert watch.end().worst_ms > 100
+    goes_on.join()
+    watch.close()

@@ -1,4 +1,4 @@
-"""The command line of laboratories: what `shell` hands to the core, how `ctl` reads changes, how the core is found."""
+"""The command line of laboratories and bridges: what it hands to the core, refuses and shows."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from tests.unit.test_bridge_command import PORTS
 
 from wavebed._core import find_core
 from wavebed.cli import main
 from wavebed.errors import MachineError, UserError
 from wavebed.path.launch import clean_environment
 from wavebed.path.live import change_request
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CORE = """#!/bin/sh
 test "$1" = lab || exit 9
@@ -156,3 +154,52 @@ def test_a_wrong_change_is_refused(key: str, value: str, message: str) -> None:
 def test_a_wrong_use_of_ctl_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+PACKAGING = Path(__file__).parents[2] / "packaging/bridge"
+BRIDGE_CORE = """#!/bin/sh
+test "$1" = bridge || exit 9
+cat "$2"
+exit 42
+"""
+
+
+def test_a_bridge_becomes_the_core_and_gives_its_status(tmp_path: Path) -> None:
+    program = tmp_path / "core"
+    program.write_text(BRIDGE_CORE)
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "wavebed", "bridge", *PORTS, "--rate", "10mbit", "--name", "mine"]
+    command += ["--log", str(tmp_path / "logs"), "--on-failure", "open"]
+    path = os.pathsep.join(path for path in sys.path if path)
+    variables = os.environ | {"PYTHONPATH": path, "WAVEBED_CORE": str(program)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    assert done.returncode == 42, done.stderr
+    bridge = json.loads(done.stdout)
+    assert {key: bridge[key] for key in ("name", "a", "b", "force", "on_failure")} == {
+        "name": "mine",
+        "a": "eth1",
+        "b": "eth2",
+        "force": False,
+        "on_failure": "open",
+    }
+    assert (tmp_path / "logs").is_dir()
+    assert bridge["summary_file"] == str(tmp_path / "logs/summary.json")
+
+
+def test_systemd_takes_the_unit_and_its_example_is_a_bridge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unit = (PACKAGING / "wavebed-bridge@.service").read_text()
+    assert "ExecStart=wavebed bridge --name %i $OPTIONS" in unit
+    copy = tmp_path / "wavebed-bridge@.service"
+    # Verified on a machine that has another program in the place of wavebed.
+    copy.write_text(unit.replace("ExecStart=wavebed ", "ExecStart=/bin/true "))
+    done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, check=False)
+    # It speaks of other units of the machine too.
+    assert done.returncode == 0, done.stderr
+    assert "wavebed-bridge" not in done.stderr
+    (options,) = [
+        line.removeprefix("OPTIONS=")
+        for line in (PACKAGING / "example.conf").read_text().splitlines()
+        if line.startswith("OPTIONS=")
+    ]
+    assert main(["bridge", "--print-bridge", *options.split()]) == 0
+    assert json.loads(capsys.readouterr().out)["on_failure"] == "closed"

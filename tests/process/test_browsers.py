@@ -1,4 +1,4 @@
-"""A browser on another machine has the pipes of the program here that drives it, and ends with it."""
+"""Browsers: the conversation with one here, and with one on another machine, which ends with the program here."""
 
 from __future__ import annotations
 
@@ -6,17 +6,51 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.unit.test_browser_remote import RealHost, agent, never  # noqa: F401
 
+from wavebed.errors import WavebedError
 from wavebed.workload.browser.far import FarBrowser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from wavebed.lab.protocol import Host
+    from wavebed.workload.browser.remote import Agent
+
+
+HEAD = "import json, sys\nhear = lambda: json.loads(sys.stdin.readline())\n"
+SAY = "print(json.dumps({'result': 1}), flush=True)\n"
+
+
+def test_one_that_ends_says_its_last_line(agent: Callable[[str], Agent]) -> None:
+    with pytest.raises(WavebedError, match="the_agent ended: no display"):
+        agent("import sys\nsys.exit('no display')").result(threading.Event(), never)
+
+
+def test_what_is_told_after_its_end_goes_nowhere(agent: Callable[[str], Agent]) -> None:
+    """The numbers of its pipes may be those of other files by then."""
+    one = agent(f"{HEAD}hear()\n{SAY}")
+    assert one.result(threading.Event(), never)
+    one.close()
+    one.close()
+    pipes = [os.pipe() for _ in range(4)]
+    one.tell({"stop": True})
+    for reading, writing in pipes:
+        os.close(writing)
+        assert os.read(reading, 100) == b""
+        os.close(reading)
+
+
+def test_messages_may_come_in_pieces_and_together(agent: Callable[[str], Agent]) -> None:
+    one = agent("import json\nprint(json.dumps({'a': 'x' * 200_000}) + '\\n' + json.dumps({'b': 2}), flush=True)")
+    assert len(str(one.hear(60)["a"])) == 200_000
+    assert one.hear(60) == {"b": 2}
+
 
 ECHO = """#!/bin/sh
 read -r line <&3

@@ -1,4 +1,4 @@
-"""Remedies of two hosts, and HAProxy: programs, routes, rules and files, and their end; in virtual time."""
+"""Remedies: programs, routes, rules, files and libraries, and their end; in virtual time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from tests.unit.test_remedies_two_ended import (  # noqa: F401
     programs_of,
     started,
 )
+from tests.unit.test_remedy_mptcp import library  # noqa: F401
 
-from wavebed.errors import WavebedError
+from wavebed.errors import MachineError, WavebedError
+from wavebed.remedy import mptcp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,3 +72,25 @@ def test_the_rates_of_hysteria_are_those_of_each_direction_at_both_ends(tmp_path
     assert (served["up_mbps"], served["down_mbps"]) == (100, 20)
     assert (used["down_mbps"], used["up_mbps"]) == (100, 20)
     assert "ignore_client_bandwidth" not in served
+
+
+def fake(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = folder / "mptcpize"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_the_library_is_that_of_mptcpize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    mptcp._library.cache_clear()
+    fake(tmp_path, 'shift; LD_PRELOAD="" exec env LD_PRELOAD=/nowhere/wrap.so "$@" 2> /dev/null', monkeypatch)
+    assert mptcp._library() == "/nowhere/wrap.so"
+    mptcp._library.cache_clear()
+    fake(tmp_path, "exit 1", monkeypatch)
+    with pytest.raises(MachineError, match="mptcpize: does not say which library it preloads"):
+        mptcp._library()
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(MachineError, match=r"mptcpize: not found: run .apt-get install mptcpize."):
+        mptcp._library()
+    mptcp._library.cache_clear()
