@@ -1,26 +1,29 @@
-"""`wavebed bridge` between two hosts in network namespaces: transparent, accounted for, and without remains."""
+"""`wavebed bridge` between two hosts in network namespaces: transparent, accounted for, timed, and without remains."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from programs import delivered_bytes, most_bytes, series
 
 from wavebed._core import find_core
 
 AGENT = Path(__file__).with_name("bridge_agent.py")
+TIMED = AGENT.with_name("bridge_timed_agent.py")
 WITHIN_S = 120.0
 GONE = {"promiscuity": [0, 0], "engine": False, "tables": [], "sockets": []}
 
 
-def ask(*what: str) -> dict[str, Any]:
-    command = [find_core(), "sandbox", "--", sys.executable, str(AGENT), *what]
+def ask(agent: Path, *what: str) -> dict[str, Any]:
+    command = [find_core(), "sandbox", "--", sys.executable, str(agent), *what]
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False, env=variables)
     assert done.returncode == 0, done.stderr
@@ -38,7 +41,7 @@ def check_accounts(shown: dict[str, Any]) -> None:
 
 
 def test_every_kind_of_frame_passes_byte_for_byte_in_both_directions() -> None:
-    answer = ask("transparency")
+    answer = ask(AGENT, "transparency")
     for way in ("down", "up"):
         assert answer[way] == {"missing": [], "twice": [], "others": []}, way
     check_accounts(answer["show"])
@@ -52,7 +55,7 @@ def test_every_kind_of_frame_passes_byte_for_byte_in_both_directions() -> None:
 
 
 def test_a_shaped_bridge_is_never_faster_than_its_path(tmp_path: Path) -> None:
-    answer = ask("bounds", str(tmp_path / "log"))
+    answer = ask(AGENT, "bounds", str(tmp_path / "log"))
     assert min(answer["rtt_ms"]) >= 40
     assert 10 <= min(answer["rtt_later_ms"]) < 40
     changed_ms = answer["changed_ns"] // 10**6
@@ -68,7 +71,7 @@ def test_a_shaped_bridge_is_never_faster_than_its_path(tmp_path: Path) -> None:
 
 
 def test_offloads_change_no_account() -> None:
-    answer = ask("offloads")
+    answer = ask(AGENT, "offloads")
     for setting in ("on", "off"):
         found = answer[setting]
         check_accounts(found["show"])
@@ -80,7 +83,7 @@ def test_offloads_change_no_account() -> None:
 
 
 def test_a_bridge_ends_in_order_and_nothing_stays_however_it_ends() -> None:
-    answer = ask("kills")
+    answer = ask(AGENT, "kills")
     assert answer["before"] == [0, 0]
     for name, status in (("SIGTERM", 0), ("SIGINT", 130), ("SIGKILL", -9)):
         found = answer[name]
@@ -92,7 +95,7 @@ def test_a_bridge_ends_in_order_and_nothing_stays_however_it_ends() -> None:
 
 
 def test_a_bridge_fails_closed_at_once() -> None:
-    answer = ask("failure", "closed")
+    answer = ask(AGENT, "failure", "closed")
     dead_s = answer["dead_s"]
     assert dead_s is not None
     # By the time at which they were sent: one that came before may be read later.
@@ -102,7 +105,7 @@ def test_a_bridge_fails_closed_at_once() -> None:
 
 
 def test_an_engine_that_hangs_is_killed_and_the_bridge_fails_open() -> None:
-    answer = ask("hang")
+    answer = ask(AGENT, "hang")
     assert answer["before"] == 3
     assert answer["took_s"] < 10
     assert answer["show"]["state"] == "unshaped"
@@ -110,7 +113,7 @@ def test_an_engine_that_hangs_is_killed_and_the_bridge_fails_open() -> None:
 
 
 def test_a_port_that_the_machine_needs_or_that_is_none_is_refused() -> None:
-    answer = ask("refusals")
+    answer = ask(AGENT, "refusals")
     said = {name: (found["status"], found["said"]) for name, found in answer.items()}
     for name, status, words in (
         ("unknown", 2, 'b: there is no interface "other": `ip link` lists them'),
@@ -132,7 +135,7 @@ def test_a_device_has_links_of_its_own_by_either_address(tmp_path: Path) -> None
     for name, delay in (("slow", "10ms"), ("slower", "20ms")):
         files.append(str(tmp_path / f"{name}.toml"))
         Path(files[-1]).write_text(f'[path]\ndelay = "{delay}"\n')
-    answer = ask("classes", *files)
+    answer = ask(AGENT, "classes", *files)
     for source, wanted_ms in (("10.77.0.2", 2), ("10.77.0.3", 20), ("10.77.0.4", 40), ("changed", 11)):
         assert len(answer[source]) == 10
         assert wanted_ms <= statistics.median(answer[source]) < wanted_ms + 8, source
@@ -144,7 +147,7 @@ def test_a_device_has_links_of_its_own_by_either_address(tmp_path: Path) -> None
 
 
 def test_an_outage_on_command_delays_what_comes_and_loses_nothing() -> None:
-    answer = ask("outage")
+    answer = ask(AGENT, "outage")
     for name in ("down", "both"):
         rtt = answer[name]
         assert len(rtt) == 100
@@ -157,14 +160,80 @@ def test_an_outage_on_command_delays_what_comes_and_loses_nothing() -> None:
 
 
 def test_a_frame_beyond_the_mtu_of_the_far_port_is_dropped_and_counted() -> None:
-    answer = ask("long_frames")
+    answer = ask(AGENT, "long_frames")
     assert sorted(answer["sizes"]) == [142, 1514]
     check_accounts(answer["show"])
     assert answer["show"]["frames"][0]["dropped_frames"]["too_long"] == 2
 
 
 def test_a_port_may_go_down_for_a_while_but_not_away() -> None:
-    answer = ask("down")
+    answer = ask(AGENT, "down")
     assert (answer["before"], answer["amid"], answer["running"], answer["after"]) == (3, 0, True, 3)
     assert answer["status"] == 1
     assert "ended unexpectedly" in answer["said"]
+
+
+TIMELINE = """
+[[stretch]]
+name = "open"
+duration = "1s"
+down-loss = "0%"
+
+[[stretch]]
+name = "shut"
+duration = "500ms"
+down-loss = "100%"
+
+[[stretch]]
+name = "after"
+duration = "2s"
+"""
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+def test_tshark_sees_the_same_frames_on_both_sides(tmp_path: Path) -> None:
+    answer = ask(TIMED, "dissected", str(tmp_path))
+    for way in ("down", "up"):
+        near, far = answer[way]["near"], answer[way]["far"]
+        assert len(near) == len(answer["names"]), way
+        assert [raw for raw, _ in far] == [raw for raw, _ in near], way
+        assert far == near, way
+    protocols = " ".join(said.split(" ", 1)[0] for _, said in answer["down"]["near"])
+    for protocol in ("arp", "lldp", "dhcp", "icmpv6", "vlan", "igmp", "esp", "sctp", "quic", "gre", "dhcpv6", "eapol"):
+        assert protocol in protocols, protocol
+
+
+def test_frames_pass_or_are_lost_as_the_state_of_the_timeline_says(tmp_path: Path) -> None:
+    file = tmp_path / "open-and-shut.toml"
+    file.write_text(TIMELINE)
+    answer = ask(TIMED, "states", str(file))
+    for move in answer["moves"]:
+        assert move["state"]["playing"] is False
+        # Nothing of a burst that was lost comes later.
+        assert move["arrived"] == (list(range(20)) if move["passes"] else []), move
+    positions_ms = [move["state"]["position_ns"] // 10**6 for move in answer["moves"]]
+    assert positions_ms == [200, 1100, 1500, 1500, 0]
+    assert answer["faster"]["speed"] == 2
+    assert answer["played"]["playing"] is True
+    assert answer["timeline"]["position_ns"] >= 1_600_000_000
+    assert [each["name"] for each in answer["timeline"]["stretches"]] == ["open", "shut", "after"]
+    check_accounts(answer["show"])
+    assert answer["end"]["status"] == 0
+
+
+def test_faults_on_command_keep_or_lose_what_waits() -> None:
+    answer = ask(TIMED, "handovers")
+    for name, least_ms in (("handover", 150), ("flap", 100)):
+        arrived = answer[name]["arrived"]
+        assert [number for number, _ in arrived] == list(range(20)), name
+        # What was sent after the command waits for the end of the interruption.
+        assert min(at_ns for number, at_ns in arrived if number >= 10) >= least_ms * 1_000_000, name
+    lost = answer["lost"]
+    (down, _) = lost["show"]["frames"]
+    dropped = down["dropped_frames"]["handover"]
+    assert down["dropped_frames"] == {"handover": dropped}
+    # Some may be frames of the kernels.
+    assert 300 - dropped <= len(lost["arrived"]) - 1 < 300 - dropped + 10
+    assert lost["arrived"] == sorted(lost["arrived"])
+    assert lost["arrived"][-1] == 300
+    check_accounts(lost["show"])

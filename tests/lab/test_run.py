@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import outputs
 from tests.on_time import assert_ended, lateness
 
 from wavebed.errors import UserError
@@ -27,7 +26,6 @@ from wavebed.experiment.events import (
     WorkloadBegun,
 )
 from wavebed.experiment.journal import read_journal
-from wavebed.experiment.machine_lock import measuring
 
 KNOWN = '[path]\nrate = "100mbit"\ndelay = "20ms"\nqueue = "droptail:500kb"\n'
 DOWNLOAD = '[[workload]]\nkind = "download"\nsize = "2mb"\n'
@@ -100,24 +98,6 @@ def test_the_trial_begins_when_its_pattern_does(tmp_path: Path) -> None:
     assert list(states[states["workload"] == "radio.down"]["text"]) == ["los", "nlos"]
 
 
-def test_treatments_share_seeds_in_blocks(tmp_path: Path) -> None:
-    text = (
-        KNOWN
-        + DOWNLOAD
-        + "".join(
-            f'[[treatment]]\nname = "{name}"\nset = {{ "path.congestion-control" = "{name}" }}\n'
-            for name in ("cubic", "reno")
-        )
-    )
-    done = wavebed(tmp_path, text, "--trials", "2", "--json")
-    assert_ended(done, tmp_path / "out")
-    told = outputs.read("run", done.stdout)
-    assert told["trials"] == 4
-    lines = json.loads((tmp_path / "out/run.json").read_text())["trials"]
-    assert [(line["block"], line["seed"]) for line in lines] == [(1, 1), (1, 1), (2, 2), (2, 2)]
-    assert {line["treatment"] for line in lines[:2]} == {"cubic", "reno"}
-
-
 def test_a_full_disk_is_said_and_what_was_there_stays(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
@@ -137,15 +117,6 @@ def test_a_full_disk_is_said_and_what_was_there_stays(tmp_path: Path) -> None:
         assert stored == sorted(path.name for path in (small / "out/trials").iterdir())[: len(stored)]
     finally:
         subprocess.run(["umount", small], check=True)
-
-
-def test_two_runs_at_once_know_of_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WAVEBED_LOCK", str(tmp_path / "lock"))
-    with measuring():
-        wavebed(tmp_path, KNOWN + '[[workload]]\nkind = "command"\nrun = ["true"]\n')
-    record = trial(tmp_path)
-    assert record["verdict"] == "suspect" or lateness(record)
-    assert any(f"another run measured at the same time (process {os.getpid()})" in each for each in record["reasons"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

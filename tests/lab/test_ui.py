@@ -125,26 +125,6 @@ def test_the_stream_shows_the_traffic_and_its_delay(lab: Laboratory, client: Cli
     assert 1.067 <= min(delays) < 3
 
 
-def test_metrics_are_those_of_the_state(lab: Laboratory, client: Client) -> None:
-    send_echoes(lab, 3)
-    text = client.get("/metrics").body.decode()
-    counted = re.search(rf'wavebed_link_delivered_segments_total{{lab="{NAME}",link="radio.down"}} (\d+)', text)
-    assert counted is not None
-    assert 3 <= int(counted[1]) <= link(client, "radio.down")["delivered_segments"]
-
-
-def test_a_stream_ends_with_the_laboratory() -> None:
-    with Path.of().up(name=NAME) as lab, page_server() as client:
-        events = client.events(f"/api/labs/{NAME}/events?every_ms=10", 1_000_000)
-        assert next(events)[0] == "head"
-        lab.close()
-        last = ("", {})
-        for last in events:
-            if last[0] == "end":
-                break
-        assert last[0] == "end"
-
-
 def test_a_laboratory_whose_time_has_not_begun_has_a_state_and_no_stream() -> None:
     with Path.of(rate="1mbit").up(name=NAME, wait=True) as lab, page_server() as client:
         assert client.get(f"/api/labs/{NAME}").json["links"] == []

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from PIL import Image
 from tests.lab.small_site import MAIN, OTHER, small_site
 from tests.lab.workload_trial import Trial, run_scenario, until_done
 
@@ -153,18 +152,6 @@ def test_the_page_looks_up_its_names_and_no_others(page: Page) -> None:
     assert asked == {f"[{kind}] {name}" for name in (MAIN, OTHER, ABSENT) for kind in ("A", "AAAA")}
     # Chromium looks a name up before the request that needs it: of the lookup's time little may be left.
     assert page.trial.metrics()["name lookup"] >= 0
-
-
-def test_the_film_is_of_few_small_pictures(page: Page) -> None:
-    film = cast("list[dict[str, Any]]", page.trial.outcome().details["film"])
-    assert len(film) == 12
-    assert film[0]["file"] is None
-    assert film[-1]["percent"] == 100
-    assert film[-1]["time_ms"] == pytest.approx(page.trial.metrics()["visually complete"], abs=0.1)
-    for file in page.raw.glob("film-*.jpg"):
-        assert file.stat().st_size <= 4096
-        with Image.open(file) as image:
-            assert image.width <= 160
 
 
 def test_raw_outputs_are_a_trace_and_the_figures_of_the_page(page: Page) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from itertools import pairwise
 
-from tests.lab.test_bridge import ask, check_accounts
+from tests.lab.test_bridge import AGENT, ask, check_accounts
 
 
 def test_a_shaped_bridge_has_the_rate_and_the_delay_of_its_path() -> None:
-    answer = ask("shaped")
+    answer = ask(AGENT, "shaped")
     payload = 1448 / 1500
     for rtt, bps, wanted_ms, wanted_bps in (
         (answer["rtt_ms"], answer["tcp_bps"], 40, 20e6),
@@ -26,7 +26,7 @@ def test_a_shaped_bridge_has_the_rate_and_the_delay_of_its_path() -> None:
 
 
 def test_a_bridge_fails_open_within_a_tenth_of_a_second() -> None:
-    answer = ask("failure", "open")
+    answer = ask(AGENT, "failure", "open")
     assert answer["killed_s"] is not None
     after = [at_s for _, at_s in answer["arrived_s"] if at_s > answer["killed_s"] - 0.05]
     assert len(after) > 100
