@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.unit.test_browser_remote import RealHost, agent, never  # noqa: F401
+from tests.unit.test_browser_sessions import RealHost, agent, never  # noqa: F401
 
 from wavebed.errors import WavebedError
 from wavebed.workload.browser.far import FarBrowser

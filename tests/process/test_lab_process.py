@@ -14,9 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.unit.test_lab_clock import clock  # noqa: F401
-from tests.unit.test_path_control import NAME
-from tests.unit.test_serve_bound import PORT
+from tests.unit.test_lab import NAME, PORT, clock  # noqa: F401
 from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import UserError

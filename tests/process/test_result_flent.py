@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.test_result_flent import flow_rows, made  # noqa: F401
+from tests.unit.test_exports import flow_rows, made  # noqa: F401
 
 from wavebed.export.flent import export_flent
 from wavebed.export.trial import open_trial

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
-from tests.unit.test_site_keep import SPEC, given, recording  # noqa: F401
+from tests.unit.test_sites import SPEC, given, recording  # noqa: F401
 
 from wavebed.workload.site import BuiltSite, load_site, shipped_sites
 from wavebed.workload.site.keep import keep_site, kept_site

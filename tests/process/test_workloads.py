@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.unit.test_workload_download import download
-from tests.unit.test_workload_drafts import _certificate, _download, _film
-from tests.unit.test_workload_names import ADDRESSES
+from tests.unit.test_workload_download import ADDRESSES, _certificate, _download, _film, download
 
 from wavebed.errors import MachineError
 from wavebed.lab import tools

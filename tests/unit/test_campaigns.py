@@ -1,4 +1,4 @@
-"""Campaigns: what holds for any verdicts, any place of a kill, any factors, exclusions and blocks."""
+"""Campaigns: blocks, ledgers, resumes, cells, and the link whose queue a report draws."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wavebed.campaign.cells import Factor, cells_of, compared
+from wavebed.campaign.report.plot_time import kept_series
 from wavebed.config.problems import Problem
 from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunResumed, TrialStored
 from wavebed.experiment.journal import Journal, read_journal
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     import pytest
 
     from wavebed.run.scenario import TreatmentPlan
+
 
 VERDICTS: tuple[Verdict, ...] = ("valid", "suspect", "invalid", "failed")
 verdicts = st.sampled_from(VERDICTS)
@@ -268,3 +271,19 @@ def test_metrics_are_those_of_their_blocks_however_often_they_are_merged(
         assert not (folder / "metrics").exists()
     assert [(row["block"], row["value"]) for row in after.to_pylist()] == expected
     assert all(row["size"] == FACTORS[row["cell"]]["size"] for row in after.to_pylist())
+
+
+def test_the_link_with_the_longest_queues_is_drawn() -> None:
+    time_s = np.arange(3.0)
+    trial = {
+        ("Throughput of wire", "Mbit/s", "sum"): (time_s, np.array([9.0, 9.0, 9.0])),
+        ("Queue at wire", "kB", "max"): (time_s, np.array([1.0, 1.0, np.nan])),
+        ("Throughput of radio", "Mbit/s", "sum"): (time_s, np.array([8.0, 8.0, 8.0])),
+        ("Queue at radio", "kB", "max"): (time_s, np.array([0.0, 50.0, 0.0])),
+        ("latency: rtt", "ms", "mean"): (time_s, time_s),
+    }
+    assert [title for title, _, _ in kept_series([trial, trial], list(trial))] == [
+        "Throughput of radio",
+        "Queue at radio",
+        "latency: rtt",
+    ]

@@ -1,15 +1,19 @@
-"""The dispatcher: exit statuses and what goes where."""
+"""Command lines: errors, statuses, the reference, progress, and packages of Node."""
 
 from __future__ import annotations
 
+import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from wavebed.cli import COMMANDS, build_parser, main
 from wavebed.cli import trace as trace_command
+from wavebed.cli.progress import Progress
 from wavebed.cli.reference import command_line_page
 from wavebed.errors import MachineError, UserError, WavebedError
+from wavebed.workload.video_player import VERSION
 
 
 def raising(error: BaseException):
@@ -67,3 +71,50 @@ def test_every_command_is_listed_and_can_be_asked_for_help(capsys) -> None:
 def test_the_reference_page_of_the_command_line_is_up_to_date() -> None:
     stored = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text()
     assert stored == command_line_page(), "run: python -m wavebed.cli.reference docs/reference/command-line.md"
+
+
+def test_plain_lines_say_the_step_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("wavebed channel") as progress:
+        progress.step("download", 90)
+        progress.step("report", 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["wavebed channel: download (about 90 s left)", "wavebed channel: report (about 0 s left)"]
+
+
+def test_a_terminal_gets_one_line_that_is_cleared(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with Progress("wavebed channel") as progress:
+        progress.step("download", 90)
+    text = capsys.readouterr().err
+    assert "wavebed channel: download (about 90 s left)" in text
+    up_and_erase = "\n\x1b[?25h\r\x1b[1A\x1b[2K"
+    assert text.endswith(up_and_erase)
+    assert "\n" not in text.removesuffix(up_and_erase)
+
+
+def test_nothing_is_said_before_patience_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("wavebed channel", patience_s=60) as progress:
+        progress.step("seed 1 of 2", 9)
+    assert capsys.readouterr().err == ""
+
+
+FOLDER = resources.files("wavebed.workload") / "npm"
+
+
+def test_each_package_has_a_hash_and_none_an_address() -> None:
+    text = (FOLDER / "package-lock.json").read_text(encoding="utf-8")
+    packages = json.loads(text)["packages"]
+    wanted = packages.pop("")
+    assert len(packages) >= 2
+    assert all(package["integrity"].startswith("sha512-") for package in packages.values())
+    assert "://" not in text
+    assert packages["node_modules/dashjs"]["version"] == wanted["dependencies"]["dashjs"] == VERSION
+
+
+def test_the_lock_file_is_that_of_the_packages() -> None:
+    wanted = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
+    locked = json.loads((FOLDER / "package-lock.json").read_text(encoding="utf-8"))["packages"][""]
+    for key in ("dependencies", "devDependencies"):
+        assert locked[key] == wanted[key]

@@ -1,7 +1,8 @@
-"""Reading what the page wrote down; records made by hand."""
+"""Video: sessions, their verdict, the ladder, and the model of ITU-T P.1203."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,8 @@ from wavebed.config.problems import Problem
 from wavebed.lab.clock import MachineClock
 from wavebed.workload import read_workload
 from wavebed.workload.media.content import Content
-from wavebed.workload.media.ladder import LADDERS
+from wavebed.workload.media.ladder import LADDERS, read_ladder
+from wavebed.workload.qoe import Chunk, Stall, p1203_input, pensieve, stalled
 from wavebed.workload.video import Video
 from wavebed.workload.video_page import page
 from wavebed.workload.video_playback import Playback, read
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.workload.model import Outcome
+
 
 STUDY = LADDERS["study"]
 STEP_MS = 1000 / 24
@@ -227,3 +230,101 @@ def test_a_video_takes_as_long_as_it_is() -> None:
     assert isinstance(video, Video)
     assert video.expected_s() == pytest.approx(42)
     assert video.content.duration_s == 40
+
+
+def _chunks(*rates_mbit: float) -> list[Chunk]:
+    return [Chunk(4.0 * number, 4.0, round(rate * 1e6), 1280, 720) for number, rate in enumerate(rates_mbit)]
+
+
+def test_pensieve_of_a_steady_session_is_the_sum_of_its_bitrates() -> None:
+    assert pensieve(_chunks(4, 4, 4), 0) == pytest.approx((12, 4))
+
+
+def test_pensieve_takes_off_the_bitrates_difference_at_a_switch() -> None:
+    # 1 + 4 + 2 - (|4 - 1| + |2 - 4|)
+    assert pensieve(_chunks(1, 4, 2), 0) == pytest.approx((2, 2 / 3))
+
+
+def test_pensieve_takes_off_4_3_mbit_for_each_second_stalled() -> None:
+    assert pensieve(_chunks(4, 4), 2) == pytest.approx((8 - 8.6, (8 - 8.6) / 2))
+
+
+def test_pensieve_log_counts_from_the_lowest_bitrate() -> None:
+    total, mean = pensieve(_chunks(1, 4), 1, least_bps=1_000_000)
+    # 0 + ln 4 - |ln 4 - 0| - 2.66
+    assert total == pytest.approx(-2.66)
+    assert mean == pytest.approx(-1.33)
+    assert pensieve(_chunks(4, 4), 0, least_bps=1_000_000)[0] == pytest.approx(2 * math.log(4))
+
+
+def test_a_session_in_which_nothing_was_shown_has_no_qoe() -> None:
+    assert pensieve([], 10) == (None, None)
+
+
+def test_the_share_stalled_is_of_the_time_watched() -> None:
+    assert stalled(20, 5) == 25
+
+
+def test_sessions_below_five_seconds_are_left_out() -> None:
+    assert stalled(4.9, 1) is None
+    assert stalled(5, 0) == 0
+
+
+def test_the_first_stall_for_p1203_is_always_the_startup_at_zero() -> None:
+    given = p1203_input(_chunks(1.15), 0.4, [Stall(2.5, 1.25)], frames_per_s=24, audio_bps=33_000)
+    assert given["I23"] == {"stalling": [[0, 0.4], [2.5, 1.25]], "streamId": 0}
+    assert given["I13"] == {
+        "segments": [
+            {"codec": "h264", "start": 0, "duration": 4, "bitrate": 1150, "resolution": "1280x720", "fps": 24}
+        ],
+        "streamId": 0,
+    }
+
+
+def test_the_studys_ladder_is_that_of_the_study() -> None:
+    ladder = read_ladder("study")
+    assert [(each.width, each.height, each.rate_bps / 1e6) for each in ladder.representations] == [
+        (512, 288, 1.15),
+        (768, 432, 1.82),
+        (1280, 720, 4.14),
+        (1920, 1080, 7.94),
+    ]
+    assert all((each.coded_width, each.coded_height) == (each.width, each.height) for each in ladder.representations)
+
+
+def test_the_large_ladder_goes_to_100_mbit_in_small_pictures() -> None:
+    top = LADDERS["uhd"].representations[-1]
+    assert (top.name, top.rate_bps) == ("4320p", 100_000_000)
+    assert top.coded_height <= 360
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_every_representation_is_told_by_the_size_of_its_picture(name: str) -> None:
+    each = LADDERS[name].representations
+    assert len({(one.coded_width, one.coded_height) for one in each}) == len(each)
+    assert len({one.name for one in each}) == len(each)
+
+
+def test_an_own_ladder_is_sorted_by_bitrate_and_its_sizes_made_distinct() -> None:
+    ladder = read_ladder([{"size": "1280x720", "rate": "6mbit"}, {"size": "1280x720", "rate": "3mbit"}])
+    assert [each.rate_bps for each in ladder.representations] == [3_000_000, 6_000_000]
+    assert [each.name for each in ladder.representations] == ["720p", "720p-2"]
+    assert ladder.representations[0].coded_width != ladder.representations[1].coded_width
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("studi", "did you mean 'study'"),
+        (4, "is not a ladder"),
+        ([], "1 to 20"),
+        ([{"size": "1280", "rate": "3mbit"}], "0.size: '1280' is not a picture size"),
+        ([{"size": "1281x720", "rate": "3mbit"}], "even number"),
+        ([{"size": "1280x720", "rate": "3kbit"}], "0.rate: is out of range"),
+        ([{"size": "1280x720"}], "rate: is missing"),
+        ([{"size": "1280x720", "rate": "3mbit"}, {"size": "640x360", "rate": "3mbit"}], "of one bitrate"),
+    ],
+)
+def test_what_is_not_a_ladder_is_refused(value: object, says: str) -> None:
+    with pytest.raises(Problem, match=says):
+        read_ladder(value)

@@ -1,4 +1,4 @@
-"""What a trace of Chromium's and a `web` table are read as."""
+"""Pages: what a trace of Chromium tells, the verdict, and the Speed Index."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from PIL import Image
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.browser.film import MOST_BYTES, write_film
-from wavebed.workload.browser.speed_index import Frame, visual_progress
+from wavebed.workload.browser.speed_index import Frame, VisualProgress, visual_progress
 from wavebed.workload.web_figures import Course, doubts_of, metrics_of, status_of
 from wavebed.workload.web_trace import PageTrace, Request, read_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 ZERO_US = 5_000_000
 URL = "https://www.site.example/"
@@ -247,3 +248,73 @@ def test_a_wrong_table_is_refused(table: dict[str, object], message: str) -> Non
     with pytest.raises(Problem) as caught:
         read_workload({"kind": "web", **table})
     assert str(caught.value).startswith(message)
+
+
+SIZE = 10
+WHITE = (255, 255, 255)
+BLUE = (20, 40, 200)
+
+
+def painted(painted_rows: int, colour: tuple[int, int, int] = BLUE, rest: tuple[int, int, int] = WHITE) -> bytes:
+    """Return ten by ten pixels of which some rows are painted; PNG, so that every value is exact."""
+    image = Image.new("RGB", (SIZE, SIZE), rest)
+    image.paste(colour, (0, 0, SIZE, painted_rows))
+    file = io.BytesIO()
+    image.save(file, "png")
+    return file.getvalue()
+
+
+def progress(*frames: tuple[float, bytes]) -> VisualProgress:
+    found = visual_progress([Frame(*frame) for frame in frames])
+    assert found is not None
+    return found
+
+
+def test_a_page_painted_at_once_has_the_time_of_its_painting_as_index() -> None:
+    found = progress((700.0, painted(10)))
+    assert found.speed_index_ms == pytest.approx(700)
+    assert found.first_change_ms == 700
+    assert found.complete_ms == 700
+
+
+def test_each_part_counts_until_it_is_there() -> None:
+    found = progress((100.0, painted(3)), (300.0, painted(8)), (1000.0, painted(10)))
+    assert list(found.percent) == [0, 30, 80, 100]
+    assert found.speed_index_ms == pytest.approx(100 + 200 * 0.7 + 700 * 0.2)
+    assert found.first_change_ms == 100
+    assert found.complete_ms == 1000
+
+
+def test_white_pictures_before_the_first_paint_change_nothing() -> None:
+    without = progress((400.0, painted(5)), (600.0, painted(10)))
+    with_white = progress((50.0, painted(0)), (150.0, painted(0)), (400.0, painted(5)), (600.0, painted(10)))
+    assert with_white.speed_index_ms == pytest.approx(without.speed_index_ms)
+    assert with_white.first_change_ms == 400
+
+
+@pytest.mark.parametrize(("level", "expected"), [(249, 0), (248, 50)])
+def test_pixels_of_249_in_every_channel_are_background(level: int, expected: int) -> None:
+    first = painted(10, (level, 249, 255))
+    assert progress((100.0, first), (200.0, painted(5, BLUE, (level, 249, 255)))).percent[1] == expected
+
+
+def test_progress_is_rounded_down_to_whole_percents() -> None:
+    found = progress((100.0, painted(1)), (200.0, painted(3)))
+    assert list(found.percent) == [0, 33, 100]
+
+
+def test_colours_that_the_final_picture_does_not_have_are_no_progress() -> None:
+    found = progress((100.0, painted(10, (90, 10, 10))), (200.0, painted(10)))
+    assert list(found.percent) == [0, 0, 100]
+
+
+def test_visually_complete_is_the_first_time_though_progress_falls_back() -> None:
+    found = progress((100.0, painted(10)), (200.0, painted(9)), (300.0, painted(10)))
+    assert found.complete_ms == 100
+    assert found.complete_at_least_ms(95) == 300
+    assert found.complete_at_least_ms(85) == 100
+
+
+def test_a_page_that_stays_white_has_no_index() -> None:
+    assert visual_progress([]) is None
+    assert visual_progress([Frame(100.0, painted(0))]) is None

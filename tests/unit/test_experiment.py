@@ -1,4 +1,4 @@
-"""The journal of a run: what is written, what is read back, and what a kill or a full disk leaves of it."""
+"""Experiments: the order of trials, the estimate, and the journal."""
 
 from __future__ import annotations
 
@@ -8,14 +8,92 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wavebed.errors import UserError, WavebedError
+from wavebed.experiment.estimate import Estimate
 from wavebed.experiment.events import Event, RunBegun, RunInterrupted, StepBegun, TrialStored
 from wavebed.experiment.journal import Journal, read_journal
+from wavebed.experiment.order import in_blocks
 from wavebed.result.names import JOURNAL_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+TREATMENTS = ("bridge", "routing", "nat", "xdp", "relay")
+
+
+def test_each_block_has_every_treatment_once_and_orders_are_drawn_by_the_seed() -> None:
+    blocks = in_blocks(TREATMENTS, 6, 1)
+    assert len(blocks) == 6
+    assert all(sorted(block) == sorted(TREATMENTS) for block in blocks)
+    assert len(set(blocks)) > 1
+    assert blocks == in_blocks(TREATMENTS, 6, 1)
+    assert blocks != in_blocks(TREATMENTS, 6, 2)
+
+
+def test_more_blocks_leave_the_first_ones_as_they_were() -> None:
+    assert in_blocks(TREATMENTS, 9, 1)[:6] == in_blocks(TREATMENTS, 6, 1)
+
+
+def test_the_time_left_is_as_planned_at_first_and_as_measured_later() -> None:
+    estimate = Estimate([10, 10, 20])
+    assert estimate.left_s == 40
+    estimate.done(1, 15)
+    assert estimate.left_s == pytest.approx(1.5 * 30)
+    estimate.done(2, 5)
+    assert estimate.left_s == pytest.approx(20)
+    estimate.done(3, 20)
+    assert estimate.left_s == 0
+
+
+def test_a_trial_that_is_left_out_takes_no_time() -> None:
+    estimate = Estimate([10, 10, 20])
+    estimate.done(2, 20)
+    assert estimate.left_s == pytest.approx(40)
+
+
+def test_the_ratio_of_a_kind_predicts_its_later_trials_and_little_of_the_others() -> None:
+    estimate = Estimate([10, 10, 10, 10, 10], ["search", "latency", "search", "latency", "burst"])
+    estimate.done(1, 30)
+    estimate.done(2, 10)
+    # Ratios 3 and 1, each shrunk a little towards the other; a kind of its own has the median of both and 1.
+    assert estimate.ratio(3) == pytest.approx((30 + 5 * 2) / 15)
+    assert estimate.ratio(4) == pytest.approx((10 + 5 * 2) / 15)
+    assert estimate.ratio(5) == pytest.approx(4 / 3)
+    assert estimate.left_s == pytest.approx(10 * (estimate.ratio(3) + estimate.ratio(4) + estimate.ratio(5)))
+    assert estimate.after_s(4) == pytest.approx(10 * estimate.ratio(5))
+
+
+def test_an_expectation_is_replaced_until_the_trial_has_finished() -> None:
+    estimate = Estimate([10, 10])
+    estimate.expect(2, 30)
+    assert estimate.left_s == 40
+    estimate.done(1, 10)
+    estimate.expect(1, 99)
+    assert estimate.left_s == pytest.approx(30)
+
+
+def test_a_run_converges_to_its_time_by_kinds() -> None:
+    kinds = ["a", "b"] * 50
+    estimate = Estimate([10.0] * 100, kinds)
+    took = {"a": 4.0, "b": 25.0}
+    for number in range(1, 11):
+        estimate.done(number, took[kinds[number - 1]])
+    assert estimate.left_s == pytest.approx(45 * 29, rel=0.05)
+
+
+def test_a_trial_in_the_middle_that_is_made_again_takes_its_time() -> None:
+    estimate = Estimate([10, 20, 30, 40])
+    for number in (1, 3, 4):
+        estimate.done(number, 10.0 * number)
+    assert estimate.from_s(2) == pytest.approx(20)
+    estimate.done(2, 20)
+    assert estimate.from_s(2) == pytest.approx(20)
+    assert estimate.after_s(1) == 0
+
 
 BEGUN = RunBegun(kind="run", title="A title")
 STORED = TrialStored(trial="0001-cubic", number=1, verdict="suspect", wall_s=2.5, reasons=("late",))
@@ -129,3 +207,28 @@ def test_an_error_is_the_last_event(tmp_path: Path, error: BaseException) -> Non
     last = read_journal(tmp_path)[-1]
     assert isinstance(last, RunInterrupted)
     assert last.reason in ("KeyboardInterrupt", "the port is gone")
+
+
+_SECONDS = st.integers(1, 60)
+
+
+@given(st.data())
+def test_the_time_left_is_the_sum_over_the_trials_that_are_left(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 12))
+    expected = [float(data.draw(_SECONDS)) for _ in range(count)]
+    kinds = [data.draw(st.sampled_from("abc")) for _ in range(count)]
+    estimate = Estimate(expected, kinds)
+    finished: set[int] = set()
+    for _ in range(data.draw(st.integers(0, 15))):
+        number = data.draw(st.integers(1, count))
+        if data.draw(st.booleans()):
+            estimate.done(number, float(data.draw(_SECONDS)))
+            finished.add(number)
+        elif number not in finished:
+            expected[number - 1] = float(data.draw(_SECONDS))
+            estimate.expect(number, expected[number - 1])
+        after = data.draw(st.integers(0, count))
+        left = [each for each in range(after + 1, count + 1) if each not in finished]
+        whole_s = sum(expected[each - 1] * estimate.ratio(each) for each in left)
+        assert estimate.after_s(after) == pytest.approx(whole_s, abs=1e-6)
+    assert estimate.left_s == pytest.approx(estimate.after_s(max(finished, default=0)))

@@ -1,19 +1,74 @@
-"""Continuous looks: exact probabilities by enumeration, and a second library."""
+"""Looks at results before the end, planned and at any time, and the blocks that a decision needs."""
 
 from __future__ import annotations
 
 from itertools import pairwise, product
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 import ville
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import nct
 from tests.costs import least_ratio, loops
 
 from wavebed.stats.anytime import STAKES, Anytime, Score, log_wealth
 from wavebed.stats.family import Primary, settle
+from wavebed.stats.intervals import fewest_pairs, signed_rank_interval
+from wavebed.stats.paired import signed_rank_p
+from wavebed.stats.planned import Planned, Spending, look_levels
+from wavebed.stats.power import MOST, advise
 from wavebed.stats.verdict import Margin
+
+
+@pytest.mark.parametrize(
+    ("spending", "boundaries"),
+    [  # Two-sided 5 %, five equal looks: Jennison and Turnbull 2000, chapter 7.
+        ("obrien-fleming", (4.877, 3.357, 2.680, 2.290, 2.031)),
+        ("pocock", (2.438, 2.427, 2.410, 2.397, 2.386)),
+    ],
+)
+def test_boundaries_are_the_published_ones(spending: Spending, boundaries: tuple[float, ...]) -> None:
+    levels = look_levels((10, 20, 30, 40, 50), 0.05, spending)
+    found = [-NormalDist().inv_cdf(level / 2) for level in levels]
+    assert found == pytest.approx(boundaries, abs=1.5e-3)
+
+
+def test_a_single_look_is_a_fixed_size() -> None:
+    differences = np.random.default_rng(1).normal(0.5, 1, 20)
+    found, fixed = Planned((20,)).interval(differences), signed_rank_interval(differences)
+    assert (found.low, found.high, found.estimate) == (fixed.low, fixed.high, fixed.estimate)
+    assert Planned((20,)).p(differences) == pytest.approx(signed_rank_p(differences), rel=1e-3)
+
+
+def test_only_planned_looks_count() -> None:
+    differences = np.random.default_rng(2).normal(2, 1, 40)
+    design = Planned((10, 20, 30), spending="pocock")
+    assert design.interval(differences[:9]).low is None
+    assert design.p(differences[:9]) == 1
+    assert design.interval(differences[:19]) == design.interval(differences[:10])
+    assert design.interval(differences) == design.interval(differences[:30])
+
+
+def test_the_p_value_is_at_most_5_percent_exactly_if_an_interval_excluded_0() -> None:
+    rng = np.random.default_rng(3)
+    agree = []
+    for _ in range(60):
+        differences = rng.normal(0.5, 1, 30)
+        design = Planned((10, 20, 30), spending="pocock")
+        found = design.interval(differences)
+        assert found.low is not None
+        assert found.high is not None
+        agree.append((found.low > 0 or found.high < 0) == (design.p(differences) <= 0.05))
+    assert all(agree)
+
+
+@pytest.mark.parametrize("looks", [(), (0, 5), (10, 10), (20, 10)])
+def test_looks_must_rise(looks: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="must rise"):
+        Planned(looks)
+
 
 SCORES: tuple[Score, ...] = ("ranks", "signs")
 
@@ -122,3 +177,51 @@ def test_a_look_at_ten_metrics_of_a_hundred_blocks_takes_no_time() -> None:
     sample = np.random.default_rng(8).normal(100, 5, (10, 2, 100))
     primaries = [Primary(a.tolist(), b.tolist(), Margin(0.05, relative=True), "lower") for a, b in sample]
     assert least_ratio(lambda: settle(primaries, Anytime()), loops) < 3
+
+
+def test_the_size_is_that_of_the_non_central_t_distribution() -> None:
+    pilot = np.random.default_rng(1).normal(0, 2, 10)
+    spread = pilot.std(ddof=1)
+    expected = (spread / 1.5 * nct.ppf(0.8, 9, 1.959964)) ** 2 * np.pi / 3 + 1.959964**2 / 2
+    found = advise(pilot.tolist(), 1.5)
+    assert found.blocks == int(np.ceil(expected))
+    assert found.spread == pytest.approx(spread)
+    assert found.reason is None
+
+
+def test_a_certain_pilot_needs_what_the_textbook_says() -> None:
+    """The normal distribution: ((1.96 + 0.84) / 0.5)² / 0.955 + 1.92."""
+    pilot = np.random.default_rng(2).normal(0, 1, 20_000)
+    found = advise(pilot.tolist(), 0.5)
+    assert found.blocks == pytest.approx(34.8, abs=1.5)
+
+
+def test_more_primaries_more_power_and_smaller_margins_need_more_blocks() -> None:
+    pilot = np.random.default_rng(3).normal(0, 1, 15).tolist()
+    sizes = [
+        advise(pilot, 1.0).blocks,
+        advise(pilot, 1.0, primaries=3).blocks,
+        advise(pilot, 0.5, primaries=3).blocks,
+        advise(pilot, 0.5, power=0.9, primaries=3).blocks,
+    ]
+    assert None not in sizes
+    assert sizes == sorted(set(sizes), key=lambda each: each or 0)
+
+
+def test_a_pilot_without_spread_or_margin_bears_no_advice() -> None:
+    assert (advise([2.0] * 10, 1.0).blocks, advise([2.0] * 10, 1.0).reason) == (None, "constant")
+    assert advise([1.0, 2.0, 3.0, 4.0], 1.0).reason == "too-few"
+    assert advise([1.0, 2.0, 3.0, 4.0, 6.0], None).reason == "no-margin"
+    assert advise([1.0, 2.0, 3.0, 4.0, 6.0], 0.0).reason == "no-margin"
+    found = advise([1.0, 2.0, 3.0, 4.0, 6.0], 1e-4)
+    assert (found.blocks, found.reason) == (None, "too-many")
+    assert MOST == 100_000
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99, 1 - 0.05 / 3])
+def test_no_advice_is_below_the_pairs_that_an_interval_needs(level: float) -> None:
+    pilot = [0.0, 0.001, 0.002, 0.001, 0.0015]
+    blocks = advise(pilot, 10.0, level).blocks
+    assert blocks == fewest_pairs(level)
+    assert signed_rank_interval(list(range(blocks)), level).low is not None
+    assert signed_rank_interval(list(range(blocks - 1)), level).low is None

@@ -1,19 +1,28 @@
-"""What a specification may say, and the one line that answers each mistake."""
+"""Sites: specifications, types of content, what is kept beside a trial, and the command."""
 
 from __future__ import annotations
 
+import io
+import json
 import re
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 
+from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.workload.site import load_site
+from wavebed.workload.site.keep import keep_site, kept_site
 from wavebed.workload.site.reference import reference_page
+from wavebed.workload.site.sniff import type_of_file
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 TOP = (
     'title = "a shop"\nsource = "illustrative"\norigins = ["www.shop.example", "cdn.shop.example"]\ndocument = "20kb"\n'
@@ -153,3 +162,137 @@ def test_a_site_of_another_seed_has_other_bytes_of_the_same_sizes_together(tmp_p
 def test_the_reference_page_of_sites_is_up_to_date() -> None:
     stored = (FilePath(__file__).parents[2] / "docs/reference/site.md").read_text(encoding="utf-8")
     assert stored == reference_page(), "run: python -m wavebed.workload.site.reference docs/reference/site.md"
+
+
+def picture(form: str) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (2, 2)).save(stream, form)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "found"),
+    [
+        ("all.js", b"<html>", "text/javascript"),
+        ("all.js.download", b"", "text/javascript"),
+        ("all.js(1).download", b"", "text/javascript"),
+        ("style(2).css", b"", "text/css"),
+        ("saved_resource(1)", b"\xef\xbb\xbf\n<!-- x --><!DOCTYPE html><p>", "text/html"),
+        ("js", b"!function(){return 1}();", "text/javascript"),
+        ("gtm", b"\n// Copyright\n/* all */\nvar a={b:1};", "text/javascript"),
+        ("loader", b"(self.webpackChunk=self.webpackChunk||[]).push([[1],{23:e=>{}}])", "text/javascript"),
+        ("module", b"import {a} from './b'\nexport default a", "text/javascript"),
+        ("css", b'@charset "utf-8";a{b:c}', "text/css"),
+        ("css2", b"/* latin */\n@font-face {\n  font-family: 'R';\n}", "text/css"),
+        ("load.php", b'a[href="x"]:not(.b) > p:hover,\n.c{color:red}', "text/css"),
+        ("data", b'{"a": [1, 2]}', "application/json"),
+        ("logo", b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>', "image/svg+xml"),
+        ("pixel", picture("GIF"), "image/gif"),
+        ("photo", picture("JPEG"), "image/jpeg"),
+        ("photo", picture("PNG"), "image/png"),
+        ("photo", picture("WEBP"), "image/webp"),
+        ("font", b"wOF2\0\1", "font/woff2"),
+        ("film", b"\0\0\0\x18ftypmp42", "video/mp4"),
+        ("robots", b"nothing here", "text/plain"),
+        ("blob", b"\x01\0\x02", "application/octet-stream"),
+        ("empty", b"", "text/plain"),
+    ],
+)
+def test_a_type_is_that_of_the_name_or_of_the_content(name: str, data: bytes, found: str) -> None:
+    assert type_of_file(name, data) == found
+
+
+@given(st.binary(max_size=200))
+def test_any_content_has_a_type(data: bytes) -> None:
+    assert "/" in type_of_file("x", data)
+
+
+SPEC = 'title = "shop"\nsource = "made up"\norigins = ["www.shop.example"]\ndocument = "30kb"\n'
+
+
+def recording() -> str:
+    secret = [{"name": "Cookie", "value": "session=hunter2"}]
+    page = {"mimeType": "text/html", "size": 4, "text": "<p>a"}
+    picture = {"mimeType": "image/png", "size": 300}
+    return json.dumps(
+        {
+            "log": {
+                "creator": {"name": "hunter2"},
+                "entries": [
+                    {
+                        "request": {"method": "GET", "url": "http://a.example/", "headers": secret, "cookies": secret},
+                        "response": {"status": 200, "headers": secret, "content": page, "bodySize": 4},
+                    },
+                    {
+                        "request": {"method": "GET", "url": "http://b.example/p.png"},
+                        "response": {"status": 200, "content": picture, "bodySize": 300},
+                    },
+                    {
+                        "request": {
+                            "method": "POST",
+                            "url": "http://a.example/hunter2",
+                            "postData": {"text": "hunter2"},
+                        },
+                        "response": {"status": 200, "content": {"mimeType": "text/html", "text": "hunter2"}},
+                    },
+                ],
+            }
+        }
+    )
+
+
+def given(kind: str, folder: Path) -> Path:
+    folder.mkdir()
+    if kind == "specification":
+        (folder / "shop.toml").write_text(SPEC)
+        return folder / "shop.toml"
+    if kind == "recording":
+        (folder / "shop.har").write_text(recording())
+        return folder / "shop.har"
+    page = folder / ("index.html" if kind == "folder" else "shop.html")
+    page.write_text('<img src="shop_files/a/b.png">')
+    (folder / "shop_files" / "a").mkdir(parents=True)
+    (folder / "shop_files" / "a" / "b.png").write_bytes(b"png")
+    return folder if kind == "folder" else page
+
+
+def test_what_a_recording_holds_beside_the_page_is_not_kept(tmp_path: Path) -> None:
+    name = keep_site(str(given("recording", tmp_path / "given")), tmp_path / "run")
+    assert "hunter2" not in (tmp_path / "run" / name).read_text()
+
+
+def test_a_shipped_site_is_kept_by_its_name(tmp_path: Path) -> None:
+    assert keep_site("cnn", tmp_path / "run") == "cnn"
+    assert kept_site("cnn", tmp_path / "run") == "cnn"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_recording_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.har").write_text("[]")
+    with pytest.raises(UserError, match=r"a\.har: the document: .* is not an object"):
+        keep_site(str(tmp_path / "a.har"), tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["sites/cnn.toml", "cnn", f"sites/{'0' * 64}/..", f"sites/{'0' * 64}/a/../../b"])
+def test_only_the_name_of_a_kept_site_is_looked_for_in_the_folder(name: str, tmp_path: Path) -> None:
+    assert kept_site(name, tmp_path) == name
+
+
+def test_info_counts_by_kind_and_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAVEBED_CACHE", str(tmp_path))
+    assert main(["site", "info", "google", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["objects"], said["bytes"], said["notes"]) == (10, 1_100_000, [])
+    for rows in (said["by_kind"], said["by_origin"]):
+        assert sum(row["objects"] for row in rows) == 10
+        assert sum(row["bytes"] for row in rows) == 1_100_000
+    assert said["folder"].startswith(str(tmp_path))
+    assert main(["site", "info", "google"]) == 0
+    assert "together" in capsys.readouterr().out
+
+
+def test_a_site_that_does_not_exist_ends_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["site", "info", "nowhere"]) == 2
+    assert capsys.readouterr().err.startswith("wavebed: nowhere: no such file or site: write a file, or one of ")

@@ -1,0 +1,294 @@
+"""Fits: metrics, laps, and what is learned of walks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+from tests.made_up_walks import SECONDS, profile, walk, write_walks
+
+from wavebed.channel.placemap import draw_walks, encode_map
+from wavebed.errors import UserError
+from wavebed.fit import metrics
+from wavebed.fit.align import align, places_of_seconds
+from wavebed.fit.forecast import forecast
+from wavebed.fit.laps import Lap, find_files, read_laps, split
+from wavebed.fit.learn import Learned, learn
+from wavebed.fit.predict import predictions
+
+DIPS = np.array([500.0, 50, 50, 200, 450, 50, 300, 50, 600.0])
+"""Three times below 100: 2 s, 1 s and 1 s; the first and the last recover to 400, after 1 s and at once."""
+
+
+def test_the_distance_of_distributions_is_that_of_kolmogorov_and_smirnov():
+    rng = np.random.default_rng(1)
+    first, other = rng.normal(0, 1, 500), np.round(rng.normal(0.3, 2, 300), 1)
+    assert metrics.ks_distance(first, other) == pytest.approx(ks_2samp(first, other).statistic)
+    assert metrics.ks_distance(first, first) == 0
+    assert math.isnan(metrics.ks_distance(first, np.empty(0)))
+
+
+def test_dips_are_the_times_below_a_threshold():
+    assert metrics.dips(DIPS, 100).tolist() == [2, 1, 1]
+    assert metrics.longest_dip_s(DIPS, 100) == 2
+    assert metrics.per_10_min(DIPS, 100) == 200
+    assert metrics.share_below(DIPS, 100) == pytest.approx(4 / 9)
+    assert metrics.longest_dip_s(DIPS, 1) == 0
+
+
+def test_a_recovery_ends_where_the_rate_falls_again():
+    times, ends = metrics.recoveries(DIPS, 100, 400)
+    assert times.tolist() == [1, 0]
+    assert ends == 3
+
+
+def test_a_dip_that_does_not_end_is_no_recovery():
+    times, ends = metrics.recoveries(np.array([500.0, 50, 50]), 100, 400)
+    assert (len(times), ends) == (0, 0)
+
+
+def test_the_autocorrelation_of_a_known_process():
+    rng = np.random.default_rng(2)
+    values = rng.normal(0, 1, 50_000)
+    for place in range(1, len(values)):
+        values[place] += 0.9 * values[place - 1]
+    assert metrics.autocorrelation(values, 1) == pytest.approx(0.9, abs=0.01)
+    assert metrics.autocorrelation(values, 5) == pytest.approx(0.9**5, abs=0.03)
+
+
+def test_the_spectrum_of_noise_is_flat_and_that_of_a_random_walk_falls_by_two():
+    rng = np.random.default_rng(3)
+    noise = rng.normal(0, 1, 20_000)
+    assert metrics.spectrum_slope(noise) == pytest.approx(0, abs=0.05)
+    # Up to 0.1 Hz the slope of a sampled random walk is 2; near half the sampling frequency it is flatter.
+    assert -2 < metrics.spectrum_slope(np.cumsum(noise)) < -1.6
+
+
+def test_the_score_of_samples_is_its_definition():
+    rng = np.random.default_rng(4)
+    samples, measured = rng.gamma(2, 100, (3, 40)), np.array([50.0, 200.0, 900.0])
+    for row, value, score in zip(samples, measured, metrics.crps(samples, measured), strict=True):
+        error = np.abs(row - value).mean()
+        spread = np.abs(row[:, None] - row).mean() / 2
+        assert score == pytest.approx(error - spread)
+
+
+def test_minutes_are_whole():
+    assert metrics.minute_means(np.arange(130.0)).tolist() == [29.5, 89.5]
+
+
+def laps(numbers) -> list[Lap]:
+    return [Lap(f"{number}.txt", walk(number, back=number % 2 == 0)) for number in numbers]
+
+
+@pytest.fixture(scope="module")
+def learned() -> Learned:
+    return learn(laps(range(1, 11)), "loop", "a loop", "made-up walks")
+
+
+def test_the_two_directions_of_a_loop_are_two_courses(learned):
+    assert learned.places.weights.tolist() == [0.5, 0.5]
+    unseen = laps([21, 22, 23, 24])
+    found = [each.course for each in align(learned.courses, unseen)]
+    assert found[0] == found[2] != found[1] == found[3]
+
+
+def test_a_place_has_the_rates_that_walks_have_there(learned):
+    (alignment,) = align(learned.courses, laps([21]))
+    shares = learned.places.shares[alignment.course][places_of_seconds(alignment, SECONDS)]
+    mean = shares @ learned.places.quantiles_mbps.mean(axis=1)
+    # The edges of stretches are blurred by the window of the counts.
+    inner = np.abs(np.subtract.outer(np.arange(SECONDS), [0, 40, 70, 90, 130, SECONDS])).min(axis=1) >= 8
+    assert np.corrcoef(mean[inner], profile()[inner])[0, 1] > 0.9
+
+
+def test_a_slower_walk_passes_the_same_places(learned):
+    second = np.arange(SECONDS)
+    slow = Lap("slow.txt", walk(21, back=False)[np.where(second < 100, second * 9 // 10, second - 10)])
+    (alignment,) = align(learned.courses, [slow])
+    (usual,) = align(learned.courses, laps([21]))
+    assert alignment.course == usual.course
+    places = places_of_seconds(alignment, SECONDS)
+    expected = places_of_seconds(usual, SECONDS)
+    # Ten seconds late where the fast stretch after the outage begins and ends.
+    assert abs(int(places[100]) - int(expected[90])) <= 2
+
+
+def test_drawn_walks_have_the_rates_of_measured_ones(learned):
+    drawn = draw_walks(learned.places, range(1, 101))
+    measured = np.concatenate([lap.rates for lap in laps(range(31, 41))])
+    assert metrics.ks_distance(drawn.ravel(), measured) < 0.08
+    assert metrics.share_below(drawn.ravel(), 100) == pytest.approx(metrics.share_below(measured, 100), abs=0.06)
+
+
+def test_walks_of_one_rate_can_be_learned():
+    places = learn([Lap(f"{number}", np.full(100, 50.0)) for number in range(4)], "flat", "t", "s").places
+    assert draw_walks(places, [1, 2]) == pytest.approx(50.0)
+
+
+def test_one_walk_is_too_few():
+    with pytest.raises(UserError, match=r"^1 walk to learn from: name at least 2 beside those held out$"):
+        learn(laps([1]), "one", "t", "s")
+
+
+def test_hidden_seconds_teach_nothing(tmp_path):
+    texts = []
+    for name, value in (("first", 7777.0), ("other", 8888.0)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in write_walks(folder, 6):
+            lines = file.read_text().splitlines()
+            lines[80:120] = [f"{second + 1:.1f}\t{value}" for second in range(80, 120)]
+            file.write_text("\n".join(lines) + "\n")
+        found = split(find_files([folder]), "quarter:3")
+        assert found.held_out_laps([])[0].known.tolist() == [value] * 40
+        texts.append(encode_map(learn(found.fitted_laps([]), "x", "t", "s").places))
+    assert texts[0] == texts[1]
+
+
+def test_a_forecast_uses_no_second_after_its_own(learned):
+    lap = laps([21])[0]
+    later = replace(lap, rates=np.where(np.arange(SECONDS) < 100, lap.rates, 3.0))
+    first, other = (forecast(learned.places, [each], 10, np.random.default_rng(1))[0] for each in (lap, later))
+    assert np.array_equal(first[:110], other[:110])
+    assert not np.array_equal(first[110:], other[110:])
+
+
+def test_the_forecast_of_a_walk_does_not_depend_on_its_length(learned):
+    long = laps([21])[0]
+    short = replace(long, rates=long.rates[:90])
+    found = forecast(learned.places, [short, long], 10, np.random.default_rng(1))
+    assert [len(each) for each in found] == [90, SECONDS]
+    assert np.isfinite(found[0]).all()
+
+
+def test_who_knows_more_predicts_better(learned):
+    pool = np.concatenate([lap.rates for lap in laps(range(1, 11))])
+    found = {each.key: each for each in predictions(learned, pool, laps([21, 22, 23, 24]))}
+    assert found["pooling"].gain == 0
+    assert np.isnan(found["pooling"].correlation)
+    assert found["forecast"].gain > 0.4
+    assert found["aligned"].gain > 0.4
+    assert found["aligned"].gain > found["surrogate"].gain + 0.2
+    assert found["forecast"].mae_mbps < found["persistence"].mae_mbps < found["pooling"].mae_mbps
+
+
+FILES = [Path(f"{number}.txt") for number in range(1, 11)]
+
+
+def names(files) -> list[str]:
+    return [file.stem for file in files]
+
+
+def test_files_are_in_the_natural_order_of_their_names(tmp_path):
+    files = write_walks(tmp_path, 12)
+    assert [file.name for file in find_files([tmp_path])] == [f"{number}_walking.txt" for number in range(1, 13)]
+    assert find_files([*reversed(files), tmp_path]) == files
+
+
+def test_hidden_files_and_folders_are_no_walks(tmp_path):
+    (file,) = write_walks(tmp_path, 1)
+    (tmp_path / ".hidden").write_text("1 2\n")
+    (tmp_path / "more").mkdir()
+    assert find_files([tmp_path]) == [file]
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"has no files: name a folder of traces$"):
+        find_files([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("rule", "held_out"),
+    [
+        ("every:4", ["4", "8"]),
+        ("every:10", ["10"]),
+        ("last:0.25", ["8", "9", "10"]),
+        ("last:.1", ["10"]),
+        ("none", []),
+    ],
+)
+def test_a_rule_holds_walks_out_by_their_names_alone(rule, held_out):
+    found = split(FILES, rule)
+    assert names(found.held_out) == held_out
+    assert names(found.fitted) == [name for name in names(FILES) if name not in held_out]
+
+
+@pytest.mark.parametrize(
+    "rule", ["every:0", "every", "every:x", "last:1.5", "last:2", "quarter:5", "quarter:0", "some"]
+)
+def test_an_unknown_rule_names_the_rules(rule):
+    with pytest.raises(
+        UserError, match=r"is no rule: write every:N, last:F\S+, quarter:N, files:PATH or none, as every:4"
+    ):
+        split(FILES, rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "what"), [("every:11", "no walk"), ("last:0.01", "no walk"), ("every:1", "all walks")]
+)
+def test_a_rule_must_leave_walks_on_both_sides(rule, what):
+    with pytest.raises(UserError, match=f"--held-out {rule}: holds out {what} of 10"):
+        split(FILES, rule)
+
+
+def test_walks_are_judged_by_other_files(tmp_path):
+    files = write_walks(tmp_path, 4)
+    (tmp_path / "kept").mkdir()
+    kept = write_walks(tmp_path / "kept", 2)
+    found = split(files, f"files:{tmp_path / 'kept'}")
+    assert (found.fitted, found.held_out) == (tuple(files), tuple(kept))
+    named_twice = split(files, f"files:{tmp_path / '.' / files[1].name}")
+    assert names(named_twice.fitted) == names([files[0], *files[2:]])
+
+
+def test_other_files_must_exist_and_leave_walks(tmp_path):
+    files = write_walks(tmp_path, 2)
+    with pytest.raises(UserError, match=r"^--held-out files:\S+/none: \S+/none: no such file or directory"):
+        split(files, f"files:{tmp_path / 'none'}")
+    with pytest.raises(UserError, match=r"holds out all walks: name other walks to learn from$"):
+        split(files, f"files:{tmp_path}")
+
+
+@pytest.mark.parametrize("quarter", [1, 2, 3, 4])
+def test_a_quarter_is_seen_by_one_side_only(tmp_path, quarter):
+    found = split(write_walks(tmp_path, 2), f"quarter:{quarter}")
+    fitted, held_out = found.fitted_laps([]), found.held_out_laps([])
+    for seen, hidden in zip(fitted, held_out, strict=True):
+        assert (np.isnan(seen.rates) != np.isnan(hidden.rates)).all()
+        assert np.flatnonzero(~np.isnan(hidden.rates)).tolist() == list(
+            range((quarter - 1) * SECONDS // 4, quarter * SECONDS // 4)
+        )
+        assert len(seen.parts) == (1 if quarter in (1, 4) else 2)
+        assert sum(len(part) for part in seen.parts) == len(seen.known) == SECONDS * 3 // 4
+
+
+def test_unusable_files_are_left_out_with_a_line_each(tmp_path):
+    files = write_walks(tmp_path, 2)
+    short, text = tmp_path / "3.txt", tmp_path / "4.txt"
+    short.write_text("1.0\t5.0\n2.0\t6.0\n")
+    text.write_text("this is no trace\n")
+    notes: list[str] = []
+    assert [lap.name for lap in read_laps([*files, short, text], notes)] == ["1_walking.txt", "2_walking.txt"]
+    assert notes[0] == f"{short}: lasts 2 s: name walks of 60 to 100000 s: left out"
+    assert notes[1].startswith(f"{text}: ")
+    assert len(notes) == 2
+
+
+def test_the_first_line_is_an_error_where_no_file_is_usable(tmp_path):
+    file = tmp_path / "1.csv"
+    file.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 100\ntime_s,delay_s\n0,0.01\n")
+    with pytest.raises(UserError, match=r"has no rate over time: name traces of rates$"):
+        read_laps([file], [])
+
+
+def test_a_second_is_the_mean_of_what_the_trace_has_in_it(tmp_path):
+    file = tmp_path / "1.csv"
+    rows = "".join(f"{second},1000000\n{second}.5,3000000\n" for second in range(60))
+    file.write_text(f"# wavebed pattern 1\n# kind = steps\n# duration_s = 60.5\ntime_s,rate_bps\n{rows}60,7000000\n")
+    (lap,) = read_laps([file], [])
+    assert lap.rates.tolist() == [2.0] * 60

@@ -1,0 +1,418 @@
+"""Real hosts: clocks, frames of the agent, modems, and workloads."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import struct
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.memory_lab import MemoryLab, Program
+
+from wavebed.hosts.clocks import ClockBounds, ClockSteppedError
+from wavebed.hosts.files import Fetched
+from wavebed.hosts.frames import FrameError, encode_frame, read_frame
+from wavebed.hosts.host import AgentHost
+from wavebed.hosts.modem import ModemState, read_states
+from wavebed.lab.clock import MachineClock
+from wavebed.lab.ports import first_ports
+from wavebed.run.folder import programs
+from wavebed.run.hosts_metrics import modem_events, modem_series
+from wavebed.run.resolve import programs_on
+from wavebed.run.scenario import read_plan
+from wavebed.workload import read_workload
+from wavebed.workload import web as web_module
+from wavebed.workload.call import reachable
+from wavebed.workload.model import TrialContext
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.config.data import Json
+    from wavebed.workload.serve import VirtualHost
+    from wavebed.workload.web import Web
+
+
+MS = 1_000_000
+S = 1_000 * MS
+
+
+def exchange(bounds: ClockBounds, at_ns: int, ahead_ns: int, there_ns: int, back_ns: int) -> None:
+    """Add the answer of a clock that is ahead by this much, over a path with these delays."""
+    read_ns = at_ns + there_ns + ahead_ns
+    bounds.add(at_ns, read_ns, read_ns + 1000, at_ns + there_ns + 1000 + back_ns)
+
+
+def test_the_error_is_half_of_the_shortest_round_trip() -> None:
+    bounds = ClockBounds()
+    exchange(bounds, 0, 50 * MS, 3 * MS, 9 * MS)
+    exchange(bounds, 100 * MS, 50 * MS, 200_000, 200_000)
+    offset_ns, error_ns = bounds.at(100 * MS)
+    assert abs(offset_ns - 50 * MS) <= error_ns
+    assert 200_000 <= error_ns <= 201_000
+
+
+def test_an_asymmetric_path_stays_within_the_error() -> None:
+    bounds = ClockBounds()
+    exchange(bounds, 0, 50 * MS, 1 * MS, 30 * MS)
+    offset_ns, error_ns = bounds.at(0)
+    assert abs(offset_ns - 50 * MS) <= error_ns
+    assert error_ns > 14 * MS
+
+
+def test_a_clock_that_was_set_is_noticed() -> None:
+    bounds = ClockBounds()
+    exchange(bounds, 0, 0, MS, MS)
+    assert bounds.is_consistent()
+    exchange(bounds, S, 100 * MS, MS, MS)
+    assert not bounds.is_consistent()
+    with pytest.raises(ClockSteppedError):
+        bounds.at(S // 2)
+
+
+@given(
+    drift_ppm=st.floats(-500, 500),
+    first_ns=st.integers(-(10**12), 10**12),
+    seed=st.integers(0, 2**32),
+    at_s=st.floats(0, 60),
+)
+def test_the_stated_error_is_never_exceeded(drift_ppm: float, first_ns: int, seed: int, at_s: float) -> None:
+    draw = random.Random(seed)
+    bounds = ClockBounds()
+
+    def ahead_ns(at_ns: int) -> int:
+        return first_ns + round(drift_ppm * 1e-6 * at_ns)
+
+    for second in range(0, 60, 2):
+        there_ns, back_ns = draw.randrange(100_000, 40 * MS), draw.randrange(100_000, 40 * MS)
+        asked_ns = second * S
+        read_ns = asked_ns + there_ns + ahead_ns(asked_ns + there_ns)
+        bounds.add(asked_ns, read_ns, read_ns, asked_ns + there_ns + back_ns)
+    at_ns = round(at_s * S)
+    offset_ns, error_ns = bounds.at(at_ns)
+    assert abs(offset_ns - ahead_ns(at_ns)) <= error_ns + 1
+    assert bounds.is_consistent()
+
+
+def test_a_thousand_answers_cost_no_more_than_their_number() -> None:
+    bounds = ClockBounds()
+    for number in range(1000):
+        exchange(bounds, number * S, 5 * MS, 100_000, 100_000)
+    answers = [bounds.at(number * S // 10) for number in range(10_000)]
+    assert all(abs(offset_ns - 5 * MS) <= error_ns for offset_ns, error_ns in answers)
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text()), st.binary(max_size=1000))
+def test_a_frame_is_read_as_it_was_written(header: dict[str, int | str], payload: bytes) -> None:
+    stream = io.BytesIO(encode_frame(header, payload) * 2)
+    assert read_frame(stream) == (header, payload)
+    assert read_frame(stream) == (header, payload)
+    assert read_frame(stream) is None
+
+
+@given(st.binary(min_size=1, max_size=300))
+def test_any_bytes_are_frames_or_one_error(data: bytes) -> None:
+    stream = io.BytesIO(data)
+    try:
+        while read_frame(stream) is not None:
+            pass
+    except FrameError as error:
+        assert "\n" not in str(error)
+
+
+def test_the_greeting_of_a_login_shell_is_named_as_the_reason() -> None:
+    with pytest.raises(FrameError, match="start file of the shell"):
+        read_frame(io.BytesIO(b"Welcome to this host!\n"))
+
+
+@pytest.mark.parametrize("header", [b"[]", b"{", b"1"])
+def test_a_header_that_is_no_object_is_refused(header: bytes) -> None:
+    with pytest.raises(FrameError, match="no JSON"):
+        read_frame(io.BytesIO(struct.pack("<II", len(header), 0) + header))
+
+
+class Host:
+    """An agent that sends files with the names that it is told."""
+
+    name = "server"
+
+    def __init__(self, fetched: Fetched, files: dict[str, bytes]) -> None:
+        self._fetched = fetched
+        self._files = files
+
+    def ask(self, request: dict[str, object], **limits: float) -> dict[str, object]:
+        assert limits["limit_s"] > 0
+        for name, content in self._files.items():
+            head = {"event": "file", "tag": request["tag"], "name": name, "bytes": len(content)}
+            self._fetched.hear(head, b"")
+            self._fetched.hear({"event": "piece", "tag": request["tag"], "name": name, "offset": 0}, content)
+        return {}
+
+
+def fetch(folder: Path, files: dict[str, bytes]) -> None:
+    fetched = Fetched()
+    fetched.fetch(Host(fetched, files), folder, folder, 1.0)  # type: ignore[arg-type]
+
+
+def test_files_arrive_in_the_folder(tmp_path: Path) -> None:
+    fetch(tmp_path, {"irtt.json": json.dumps({"a": 1}).encode(), "below/x": b"y"})
+    assert json.loads((tmp_path / "irtt.json").read_text()) == {"a": 1}
+    assert (tmp_path / "below" / "x").read_bytes() == b"y"
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ""])
+def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    with pytest.raises(Exception, match="came as the name of a file"):
+        fetch(inside, {name: b"z"})
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "x").symlink_to(tmp_path / "target")
+    with pytest.raises(Exception, match="inside/x"):
+        fetch(inside, {"x": b"z"})
+    assert not (tmp_path / "target").exists()
+
+
+class LateHost(Host):
+    """An agent that answers a request in time, and sends the files of the request before it meanwhile."""
+
+    last: dict[str, object] | None = None
+
+    def ask(self, request: dict[str, object], **limits: float) -> dict[str, object]:
+        last, self.last = self.last, request
+        return {} if last is None else super().ask(last, **limits)
+
+
+def test_files_of_a_request_that_was_given_up_are_in_no_later_answer(tmp_path: Path) -> None:
+    fetched = Fetched()
+    host = LateHost(fetched, {"x": b"y"})
+    for _ in range(2):
+        fetched.fetch(host, tmp_path, tmp_path, 1.0)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+AT = 1_800_000_000_000_000_000
+UNKNOWN = 2147483647
+
+
+def signal(**technologies: dict[str, str]) -> str:
+    known = {name.lstrip("_"): values for name, values in technologies.items()}
+    return json.dumps({"modem": {"signal": {"refresh": {"rate": "1"}, "gsm": {"rssi": "--"}, **known}}})
+
+
+def location(cell: str) -> str:
+    return json.dumps({"modem": {"location": {"3gpp": {"cid": cell, "mcc": "001", "mnc": "01", "tac": "00AB"}}}})
+
+
+def read(tool: str, text: str) -> ModemState:
+    (state,) = read_states(f"=== {tool} {AT}\n{text}\n")
+    assert (state.tool, state.unix_ns) == (tool, AT)
+    return state
+
+
+def test_modemmanager_tells_the_signal_of_5g_before_that_of_lte() -> None:
+    lte = {"rsrp": "-101.00", "rsrq": "-12.00", "snr": "4.20"}
+    found = read("mmcli", signal(_5g={"rsrp": "-88.00", "snr": "17.50"}, lte=lte) + "\n" + location("0ABC1201"))
+    assert found == ModemState(AT, "mmcli", "NR", -88.0, 17.5, "0ABC1201")
+    found = read("mmcli", signal(_5g={"rsrp": "--", "snr": "--"}, lte=lte) + location("--"))
+    assert found == ModemState(AT, "mmcli", "LTE", -101.0, 4.2)
+
+
+QMI = """[/dev/cdc-wdm0] Successfully got signal info
+LTE:
+\tRSSI: '-61 dBm'
+\tRSRQ: '-9 dB'
+\tRSRP: '-93 dBm'
+\tSNR: '11.8 dB'
+{nr}[/dev/cdc-wdm0] Successfully got RF band info
+Band Information:
+\tRadio Interface:   'lte'
+\tActive Band Class: 'eutran-1'
+\tActive Channel:    '300'
+\tRadio Interface:   '5gnr'
+\tActive Band Class: 'ngran-77'
+\tActive Channel:    '650000'
+[/dev/cdc-wdm0] Successfully got serving system:
+\tRegistration state: 'registered'
+\tDetailed status:
+\t\tStatus: 'available'
+\t3GPP location area code: '65534'
+\t3GPP cell ID: '80123393'
+"""
+
+
+def test_qmi_tells_signal_band_and_cell() -> None:
+    nr = "5G:\n\tRSRP: '-84 dBm'\n\tSNR: '21.5 dB'\n\tRSRQ: '-11 dB'\n"
+    assert read("qmicli", QMI.format(nr=nr)) == ModemState(AT, "qmicli", "NR", -84.0, 21.5, "80123393", "ngran-77")
+    assert read("qmicli", QMI.format(nr="")) == ModemState(AT, "qmicli", "LTE", -93.0, 11.8, "80123393", "eutran-1")
+
+
+def phone(rsrp: int, sinr: int) -> str:
+    return (
+        "    mCellIdentity=CellIdentityNr:{ mPci = 41 mTac = 7001 mNrArfcn = 640000 mBands = [78] mMcc = 001 mMnc = 01"
+        " mNci = 4000000123 mAlphaLong = Example mAlphaShort = Ex mAdditionalPlmns = {} }\n"
+        f"    mSignalStrength=SignalStrength:{{mLte=CellSignalStrengthLte: rssi=-70 rsrp=-99 rsrq=-9 rssnr={UNKNOWN}"
+        f" cqi={UNKNOWN} ta={UNKNOWN} level=3,mNr=CellSignalStrengthNr:{{ csiRsrp = {UNKNOWN} csiSinr = {UNKNOWN}"
+        f" ssRsrp = {rsrp} ssRsrq = -11 ssSinr = {sinr} level = 3 }},primary=CellSignalStrengthNr}}\n"
+    )
+
+
+def test_a_phone_tells_5g_if_it_has_it_and_lte_otherwise() -> None:
+    assert read("adb", phone(-87, 14)) == ModemState(AT, "adb", "NR", -87.0, 14.0, "4000000123", "78")
+    assert read("adb", phone(UNKNOWN, UNKNOWN)) == ModemState(AT, "adb", "LTE", -99.0, None, "4000000123", "78")
+
+
+def test_samples_that_tell_nothing_are_left_out() -> None:
+    text = f"=== mmcli {AT}\nerror: couldn't find modem\n=== qmicli {AT}\n=== adb {AT}\nerror: no devices\n"
+    assert read_states(text) == []
+    assert read_states("") == []
+
+
+@given(
+    st.sampled_from(["mmcli", "qmicli", "adb"]), st.text(alphabet="{}[]:\"=, \nmodemsignal5gRSRPmNr'-0", max_size=300)
+)
+def test_any_output_gives_samples_or_none(tool: str, text: str) -> None:
+    for state in read_states(f"=== {tool} {AT}\n{text}"):
+        assert state.unix_ns == AT
+
+
+def test_a_change_of_cell_ends_one_period_and_begins_another() -> None:
+    samples: list[Json] = [
+        {"time_s": float(number), "rsrp_dbm": -90.0, "sinr_db": None, "cell": "1" if number < 2 else "2", "band": None}
+        for number in range(4)
+    ]
+    summary: dict[str, Json] = {"modem": {"samples": samples}}
+    assert [(each.text, each.time_s, each.end_s) for each in modem_events(summary)] == [("1", 0, 2), ("2", 2, 3)]
+    (rsrp,) = modem_series(summary)
+    assert (rsrp.name, rsrp.unit, list(rsrp.value)) == ("rsrp", "dBm", [-90.0] * 4)
+    assert modem_series({}) == modem_events({}) == []
+
+
+SDP = """v=0
+a=candidate:1 1 udp 2122260223 10.0.0.5 40001 typ host generation 0 network-id 1
+a=candidate:2 1 udp 2122194687 172.17.0.1 40002 typ host generation 0 network-id 2
+a=candidate:3 1 udp 2122129151 2001:db8::1 40003 typ host generation 0 network-id 3
+a=candidate:4 1 tcp 1518280447 10.0.0.5 9 typ host tcptype active generation 0 network-id 1
+a=end-of-candidates
+"""
+
+
+def candidates(address: str) -> list[str]:
+    told = cast("dict[str, str]", reachable({"type": "offer", "sdp": SDP}, address))
+    assert told["type"] == "offer"
+    lines = told["sdp"].split("\r\n")
+    assert (lines[0], lines[-2:]) == ("v=0", ["a=end-of-candidates", ""])
+    return [" ".join(line.split()[4:6]) for line in lines if line.startswith("a=candidate")]
+
+
+def test_only_the_address_on_the_path_is_offered_to_the_other_end() -> None:
+    assert candidates("10.0.0.5") == ["10.0.0.5 40001"]
+
+
+def test_behind_a_translator_of_addresses_the_outer_one_stands_for_the_inner_ones() -> None:
+    assert candidates("192.0.2.7") == ["192.0.2.7 40001", "192.0.2.7 40002"]
+
+
+def test_emulated_hosts_offer_all_their_addresses() -> None:
+    assert reachable({"sdp": SDP}, "") == {"sdp": SDP}
+
+
+def test_no_two_workloads_share_a_port() -> None:
+    assert first_ports([20, 35, 20]) == [20000, 20020, 20055]
+
+
+class Silent:
+    """Stands in for a browser; keeps its settings."""
+
+    settings: dict[str, Any]
+    sandbox = "on"
+
+    def __init__(self, _: object, __: str, settings: dict[str, Any], *___: object, **____: object) -> None:
+        type(self).settings = settings
+
+    def await_ready(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_each_origin_of_a_page_has_a_port_of_its_own_and_keeps_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[VirtualHost] = []
+
+    def serve(host: object, hosts: Sequence[VirtualHost], *_: object) -> object:
+        served.extend(hosts)
+        return SimpleNamespace(stop=lambda: None, failure=lambda: None)
+
+    monkeypatch.setattr(web_module, "Agent", Silent)
+    monkeypatch.setattr(web_module, "start_web_server", serve)
+    workload = cast("Web", read_workload({"kind": "web", "site": "small", "protocol": "h3"}))
+    origins = [SimpleNamespace(name=f"{name}.example", folder=name) for name in ("www", "static")]
+    site = SimpleNamespace(name="small", origins=origins, objects=[], first="/")
+    workload.built = cast("Any", SimpleNamespace(site=site, folder=tmp_path, routes={}))
+    workload.device = {}
+    workload.certificate = cast("Any", SimpleNamespace(spki_sha256="x"))
+    lab = MemoryLab({"ip": Program(status=1)})  # nothing gives the host further addresses
+    lab.begin()
+    server = lab.host("server")
+    server.only_address = "192.0.2.7"
+    workload.open(TrialContext(server, lab.host("client"), tmp_path, lab.clock, 20040, "198.19.1.", 1, 5.0))
+    assert [(each.name, each.address, each.port) for each in served] == [
+        ("www.example", "*", 20040),
+        ("static.example", "*", 20041),
+    ]
+    arguments = " ".join(Silent.settings["arguments"])
+    assert "MAP www.example 192.0.2.7:20040, MAP static.example 192.0.2.7:20041, MAP * ~NOTFOUND" in arguments
+    assert "--origin-to-force-quic-on=www.example:443,static.example:443" in arguments
+    assert Silent.settings["url"] == "https://www.example/"
+
+
+def host(offset_ns: int, *, is_far: bool) -> AgentHost:
+    """Return a host whose clocks are ahead of ours by an offset, without an agent."""
+    made = AgentHost.__new__(AgentHost)
+    made.clock, made.is_far = MachineClock(), is_far
+    made.clock.begin(1_000_000_000_000)
+    bounds = ClockBounds()
+    for at_ns in range(1_000_000_000_000, 1_010_000_000_000, 1_000_000_000):
+        bounds.add(at_ns, at_ns + offset_ns + 5_000_000, at_ns + offset_ns + 5_000_000, at_ns + 10_000_000)
+    made.agent = cast("Any", SimpleNamespace(unix=bounds, monotonic=bounds))
+    return made
+
+
+@pytest.mark.parametrize("offset_ns", [0, 50_000_000, -5_000_000_000_000, 1_790_000_000_000_000_000])
+def test_a_far_host_tells_times_of_the_trial_by_its_own_clocks(offset_ns: int) -> None:
+    far = host(offset_ns, is_far=True)
+    shown_ns = 1_003_000_000_000 + offset_ns
+    assert far.of_monotonic_ns(shown_ns) == pytest.approx(3, abs=1e-3)
+    assert far.of_unix_s(shown_ns / 1e9) == pytest.approx(3, abs=1e-3)
+
+
+def test_this_machine_tells_them_by_its_own() -> None:
+    near = host(77_000_000_000, is_far=False)
+    assert near.of_monotonic_ns(1_003_000_000_000) == 3
+
+
+def test_each_host_needs_the_programs_of_its_end_of_the_workloads() -> None:
+    tables = [{"kind": "web", "site": "google"}, {"kind": "bulk"}, {"kind": "latency", "probe": "icmp"}]
+    assert programs_on([read_workload(table) for table in tables]) == {
+        "server": ["nginx", "iperf3"],
+        "client": ["chromium", "iperf3", "ping"],
+    }
+
+
+def test_this_machine_needs_no_programs_of_the_far_end(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        '[lab]\nbackend = "hosts"\nserver = "ssh://x"\n[path]\n[[workload]]\nkind = "download"\nprotocol = "h2"\n'
+    )
+    assert programs(read_plan(tmp_path / "s.toml")) == {"curl", "openssl"}

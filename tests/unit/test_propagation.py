@@ -1,0 +1,202 @@
+"""Propagation: link budgets, regions, and places."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wavebed.channel import realise
+from wavebed.channel.propagation.atmosphere import gas_db_per_km, rain_db_per_km
+from wavebed.channel.propagation.entry import building_entry_db, car_entry_db, wall_db
+from wavebed.channel.propagation.noise import noise_dbm
+from wavebed.channel.propagation.places import Route, normal_field
+from wavebed.channel.propagation.random_streams import generators
+from wavebed.channel.propagation.regions import region_blocking_db, self_blocking_db
+from wavebed.config.problems import Problem
+from wavebed.scene import load
+from wavebed.scene.kinds import transmission_loss_db
+from wavebed.scene.model import Trajectory
+
+
+def test_air_takes_little_at_28_ghz_and_much_at_60():
+    assert gas_db_per_km(28e9) == pytest.approx(0.10, abs=0.005)
+    assert gas_db_per_km(60e9) == pytest.approx(14.8, abs=0.1)
+
+
+def test_rain_of_25_mm_per_hour():
+    assert rain_db_per_km(28e9, 25.0) == pytest.approx(4.3, abs=0.1)
+    assert rain_db_per_km(60e9, 25.0) == pytest.approx(9.8, abs=0.1)
+    assert rain_db_per_km(60e9, 0.0) == 0
+
+
+def test_materials_of_the_table_at_28_ghz():
+    assert transmission_loss_db("glass", 28e9) == pytest.approx(7.6)
+    assert transmission_loss_db("irr-glass", 28e9) == pytest.approx(31.4)
+    assert transmission_loss_db("concrete", 28e9) == pytest.approx(117)
+
+
+@pytest.mark.parametrize("kind", ["metal", "car", "bus", "person", "box", "building"])
+def test_bodies_are_opaque(kind):
+    assert transmission_loss_db(kind, 28e9) == math.inf
+
+
+@pytest.mark.parametrize("kind", ["tree", "cardboard"])
+def test_what_has_no_usual_value_has_to_be_given(kind):
+    with pytest.raises(Problem, match="transmission-loss: is missing"):
+        transmission_loss_db(kind, 28e9)
+
+
+def test_a_wall_loses_no_more_than_its_worse_part_and_no_less_than_its_better_one():
+    # Glass is 7.6 dB at 28 GHz and takes 30 % of the wall; concrete lets nothing through.
+    assert wall_db("low-loss", 28e9) == pytest.approx(5 + 7.6 - 10 * math.log10(0.3), abs=1e-6)
+    assert wall_db("high-loss", 28e9) == pytest.approx(5 + 31.4 - 10 * math.log10(0.7), abs=1e-6)
+
+
+def test_entry_losses_have_the_spread_of_the_table():
+    rngs = generators(range(4000), "entry")
+    losses = building_entry_db(rngs, "low-loss", 10.0, 28e9)
+    assert losses.mean() == pytest.approx(wall_db("low-loss", 28e9) + 5, abs=5 * 4.4 / math.sqrt(4000))
+    assert losses.std() == pytest.approx(4.4, rel=0.06)
+    cars = car_entry_db(rngs)
+    assert cars.mean() == pytest.approx(9, abs=0.4)
+    assert car_entry_db(rngs, metallised=True).mean() == pytest.approx(20, abs=0.4)
+
+
+def test_noise_of_a_channel():
+    assert noise_dbm(400e6, 7.0) == pytest.approx(-174 + 86.02 + 7, abs=0.01)
+
+
+TIME_S = np.arange(0, 40, 0.01)
+LEVEL_DEG = np.full(TIME_S.size, 90.0)
+AHEAD_DEG = np.zeros(TIME_S.size)
+
+
+@pytest.mark.parametrize(("hold", "half_width"), [("portrait", 60.0), ("landscape", 80.0)])
+@pytest.mark.parametrize("heading", [0.0, 90.0, 200.0])
+def test_the_users_body_is_behind_the_handset(hold, half_width, heading):
+    behind = heading + 180.0
+    azimuth = np.array([behind, behind - half_width + 1, behind + half_width - 1, behind + half_width + 1, heading])
+    loss = self_blocking_db(azimuth, np.full(5, 100.0), heading, hold)
+    assert loss.tolist() == [30, 30, 30, 0, 0]
+
+
+def test_the_body_ends_above_and_below():
+    zenith = np.array([59.0, 61.0, 139.0, 141.0])
+    assert self_blocking_db(np.full(4, 180.0), zenith, 0.0, "portrait").tolist() == [0, 30, 30, 0]
+
+
+def test_a_handset_that_nobody_holds_is_free():
+    assert not self_blocking_db(np.linspace(0, 360, 99), np.full(99, 90.0), 0.0, "none").any()
+
+
+def test_a_crowd_covers_the_share_of_directions_that_its_regions_do():
+    # Four regions of 2 · 10° on average (the angles in which each can matter) of 360°, at most.
+    loss = region_blocking_db(generators(range(300), "crowd"), "umi", AHEAD_DEG, LEVEL_DEG, 0 * TIME_S, TIME_S, 28e9)
+    assert np.mean(loss > 0) == pytest.approx(4 * 20 / 360, rel=0.12)
+    assert (loss >= 0).all()
+
+
+def test_people_are_not_in_the_sky_nor_in_free_space():
+    rngs = generators(range(5), "crowd")
+    assert not region_blocking_db(rngs, "umi", AHEAD_DEG, LEVEL_DEG - 20, TIME_S, TIME_S, 28e9).any()
+    assert not region_blocking_db(rngs, "free-space", AHEAD_DEG, LEVEL_DEG, TIME_S, TIME_S, 28e9).any()
+
+
+def test_offices_block_more_often_than_streets():
+    street = region_blocking_db(generators(range(50), "crowd"), "umi", AHEAD_DEG, LEVEL_DEG, TIME_S, TIME_S, 28e9)
+    office = region_blocking_db(generators(range(50), "crowd"), "inh", AHEAD_DEG, LEVEL_DEG, TIME_S, TIME_S, 28e9)
+    assert np.mean(office > 1) > 1.5 * np.mean(street > 1)
+
+
+def test_a_member_of_an_ensemble_is_the_realisation_of_its_seed():
+    arguments = ("umi", AHEAD_DEG, LEVEL_DEG, TIME_S, TIME_S, 28e9)
+    ensemble = region_blocking_db(generators(range(8), "crowd"), *arguments)
+    assert (ensemble[5] == region_blocking_db(generators([5], "crowd"), *arguments)[0]).all()
+
+
+D = 10.0
+CLOSE = 0.05
+"""Straight lines between points of the route that are D/40 apart: within 0.006 standard deviations (rms)."""
+
+
+def line(start: tuple[float, float], end: tuple[float, float], steps: int) -> np.ndarray:
+    return np.linspace((*start, 1.5), (*end, 1.5), steps)
+
+
+def field(places: np.ndarray, seeds: int = 20) -> np.ndarray:
+    return normal_field(generators(range(seeds), "s"), Route.of(places), D)
+
+
+def test_a_place_that_is_met_again_has_the_same_value():
+    loop = np.concatenate(
+        [
+            line((0, 0), (80, 0), 4001),
+            line((80, 0), (80, 60), 3001),
+            line((80, 60), (0, 0), 5001)[:-1],
+            line((0, 0), (80, 0), 4001),
+        ]
+    )
+    values = field(loop)
+    first, again = values[:, 50:3950], values[:, 12003 + 49 : 12003 + 3949]
+    assert loop[12003 + 49 :][:3900] == pytest.approx(loop[50:3950], abs=1e-9)
+    assert np.abs(first - again).max() < CLOSE
+    assert first.std() > 0.5
+
+
+def test_the_way_back_meets_the_values_of_the_way_there():
+    there = line((3, -4), (153, 50), 9001)
+    assert np.abs(field(there) - field(there[::-1])[:, ::-1]).max() < CLOSE
+
+
+def test_two_routes_through_a_place_agree_there():
+    crossing = field(line((-61.3, 20), (60, 20), 12131))[:, 6130]
+    straight = field(line((0, -100.7), (0, 50), 15071))[:, 12070]
+    assert np.abs(crossing - straight).max() < CLOSE
+    assert np.abs(crossing - field(line((0, 10.0), (1, 10.0), 101))[:, 0]).max() > 0.5
+
+
+@pytest.mark.parametrize("metres", [0.001, 0.09, 0.25, 2.0, 20.0])
+def test_the_value_at_a_place_does_not_depend_on_the_step(metres):
+    coarse = line((7, 7), (207, 7), round(200 / metres) + 1)
+    fine = line((7, 7), (207, 7), 20001)
+    places = np.searchsorted(fine[:, 0], coarse[:: max(1, round(1 / metres)), 0] - 1e-6)
+    assert np.abs(field(coarse, 3)[:, :: max(1, round(1 / metres))] - field(fine, 3)[:, places]).max() < CLOSE
+
+
+def test_standing_still_keeps_the_value():
+    walk = line((0, 0), (5, 0), 501)
+    values = field(np.concatenate([walk, np.repeat(walk[-1:], 1000, axis=0), line((5, 0), (9, 0), 401)]))
+    assert (values[:, 501:1501] == values[:, 500:501]).all()
+    assert (field(np.repeat(walk[:1], 5, axis=0)) == field(walk)[:, :1]).all()
+
+
+def test_every_place_has_the_standard_normal_distribution():
+    values = field(line((0, 0), (40, 3), 1601)[::37], 3000)
+    assert np.abs(values.mean(axis=0)).max() < 4.5 / np.sqrt(3000)
+    assert np.abs(values.std(axis=0) - 1).max() < 4.5 / np.sqrt(6000)
+    assert np.mean(np.abs(values) > 1.959964) == pytest.approx(0.05, abs=0.01)
+
+
+def test_a_member_of_an_ensemble_is_the_field_of_its_seed():
+    places = line((0, 0), (90, 5), 3001)
+    assert (field(places, 9)[7] == normal_field(generators([7], "s"), Route.of(places), D)[0]).all()
+
+
+def test_a_ue_that_comes_back_meets_the_same_shadow():
+    scene = load("kau-e5g-lte")
+    corners = ((0.0, 0.0, 1.5), (40.0, 0.0, 1.5), (40.0, 30.0, 1.5), (0.0, 0.0, 1.5), (40.0, 0.0, 1.5))
+    scene = replace(
+        scene,
+        propagation="umi",
+        obstacles=(),
+        fallback=None,
+        duration_s=40.0,
+        step_s=0.01,
+        ue=replace(scene.ue, trajectory=Trajectory((0.0, 10.0, 20.0, 30.0, 40.0), corners)),
+    )
+    shadowing = realise(scene, seed=4).losses_db["shadowing"]
+    assert np.abs(shadowing[50:950] - shadowing[3050:3950]).max() < 0.25
+    assert np.abs(shadowing[50:950] - shadowing[1050:1950]).max() > 1
