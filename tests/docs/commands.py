@@ -176,7 +176,7 @@ def _resolve_campaign(args: argparse.Namespace) -> None:
 
     if args.action in _CAMPAIGN_ACTIONS and not getattr(args, "resume", None):
         file = campaign_file(args.file)
-        if file.name == args.file:  # tests/unit/test_campaign_shipped.py reads the shipped campaigns
+        if file.name == args.file:  # tests/unit/test_campaigns.py reads the shipped campaigns
             read_campaign(file)
 
 

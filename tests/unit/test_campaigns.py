@@ -1,9 +1,11 @@
-"""Campaigns: blocks, ledgers, resumes, cells, and the link whose queue a report draws."""
+"""Campaign files: shipped ones, blocks, ledgers, resumes, and cells."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -14,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wavebed.campaign.cells import Factor, cells_of, compared
+from wavebed.campaign.plan import plan_campaign
+from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.report.plot_time import kept_series
 from wavebed.config.problems import Problem
 from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunResumed, TrialStored
@@ -29,7 +33,6 @@ from wavebed.run.order import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import pytest
 
@@ -287,3 +290,24 @@ def test_the_link_with_the_longest_queues_is_drawn() -> None:
         "Queue at radio",
         "latency: rtt",
     ]
+
+
+GUIDE = Path(__file__).parents[2] / "docs/guides/campaigns.md"
+
+
+def test_the_demo_can_decide_and_covers_realisations_of_a_scene() -> None:
+    campaign = read_campaign(campaign_file("demo"))
+    assert campaign.plan.trials >= 6
+    assert campaign.replicate == "channel"
+    assert len(campaign.primaries) == 1
+    assert plan_campaign(campaign, None).total_s < 170
+
+
+def test_the_campaign_of_the_guide_has_the_cells_that_its_exclusion_leaves(tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    whole, exclude = blocks[0], next(block for block in blocks if block.startswith("[[exclude]]"))
+    file = tmp_path / "buffers.toml"
+    file.write_text(whole + exclude, encoding="utf-8")
+    campaign = read_campaign(file)
+    assert [cell.name for cell in campaign.cells] == ["cubic-256kib", "cubic-20mib", "bbr-20mib"]
+    assert [(pair.baseline, pair.cell) for pair in campaign.comparisons] == [("cubic-20mib", "bbr-20mib")]

@@ -1,4 +1,4 @@
-"""Files of others are read whole or refused in one line: never waited for, never more than they may be."""
+"""Files of others, and characters that no terminal prints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wavebed import foreign
 from wavebed.campaign.read import read_campaign
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes, read_json, read_text, read_toml
+from wavebed.printable import printable
 from wavebed.report.build import write_report
 from wavebed.result.load import load_run
 
@@ -97,3 +100,26 @@ def test_a_campaign_whose_scenario_has_a_name_that_no_file_can_have_is_refused(t
     file.write_text(f'scenario = "{"9" * 300}"\n[[factor]]\nname = "x"\nkey = "path.rate"\nvalues = ["1mbit"]\n')
     with pytest.raises(UserError, match=r"neither a file nor a shipped scenario"):
         read_campaign(file)
+
+
+def test_terminal_escapes_become_text() -> None:
+    assert printable("a\x1b]0;title\x07b") == "a\\x1b]0;title\\x07b"
+
+
+def test_plain_text_in_any_script_stays() -> None:
+    assert printable("Käfer 5 Gbit/s 測定") == "Käfer 5 Gbit/s 測定"
+
+
+def test_kept_characters_stay() -> None:
+    assert printable("one\ntwo\r", keep="\n") == "one\ntwo\\r"
+
+
+def test_lone_surrogates_can_be_encoded_afterwards() -> None:
+    assert printable("\udc80").encode("utf-8") == b"\\udc80"
+
+
+@given(st.text(st.characters()))
+def test_no_control_character_passes(text: str) -> None:
+    shown = printable(text)
+    assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in shown)
+    shown.encode("utf-8")

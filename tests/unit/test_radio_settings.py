@@ -1,7 +1,8 @@
-"""Settings of the radio, Wi-Fi and UE stages: presets, tables that change them, and the stages they become."""
+"""Settings of the radio stages, and the presets of the engine."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from wavebed.config.problems import Problem
 from wavebed.config.units import Limit
+from wavebed.radio.engine_presets import preset_stages
 from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.radio.presets import PRESETS, SLEEP
 from wavebed.radio.read import carrier_slots, change_settings, mac_settings, ue_limit
@@ -18,6 +20,7 @@ from wavebed.spec.radio import Aggregation, Configured, Reordering, RlcAm, RlcUm
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
+
 
 RATE = Constant(1_000_000_000)
 RADIOS = [name for name, settings in PRESETS.items() if isinstance(settings, RadioSettings)]
@@ -270,3 +273,10 @@ def test_a_device_without_a_number_is_refused() -> None:
         ue_limit({"queue": "droptail:50p"}, "ue-limit")
     with pytest.raises(Problem, match=r"^ue-limit\.packets-per-second: 0 is out of range"):
         ue_limit({"packets-per-second": 0}, "ue-limit")
+
+
+FILE = Path(__file__).parents[2] / "crates/wavebed-link/src/sim/presets.json"
+
+
+def test_the_crate_has_the_presets_of_python() -> None:
+    assert FILE.read_text() == preset_stages(), f"run: python -m wavebed.radio.engine_presets {FILE}"
