@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-python test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
+.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -131,10 +131,12 @@ lock: $(TOOLS)   ## write the lock files of the Python tools anew, with the newe
 coverage: test-setup  ## lines that the Python tests run, programs they start included; of Rust, where cargo-llvm-cov is
 	scripts/coverage $(BIN)
 
-test: test-rust test-python  ## every test whose result no machine's speed changes
+# Tests that compute and tests that wait for the kernel go on beside each other, the longest first.
+test: build-tests test-setup  ## every test whose result no machine's speed changes
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-lab test-rust test-unit test-browser
 
 # More threads than processors, as most of these tests wait for the kernel.
-test-rust: build-tests programs
+test-rust: build-tests programs  ## the tests of the crates
 	RUST_TEST_THREADS=4 $(TIMED) "tests: Rust" cargo test --workspace --locked --quiet --no-fail-fast
 
 build-tests:
@@ -147,15 +149,11 @@ programs:
 test-setup: $(TESTED) $(TOOLS) programs  ## programs that check themselves, the package, and all that its tests run
 	$(TIMED) "set-up: packages of npm" scripts/node-packages $(NODE_PACKAGES)
 
-# Tests that compute take one processor, tests that wait for programs the other. Each pytest imports its own files only.
-test-python: test-setup
-	$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-unit test-lab test-browser
-
 test-unit: test-setup  ## the Python tests without programs, and the commands of the documentation, parsed
 	$(TIMED) "tests: unit" $(PYTEST) --junit-xml=target/test-unit.xml tests/unit tests/validation tests/docs
 
 test-lab: test-setup  ## the Python tests that start programs and laboratories
-	$(TIMED) "tests: process, lab" $(PYTEST) -n 3 --dist loadfile --junit-xml=target/test-lab.xml tests/lab tests/process
+	$(TIMED) "tests: process, lab" $(PYTEST) -n 4 --dist loadfile --junit-xml=target/test-lab.xml tests/lab tests/process
 
 test-browser: test-setup  ## the Python tests that look at pages in Chromium
 	$(TIMED) "tests: browser" $(PYTEST) --junit-xml=target/test-browser.xml tests/browser
