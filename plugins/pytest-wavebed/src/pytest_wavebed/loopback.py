@@ -128,7 +128,8 @@ class Loopback:
         if self._sides.get(sock) == "server":  # it was bound, and is a client all the same
             port = self._real["getsockname"](sock)[1]
             self._move(sock, "client")
-            self._real["bind"](sock, ("", port))
+            own = self._place(sock, address[0], "client")  # another address may use the port
+            self._real["bind"](sock, (own, port))
         return real(sock, self._to_other(sock, address))
 
     _connect_ex = _connect
