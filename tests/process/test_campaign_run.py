@@ -138,30 +138,6 @@ def test_a_block_has_every_cell_once_with_one_seed_in_random_order(
     assert len(orders) > 1
 
 
-@pytest.mark.parametrize("kill_at", range(12))
-def test_a_campaign_killed_at_any_trial_goes_on_as_if_undisturbed(
-    kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    campaign = _campaign(tmp_path)
-    simulated = Simulated(monkeypatch)
-    run_campaign(campaign, tmp_path / "whole", [], _live())
-    whole, simulated.ran = simulated.ran, []
-    simulated.kill_at = kill_at
-    with pytest.raises(KilledError):
-        run_campaign(campaign, tmp_path / "run", [], _live())
-    simulated.kill_at = None
-    resume_campaign(campaign, tmp_path / "run", [], _live())
-    assert simulated.ran == whole
-    one, other = (load_run(tmp_path / name) for name in ("whole", "run"))
-    assert one.trials.equals(other.trials)
-    assert one.metrics.equals(other.metrics)
-    metrics = [read_campaign_results(tmp_path / name).metrics for name in ("whole", "run")]
-    assert metrics[0].equals(metrics[1])
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == sorted(
-        path.name for path in (tmp_path / "whole").iterdir()
-    )
-
-
 def test_a_trial_that_was_renamed_but_not_listed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = _campaign(tmp_path)
     simulated = Simulated(monkeypatch)

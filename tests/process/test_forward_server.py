@@ -1,4 +1,4 @@
-"""Lending an interface to a test on another machine."""
+"""Lending an interface to a test on another machine, and taking connections without a descriptor for one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.descriptors import no_descriptors
 
+from wavebed.accept import accept
 from wavebed.errors import UserError, WavebedError
 from wavebed.forward import server as subject
 from wavebed.forward import transport
@@ -24,6 +25,7 @@ from wavebed.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 TOKEN = "correct horse"
 WAIT_S = 60.0
@@ -325,3 +327,32 @@ def test_a_connection_is_watched_for_a_silent_machine() -> None:
         keep_watch(client)
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == VANISHED_S * 1000
         assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        made.settimeout(60)
+        yield made
+
+
+def test_a_connection_for_which_there_is_no_descriptor_waits_for_one(listener: socket.socket) -> None:
+    with socket.create_connection(listener.getsockname()) as client:
+        with no_descriptors():
+            assert accept(listener) is None
+        taken = accept(listener)
+        assert taken is not None
+        connection, address = taken
+        with connection:
+            assert address == client.getsockname()
+
+
+def test_nobody_within_the_timeout_is_none(listener: socket.socket) -> None:
+    listener.settimeout(0.01)
+    assert accept(listener) is None
+
+
+def test_a_listener_that_is_closed_is_an_error(listener: socket.socket) -> None:
+    listener.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        accept(listener)

@@ -1,16 +1,19 @@
-"""Trials as data files that the program flent opens."""
+"""Trials as files of other programs: flent opens its own, and the report of a run as JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.report_example import write_example
 from tests.unit.test_exports import flow_rows, made  # noqa: F401
 
+from wavebed.cli import main
 from wavebed.export.flent import export_flent
 from wavebed.export.trial import open_trial
 
@@ -71,3 +74,9 @@ def test_the_flent_test_is_the_one_whose_plots_fit(flows: list[tuple[str, float]
     throughputs = [name for name in read if name.startswith("TCP") and name[-3:] not in ("avg", "sum", "ess")]
     assert len(throughputs) == len(flows)
     assert all(read[name] == pytest.approx([9.0] * 50, abs=0.01) for name in throughputs)
+
+
+def test_the_report_of_a_run_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_example(tmp_path)
+    assert main(["report", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"report": str(folder / "report.html")}

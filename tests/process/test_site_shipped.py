@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
-from tests.unit.test_sites import SPEC, given, recording  # noqa: F401
+from tests.unit.test_sites import SPEC, given_site, recording  # noqa: F401
 
 from wavebed.workload.site import BuiltSite, load_site, shipped_sites
 from wavebed.workload.site.keep import keep_site, kept_site
@@ -135,7 +135,7 @@ def contents(built: BuiltSite) -> list[tuple[str, str, bytes]]:
 
 @pytest.mark.parametrize("kind", ["specification", "recording", "page", "folder"])
 def test_a_kept_site_is_the_same_site_when_its_file_is_gone(kind: str, tmp_path: Path) -> None:
-    file = given(kind, tmp_path / "given")
+    file = given_site(kind, tmp_path / "given")
     before = load_site(str(file), tmp_path / "cache")
     name = keep_site(str(file), tmp_path / "run")
     assert keep_site(str(file), tmp_path / "run") == name

@@ -1,9 +1,4 @@
-"""Radio link failure, beam failure, fall-back and handover against hand-made timelines.
-
-The indication period is 20 ms. A link that dies at 1.00 s is out of sync once the last 200 ms are all bad: a good
-value of 20 dB keeps the mean of ten values above -8 dB, so the first indication that is out of sync is the tenth bad
-one, at 1.18 s. In sync takes one good value among the last five, so it comes with the first one.
-"""
+"""Failure of a link and its recovery: timers, fallback, handover, and the beams of Wi-Fi."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ import pytest
 
 from wavebed.channel.failure import indications, running_mean_db
 from wavebed.channel.serving import Link, Phase, follow
+from wavebed.channel.wifi import BEACON_S, LOST_S, follow_sectors, sweep_s
 from wavebed.scene.model import Timers
 
 GOOD, BAD = 20.0, -30.0
@@ -137,3 +133,51 @@ def test_does_not_hand_over_within_the_offset_or_for_a_moment():
 
 def test_a_running_mean_is_of_ratios_not_of_decibels():
     assert running_mean_db(np.array([[[0.0, 10.0]]]), 2)[0, 0].tolist() == pytest.approx([0.0, 10 * np.log10(5.5)])
+
+
+STEP_S = 0.001
+TRAINING_S = sweep_s(34, 34)
+
+
+def beam(*levels: tuple[float, float]) -> np.ndarray:
+    """SINR in dB of one beam for 2 s: (from, value)."""
+    values = np.empty(2000)
+    for start_s, level in levels:
+        values[round(start_s / STEP_S) :] = level
+    return values
+
+
+def followed(*beams: np.ndarray) -> list[tuple[float, Link, int]]:
+    phases = follow_sectors(np.stack(beams), STEP_S, 1.0, TRAINING_S)
+    return [(p.start_s, p.link, p.beam) for p in phases]
+
+
+def test_a_sweep_of_34_sectors_on_both_sides_takes_1_27_ms():
+    assert sweep_s(34, 34) == pytest.approx(1.27e-3, abs=5e-6)
+
+
+def test_a_lost_beam_is_replaced_after_detection_and_one_sweep():
+    got = followed(beam((0, 20), (0.95, -20)), beam((0, 8)))
+    lost_s = 0.95 + LOST_S - STEP_S
+    assert got == [
+        (0.0, Link.CONNECTED, 0),
+        (pytest.approx(lost_s), Link.OUTAGE, 1),
+        (pytest.approx(lost_s + TRAINING_S), Link.CONNECTED, 1),
+    ]
+
+
+def test_the_first_beacon_after_the_obstacle_has_gone_brings_the_better_beam_back():
+    got = followed(beam((0, 20), (0.95, -20), (1.3, 20)), beam((0, 8)))
+    start_s, link, used = got[3]
+    assert (link, used) == (Link.CONNECTED, 0)
+    assert 1.3 <= start_s <= 1.3 + BEACON_S
+
+
+def test_without_another_beam_each_beacon_tries_again():
+    got = followed(beam((0, 20), (0.95, -20), (1.3, 20)))
+    assert [link for _, link, _ in got] == [Link.CONNECTED, Link.OUTAGE, Link.CONNECTED]
+    assert 1.3 + TRAINING_S <= got[2][0] <= 1.3 + BEACON_S + TRAINING_S
+
+
+def test_a_short_fade_is_not_a_lost_beam():
+    assert followed(beam((0, 20), (0.95, -20), (0.955, 20)), beam((0, 8))) == [(0.0, Link.CONNECTED, 0)]

@@ -1,4 +1,4 @@
-"""Checks of a trial: the engine, capacity, and processors."""
+"""Checks of a trial: the engine, capacity, processors, and that a run is whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wavebed.result.model import Check, WorkloadRecord
 from wavebed.result.processors import processor_metrics
 from wavebed.result.tables import SCHEMAS
 from wavebed.run.capacity import capacity_steps
-from wavebed.run.checks import engine_checks, processor_check, verdict
+from wavebed.run.checks import engine_checks, partial_check, processor_check, verdict
 from wavebed.spec.network import Network
 from wavebed.workload.model import Outcome, Span
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
+    from wavebed.workload.model import Status
 
 
 LINK: dict[str, Json] = {
@@ -281,3 +282,18 @@ def test_nothing_delivered_has_no_ratio() -> None:
 )
 def test_without_a_series_or_without_load_there_is_nothing(series: dict[str, pa.Table], spans: dict[str, Span]) -> None:
     assert list(processor_metrics(series, spans, 1e9)) == []
+
+
+def whole_record(status: Status, reason: str = "") -> WorkloadRecord:
+    return WorkloadRecord("bulk", "bulk", Span(0.0, 1.0, is_load=True), Outcome(status, reason))
+
+
+def test_a_partial_workload_makes_its_trial_suspect() -> None:
+    partial = whole_record("partial", "stopped at its limit of 5 s")
+    found, reasons = verdict([partial_check([whole_record("ok"), partial])], [partial])
+    assert found == "suspect"
+    assert reasons == ["check failed: every workload is complete: bulk: stopped at its limit of 5 s"]
+
+
+def test_a_trial_whose_workloads_are_whole_is_valid() -> None:
+    assert verdict([partial_check([whole_record("ok")])], [whole_record("ok")]) == ("valid", [])

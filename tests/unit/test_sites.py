@@ -241,7 +241,7 @@ def recording() -> str:
     )
 
 
-def given(kind: str, folder: Path) -> Path:
+def given_site(kind: str, folder: Path) -> Path:
     folder.mkdir()
     if kind == "specification":
         (folder / "shop.toml").write_text(SPEC)
@@ -257,7 +257,7 @@ def given(kind: str, folder: Path) -> Path:
 
 
 def test_what_a_recording_holds_beside_the_page_is_not_kept(tmp_path: Path) -> None:
-    name = keep_site(str(given("recording", tmp_path / "given")), tmp_path / "run")
+    name = keep_site(str(given_site("recording", tmp_path / "given")), tmp_path / "run")
     assert "hunter2" not in (tmp_path / "run" / name).read_text()
 
 
