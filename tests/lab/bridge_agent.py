@@ -8,7 +8,6 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
-import functools
 import json
 import os
 import re
@@ -23,13 +22,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bridge_frames import collect, frames_of_every_kind, raw_port, udp4
+from bridge_frames import collect, frames_of_every_kind, raw_port
 
 from wavebed._core import find_core
 from wavebed.forward.namespaces import within
-from wavebed.path.control import connect_to
-from wavebed.path.live import apply_change, change_request
-from wavebed.path.live import show as show_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,14 +50,13 @@ def at(host: str, *argv: str, check: bool = True) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=check, timeout=WITHIN_S).stdout
 
 
-def build(mtu: int = 1500, far_mtu: int | None = None) -> None:
+def build(mtu: int = 1500) -> None:
     """Make both hosts, cabled to the ports."""
     for host, port in PORTS.items():
         ip("netns", "add", host)
         ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", host)
-        size = str(mtu if host == "router" or far_mtu is None else far_mtu)
-        ip("link", "set", port, "mtu", size, "up")
-        at(host, "ip", "link", "set", "eth0", "mtu", size, "up")
+        ip("link", "set", port, "mtu", str(mtu), "up")
+        at(host, "ip", "link", "set", "eth0", "mtu", str(mtu), "up")
         for address, bits in zip(ADDRESSES[host], ("24", "64"), strict=True):
             at(host, "ip", "addr", "add", f"{address}/{bits}", "dev", "eth0", *(["nodad"] if bits == "64" else []))
 
@@ -168,18 +163,6 @@ def pings(count: int, interval_s: float = 0.02, source: str = ADDRESSES["phone"]
     return round_trips_ms(at("phone", *ping_command(count, interval_s, source), check=False))
 
 
-def pings_around(count: int, act: Callable[[], None]) -> list[float]:
-    """Do something after the first answer, and return the round trips of all pings."""
-    command = ["ip", "netns", "exec", "phone", *ping_command(count)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        told = ""
-        while not round_trips_ms(told) and (line := process.stdout.readline()):
-            told += line
-        act()
-        return round_trips_ms(told + process.stdout.read())
-
-
 def tcp(*length: str) -> float:
     """Return the goodput of a TCP download, bits per second.
 
@@ -202,24 +185,6 @@ def tcp(*length: str) -> float:
         server.terminate()
         server.communicate(timeout=WITHIN_S)
     return float(result["end"]["sum_received"]["bits_per_second"])
-
-
-def bounds(folder: str) -> dict[str, Any]:
-    """Ping and download through a shaped bridge, and after a change; its series stay in the folder."""
-    build()
-    with bridge("--rate", "20mbit", "--delay", "20ms", "--log", folder) as process, connect_to(NAME) as connection:
-        pings(2)
-        answer: dict[str, Any] = {"rtt_ms": pings(5)}
-        tcp("-n", "600K")
-        answer["changed_ns"] = show_of(connection)["now_ns"]
-        change("rate=40mbit", "delay=5ms")
-        answer["rtt_later_ms"] = pings(5)
-        end = time.monotonic() + WITHIN_S
-        while min(answer["rtt_later_ms"]) >= 40 and time.monotonic() < end:
-            answer["rtt_later_ms"] += pings(5)
-        tcp("-n", "1200K")
-        answer |= {"show": show(), "end": ended(process, signal.SIGTERM)}
-    return answer
 
 
 def shaped() -> dict[str, Any]:
@@ -394,32 +359,6 @@ def classes(slow: str, slower: str) -> dict[str, Any]:
     return answer
 
 
-def outage() -> dict[str, Any]:
-    """Interrupt the downlink, then both directions, amid pings."""
-    build()
-    answer: dict[str, Any] = {}
-    with bridge("--delay", "1ms"), connect_to(NAME) as connection:
-        pings(2)
-        for name, key in (("down", "radio.down.outage"), ("both", "outage")):
-            request = change_request(key, "600ms")
-            answer[name] = pings_around(100, functools.partial(apply_change, connection, key, request))
-        change("outage=60s", "outage=0ms")
-        answer["ended"] = pings(3)
-        answer["show"] = show()
-    return answer
-
-
-def long_frames() -> dict[str, Any]:
-    """Send frames that the far port cannot take."""
-    build(mtu=9000, far_mtu=1500)
-    with bridge("--mtu", "9000"), raw_port("router") as sender, raw_port("phone") as receiver:
-        to_phone = bytes.fromhex("020000000a02020000000a01")
-        for size in (1472, 1473, 8972, 100):
-            sender.send(to_phone + b"\x08\0" + udp4(bytes(size)))
-        sizes = [len(frame) for frame in collect(receiver, 2)]
-        return {"sizes": sizes, "show": show()}
-
-
 def down() -> dict[str, Any]:
     """Take a port down and up again, and then away."""
     build()
@@ -443,15 +382,12 @@ def down() -> dict[str, Any]:
 WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "transparency": transparency,
     "shaped": shaped,
-    "bounds": bounds,
     "offloads": offloads,
     "kills": kills,
     "failure": failure,
     "hang": hang,
     "refusals": refusals,
     "classes": classes,
-    "outage": outage,
-    "long_frames": long_frames,
     "down": down,
 }
 

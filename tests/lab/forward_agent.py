@@ -12,6 +12,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from bridge_frames import checksum
+
 from wavebed.forward.device import read_device
 from wavebed.forward.namespaces import within
 from wavebed.forward.port import Port
@@ -30,13 +32,6 @@ LAST, WITHIN_S, LOOK_S = b"again", 30.0, 0.6
 
 FLOOD = 101
 """So many frames that nobody asked for are waited for."""
-
-
-def checksum(data: bytes) -> int:
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total ^ 0xFFFF
 
 
 def mac_bytes(text: str) -> bytes:
@@ -144,24 +139,6 @@ def press(setup: EmulatedSetup, text: str, seconds: float, pause_s: float) -> di
     return {"sent": sent, "received": came, "took_s": took, "until_s": time.monotonic() - start}
 
 
-def one_by_one(setup: EmulatedSetup, text: str) -> dict[str, object]:
-    """Send 16 frames at a time, each time after the interface received those before."""
-    device = read_device(text)
-    device.set_up(setup)
-    macs, addresses = know_each_other(setup, device, 4)
-    frame = make_frame(4, macs, addresses, b"press")
-    end = time.monotonic() + WITHIN_S
-    with raw(setup.tx) as sender:
-        before, sent = received(setup), 0
-        while sent < 320 and time.monotonic() < end:
-            for _ in range(16):
-                sender.send(frame)
-            sent += 16
-            while received(setup) - before < sent and time.monotonic() < end:
-                pass
-    return {"sent": sent, "received": received(setup) - before}
-
-
 def links(setup: EmulatedSetup, text: str) -> dict[str, object]:
     """Watch the sending port's link while a device starts again and again."""
     device = read_device(text)
@@ -205,8 +182,6 @@ def main() -> None:
             answer = cross(setup, arguments[0], int(arguments[1]))
         elif work == "press":
             answer = press(setup, arguments[0], float(arguments[1]), float(arguments[2]))
-        elif work == "one_by_one":
-            answer = one_by_one(setup, arguments[0])
         elif work == "links":
             answer = links(setup, arguments[0])
         else:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from wavebed.forward.model import Trial
 
 LAYOUT = Layout(Span("198.18.0.2", 4), Span("198.18.1.2", 16))
-LAYOUT_6 = Layout(Span("2001:2::2", 1), Span("2001:2:0:1::2", 4))
 AMID = 5000
 """Of the 20 000 frames of a trial of two seconds."""
 
@@ -97,15 +96,6 @@ def exact(cable: Cable) -> list[Trial]:
     ]
 
 
-def exact6(cable: Cable) -> list[Trial]:
-    return [Tester(cable.tx, cable.rx, LAYOUT_6).trial("paced", (84,), 20_000, 0.5)]
-
-
-def senders(cable: Cable) -> list[Trial]:
-    kinds = [binding.kind for binding in cable.tx.probe()[0] if binding.works]
-    return [Tester(cable.tx, cable.rx, LAYOUT, sender=kind).trial(kind, (64,), 10_000, 0.3) for kind in kinds]
-
-
 def offload(cable: Cable) -> list[Trial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     cable.tx.set_offload("tx-udp-segmentation", on=True)
@@ -131,16 +121,6 @@ def away(cable: Cable) -> list[Trial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     amid(tester, lambda: ip("link", "del", "tx0"))
     return [tester.trial("away", (64,), 10_000, 2.0)]
-
-
-def flap(cable: Cable) -> list[Trial]:
-    def act() -> None:
-        ip("link", "set", "tx0", "down")
-        ip("link", "set", "tx0", "up")
-
-    tester = Tester(cable.tx, cable.rx, LAYOUT)
-    amid(tester, act)
-    return [tester.trial("flap", (64,), 10_000, 2.0)]
 
 
 def killed(cable: Cable) -> list[Trial]:
@@ -182,7 +162,7 @@ def through(stack: ExitStack, text: str, size: int, rate_pps: float, seconds: fl
     return [Tester(tx, rx, device.layout(4)).trial(text, (size,), rate_pps, seconds)]
 
 
-ON_A_CABLE = {act.__name__: act for act in (exact, exact6, senders, offload, mtu, down, away, flap, killed)}
+ON_A_CABLE = {act.__name__: act for act in (exact, offload, mtu, down, away, killed)}
 
 
 def main() -> None:

@@ -139,25 +139,6 @@ def test_links_and_pipes_that_a_program_left_are_gone_before_anything_is_read(tm
     assert not (folder / "in" / "file").stat().st_mode & stat.S_ISUID
 
 
-def test_it_works_from_an_interpreter_in_a_folder_that_only_its_owner_can_search(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
-    (closed / "secret").write_text(SECRET)
-    (closed / "tool").write_text("#!/bin/sh\necho tool works\n")
-    (closed / "tool").chmod(0o755)
-    venv = closed / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-    with EmulatedPath.of().up() as lab:
-        confined = Confined(read=[venv])
-        python = [str(venv / "bin" / "python"), "-c", "import json, sys; print(sys.prefix)"]
-        done = lab.client.run(python, capture_output=True, confined=confined)
-        assert done.stdout.strip() == str(venv), done.stderr
-        done = lab.client.run([closed / "tool"], capture_output=True, confined=True)
-        assert done.stdout == "tool works\n", done.stderr
-        done = lab.client.run(["ls", "-A", closed], capture_output=True, confined=confined)
-        assert done.stdout == "venv\n"
-
-
 def test_two_programs_on_one_host_do_not_share_their_folders(tmp_path: Path) -> None:
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
     for folder in (mine, theirs):

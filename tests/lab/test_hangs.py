@@ -1,21 +1,18 @@
-"""Laboratories in which something hangs: every wait ends, and the result names the cause.
-
-How soon it ends is a figure of `make stress` (`signals`).
-"""
+"""Laboratories in which something hangs, or the engine is stopped for a while: each wait ends, and results say why."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.stress.freezes import check_marked
 
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS
@@ -205,38 +202,6 @@ def test_a_server_that_is_stopped_makes_its_trial_invalid(tmp_path: Path) -> Non
     assert any('"iperf3" on server was stopped for 0.' in reason for reason in record.reasons)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
-def test_after_the_second_signal_a_run_is_gone_with_all_its_processes(tmp_path: Path, number: int) -> None:
-    _scenario(tmp_path, PATH + '[[workload]]\nkind = "bulk"\nduration = "60s"\n')
-    argv = [sys.executable, "-m", "wavebed", "run", "s.toml", "-o", "out"]
-    with (tmp_path / "said").open("wb") as said:
-        run = subprocess.Popen(argv, cwd=tmp_path, stdout=said, stderr=said)
-    core = _core_of(run.pid)
-    init = _children(core)[0]
-    pids = [core, init, _children(init)[0]]
-    os.kill(init, signal.SIGSTOP)
-    run.send_signal(number)
-    time.sleep(0.1)
-    assert run.poll() is None, "the first signal lets it end in order"
-    run.send_signal(number)
-    began = time.monotonic()
-    assert run.wait(WITHIN_S) == 128 + number
-    assert all(is_gone(pid) for pid in pids)
-    # The guard of the unfinished trial removes it after the end of the run.
-    while list((tmp_path / "out/trials").glob(".*")):
-        assert time.monotonic() - began < WITHIN_S
-        time.sleep(0.005)
-    assert time.monotonic() - began < WITHIN_S
-
-
-def _core_of(run: int) -> int:
-    """Wait until a run has a laboratory with a workload in it, and return its process."""
-    end = time.monotonic() + WITHIN_S
-    while time.monotonic() < end:
-        for pid in _children(run):
-            with suppress(OSError):  # it may have ended since: what is looked for has not
-                cores = _children(pid) if b"wavebed-core\0lab" in Path(f"/proc/{pid}/cmdline").read_bytes() else []
-                if cores and len(_children(cores[0])) > 2:
-                    return pid
-        time.sleep(0.01)
-    raise TimeoutError("no workload began")
+@pytest.mark.parametrize(("way", "length_ms"), [("shell", 5), ("Python", 20), ("run", 60), ("Python", 200)])
+def test_a_stopped_engine_is_reported_with_the_length_of_its_gap(way: str, length_ms: float) -> None:
+    check_marked(way, length_ms)

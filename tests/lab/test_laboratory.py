@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from programs import (
-    LIMIT_S,
     arrivals,
     delivered_bytes,
     most_bytes,
@@ -20,7 +19,6 @@ from programs import (
     rtts_until_below_ms,
     series,
     transfer,
-    wait_for_datagrams,
 )
 
 import wavebed
@@ -60,39 +58,14 @@ def test_the_same_seed_loses_the_same_packets() -> None:
     assert seen[0] == seen[1] != seen[2]
 
 
-def test_loss_by_packet_index_is_exact(tmp_path: FilePath) -> None:
-    pattern = "# wavebed pattern 1\n# kind = packets\n# packets = 10\npacket,loss\n0,0\n3,1\n5,0\n"
-    (tmp_path / "p.csv").write_text(pattern)
-    with Path.of(up_loss={"pattern": str(tmp_path / "p.csv")}).up() as lab:
-        assert arrivals(lab, 20) == [number for number in range(20) if number % 10 not in (3, 4)]
-
-
-def test_duplicates_and_stragglers_arrive_as_commanded() -> None:
-    with Path.of(up_duplicate="100%").up() as lab:
-        assert arrivals(lab, 5) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-    with Path.of(up_reorder={"probability": "30%", "delay": "5ms"}).up() as lab:
-        order = arrivals(lab, 100)
-    assert sorted(order) == list(range(100)) != order
-
-
-def test_congestion_control_and_settings_belong_to_hosts(tmp_path: FilePath) -> None:
-    file = tmp_path / "s.toml"
-    file.write_text(
-        "[path]\ncongestion-control = 'cubic'\n[path.server]\ncongestion-control = 'reno'\n"
-        "[path.client.sysctl]\n'net.ipv4.tcp_rmem' = '4096 65536 1000000'\n"
-    )
-    with Path.load(file).up() as lab:
-        assert transfer(lab, 100_000)[1:] == ("reno", "cubic")
-        text = lab.client.run(["cat", "/proc/sys/net/ipv4/tcp_rmem"], capture_output=True).stdout
-        assert text.split() == ["4096", "65536", "1000000"]
-
-
 PATTERNS = {
     "steps.csv": "# wavebed pattern 1\n# kind = steps\n# duration_s = 1\n"
     "time_s,rate_bps,delay_s,loss\n0,5000000,0.001,0\n0.5,50000000,0.002,0\n",
     "opportunities.csv": "# wavebed pattern 1\n# kind = opportunities\n# duration_s = 0.001\n"
     "time_s,bytes\n0.001,3000\n",
     "trace.down": "1\n1\n2\n3\n",
+    "light.csv": "# wavebed pattern 1\n# kind = steps\n# duration_s = 9\n# light_bytes = 15000\n# light_idle_s = 0.15\n"
+    "time_s,rate_bps,light_rate_bps\n0,12000000,6000000\n",
 }
 
 
@@ -108,6 +81,7 @@ PATTERNS = {
         {"rate": "10mbit", "rate_mode": "sampled", "coalesce": "off"},
         {"trace": "steps.csv", "trace_end": "hold", "start_at": "200ms", "outage": "drop"},
         {"trace": "steps.csv", "rate_mode": "sampled"},
+        {"trace": "light.csv"},
         {"trace": "opportunities.csv", "coalesce": "slot"},
         {"trace": "trace.down", "trace_format": "mahimahi"},
         {"delay": {"distribution": "normal", "mean": "3ms", "spread": "1ms", "correlation": "25%", "reorder": True}},
@@ -149,43 +123,6 @@ def test_a_change_that_nothing_takes_is_refused(changes: dict[str, str], message
 ROOT = FilePath(__file__).resolve().parents[2]
 SEGMENT = 1500
 
-_STAMP = """
-import socket, time
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("0.0.0.0", {port}))
-while True:
-    _, peer = s.recvfrom(100)
-    s.sendto(str(time.monotonic_ns()).encode(), peer)
-"""
-_ONE_WAY = """
-import socket, time
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.settimeout(30)
-s.connect(("server", {port}))
-least_down, end = 1e9, time.monotonic() + 60
-while least_down >= {below_ms} and time.monotonic() < end:
-    sent = time.monotonic_ns()
-    s.send(b"?")
-    stamp = int(s.recv(100))
-    down = (time.monotonic_ns() - stamp) / 1e6
-    least_down = min(least_down, down)
-    print((stamp - sent) / 1e6, down)
-"""
-
-
-def test_each_direction_has_its_own_delay_by_ipv4_and_ipv6() -> None:
-    with Path.of(down_delay="5ms", up_delay="20ms").up() as lab:
-        for family in ("AF_INET", "AF_INET6"):
-            assert min(rtts_ms(lab, count=5, family=family)) >= 25
-        echo = lab.server.start(python(_STAMP))
-        wait_for_datagrams(lab, "server")
-        said = lab.client.run(python(_ONE_WAY, below_ms=20), capture_output=True, check=True, timeout=2 * LIMIT_S)
-        echo.kill()
-        echo.wait(LIMIT_S)
-    up_ms, down_ms = zip(*(map(float, line.split()) for line in said.stdout.splitlines()), strict=True)
-    assert min(up_ms) >= 20
-    assert 5 <= min(down_ms) < 20
-
 
 def test_three_hosts_reach_each_other_over_their_hops() -> None:
     with Path.load(ROOT / "scenarios/three-hosts.toml", delay="4ms", loss="0%").up() as lab:
@@ -193,15 +130,6 @@ def test_three_hosts_reach_each_other_over_their_hops() -> None:
         assert min(rtts_ms(lab, count=5, host="edge")) >= 8
         names = lab.edge.run(["cat", "/proc/sys/kernel/hostname"], capture_output=True).stdout
         assert names == "edge\n"
-
-
-def test_a_path_without_a_rate_carries_every_byte() -> None:
-    with Path.of().up() as lab:
-        transfer(lab, 20_000_000)
-    assert lab.summary is not None
-    down = cast("list[dict[str, Any]]", lab.summary["links"])[0]
-    assert down["delivered_bytes"] > 20_000_000
-    assert down["unaccounted_segments"] == 0
 
 
 def test_changes_take_effect_and_no_window_exceeds_the_rate_of_its_time(tmp_path: FilePath) -> None:
@@ -335,19 +263,6 @@ def test_a_large_file_arrives_intact(family: str, coalesce: str, large_file: tup
     assert down["duplicated_segments"] > 50
     assert down["corrupted_segments"] > 10
     assert down["unaccounted_segments"] == 0
-
-
-def test_a_corrupted_segment_is_found_out_by_the_receiver() -> None:
-    with Path.of(delay="1ms", down_corrupt="100%").up() as lab:
-        done = lab.client.run(["ping", "-4", "-c", "3", "-i", "0.2", "-W", "1", "server"], capture_output=True)
-        failed = lab.client.run(["cat", "/proc/net/snmp"], capture_output=True, check=True).stdout
-    assert "0 received" in done.stdout
-    icmp = [line.split()[1:] for line in failed.splitlines() if line.startswith("Icmp:")]
-    ip = [line.split()[1:] for line in failed.splitlines() if line.startswith("Ip:")]
-    checksum = int(dict(zip(*icmp, strict=True))["InCsumErrors"])
-    header = int(dict(zip(*ip, strict=True))["InHdrErrors"])
-    # A flipped bit is in the payload, in the ICMP header, or in the IP header: address, length and version too.
-    assert checksum + header >= 1
 
 
 TIMES = ["entered_ns", "dequeued_ns", "released_ns", "delivered_ns"]

@@ -10,10 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.on_time import assert_ended
 
 from wavebed._core import find_core
 
@@ -66,13 +65,6 @@ def test_a_summary_replaces_a_file_at_once_and_touches_nothing_else(tmp_path: Pa
     ]  # fmt: skip
 
 
-def test_a_device_stays_a_device(tmp_path: Path) -> None:
-    target = node(tmp_path / "null", 3)
-    assert shell(tmp_path, "--summary", "null").returncode == 0
-    assert stat.S_ISCHR(target.lstat().st_mode)
-    assert list(tmp_path.iterdir()) == [target]
-
-
 def test_a_full_device_is_one_line_and_the_status_says_so(tmp_path: Path) -> None:
     node(tmp_path / "full", 7)
     done = shell(tmp_path, "--summary", "full")
@@ -85,15 +77,6 @@ def test_standard_output_can_be_named(tmp_path: Path) -> None:
     assert done.returncode == 0
     first, _, rest = done.stdout.partition("\n")
     assert first == "{}"
-    assert is_summary(rest)
-
-
-def test_what_standard_output_has_already_is_not_overwritten(tmp_path: Path) -> None:
-    with (tmp_path / "all").open("wb") as all_of_it:
-        argv = [*WAVEBED, "shell", "--summary", str(standard_output(tmp_path)), "--", "echo", "first"]
-        subprocess.run(argv, stdout=all_of_it, stderr=subprocess.DEVNULL, check=True, timeout=60)
-    first, _, rest = (tmp_path / "all").read_text().partition("\n")
-    assert first == "first"
     assert is_summary(rest)
 
 
@@ -113,14 +96,6 @@ def test_a_fifo_that_nobody_reads_ends_in_one_line(tmp_path: Path) -> None:
     done = shell(tmp_path, "--summary", "fifo")
     assert done.returncode == 1
     assert f"summary_file: {tmp_path}/fifo: nothing has read it for 10 s" in done.stderr
-
-
-def test_a_symbolic_link_is_followed_and_stays(tmp_path: Path) -> None:
-    (tmp_path / "real").write_text(OLD)
-    (tmp_path / "link").symlink_to("real")
-    assert shell(tmp_path, "--summary", "link").returncode == 0
-    assert (tmp_path / "link").is_symlink()
-    assert is_summary((tmp_path / "real").read_text())
 
 
 # ---- --log and --pcap ----
@@ -194,20 +169,6 @@ def test_what_the_core_cannot_print_is_one_line(words: str) -> None:
     assert (done.returncode, "panicked" in done.stderr) == (0 if words == "list" and not done.stderr else 1, False)
 
 
-@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
-def test_a_run_whose_progress_nobody_can_hear_is_whole(tmp_path: Path, redirection: str) -> None:
-    (tmp_path / "s.toml").write_text('[path]\nrate = "1mbit"\n[[workload]]\nkind = "command"\nrun = ["true"]\n')
-    done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m wavebed run s.toml -o out --trials 2 {redirection}"],
-        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert_ended(done, tmp_path / "out")
-    told: dict[str, Any] = json.loads((tmp_path / "out/run.json").read_text())
-    assert told["ended"]
-    assert len(told["trials"]) == 2
-    assert (tmp_path / "out/report.html").exists()
-
-
 # ---- a disk that is full ----
 
 
@@ -236,20 +197,6 @@ def test_a_full_disk_is_one_line_and_the_status_says_so(small: Path, option: str
     assert done.returncode == (0 if option == "--pcap" else 1)
     if option == "--summary":
         assert [path.name for path in small.iterdir()] == ["filler"]
-
-
-@pytest.mark.parametrize("words", ["trace convert a.txt -o small/out.csv", "trace plot a.txt -o small/plot.html"])
-def test_a_full_disk_leaves_the_old_file_of_an_output(tmp_path: Path, small: Path, words: str) -> None:
-    (tmp_path / "a.txt").write_text("".join(f"{second}\t{second % 97}\n" for second in range(1, 3000)))
-    target = tmp_path / words.rpartition(" ")[2]
-    target.write_text(OLD)
-    done = subprocess.run(
-        [*WAVEBED, *words.split()], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr == f"wavebed: {words.rpartition(' ')[2]}: no space left on device: name another file with -o\n"
-    assert sorted(path.name for path in small.iterdir()) == sorted(["filler", target.name])
-    assert target.read_text() == OLD
 
 
 def test_a_process_that_is_killed_while_it_writes_leaves_nothing(tmp_path: Path) -> None:

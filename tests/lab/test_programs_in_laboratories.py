@@ -132,25 +132,9 @@ def test_a_laboratory_dies_with_its_python_process() -> None:
         time.sleep(0.02)
 
 
-def test_laboratories_do_not_meet() -> None:
-    with Path.of(delay="1ms").up() as one, Path.of(delay="1ms").up() as other:
-        assert one.name != other.name
-        one.server.start([sys.executable, "-m", "http.server", "8080"], stderr=subprocess.DEVNULL)
-        one.server.wait_for_port(8080)
-        with pytest.raises(TimeoutError):
-            other.server.wait_for_port(8080, timeout=0.3)
-
-
 def test_a_name_is_taken_once() -> None:
     with Path.of().up(name="taken"), pytest.raises(UserError, match="taken"), Path.of().up(name="taken"):
         pass
-
-
-@pytest.mark.parametrize(
-    ("command", "status"), [("true", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)]
-)
-def test_the_status_of_shell_is_that_of_the_command(command: str, status: int) -> None:
-    assert wavebed("shell", "--delay", "1ms", "--", "sh", "-c", command).returncode == status
 
 
 def test_shell_knows_names_and_addresses() -> None:
@@ -173,23 +157,6 @@ def test_a_server_runs_beside_the_command() -> None:
         "    except OSError: time.sleep(0.05)\n",
     )  # fmt: skip
     assert done.stdout == "200\n", done.stderr
-
-
-def test_a_broken_pattern_is_named_with_its_line(tmp_path: FilePath) -> None:
-    file = tmp_path / "bad.csv"
-    file.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 2\ntime_s,rate_bps\n0,1000\n1,12\n1,13\n")
-    done = wavebed("shell", "--trace", str(file), "--", "true")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert f"{file}:7" in done.stderr or "line 7" in done.stderr
-
-
-def test_an_unknown_setting_is_refused(tmp_path: FilePath) -> None:
-    file = tmp_path / "s.toml"
-    file.write_text("[path.client.sysctl]\n'net.ipv4.no_such_setting' = 1\n")
-    done = wavebed("shell", "--scenario", str(file), "--", "true")
-    assert done.returncode == 2
-    assert "net.ipv4.no_such_setting" in done.stderr
 
 
 def test_an_unknown_command_is_refused() -> None:
@@ -220,3 +187,28 @@ def test_a_signal_to_what_ends_at_that_moment_is_no_error() -> None:
         for _ in range(30):
             process = lab.client.start(["true"])
             assert process.terminate() in (0, -signal.SIGTERM)
+
+
+LINK = "--delay=5ms --bandwidth=10Mbps --queue=25"
+MORE = 10
+"""Requests after those that are looked at: ping waits for the answer to its last one for 0.1 s only."""
+
+
+def ping(scene: str, count: int) -> tuple[list[int], list[float]]:
+    """Return the numbers and the round trips (ms) of the answered pings among the first `count`."""
+    argv = [sys.executable, "-m", "wavebed", "shell", "--scene", scene, "--"]
+    argv += ["ping", "-n", "-c", str(count + MORE), "-i", "0.1", "server"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    answers = [line for line in done.stdout.splitlines() if "icmp_seq=" in line and "time=" in line]
+    assert answers, done.stderr
+    numbers = [int(line.partition("icmp_seq=")[2].partition(" ")[0]) for line in answers]
+    trips_ms = [float(line.partition("time=")[2].partition(" ")[0]) for line in answers]
+    kept = [place for place, number in enumerate(numbers) if number <= count]
+    return [numbers[place] for place in kept], [trips_ms[place] for place in kept]
+
+
+def test_listed_packets_of_each_direction_are_lost() -> None:
+    # The second request never reaches the server, so that the third answer is that of the fourth request.
+    numbers, trips_ms = ping(f"droplist {LINK} --drops_to_client=1,3 --drops_to_server=2", 6)
+    assert numbers == [3, 5, 6]
+    assert min(trips_ms) >= 10

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from tests.on_time import assert_ended, lateness
 
-from wavebed.errors import UserError
 from wavebed.experiment.events import (
     RunBegun,
     RunInterrupted,
@@ -146,15 +145,6 @@ def test_whatever_ends_it_leaves_no_process_and_no_half_trial(tmp_path: Path, nu
     told = [type(event) for event in read_journal(tmp_path / "out")]
     begun = [RunBegun, RunPlanned, StepBegun, TrialBegun, WorkloadBegun]
     assert told == (begun if number == signal.SIGKILL else [*begun, TrialFailed, RunInterrupted])
-
-
-def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/thesis.txt").write_text("years of work")
-    done = wavebed(tmp_path, KNOWN + DOWNLOAD)
-    assert done.returncode == UserError.exit_status
-    assert "holds other files (thesis.txt)" in done.stderr
-    assert len(done.stderr.strip().splitlines()) <= 3
 
 
 def test_a_missing_program_is_said_before_anything_runs(tmp_path: Path) -> None:
