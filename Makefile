@@ -75,10 +75,12 @@ $(VENV)/.installed-%: $(SOURCES) | $(CONSTRAINTS)
 	rm -f $(VENV)/.installed-*
 	touch $@
 
-# maturin puts the binaries of one crate into a wheel; these two work without the laboratory.
+# maturin puts the binaries of one crate into a wheel; these two work without the laboratory. For tests they are those of
+# `build-tests`: alone, they would have fewer features of their dependencies, which Cargo would compile once more.
+BINARIES_release := --package wavebed-edge --package wavebed-agent
+BINARIES_dev := --workspace --bins
 $(VENV)/.remedies-%: $(VENV)/.installed-%
-	MAKEFLAGS= $(TIMED) "set-up: compiling wavebed-edge, wavebed-agent" \
-	  cargo build --profile $* --locked --quiet --package wavebed-edge --package wavebed-agent
+	MAKEFLAGS= $(TIMED) "set-up: compiling wavebed-edge, wavebed-agent" cargo build --profile $* --locked --quiet $(BINARIES_$*)
 	install --strip $${CARGO_TARGET_DIR:-target}/$(patsubst dev,debug,$*)/wavebed-{edge,agent} $(VENV)/bin
 	rm -f $(VENV)/.remedies-*
 	touch $@
