@@ -74,14 +74,18 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(write_example(tmp_path_factory.mktemp("browser") / "run"))
 
 
-def visit(browser: Browser, report: Path, scheme: str = "light", width: int = 1200) -> tuple[Page, Heard]:
+def opened(browser: Browser, address: str, scheme: str = "light", width: int = 1200) -> tuple[Page, Heard]:
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     heard: Heard = {"complaints": [], "requests": []}
     page.on("console", lambda message: heard["complaints"].append(message.text))
     page.on("pageerror", lambda error: heard["complaints"].append(str(error)))
     page.on("request", lambda request: heard["requests"].append(request.url))
-    page.goto(report.as_uri(), timeout=60_000)
+    page.goto(address, timeout=60_000)
     return page, heard
+
+
+def visit(browser: Browser, report: Path, scheme: str = "light", width: int = 1200) -> tuple[Page, Heard]:
+    return opened(browser, report.as_uri(), scheme, width)
 
 
 def test_all_charts_are_drawn_and_nothing_is_asked_of_a_network(browser: Browser, report: Path) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.browser.test_report_in_chromium import CONTRASTS, LEAST_CONTRAST
+from tests.browser.test_report_in_chromium import CONTRASTS, LEAST_CONTRAST, Heard, opened
 from tests.page_checks import CLIPPED, SHOWN_S, until
 from tests.played_lab import STATES, PlayedLab, played
 from tests.ui_client import page_server
@@ -43,13 +43,6 @@ DRAWN = """() => {
 """The charts with lines in the colours of links."""
 
 
-class Heard(TypedDict):
-    """What the browser complained of, and what it asked for."""
-
-    complaints: list[str]
-    requests: list[str]
-
-
 @pytest.fixture
 def lab() -> PlayedLab:
     return PlayedLab("walk", 2)
@@ -62,13 +55,7 @@ def client(lab: PlayedLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
 
 
 def visit(browser: Browser, client: Client, scheme: str = "light", width: int = 1280) -> tuple[Page, Heard]:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    heard: Heard = {"complaints": [], "requests": []}
-    page.on("console", lambda message: heard["complaints"].append(message.text))
-    page.on("pageerror", lambda error: heard["complaints"].append(str(error)))
-    page.on("request", lambda request: heard["requests"].append(request.url))
-    page.goto(f"http://{client.host}/?token={client.token}", timeout=60_000)
-    return page, heard
+    return opened(browser, f"http://{client.host}/?token={client.token}", scheme, width)
 
 
 def cell(page: Page, link: str, name: str) -> str:

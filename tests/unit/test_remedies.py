@@ -1,22 +1,41 @@
-"""Remedies on hosts: how a scenario names them, and how a trial starts, watches and stops them; in virtual time."""
+"""Remedies of a host, and a second radio: specifications, mistakes, and the share of the radio."""
 
 from __future__ import annotations
 
 import signal
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
 from tests.memory_lab import Program
 from tests.unit.test_run_trial import check, command, trial
+from tests.unit.test_transport_links import LOAD, MBIT, constant, link_rows, steady
 
-from wavebed.errors import MachineError, UserError
+from wavebed.errors import MachineError, RenamedWarning, UserError
+from wavebed.path.api import Path as WavebedPath
+from wavebed.path.laboratory import LabPlan, laboratory_file
 from wavebed.remedy import remedy_of
+from wavebed.report.path import path_row
+from wavebed.report.path import second_radio_links as drawn_links
+from wavebed.report.source import LinkCourse
+from wavebed.report.thin import Points
+from wavebed.report.timeline import bottleneck
+from wavebed.reproduce.steady import steady_of
+from wavebed.result.course import bottlenecks
+from wavebed.result.second_radio import second_radio_links, second_radio_metrics
+from wavebed.result.tables import SCHEMAS, capacity_table
+from wavebed.result.transport import transport_metrics
 from wavebed.run.folder import check_programs
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import StoredTrial, plan_of_spec, read_plan
+from wavebed.spec.link import RuleError, plain
+from wavebed.spec.network import Hop, Leg, Network
 from wavebed.spec.trial import RemedySpec, TrialSpec, decode_spec, encode_spec
 
 if TYPE_CHECKING:
@@ -24,6 +43,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.memory_lab import MemoryProcess
+
+    from wavebed.spec.trial import TrialSpec
+
 
 STARTED = '{"event":"started","method":"bpf","refused":null}\n'
 BY_SYSCTL = '{"event":"started","method":"sysctl","refused":"not permitted"}\n'
@@ -203,3 +225,210 @@ def test_a_treatment_sets_a_remedy(tmp_path: Path) -> None:
     path = replace(treatment).path
     (client,) = (host for host in path.hosts if host.name == "client")  # type: ignore[union-attr]
     assert client.remedies[0].options["interval"] == "200ms"
+
+
+HOPS = """[path]
+[[path.hop]]
+name = "internet"
+kind = "wired"
+delay = "10ms"
+[[path.hop]]
+name = "radio"
+kind = "radio"
+rate = "50mbit"
+delay = "2ms"
+"""
+EDGE = "[path.edge]\nafter = 'internet'\n"
+SECOND = '[path.second-radio]\nrate = "20mbit"\nup-rate = "5mbit"\ndelay = "15ms"\n'
+BULK = '[[workload]]\nkind = "bulk"\n'
+
+
+def spec_of_text(folder: Path, text: str) -> TrialSpec:
+    file = folder / "s.toml"
+    file.write_text(text)
+    plan = read_plan(file)
+    (slot,) = ordered(plan.treatments[:1], 1, 1)
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
+        return resolved.spec
+
+
+def lab_of(folder: Path, text: str, **options: str) -> Any:
+    file = folder / "s.toml"
+    file.write_text(text)
+    return WavebedPath.load(file, **options).laboratory()
+
+
+@pytest.mark.parametrize(("edge", "hosts"), [("", ["server", "client"]), (EDGE, ["server", "edge", "client"])])
+def test_it_is_a_leg_beside_all_hops_between_the_last_two_hosts(tmp_path: Path, edge: str, hosts: list[str]) -> None:
+    network = spec_of_text(tmp_path, HOPS + edge + SECOND + command("x")).network
+    assert [host.name for host in network.hosts] == hosts
+    leg = network.second_leg
+    assert leg is network.legs[-1]
+    assert leg is not None
+    assert (leg.start, leg.end) == (hosts[-2], "client")
+    assert [(hop.name, hop.kind) for hop in leg.hops] == [("second-radio", "radio")]
+    rates = [side[0].rate.rate_bps for side in (leg.hops[0].down, leg.hops[0].up)]  # type: ignore[union-attr]
+    assert rates == [20 * MBIT, 5 * MBIT]
+
+
+def test_without_it_the_network_and_the_laboratory_file_have_no_trace_of_it(tmp_path: Path) -> None:
+    network = spec_of_text(tmp_path, HOPS + EDGE + command("x")).network
+    assert network.second_leg is None
+    assert (len(network.legs), second_radio_links(network)) == (2, [])
+    assert "second_leg" not in laboratory_file(network, LabPlan("x", 1))
+
+
+def test_the_laboratory_file_has_it_beside_the_row(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path, HOPS + EDGE + SECOND)
+    assert [[hop["name"] for hop in leg["hops"]] for leg in lab["legs"]] == [["internet"], ["radio"]]
+    assert [hop["name"] for hop in lab["second_leg"]["hops"]] == ["second-radio"]
+
+
+def test_its_queue_is_as_long_as_its_own_round_trip_needs(tmp_path: Path) -> None:
+    fast = SECOND.replace("20mbit", "1gbit")
+    network = spec_of_text(tmp_path, HOPS + EDGE + fast + command("x")).network
+    stage = network.legs[-1].hops[0].down[0]
+    # 1 Gbit/s for 50 ms (10 ms of the wired hop and its own 15 ms, twice) in packets of 1500 bytes.
+    assert stage.queue.limit.packets == 4167  # type: ignore[union-attr]
+
+
+def test_options_of_a_link_leave_it_alone(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path, HOPS + SECOND, rate="1mbit")
+    assert lab["second_leg"]["hops"][0]["down"][0]["rate"]["rate_bps"] == 20 * MBIT
+
+
+def test_a_treatment_adds_it_and_a_specification_keeps_it(tmp_path: Path) -> None:
+    treatment = '[[treatment]]\nname = "two"\nset = { "path.second-radio.rate" = "7mbit" }\n'
+    spec = spec_of_text(tmp_path, HOPS + command("x") + treatment)
+    assert spec.network.second_leg is not None
+    assert decode_spec(encode_spec(spec), "spec.json") == spec
+
+
+def test_old_names_of_keys_are_read_in_it(tmp_path: Path) -> None:
+    with pytest.warns(RenamedWarning, match=r"path.second-radio.device: is now called ue-limit"):
+        spec_of_text(tmp_path, HOPS + SECOND + "device = { packets-per-second = 9000 }\n" + command("x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[path]\nsecond-radio = 'lte'\n", "path.second-radio: 'lte' is not a table: write .path.second-radio."),
+        (HOPS + SECOND + "ratte = 1\n", "path.second-radio.ratte: unknown key.*did you mean 'rate'"),
+        (HOPS + SECOND + "name = 'lte'\n", "path.second-radio.name: unknown key"),
+        (HOPS + SECOND + "queue-unit = 'bit'\n", "path.second-radio.queue-unit: 'bit' is not a choice"),
+        (HOPS.replace("[path]", "[path]\nnat = true") + SECOND, "path.second-radio: cannot be used with nat"),
+        (HOPS.replace('"radio"\nkind', '"second-radio"\nkind') + SECOND, "path.second-radio: is the name of a hop too"),
+    ],
+)
+def test_a_mistake_of_a_second_radio_is_named_with_its_place(tmp_path: Path, text: str, line: str) -> None:
+    with pytest.raises(UserError, match=line):
+        spec_of_text(tmp_path, text + command("x"))
+
+
+def test_only_the_last_two_hosts_have_a_second_leg(tmp_path: Path) -> None:
+    network = spec_of_text(tmp_path, HOPS + EDGE + SECOND + command("x")).network
+    second = network.legs[-1]
+
+    def changed(*legs: Leg, nat: bool = False) -> Network:
+        return msgspec.structs.replace(network, legs=legs, nat=nat, hosts=tuple(map(bare, network.hosts)))
+
+    def bare(host: object) -> object:
+        return msgspec.structs.replace(host, sysctls={})  # type: ignore[type-var]
+
+    third = msgspec.structs.replace(second, hops=(Hop("third", "radio", (), ()),))
+    elsewhere = Leg("server", "edge", second.hops)
+    for legs in ((*network.legs, third), (*network.legs[:2], elsewhere)):
+        with pytest.raises(RuleError, match="one leg beside those of the row connects the last two hosts"):
+            changed(*legs)
+    with pytest.raises(RuleError, match="with nat there is no second leg"):
+        changed(*network.legs, nat=True)
+
+
+def tables(rows: dict[str, float]) -> dict[str, pa.Table]:
+    """Return the tables of links that carry so many bits in each millisecond of 10 s."""
+    links = [row for link, bits in rows.items() for row in link_rows(link, steady(0, 10_000, bits))]
+    capacity = [row for link in rows for row in constant((50 if link.startswith("radio") else 20) * MBIT, link)]
+    return {
+        "links": pa.Table.from_pylist(links, schema=SCHEMAS["links"]),
+        "capacity": capacity_table(capacity),
+        "flows": SCHEMAS["flows"].empty_table(),
+    }
+
+
+def test_the_bottleneck_is_a_link_of_the_row(tmp_path: Path) -> None:
+    network = spec_of_text(tmp_path, HOPS + SECOND + command("x")).network
+    found = tables({"radio.down": 25_000, "second-radio.down": 8_000})
+    assert bottlenecks(found, LOAD)["down"].link == "second-radio.down"
+    assert bottlenecks(found, LOAD, second_radio_links(network))["down"].link == "radio.down"
+
+
+def test_processor_time_per_gb_counts_what_both_radios_delivered(tmp_path: Path) -> None:
+    network = spec_of_text(tmp_path, HOPS + SECOND + command("x")).network
+    found = tables({"radio.down": 24_000, "second-radio.down": 8_000, "second-radio.up": 800})
+    busy = [{"time_ns": number * 10**8, "core": 0, "busy": 0.5, "softirq": 0.0} for number in range(1, 101)]
+    found["cpu"] = pa.Table.from_pylist(busy, schema=SCHEMAS["cpu"])
+    metrics = {each.name: each.value for each in transport_metrics(found, LOAD, second_radio_links(network))}
+    assert metrics["processor time"] == pytest.approx(5)
+    assert metrics["processor time per GB"] == pytest.approx(5 / 0.041)
+
+
+def test_its_share_is_of_the_bytes_that_reach_the_next_host(tmp_path: Path) -> None:
+    network = spec_of_text(tmp_path, HOPS + SECOND + command("x")).network
+    found = tables(
+        {
+            "internet.down": 30_000,
+            "radio.down": 24_000,
+            "second-radio.down": 8_000,
+            "radio.up": 10_000,
+            "internet.up": 8_000,
+            "second-radio.up": 0,
+        }
+    )
+    metrics = {metric.name: (metric.value, metric.unit) for metric in second_radio_metrics(found, network)}
+    assert metrics == {
+        "delivered radio.down": (pytest.approx(30), "MB"),
+        "delivered second-radio.down": (pytest.approx(10), "MB"),
+        "share of second radio down": (pytest.approx(25), "%"),
+        "delivered internet.up": (pytest.approx(10), "MB"),
+        "delivered second-radio.up": (0, "MB"),
+        "share of second radio up": (0, "%"),
+    }
+
+
+def test_without_traffic_the_share_is_unknown_and_without_it_there_are_no_metrics(tmp_path: Path) -> None:
+    two = spec_of_text(tmp_path, HOPS + SECOND + command("x")).network
+    empty = {"links": SCHEMAS["links"].empty_table()}
+    shares = [metric.value for metric in second_radio_metrics(empty, two) if metric.unit == "%"]
+    assert shares == [None, None]
+    assert second_radio_metrics(empty, spec_of_text(tmp_path, HOPS + command("x")).network) == []
+
+
+def test_the_report_draws_it_as_a_row_of_its_own(tmp_path: Path) -> None:
+    one = path_row(plain(spec_of_text(tmp_path, HOPS + EDGE + command("x"))))
+    two = path_row(plain(spec_of_text(tmp_path, HOPS + EDGE + SECOND + command("x"))))
+    assert two.startswith(one)
+    further = two.removeprefix(one)
+    assert 'aria-label="The second radio of the client"' in further
+    assert further.index("edge") < further.index("second-radio") < further.index("client</b>")
+    assert "20 Mbit/s" in further
+
+
+def test_the_figure_of_a_trial_shows_the_bottleneck_of_the_row_and_the_second_radio_beside_it(tmp_path: Path) -> None:
+    resolved = plain(spec_of_text(tmp_path, HOPS + SECOND + command("x")))
+    rates = {"internet.down": 90.0, "radio.down": 50.0, "second-radio.down": 20.0}
+    courses = {
+        link: LinkCourse(Points(np.array([0.0, 9.0]), np.full(2, rate * MBIT)), []) for link, rate in rates.items()
+    }
+    made = SimpleNamespace(record=SimpleNamespace(resolved=resolved, engine={}), courses=courses, end_s=9.0)
+    assert bottleneck([made], "down") == "radio.down"  # type: ignore[list-item]
+    assert drawn_links(resolved, "up") == ["second-radio.up"]
+    alone = plain(spec_of_text(tmp_path, HOPS + command("x")))
+    made.record.resolved = alone
+    assert bottleneck([made], "down") == "second-radio.down"  # type: ignore[list-item]
+    assert drawn_links(alone, "down") == []
+
+
+def test_models_of_steady_transfers_go_by_the_first_radio(tmp_path: Path) -> None:
+    steady_path = steady_of(spec_of_text(tmp_path, HOPS + EDGE + SECOND + BULK))
+    assert steady_path is not None
+    assert (steady_path.link_mbps, steady_path.rtt) == (50, pytest.approx(0.024))

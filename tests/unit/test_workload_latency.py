@@ -1,4 +1,4 @@
-"""Probes: what ping, irtt and fresh connections tell, and the windows in which they are counted."""
+"""Probes: what ping, irtt and fresh connections tell, their windows, and the processes that send them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.memory_lab import MemoryLab, Program, Script
+from tests.virtual_clock import VirtualClock
 
 from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
 from wavebed.lab.clock import MachineClock
 from wavebed.workload import read_workload, rpm
 from wavebed.workload.irtt import read_irtt
+from wavebed.workload.latency_process import Watch
 from wavebed.workload.latency_windows import (
     Probe,
     answered_or_lost,
@@ -371,3 +373,67 @@ def test_more_may_be_asked_for() -> None:
     assert percentile([1.0] * 19, 50, least=20) is None
     assert percentile([1.0] * 20, 50, least=20) == 1.0
     assert percentile([], 50) is None
+
+
+class Fake:
+    """A prober that is fine until it is said to be dead."""
+
+    def __init__(self, *, dead: bool = False, stuck: bool = False) -> None:
+        self.dead, self.stuck, self.ended = dead, stuck, 0
+
+    def look(self) -> None:
+        if self.dead:
+            raise WavebedError("one ended with 2 before its time")
+
+    def end(self) -> None:
+        self.ended += 1
+        self.look()
+        if self.stuck:
+            raise WavebedError("one did not end within 3 s")
+
+
+@pytest.fixture
+def process_clock() -> VirtualClock:
+    made = VirtualClock()
+    made.begin()
+    return made
+
+
+@pytest.mark.parametrize(("fault", "words"), [("dead", "before its time"), ("stuck", "did not end")])
+def test_when_one_fails_the_others_end(process_clock: VirtualClock, fault: str, words: str) -> None:
+    bad, good = Fake(dead=fault == "dead", stuck=fault == "stuck"), Fake()
+    with pytest.raises(WavebedError, match=words):
+        Watch(process_clock, 5.0, 0.0).keep([bad, good])
+    assert (bad.ended, good.ended) == (1, 1)
+
+
+def test_one_that_dies_is_noticed_before_the_duration_is_over(process_clock: VirtualClock) -> None:
+    bad, good = Fake(), Fake()
+    process_clock.at(10.0, lambda: setattr(bad, "dead", True))
+    with pytest.raises(WavebedError, match="before its time"):
+        Watch(process_clock, 60.0, 0.0).keep([good, bad])
+    assert 10 <= process_clock.now_s() <= 10.2
+    assert good.ended == 1
+
+
+def test_it_lasts_as_long_as_it_should(process_clock: VirtualClock) -> None:
+    watch, prober = Watch(process_clock, 12.5, 0.0), Fake()
+    assert watch.keep([prober]) == pytest.approx(12.5)
+    assert prober.ended == 1
+    assert not watch.stopped_early
+
+
+def test_asked_to_stop_before_it_began_it_ends_at_once(process_clock: VirtualClock) -> None:
+    watch, prober = Watch(process_clock, 60, 0.0), Fake()
+    watch.stop()
+    watch.stop()
+    assert watch.keep([prober]) == 0
+    assert prober.ended == 1
+    assert watch.stopped_early
+
+
+def test_its_tail_comes_after_the_word_to_stop(process_clock: VirtualClock) -> None:
+    watch, prober = Watch(process_clock, None, 2.0), Fake()
+    process_clock.at(100.0, watch.stop)
+    assert watch.keep([prober]) == pytest.approx(102)
+    assert not watch.stopped_early
