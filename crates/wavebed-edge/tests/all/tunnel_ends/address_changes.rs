@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::tunnel_ends::flow::Flow;
 use crate::tunnel_ends::{PATIENCE, Setup};
 
-/// From the moment at which the new path works.
+/// From the moment at which the new path works, on a machine that has time.
 const LONGEST_GAP: Duration = Duration::from_millis(300);
 /// Threads that a packet passes: of the flow, and of both ends. Each may be as late as the machine was.
 pub const THREADS: u32 = 4;
@@ -32,21 +32,29 @@ fn connections(setup: &Setup) -> [u64; 2] {
     [left, right].map(|end| end.new_state()["connections"].as_u64().expect("a number"))
 }
 
-/// Runs a flow over `change`, which returns when the new path works.
+/// Runs a flow over `change`, which returns when the new path works: it goes on, by the same connection.
+///
+/// With `longest` the time is judged, and this machine with it.
 #[expect(clippy::print_stdout, reason = "the measured gap")]
-fn check(setup: &Setup, direction: Direction, change: impl FnOnce() -> Instant) {
+fn check(
+    setup: &Setup,
+    direction: Direction,
+    longest: Option<Duration>,
+    change: impl FnOnce() -> Instant,
+) {
     let flow = flow(setup, direction);
     thread::sleep(Duration::from_millis(500));
     let before = connections(setup);
     assert!(before.iter().all(|number| *number > 0), "{before:?}");
     let since = change();
-    let (gap, late) = flow.gap(since);
-    println!("{direction:?}: a gap of {gap:?}, threads up to {late:?} late");
+    if let Some(longest) = longest {
+        let (gap, late) = flow.gap(since);
+        println!("{direction:?}: a gap of {gap:?}, threads up to {late:?} late");
+        assert!(gap <= longest + THREADS * late, "{gap:?}, {late:?} late");
+    } else {
+        flow.goes_on(since, PATIENCE);
+    }
     assert_eq!(connections(setup), before, "another connection");
-    assert!(
-        gap <= LONGEST_GAP + THREADS * late,
-        "{gap:?}, {late:?} late"
-    );
 }
 
 /// Gives the connecting host the address with this last byte in place of the one before.
@@ -60,27 +68,31 @@ fn change_address(setup: &Setup, last: u8) -> Instant {
     Instant::now()
 }
 
-fn over_a_new_address(direction: Direction) {
+fn over_a_new_address(direction: Direction, longest: Option<Duration>) {
     let setup = Setup::new();
     setup.must_pass();
-    check(&setup, direction, || change_address(&setup, 3));
+    check(&setup, direction, longest, || change_address(&setup, 3));
 }
 
-fn over_a_new_port(direction: Direction) {
+fn over_a_new_port(direction: Direction, longest: Option<Duration>) {
     let (setup, relay) = Setup::with_relay();
-    check(&setup, direction, || {
+    check(&setup, direction, longest, || {
         relay.change_port();
         Instant::now()
     });
 }
 
 /// Blockages of several lengths: QUIC's own probes come at times that double.
-fn over_blockages_and_new_addresses(direction: Direction) {
+fn over_blockages_and_new_addresses(
+    direction: Direction,
+    longest: Option<Duration>,
+    blockages_ms: &[u64],
+) {
     let setup = Setup::new();
     setup.must_pass();
-    for (milliseconds, last) in [(700, 3), (1000, 4), (1300, 5)] {
-        check(&setup, direction, || {
-            let end = Instant::now() + Duration::from_millis(milliseconds);
+    for (milliseconds, last) in blockages_ms.iter().zip(3..) {
+        check(&setup, direction, longest, || {
+            let end = Instant::now() + Duration::from_millis(*milliseconds);
             setup.right.command("ip link set wire down");
             change_address(&setup, last);
             thread::sleep(end.saturating_duration_since(Instant::now()));
@@ -91,33 +103,48 @@ fn over_blockages_and_new_addresses(direction: Direction) {
 }
 
 #[test]
-fn a_new_address_stops_what_the_connecting_host_sends_for_300_ms_at_most() {
-    over_a_new_address(Direction::Up);
+fn the_connection_goes_on_at_a_new_address() {
+    for direction in [Direction::Up, Direction::Down] {
+        over_a_new_address(direction, None);
+    }
 }
 
 #[test]
-fn a_new_address_stops_what_the_connecting_host_receives_for_300_ms_at_most() {
-    over_a_new_address(Direction::Down);
+fn the_connection_goes_on_at_a_new_port() {
+    for direction in [Direction::Up, Direction::Down] {
+        over_a_new_port(direction, None);
+    }
 }
 
 #[test]
-fn a_new_port_stops_what_the_connecting_host_sends_for_300_ms_at_most() {
-    over_a_new_port(Direction::Up);
+fn the_connection_goes_on_after_a_blockage_and_at_a_new_address() {
+    for direction in [Direction::Up, Direction::Down] {
+        over_blockages_and_new_addresses(direction, None, &[1000]);
+    }
 }
 
 #[test]
-fn a_new_port_stops_what_the_connecting_host_receives_for_300_ms_at_most() {
-    over_a_new_port(Direction::Down);
+#[ignore = "judges times of this machine"]
+fn a_new_address_stops_traffic_for_300_ms_at_most() {
+    for direction in [Direction::Up, Direction::Down] {
+        over_a_new_address(direction, Some(LONGEST_GAP));
+    }
 }
 
 #[test]
-fn a_blockage_of_1_s_with_a_new_address_delays_what_is_sent_by_300_ms_more_at_most() {
-    over_blockages_and_new_addresses(Direction::Up);
+#[ignore = "judges times of this machine"]
+fn a_new_port_stops_traffic_for_300_ms_at_most() {
+    for direction in [Direction::Up, Direction::Down] {
+        over_a_new_port(direction, Some(LONGEST_GAP));
+    }
 }
 
 #[test]
-fn a_blockage_of_1_s_with_a_new_address_delays_what_is_received_by_300_ms_more_at_most() {
-    over_blockages_and_new_addresses(Direction::Down);
+#[ignore = "judges times of this machine"]
+fn a_blockage_with_a_new_address_delays_traffic_by_300_ms_more_at_most() {
+    for direction in [Direction::Up, Direction::Down] {
+        over_blockages_and_new_addresses(direction, Some(LONGEST_GAP), &[700, 1000, 1300]);
+    }
 }
 
 #[test]

@@ -74,6 +74,20 @@ impl Flow {
         }
     }
 
+    /// Waits until a datagram arrives a tenth of a second or more after `since`, when none is left of the path before.
+    pub fn goes_on(self, since: Instant, patience: Duration) {
+        let new = since + Duration::from_millis(100);
+        let limit = Instant::now() + patience;
+        loop {
+            let left = limit.saturating_duration_since(Instant::now());
+            let at = self.arrivals.recv_timeout(left).expect("an arrival");
+            if at >= new {
+                break;
+            }
+        }
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
     /// Ends the flow; the longest time without an arrival in the second after `since`, and the greatest lateness of the
     /// machine in it.
     pub fn gap(self, since: Instant) -> (Duration, Duration) {
