@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -67,15 +68,16 @@ class Far:
 
     def __init__(self, chromium: Path) -> None:
         self.chromium = chromium
-        self.started: list[subprocess.Popen[bytes]] = []
+        self.started: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
 
     def program(self, _: str) -> str:
         return str(self.chromium)
 
     def start(self, argv: list[str], **given: Any) -> subprocess.Popen[bytes]:
         del given["confined"]
-        self.started.append(subprocess.Popen(argv, start_new_session=True, **given))
-        return self.started[-1]
+        process = subprocess.Popen(argv, start_new_session=True, **given)
+        self.started.put(process)
+        return process
 
 
 @pytest.fixture
@@ -133,7 +135,7 @@ def test_it_ends_when_its_stand_in_is_killed(far: tuple[Far, FarBrowser], tmp_pa
     assert os.read(heard, 100) == b"up\n"
     stand_in.kill()
     stand_in.wait(60)
-    (process,) = host.started
+    process = host.started.get(timeout=60)  # a program may speak before the thread that started it goes on
     assert process.wait(60) == -signal.SIGKILL
     os.close(tell)
     os.close(heard)
