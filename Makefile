@@ -139,7 +139,7 @@ test: build-tests test-setup  ## every test whose result no machine's speed chan
 
 # More threads than processors, as most of these tests wait for the kernel.
 test-rust: build-tests programs  ## the tests of the crates
-	RUST_TEST_THREADS=4 $(TIMED) "tests: Rust" cargo test --workspace --locked --quiet --no-fail-fast
+	MAKEFLAGS= RUST_TEST_THREADS=4 $(TIMED) "tests: Rust" cargo test --workspace --locked --quiet --no-fail-fast
 
 build-tests:
 	$(TIMED) "set-up: compiling the programs" cargo build --workspace --bins --locked --quiet
