@@ -76,6 +76,8 @@ class Core:
         LaboratoryGoneError
             If it has ended.
         """
+        if self.problem:  # it was killed: its end takes a moment
+            raise LaboratoryGoneError(self.problem)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             socket.send_fds(self._channel, [b"C"], [theirs.fileno()])
@@ -83,9 +85,11 @@ class Core:
             ours.close()
             # One that takes no more connections is killed like one that does not answer. One that has closed its
             # channel is about to end, and must keep its exit status.
+            told = f"laboratory {self.name!r} has ended"
             if isinstance(error, TimeoutError):
-                self.kill(f"laboratory {self.name!r} hangs: it takes no connection")
-            raise LaboratoryGoneError(self.problem or f"laboratory {self.name!r} has ended") from None
+                told = f"laboratory {self.name!r} hangs: it takes no connection"
+                self.kill(told)
+            raise LaboratoryGoneError(told) from None
         finally:
             theirs.close()
         return Connection(self.name, ours, self._limits.answer_s, self.kill)
