@@ -28,9 +28,9 @@ TESTS = Path(__file__).parent
 UNIT_LIMIT_S = 1.0
 """Processor time of a unit test on a quiet machine."""
 NOISE = 12.0
-"""Shared caches, memory and disks lengthen processor time as well: on two processors with six programs up to six times.
+"""Shared caches, memory and disks lengthen processor time too: six programs on two processors, up to six times.
 
-So a test that exceeds its limit on a quiet machine alone is listed, and one that exceeds it so many times fails.
+A test beyond its limit is listed. A test beyond this multiple of its limit fails.
 """
 REFERENCE_S = 0.02
 """Processor time of the reference work on an EPYC of 2026. A slower processor raises the limit."""

@@ -58,6 +58,13 @@ def test_long():
 ALL = {name.partition("(")[0] for name in USES.split("def test_")[1:]}
 
 
+@pytest.fixture(autouse=True)
+def rules(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold the tests of a made-up folder to the rules."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "python")]))
+    pytester.makeconftest(CONFTEST)
+
+
 @pytest.mark.parametrize(
     ("folder", "fails"),
     [
@@ -70,10 +77,8 @@ ALL = {name.partition("(")[0] for name in USES.split("def test_")[1:]}
     ],
 )
 def test_a_test_that_uses_more_than_its_folder_has_fails(
-    folder: str, fails: set[str], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    folder: str, fails: set[str], pytester: pytest.Pytester
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "python")]))
-    pytester.makeconftest(CONFTEST)
     (pytester.path / "tests" / folder).mkdir(parents=True)
     (pytester.path / "tests" / folder / "test_uses.py").write_text(USES)
     done = pytester.run(sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider")
@@ -81,9 +86,7 @@ def test_a_test_that_uses_more_than_its_folder_has_fails(
     assert failed == fails
 
 
-def test_a_test_outside_the_folders_is_an_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "python")]))
-    pytester.makeconftest(CONFTEST)
+def test_a_test_outside_the_folders_is_an_error(pytester: pytest.Pytester) -> None:
     (pytester.path / "tests" / "others").mkdir(parents=True)
     (pytester.path / "tests" / "others" / "test_it.py").write_text("def test_it(): pass")
     done = pytester.run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
