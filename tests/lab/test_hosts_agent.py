@@ -126,6 +126,17 @@ def test_streams_arrive_whole_and_a_signal_is_told(tmp_path: Path) -> None:
     assert (done.returncode, len(done.stdout), done.stderr) == (-signal.SIGKILL, 3_000_000, "err\n")
 
 
+def test_a_signal_reaches_the_descendants_of_a_program(tmp_path: Path) -> None:
+    script = "trap 'wait; exit 3' TERM; sleep 3600 & echo ready; wait"
+    with agent(tmp_path) as host, (tmp_path / "said").open("wb") as said:
+        process = host.start(["sh", "-c", script], stdout=said)
+        end_s = time.monotonic() + WAIT_S
+        while (tmp_path / "said").read_text() != "ready\n" and time.monotonic() < end_s:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT_S) == 3
+
+
 @pytest.mark.parametrize("victim", ["front", "init"])
 def test_a_killed_agent_takes_its_programs_along(tmp_path: Path, victim: str) -> None:
     with agent(tmp_path) as host:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+import tarfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -527,6 +529,17 @@ def test_links_in_an_archive_are_refused(tmp_path: Path) -> None:
         pytest.raises(UserError, match="is no file or folder inside a trial"),
     ):
         unpack(stream, tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", ["../beside", "deep/../../beside", "/tmp/beside"])
+def test_a_name_in_an_archive_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    written.seek(0)
+    with pytest.raises(UserError, match="is no file or folder inside a trial"):
+        unpack(written, tmp_path / "b")
+    assert not (tmp_path / "beside").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from wavebed.cli import main
 from wavebed.cli.ctl import _table
+from wavebed.path.state import LinkState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,6 +131,14 @@ def test_ctl_shows_the_frames_of_both_directions() -> None:
     lines = [line.split() for line in _table(answer).splitlines()]  # type: ignore[arg-type]
     assert ["frames", "received", "delivered", "around", "dropped", "queued"] in lines
     assert ["eth1", "to", "eth2", "12", "7", "2", "2", "1"] in lines
+
+
+def test_ctl_shows_the_drops_of_all_reasons_together() -> None:
+    fields = dict.fromkeys(LinkState.__struct_fields__)
+    link = {**fields, "name": "radio.down", "takes": (), "dropped_segments": {"overflow": 3, "loss": 4, "aqm": 5}}
+    answer = {"name": "walk", "links": [link], "hosts": [], "hops": [], "state": "running"}
+    head, row = (line.split() for line in _table(answer).splitlines()[:2])  # type: ignore[arg-type]
+    assert dict(zip(head, row, strict=True))["dropped"] == "12"
 
 
 def test_a_shipped_scenario_or_scene_is_named_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from wavebed.hosts.modem import ModemState, read_states
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.ports import first_ports
 from wavebed.run.folder import programs
-from wavebed.run.hosts_metrics import modem_events, modem_series
+from wavebed.run.hosts_metrics import hosts_metrics, modem_events, modem_series
 from wavebed.run.resolve import programs_on
 from wavebed.run.scenario import read_plan
 from wavebed.workload import read_workload
@@ -297,6 +297,18 @@ def test_a_change_of_cell_ends_one_period_and_begins_another() -> None:
     (rsrp,) = modem_series(summary)
     assert (rsrp.name, rsrp.unit, list(rsrp.value)) == ("rsrp", "dBm", [-90.0] * 4)
     assert modem_series({}) == modem_events({}) == []
+
+
+def test_the_data_volume_is_that_of_both_directions_of_the_client_in_megabytes() -> None:
+    summary: dict[str, Json] = {
+        "hosts": [
+            {"name": "server", "rx_bytes": 7, "tx_bytes": 8},
+            {"name": "client", "rx_bytes": 5_000_000, "tx_bytes": 250_000},
+        ]
+    }
+    (volume,) = hosts_metrics(summary)
+    assert (volume.value, volume.unit) == (5.25, "MB")
+    assert hosts_metrics({})[0].value is None
 
 
 SDP = """v=0

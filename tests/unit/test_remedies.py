@@ -185,6 +185,13 @@ def test_a_trial_whose_remedy_does_not_start_is_invalid_and_runs_nothing(
     assert [process.args[0].rpartition("/")[2] for process in made.lab.started] == ["wavebed-edge"]
 
 
+def test_a_program_that_does_not_become_ready_is_killed(tmp_path: Path) -> None:
+    made = in_trial(tmp_path, '{ kind = "syn" }', service("", late_s=30.0))
+    made.run()
+    (remedy,) = made.lab.started
+    assert remedy.wait() == -signal.SIGKILL
+
+
 def test_settings_alone_are_enough_where_they_are_asked_for(tmp_path: Path) -> None:
     made = in_trial(tmp_path, '{ kind = "syn", method = "sysctl" }', service(BY_SYSCTL))
     assert check(made.run(), "remedy") == (True, "syn on client")

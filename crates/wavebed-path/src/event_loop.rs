@@ -183,11 +183,13 @@ impl Loop {
                 *readable = *readable && attached.read(&clock)?;
                 more |= *readable;
             }
+            // Rows end here: a processor may be lost between the advance and the next look at the clock.
+            let advanced_ns = clock();
             self.advance(&clock);
             let now_ns = clock();
             if now_ns >= housekeeping_ns {
                 housekeeping_ns = now_ns + HOUSEKEEPING_NS;
-                self.send_rows(now_ns, false);
+                self.send_rows(advanced_ns, false);
                 guard.check(now_ns)?;
                 // A loop that never sleeps takes commands here.
                 if self.run_commands(&clock) {
