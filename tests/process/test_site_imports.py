@@ -8,13 +8,14 @@ import itertools
 import json
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.lab.tools import find
 from wavebed.workload.serve import VirtualHost
@@ -24,10 +25,14 @@ from wavebed.workload.site import BuiltSite, load_site
 if TYPE_CHECKING:
     from pathlib import Path
 
+Table: TypeAlias = dict[str, object]
+
 PAGE = "https://www.shop.example/"
 
 
-def answer(url: str, *, method: str = "GET", status: int = 200, to: str = "", wire: int = -1, **content: object):
+def answer(
+    url: str, *, method: str = "GET", status: int = 200, to: str = "", wire: int = -1, **content: object
+) -> Table:
     return {
         "request": {"method": method, "url": url},
         "response": {"status": status, "redirectURL": to, "bodySize": wire, "content": content},
@@ -39,7 +44,7 @@ def imported(folder: Path, *entries: object) -> BuiltSite:
     return load_site(str(folder / "page.har"), folder / "cache")
 
 
-def page(text: str = "<p>hello") -> dict[str, object]:
+def page(text: str = "<p>hello") -> Table:
     return answer(PAGE, mimeType="text/html; charset=iso-8859-1", text=text, size=len(text))
 
 
@@ -141,7 +146,7 @@ def test_what_cannot_be_served_is_left_out_and_counted(tmp_path: Path) -> None:
         "requests left out whose host has no name",
         "requests left out whose URL is longer than 2000 characters",
         "requests left out that had no answer",
-        "further requests of an address, answered as the first",
+        "repeated requests of a URL, which get one answer",
     }
 
 
@@ -154,7 +159,8 @@ def test_what_cannot_be_served_is_left_out_and_counted(tmp_path: Path) -> None:
         ('{"log": {}}', "log.entries: None is not an array: .*"),
         ('{"log": {"entries": []}}', "log.entries: has no document .*"),
         ('{"log": {"entries": [1]}}', "log.entries.0: 1 is not an object: .*"),
-        ('{"log": {"entries": [{"request": {}}]}}', "log.entries.0.response: None is not an object: .*"),
+        ('{"log": {"entries": [{}]}}', "log.entries.0.request: None is not an object: .*"),
+        ('{"log": {"entries": [{"request": {}, "response": 1}]}}', "log.entries.0.response: 1 is not an object: .*"),
     ],
 )
 def test_what_is_no_recording_is_answered_by_one_line(text: str, said: str, tmp_path: Path) -> None:
@@ -182,6 +188,20 @@ HOSTILE = [
 def test_hostile_addresses_stay_in_the_folder(url: str, tmp_path: Path) -> None:
     built = imported(tmp_path, page(), answer(url, mimeType="text/plain", text="evil", size=4))
     _stays_inside(tmp_path, built)
+
+
+def test_info_shows_each_choice_among_the_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAVEBED_CACHE", str(tmp_path / "cache"))
+    entries = [answer(PAGE, status=503, mimeType="text/html", text="busy", size=4), page()]
+    (tmp_path / "page.har").write_text(json.dumps({"log": {"entries": entries}}))
+    assert main(["site", "info", str(tmp_path / "page.har")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("note: ")] == [
+        "note: URLs that get a later answer, because the first is incomplete, an error, or of another page: 1",
+        "note: repeated requests of a URL, which get one answer: 1",
+    ]
 
 
 def _stays_inside(folder: Path, built: BuiltSite) -> None:

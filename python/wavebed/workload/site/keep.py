@@ -11,7 +11,8 @@ from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_bytes
 from wavebed.output import replace_file
 from wavebed.spec.patterns import SITES
-from wavebed.workload.site.har import read_har, stripped
+from wavebed.workload.site.har import read_har
+from wavebed.workload.site.har_entries import stripped
 from wavebed.workload.site.load import find_site, is_page, is_shipped
 from wavebed.workload.site.saved import find_page
 
