@@ -301,7 +301,7 @@ def test_fragments_that_scripts_request_are_no_page(tmp_path: Path) -> None:
 def test_an_error_page_is_served_if_it_is_the_document(tmp_path: Path) -> None:
     built = imported(tmp_path, entry(PAGE, "<p>no", status=403, _resourceType="document"))
     assert built.site.objects[0].status == 403
-    assert notes(built) == {"the document is an error page with status: 403"}
+    assert notes(built) == {"the document is an error page, status: 403"}
 
 
 def test_an_error_before_the_page_is_not_the_document(tmp_path: Path) -> None:
@@ -354,17 +354,19 @@ def test_odd_pages_do_not_refuse_a_recording(pages: object, tmp_path: Path) -> N
     assert import_har(Path("page.har"), data, tmp_path).first == "/"
 
 
-def test_a_form_and_a_preflight_of_the_same_url_are_not_its_answer(tmp_path: Path) -> None:
+def test_other_methods_of_the_same_url_are_not_its_answer(tmp_path: Path) -> None:
     url = f"{PAGE}api"
     built = imported(
         tmp_path,
         document(),
         entry(url, "", mime="text/plain", method="OPTIONS", status=204, _resourceType="preflight"),
         entry(url, "posted", mime="application/json", method="POST", _resourceType="fetch"),
+        entry(url, "", mime=None, method="HEAD"),
+        entry("https://a.example:443", method="CONNECT", mime=None),
         entry(url, "got", mime="application/json", _resourceType="fetch"),
     )
     assert bodies(built)["/api"] == b"got"
-    assert notes(built) == {"requests left out that are not GET: 2"}
+    assert notes(built) == {"requests left out that are not GET: 4"}
 
 
 def test_a_document_that_was_posted_for_is_refused(tmp_path: Path) -> None:

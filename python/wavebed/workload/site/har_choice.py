@@ -81,7 +81,7 @@ def choose(entries: list[Entry], pages: list[str], counts: Counter[str]) -> Reco
     end = next(index for index, answer in enumerate(answers) if answer.entry is document)
     start, scheme = _start(answers, end), answers[end].address.scheme
     if document.failed:
-        counts["the document is an error page with status"] = document.status
+        counts["the document is an error page, status"] = document.status
     before = sum(answer.entry.order < answers[start].entry.order for answer in answers)
     if before:
         counts["URLs requested before the page, which are served too"] = before
@@ -184,7 +184,10 @@ def _best(group: list[tuple[Address, Entry]], document: Entry, counts: Counter[s
 
 
 def _rank(entry: Entry, body: Body) -> int:
-    """Return how incomplete an answer is; 0: the whole body."""
+    """Return how incomplete an answer is.
+
+    0: whole. 1: a part. 2: missing, size known. 3: empty, or a redirect. 4: missing, size unknown. 5 and 6: an error.
+    """
     if entry.failed:
         return 5 if body.data else 6
     if body.data:

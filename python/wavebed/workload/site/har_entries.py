@@ -136,7 +136,7 @@ def read_log(data: bytes) -> Table:
 
 
 def page_order(log: Table) -> list[str]:
-    """Return the ids in ``log.pages``, the page that started first first."""
+    """Return the ids in ``log.pages`` by start time."""
     started: dict[str, float] = {}
     time_s = -math.inf
     for page in _list(log.get("pages")):
