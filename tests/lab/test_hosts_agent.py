@@ -126,6 +126,11 @@ def test_streams_arrive_whole_and_a_signal_is_told(tmp_path: Path) -> None:
     assert (done.returncode, len(done.stdout), done.stderr) == (-signal.SIGKILL, 3_000_000, "err\n")
 
 
+def test_a_high_status_is_no_signal(tmp_path: Path) -> None:
+    with agent(tmp_path) as host:
+        assert [host.run(["sh", "-c", f"exit {status}"]).returncode for status in (129, 255)] == [129, 255]
+
+
 def test_a_signal_reaches_the_descendants_of_a_program(tmp_path: Path) -> None:
     script = "trap 'wait; exit 3' TERM; sleep 3600 & echo ready; wait"
     with agent(tmp_path) as host, (tmp_path / "said").open("wb") as said:

@@ -64,6 +64,13 @@ def output_until(lab: Laboratory, limit_s: float) -> str:
     return output if output or limit_s > 60 else output_until(lab, 2 * limit_s)
 
 
+def test_a_status_is_no_signal_and_a_signal_is_no_status() -> None:
+    with Path.of(delay="1ms").up() as lab:
+        for status in (1, 128, 129, 137, 255):
+            assert lab.client.run(["sh", "-c", f"exit {status}"]).returncode == status
+        assert lab.client.run(["sh", "-c", "kill -9 $$"]).returncode == -9
+
+
 def test_much_output_does_not_stall() -> None:
     with Path.of().up() as lab:
         done = lab.server.run(

@@ -69,7 +69,7 @@ class Conversation:
             raise UserError("there is no such process")
         if request["signal"] == signal.SIGKILL:
             self._due_s = self._now_s + LATE_S
-            self._status = 128 + signal.SIGKILL
+            self._status = -signal.SIGKILL
         return {}
 
     def close(self) -> None:

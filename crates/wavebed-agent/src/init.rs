@@ -195,7 +195,7 @@ impl Init {
             }
         });
         written?;
-        let header = json!({"event": "exit", "pid": pid, "status": state.exit_code()});
+        let header = json!({"event": "exit", "pid": pid, "status": state.status()});
         write_frame(output, &header, &[])
     }
 

@@ -269,6 +269,16 @@ impl ChildState {
         }
     }
 
+    /// The status of the process; for a signal its negative number, which no status is.
+    #[must_use]
+    pub const fn status(self) -> i32 {
+        match self {
+            Self::Continued => 0,
+            Self::Exited(code) => code,
+            Self::Killed(signal) | Self::Stopped(signal) => -signal,
+        }
+    }
+
     fn of(status: WaitStatus) -> Self {
         if let Some(code) = status.exit_status() {
             Self::Exited(code)

@@ -109,8 +109,8 @@ class AgentProcess(Process):
         self._sinks[stream].close()
 
     def hear_exit(self, status: int) -> None:
-        """Take its end; the agent reports a signal as a shell does."""
-        self._status = 128 - status if status > 128 else status
+        """Take its exit status, negative for a signal."""
+        self._status = status
         for sink in self._sinks.values():
             if sink.mode != "live":
                 sink.close()

@@ -128,8 +128,7 @@ class LabProcess(Process):
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
         status = answer.get("exit")
         assert isinstance(status, int), "the answer to a run is its exit status"
-        # The core reports a signal as a shell does.
-        return 128 - status if status > 128 else status
+        return status
 
     def output(self) -> tuple[str | None, str | None]:
         """Return what it wrote to standard output and standard error, where that was captured."""

@@ -22,7 +22,7 @@ impl Init {
                 && let Some(id) = self.runs.remove(&pid)
                 && let Some(connection) = self.connections.get_mut(&id)
             {
-                connection.answer(&serde_json::json!({"pid": pid, "exit": state.exit_code()}));
+                connection.answer(&serde_json::json!({"pid": pid, "exit": state.status()}));
             }
         }
     }
@@ -49,7 +49,7 @@ impl Init {
                         .remove(&pid)
                         .and_then(|id| self.connections.get_mut(&id))
                 {
-                    connection.answer(&serde_json::json!({"pid": pid, "exit": state.exit_code()}));
+                    connection.answer(&serde_json::json!({"pid": pid, "exit": state.status()}));
                 }
             }
             // The engine's process is not among them: its descriptor reports its end.

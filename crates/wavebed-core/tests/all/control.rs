@@ -89,7 +89,7 @@ fn programs_of_a_connection_can_be_killed_and_end_with_it() {
             let pid = ask(&stream, sleep)["pid"].as_i64().expect("a pid");
             let line = format!(r#"{{"do":"kill","pid":{pid},"signal":9}}"#);
             assert_eq!(ask(&stream, &line)["ok"], true);
-            assert_eq!(support::answer(&stream)["exit"], 137);
+            assert_eq!(support::answer(&stream)["exit"], -9);
             assert!(
                 ask(&stream, &line)["error"]
                     .as_str()
