@@ -64,6 +64,14 @@ def test_numbers_that_a_command_prints_are_decided_over_the_seeds(
     assert all(value > 0.038 for value in values(every))
 
 
+def test_a_command_that_sends_nothing_decides_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, found = check(tmp_path, capsys, "--seeds", "1", "--require", "wall time p50 < 60 s", "--", "true")
+    assert (status, found["outcome"]) == (3, "inconclusive")
+    (trial,) = (tmp_path / "run").glob("trials/*/trial.json")
+    (traffic,) = [each for each in json.loads(trial.read_text())["checks"] if each["code"] == "traffic"]
+    assert traffic["evidence"] == "no packet entered the links: the programs sent none"
+
+
 def test_a_command_that_fails_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--seeds", "1", "--server", "exec sleep 100", "--", "curl", "-sS", "http://{server}:81/"]
     status, found = check(tmp_path, capsys, *words)

@@ -98,6 +98,44 @@ def test_a_test_that_passed_on_a_late_machine_is_inconclusive(
     )
 
 
+SILENT = Check("packets crossed the path", False, "suspect", "no packet entered the links", "traffic")
+
+
+@pytest.mark.parametrize(
+    ("checks", "words", "status"),
+    [
+        ([LATE], [], 1),
+        ([SILENT], [], 1),
+        ([LATE], ["--wavebed-inconclusive=skip"], 0),
+        ([LATE], ["--wavebed-inconclusive=fail"], 1),
+        ([], [], 0),
+    ],
+)
+def test_a_run_in_which_nothing_was_decided_fails_unless_that_is_allowed(
+    checks: list[Check],
+    words: list[str],
+    status: int,
+    pytester: pytest.Pytester,
+    made_up: Callable[..., list[Plan]],
+) -> None:
+    made_up(checks)
+    text = "import pytest\n@pytest.mark.wavebed(rate='10mbit')\ndef test_it(lab): pass\ndef test_other(): pass"
+    result = run(pytester, text, *words)
+    assert result.ret == status
+    kind = "failed" if words[-1:] == ["--wavebed-inconclusive=fail"] else "skipped"
+    result.assert_outcomes(**({"passed": 1, kind: 1} if checks else {"passed": 2}))
+    said = "no test behind a path was decided, so the run fails" in result.stdout.str()
+    assert said == (bool(checks) and not words)
+
+
+def test_a_test_that_sent_nothing_and_failed_has_failed(
+    pytester: pytest.Pytester, made_up: Callable[..., list[Plan]]
+) -> None:
+    made_up([SILENT])
+    result = run(pytester, "import pytest\n@pytest.mark.wavebed(rate='10mbit')\ndef test_it(lab): assert 1 == 2")
+    result.assert_outcomes(failed=1)
+
+
 @pytest.mark.parametrize(("line", "outcome"), [("pass", "passed"), ("assert 1 == 2", "skipped")])
 def test_what_passed_although_the_engine_stood_still_for_moments_stays_passed(
     line: str, outcome: str, pytester: pytest.Pytester, made_up: Callable[..., list[Plan]]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wavebed.check.judge import Decision
     from wavebed.result.model import Verdict
     from wavebed.spec.link import DelaySource
-    from wavebed.workload.model import Status
+    from wavebed.workload.model import Better, Status
 
 
 REQUIRED = parse_requirement("load time p90 < 2 s")
@@ -158,6 +158,62 @@ def test_a_trial_says_what_it_measured() -> None:
 def test_a_late_trial_says_nothing_even_if_the_command_failed() -> None:
     found = seen(trial("failed", [LATE], verdict="failed", reasons=["command: it broke"]))
     assert (found.state, found.reasons) == ("inconclusive", ["engine on time: late by 9 ms"])
+
+
+SILENT = Check("packets crossed the path", False, "suspect", "no packet entered the links", "traffic")
+BUSY = Check("processors not saturated", False, "suspect", "all busy", "processors")
+
+
+def test_a_trial_in_which_no_packet_crossed_the_path_is_no_evidence() -> None:
+    found = seen(trial(checks=[SILENT], verdict="suspect"))
+    assert (found.state, found.reasons, found.is_late) == ("inconclusive", ["no packet entered the links"], False)
+    for text in ("wall time p50 < 9 s", "wall time p50 < 0.1 s"):
+        completes, required = decide([parse_requirement(text)], [found], 1)
+        assert (completes.outcome, required.outcome, required.value) == ("inconclusive", "inconclusive", 1.0)
+        assert required.open_seeds == {1}
+
+
+def test_a_command_that_failed_and_sent_nothing_has_failed() -> None:
+    assert seen(trial("failed", [SILENT], verdict="failed")).state == "failed"
+
+
+def slow(value: float, name: str = "wall time", unit: str = "s", kind: str = "command", *more: WorkloadRecord) -> Seen:
+    better: Better = "higher" if name == "goodput" else "lower"
+    outcome = Outcome(metrics=[Metric(name, value, unit, better)])
+    workload = WorkloadRecord(kind, kind, Span(0.0, 1.0, is_load=True), outcome)
+    return seen(replace(trial(checks=[BUSY], verdict="suspect"), workloads=[workload, *more]))
+
+
+@pytest.mark.parametrize(
+    ("found", "text", "outcome"),
+    [
+        (slow(1.0), "wall time p50 < 2 s", "pass"),
+        (slow(3.0), "wall time p50 < 2 s", "inconclusive"),
+        (slow(3.0), "wall time p50 > 2 s", "inconclusive"),
+        (slow(9.0, "goodput", "Mbit/s", "download"), "goodput p50 > 2 Mbit/s", "pass"),
+        (slow(9.0, "goodput", "Mbit/s", "download"), "goodput p50 < 20 Mbit/s", "inconclusive"),
+        (slow(9.0, "rtt p50", "ms"), "rtt p50 p50 < 20 ms", "inconclusive"),
+        (slow(9.0, "goodput", "Mbit/s", "bulk"), "goodput p50 > 2 Mbit/s", "inconclusive"),
+    ],
+)
+def test_a_slow_machine_leaves_a_fixed_amount_of_work_that_was_fast_enough(
+    found: Seen, text: str, outcome: str
+) -> None:
+    required = decide([parse_requirement(text)], [found], 1)[1]
+    assert (required.outcome, required.value) == (outcome, next(iter(found.metrics.values())).value)
+
+
+def test_beside_another_workload_a_slow_machine_may_help() -> None:
+    other = WorkloadRecord("load", "bulk", Span(0.0, 1.0, is_load=True), Outcome())
+    found = slow(1.0, "wall time", "s", "command", other)
+    assert decide([parse_requirement("wall time p50 < 2 s")], [found], 1)[1].outcome == "inconclusive"
+
+
+def test_a_slow_seed_and_one_in_time_pass_together() -> None:
+    in_time = Seen("0002-x", "x", 2, "measured", (), {("command", "wall time"): Metric("wall time", 1.5, "s", "lower")})
+    decisions = decide([parse_requirement("wall time max < 2 s")], [slow(1.0), in_time], 2)
+    assert [each.outcome for each in decisions] == ["pass", "pass"]
+    assert (decisions[1].value, decisions[1].open_seeds) == (1.5, {1})
 
 
 def moments(total_ms: float, lasted_s: float = 1.0, status: Status = "ok", *more: Check) -> Seen:
@@ -334,7 +390,10 @@ def test_json_has_values_in_the_unit_beside_them(result: CheckResult) -> None:
     assert told["outcome"] == "fail"
     every = told["requirements"][2]
     assert (every["value"], every["bound"], every["unit"]) == (1600.0, 1000.0, "ms")
-    assert every["values"] == [{"seed": 0, "value": 1500.0}, {"seed": 1, "value": 1600.0}]
+    assert every["values"] == [
+        {"seed": 0, "value": 1500.0, "decides": True},
+        {"seed": 1, "value": 1600.0, "decides": True},
+    ]
     assert [each["state"] for each in told["trials"]] == ["measured", "measured", "inconclusive"]
 
 

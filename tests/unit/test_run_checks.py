@@ -137,6 +137,14 @@ def test_processors_that_were_busy_now_and_then_are_no_doubt() -> None:
     assert processor_check([]).holds
 
 
+def test_fewer_than_ten_intervals_are_not_judged() -> None:
+    assert processor_check([1.0] * 9).holds
+    assert "9 intervals of 0.1 s (fewer than 10 are not judged)" in processor_check([1.0] * 9).evidence
+    assert not processor_check([1.0] * 10).holds
+    (few,) = [each for each in engine_checks(engine(sampler={"rounds": 8, "missed": 1})) if each.code == "samplers"]
+    assert few.holds
+
+
 def test_what_does_not_hold_is_named() -> None:
     assert verdict([Check("engine on time", False, "suspect", "late")], [])[1] == ["check failed: engine on time: late"]
 

@@ -309,6 +309,10 @@ impl Engine {
         }
         let lost = self.began.zip(MachineTime::now().ok());
         summary.judge_time(lost.map(|(began, ended)| ended.since(&began)));
+        // A bridge has no hosts, and nobody to send.
+        if !self.hosts.is_empty() {
+            summary.judge_traffic();
+        }
         Ok(summary)
     }
 }

@@ -1,4 +1,4 @@
-//! The hosts' own counters: losses at the devices and sockets at the ends of a leg since the laboratory was made.
+//! The hosts' own counters since the laboratory was made: losses at the ends of a leg, and packets on the loopback.
 
 use std::fs::File;
 use std::io;
@@ -14,20 +14,22 @@ pub struct HostCounters {
     devices: File,
     sockets: File,
     sockets6: Option<File>,
-    start: HostLosses,
+    start: HostCounts,
 }
 
-/// Losses of a host in the laboratory.
+/// Counters of a host in the laboratory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct HostLosses {
+pub struct HostCounts {
     /// Packets that the TUN devices dropped because the event loop had not read them yet (`tx_dropped`).
     pub device_dropped_packets: u64,
     /// Datagrams dropped at full receive buffers of UDP sockets (`RcvbufErrors`, IPv4 and IPv6).
     pub udp_receive_buffer_errors: u64,
+    /// Packets on the host's loopback device (`rx_packets` of `lo`): they never cross the path.
+    pub loopback_packets: u64,
 }
 
 impl HostCounters {
-    /// Opens the counters of the calling thread's network namespace and of these devices in it; losses count from now
+    /// Opens the counters of the calling thread's network namespace and of these devices in it; they count from now
     /// on.
     ///
     /// # Errors
@@ -43,7 +45,7 @@ impl HostCounters {
             devices: File::open(folder.join("dev"))?,
             sockets: File::open(folder.join("snmp"))?,
             sockets6: File::open(folder.join("snmp6")).ok(),
-            start: HostLosses::default(),
+            start: HostCounts::default(),
         };
         counters.start = counters.read()?;
         Ok(counters)
@@ -55,32 +57,36 @@ impl HostCounters {
         &self.name
     }
 
-    /// Losses since these counters were opened.
+    /// The counts since these counters were opened.
     ///
     /// # Errors
     /// When the counters cannot be read.
-    pub fn losses(&self) -> io::Result<HostLosses> {
+    pub fn counts(&self) -> io::Result<HostCounts> {
         let (now, start) = (self.read()?, &self.start);
-        let lost = |now: u64, start: u64| now.saturating_sub(start);
-        Ok(HostLosses {
-            device_dropped_packets: lost(now.device_dropped_packets, start.device_dropped_packets),
-            udp_receive_buffer_errors: lost(
+        let since = |now: u64, start: u64| now.saturating_sub(start);
+        Ok(HostCounts {
+            device_dropped_packets: since(now.device_dropped_packets, start.device_dropped_packets),
+            udp_receive_buffer_errors: since(
                 now.udp_receive_buffer_errors,
                 start.udp_receive_buffer_errors,
             ),
+            loopback_packets: since(now.loopback_packets, start.loopback_packets),
         })
     }
 
     /// The counters' current values.
-    fn read(&self) -> io::Result<HostLosses> {
+    fn read(&self) -> io::Result<HostCounts> {
         let udp4 = table_value(&text(&self.sockets)?, "Udp:", "RcvbufErrors").unwrap_or(0);
         let udp6 = match &self.sockets6 {
             Some(file) => line_value(&text(file)?, "Udp6RcvbufErrors").unwrap_or(0),
             None => 0,
         };
-        Ok(HostLosses {
-            device_dropped_packets: device_drops(&text(&self.devices)?, &self.device_names),
+        let devices = text(&self.devices)?;
+        let loopback = ["lo".to_owned()];
+        Ok(HostCounts {
+            device_dropped_packets: device_sum(&devices, &self.device_names, TX_DROPPED),
             udp_receive_buffer_errors: udp4 + udp6,
+            loopback_packets: device_sum(&devices, &loopback, RX_PACKETS),
         })
     }
 }
@@ -103,12 +109,17 @@ fn text(file: &File) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// Sum of the transmit drops of the devices of these names (`/proc/net/dev`, fourth transmit column).
-fn device_drops(text: &str, names: &[String]) -> u64 {
+/// The second receive column of `/proc/net/dev`.
+const RX_PACKETS: usize = 1;
+/// The fourth transmit column of `/proc/net/dev`.
+const TX_DROPPED: usize = 11;
+
+/// Sum of a column of `/proc/net/dev` over the devices of these names.
+fn device_sum(text: &str, names: &[String], column: usize) -> u64 {
     text.lines()
         .filter_map(|line| line.split_once(':'))
         .filter(|(name, _)| names.iter().any(|ours| ours == name.trim()))
-        .filter_map(|(_, values)| values.split_whitespace().nth(11)?.parse::<u64>().ok())
+        .filter_map(|(_, values)| values.split_whitespace().nth(column)?.parse::<u64>().ok())
         .sum()
 }
 
@@ -131,31 +142,35 @@ fn line_value(text: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HostCounters, HostLosses, device_drops, line_value, table_value};
+    use super::{
+        HostCounters, HostCounts, RX_PACKETS, TX_DROPPED, device_sum, line_value, table_value,
+    };
 
     #[test]
-    fn earlier_losses_and_other_devices_are_not_counted() {
+    fn earlier_counts_and_other_devices_are_not_counted() {
         let folder = std::env::temp_dir().join(format!("wavebed-counters-{}", std::process::id()));
         // Left by a test that was killed, in a process of the same number.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap();
-        let write = |eth0: u64, ours: u64, udp: u64, udp6: u64| {
+        let write = |lo: u64, eth0: u64, ours: u64, udp: u64, udp6: u64| {
             let device = |name, drops| format!("{name}: 9 9 9 9 9 9 9 9 9 9 9 {drops} 9 9 9 9\n");
-            let devices = device("eth0", eth0) + &device("wavebed0", ours);
+            let loopback = format!("lo: 9 {lo} 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n");
+            let devices = loopback + &device("eth0", eth0) + &device("wavebed0", ours);
             std::fs::write(folder.join("dev"), devices).unwrap();
             let sockets = format!("Udp: InDatagrams RcvbufErrors\nUdp: 7 {udp}\n");
             std::fs::write(folder.join("snmp"), sockets).unwrap();
             std::fs::write(folder.join("snmp6"), format!("Udp6RcvbufErrors {udp6}\n")).unwrap();
         };
-        write(1_000, 3, 498, 20);
+        write(6, 1_000, 3, 498, 20);
         let counters = HostCounters::in_folder(&folder, "server", vec!["wavebed0".into()]).unwrap();
-        assert_eq!(counters.losses().unwrap(), HostLosses::default());
-        write(1_700, 8, 500, 21);
-        let lost = HostLosses {
+        assert_eq!(counters.counts().unwrap(), HostCounts::default());
+        write(10, 1_700, 8, 500, 21);
+        let lost = HostCounts {
             device_dropped_packets: 5,
             udp_receive_buffer_errors: 3,
+            loopback_packets: 4,
         };
-        assert_eq!(counters.losses().unwrap(), lost);
+        assert_eq!(counters.counts().unwrap(), lost);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -166,8 +181,9 @@ mod tests {
                     lo: 1 1 0 0 0 0 0 0 1 1 0 99 0 0 0 0\n\
                     wb0: 10 2 0 0 0 0 0 0 10 2 0 7 0 0 0 0\n wb1: 10 2 0 0 0 0 0 0 10 2 0 5 0 0 0 0\n";
         let names = ["wb0", "wb1"].map(String::from);
-        assert_eq!(device_drops(text, &names), 12);
-        assert_eq!(device_drops(text, &names[..1]), 7);
+        assert_eq!(device_sum(text, &names, TX_DROPPED), 12);
+        assert_eq!(device_sum(text, &names[..1], TX_DROPPED), 7);
+        assert_eq!(device_sum(text, &names, RX_PACKETS), 4);
     }
 
     #[test]
@@ -188,6 +204,6 @@ mod tests {
                 .unwrap()
                 .contains("RcvbufErrors")
         );
-        counters.losses().unwrap();
+        counters.counts().unwrap();
     }
 }

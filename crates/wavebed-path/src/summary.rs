@@ -10,11 +10,14 @@ use wavebed_os::machine_time::Lost;
 use crate::event_loop::Ended;
 use crate::frames::FrameAccount;
 use crate::gaps::Gaps;
-use crate::host_counters::{HostCounters, HostLosses};
+use crate::host_counters::{HostCounters, HostCounts};
 use crate::link_chain::LinkChain;
-use crate::on_time::{self, Check, Late};
+use crate::on_time::{self, Check, Late, Severity};
 use crate::packet_log::LinkLog;
 use crate::sampler::{self, SamplerError};
+
+/// The host at the far end of every path.
+const CLIENT: &str = "client";
 
 /// The counters of a whole laboratory.
 #[derive(Debug, Default, Serialize)]
@@ -28,7 +31,7 @@ pub struct Summary {
     /// The frames of every direction between ports of Ethernet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<FrameAccount>,
-    /// Losses of the hosts.
+    /// Counters of the hosts.
     pub hosts: Vec<HostSummary>,
     /// Memory limit of packets in flight, bytes.
     pub packet_memory_bytes: usize,
@@ -153,14 +156,14 @@ pub struct SamplerSummary {
     pub cpu_s: f64,
 }
 
-/// Losses of a host.
+/// A host.
 #[derive(Debug, Serialize)]
 pub struct HostSummary {
     /// The host.
     pub name: String,
-    /// Its losses.
+    /// Its counters.
     #[serde(flatten)]
-    pub losses: HostLosses,
+    pub counts: HostCounts,
 }
 
 #[expect(
@@ -172,7 +175,7 @@ const fn micros(ns: u64) -> f64 {
 }
 
 impl Summary {
-    /// A summary with the hosts' losses and the memory limit of packets in flight.
+    /// A summary with the hosts' counters and the memory limit of packets in flight.
     #[must_use]
     pub fn new(hosts: &[HostCounters], packet_memory_bytes: usize) -> Self {
         let mut summary = Self {
@@ -180,8 +183,8 @@ impl Summary {
             ..Self::default()
         };
         for host in hosts {
-            match host.losses() {
-                Ok(losses) => summary.add_host(host.name(), losses),
+            match host.counts() {
+                Ok(counts) => summary.add_host(host.name(), counts),
                 Err(error) => {
                     summary.add_missing(format!("{}: no counters: {error}", host.name()));
                 }
@@ -190,24 +193,24 @@ impl Summary {
         summary
     }
 
-    fn add_host(&mut self, name: &str, losses: HostLosses) {
-        if losses.device_dropped_packets > 0 {
+    fn add_host(&mut self, name: &str, counts: HostCounts) {
+        if counts.device_dropped_packets > 0 {
             self.doubts.push(format!(
                 "{name}: {} packets lost at the device, before the emulated path: the machine is too slow for \
                  this traffic",
-                losses.device_dropped_packets
+                counts.device_dropped_packets
             ));
         }
-        if losses.udp_receive_buffer_errors > 0 {
+        if counts.udp_receive_buffer_errors > 0 {
             self.doubts.push(format!(
                 "{name}: {} datagrams lost at full socket buffers, after the emulated path: the receiving \
                  program was too slow",
-                losses.udp_receive_buffer_errors
+                counts.udp_receive_buffer_errors
             ));
         }
         self.hosts.push(HostSummary {
             name: name.into(),
-            losses,
+            counts,
         });
     }
 
@@ -290,6 +293,28 @@ impl Summary {
             stolen_share: lost.stolen_fraction,
             suspended_s: micros(lost.suspended_ns) / 1e6,
             clock_step_s: micros(lost.clock_step_ns) / 1e6,
+        });
+    }
+
+    /// Checks whether a packet entered a link of a laboratory. All loops must have been added; call it after
+    /// `judge_time`.
+    pub fn judge_traffic(&mut self) {
+        let segments: u64 = self.links.iter().map(|link| link.offered_segments).sum();
+        let client = self.hosts.iter().find(|host| host.name == CLIENT);
+        let around = client.map_or(0, |host| host.counts.loopback_packets);
+        let evidence = match (segments, around) {
+            (0, 0) => "no packet entered the links: the programs sent none".to_owned(),
+            (0, _) => format!(
+                "no packet entered the links: {around} packets stayed on the loopback of the client"
+            ),
+            _ => format!("{segments} segments entered the links"),
+        };
+        self.checks.push(Check {
+            code: "traffic",
+            name: "packets crossed the path",
+            holds: segments > 0,
+            severity: Severity::Suspect,
+            evidence,
         });
     }
 
@@ -466,11 +491,11 @@ impl Summary {
         for account in &self.frames {
             let _ = writeln!(out, "{}", account.text());
         }
-        let losses = self.hosts.iter().map(|host| host.losses);
-        let (devices, sockets) = losses.fold((0, 0), |(devices, sockets), losses| {
+        let counts = self.hosts.iter().map(|host| host.counts);
+        let (devices, sockets) = counts.fold((0, 0), |(devices, sockets), counts| {
             (
-                devices + losses.device_dropped_packets,
-                sockets + losses.udp_receive_buffer_errors,
+                devices + counts.device_dropped_packets,
+                sockets + counts.udp_receive_buffer_errors,
             )
         });
         let refused: u64 = self
@@ -504,8 +529,38 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
-    use super::Summary;
+    use super::{HostCounts, Summary};
     use wavebed_link::Counts;
+
+    #[test]
+    fn a_laboratory_without_a_packet_on_its_links_says_where_packets_went() {
+        let judged = |offered: u64, loopback_packets: u64| {
+            let mut summary = Summary::default();
+            let mut counts = Counts::default();
+            counts.offered.segments = offered;
+            summary.add_link("radio.up", &counts, offered);
+            for (name, loopback_packets) in [("server", 9), ("client", loopback_packets)] {
+                summary.add_host(
+                    name,
+                    HostCounts {
+                        loopback_packets,
+                        ..HostCounts::default()
+                    },
+                );
+            }
+            summary.judge_traffic();
+            let check = summary.checks.pop().unwrap();
+            (check.holds, check.evidence)
+        };
+        let none = "no packet entered the links: ";
+        assert_eq!(judged(3, 5), (true, "3 segments entered the links".into()));
+        assert_eq!(
+            judged(0, 0),
+            (false, format!("{none}the programs sent none"))
+        );
+        let around = "4 packets stayed on the loopback of the client";
+        assert_eq!(judged(0, 4), (false, format!("{none}{around}")));
+    }
 
     #[test]
     fn the_text_has_blocks_for_links_that_sent_some() {

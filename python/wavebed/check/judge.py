@@ -25,6 +25,8 @@ Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 COMPLETES = "every trial completes"
 """The requirement that is always there: no workload fails with any seed."""
 _MOST_REASONS = 3
+_BETTER = {"lower": ("<", "<="), "higher": (">", ">=")}
+"""By what is better of a metric: the comparisons that a better value helps to hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Decision:
         In `unit`; ``None`` of the requirement that every trial completes.
     values : mapping
         The value of each seed that has one; infinite of a failed one.
+    open_seeds : set of int
+        The seeds whose value decides nothing: the machine was late, or no packet crossed the path.
     seeds : int
         How many were asked for.
     reasons : sequence of str
@@ -76,6 +80,7 @@ class Decision:
     spread: Spread | None = None
     values: Mapping[int, float] = field(default_factory=dict)
     reasons: Sequence[str] = ()
+    open_seeds: frozenset[int] = frozenset()
 
     @property
     def measured_text(self) -> str:
@@ -127,6 +132,9 @@ def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: i
     all of it, of a rate or a count its part of itself, of a percentage its part of the trial's time. As a delay may add
     an event, a count or a percentage of such a trial helps to pass and never to fail.
 
+    A slow machine makes a fixed amount of work take longer. So a time of a slow trial below its bound, or a goodput
+    above it, helps to pass and never to fail.
+
     Parameters
     ----------
     trials : sequence of Seen
@@ -154,13 +162,14 @@ def _completes(trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
     failed = _reasons(trials, "failed")
     if failed:
         return Decision(COMPLETES, treatment, "fail", seeds, reasons=failed)
-    open_ = _reasons(trials, "inconclusive") + _unfinished(trials, seeds)
+    open_ = _reasons([each for each in trials if not each.completed], "inconclusive") + _unfinished(trials, seeds)
     return Decision(COMPLETES, treatment, "inconclusive" if open_ else "pass", seeds, reasons=open_)
 
 
 def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
     found = _values(requirement, trials)
-    open_ = [*_reasons(trials, "inconclusive"), *found.open, *_unfinished(trials, seeds)]
+    undecided = [each for each in trials if each.seed not in found.slowed]
+    open_ = [*_reasons(undecided, "inconclusive"), *found.open, *_unfinished(trials, seeds)]
     given = list(found.values.values())
     bound = requirement.value if found.bound is None else found.bound
     outcome: Outcome = "inconclusive"
@@ -170,11 +179,14 @@ def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, s
         for each in found.possible(without=found.counted)
     ):
         outcome, reasons = "fail", _failures(requirement, trials, found.values, bound, found.unit)
-    elif given and not open_:
-        held = [holds(requirement, each, bound) for each in found.possible()]
-        outcome, reasons = ("pass", []) if all(held) else ("inconclusive", found.slack_reasons())
-    value = statistic_of(requirement, given) if given else None
-    spread = _spread(requirement, given)
+    elif (given or found.slowed) and not open_:
+        slowed = list(found.slowed.values())
+        held = [holds(requirement, [*each, *slowed], bound) for each in found.possible()]
+        slow = _reasons([each for each in trials if each.seed in found.slowed], "inconclusive")
+        outcome, reasons = ("pass", []) if all(held) else ("inconclusive", [*found.slack_reasons(), *slow])
+    every = {**found.values, **found.slowed, **found.shown}
+    value = statistic_of(requirement, list(every.values())) if every else None
+    spread = _spread(requirement, given) if len(every) == len(given) else None
     return Decision(
         requirement.text,
         treatment,
@@ -185,16 +197,23 @@ def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, s
         found.unit,
         found.bound,
         spread,
-        found.values,
+        every,
         reasons,
+        frozenset(found.slowed.keys() | found.shown.keys()),
     )
 
 
 @dataclass(slots=True)
 class _Values:
-    """The values of a metric by seed, and by how much each may be wrong."""
+    """The values of a metric by seed, and by how much each may be wrong.
+
+    `slowed` has those of a slow machine, which are no better than on one in time. `shown` has those that decide
+    nothing.
+    """
 
     values: dict[int, float] = field(default_factory=dict)
+    slowed: dict[int, float] = field(default_factory=dict)
+    shown: dict[int, float] = field(default_factory=dict)
     slack: dict[int, float] = field(default_factory=dict)
     unit: str = ""
     bound: float | None = None
@@ -236,15 +255,22 @@ def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
     for trial in trials:
         if trial.state == "failed":
             found.values[trial.seed] = requirement.worst
-        elif trial.state == "measured":
-            metric = trial.metrics[requirement.key(trial.metrics)] if _has(requirement, trial) else None
-            if metric is None or metric.value is None:
+            continue
+        key = requirement.key(trial.metrics) if _has(requirement, trial) else None
+        metric = None if key is None else trial.metrics[key]
+        if metric is None or metric.value is None:
+            if trial.state == "measured":
                 found.open.append(f"seed {trial.seed}: not measured")
-            else:
-                found.values[trial.seed], found.unit = metric.value, metric.unit
-                found.bound = requirement.bound(metric.unit)
-                if trial.delayed_s:
-                    found.slack[trial.seed] = _slack(metric.value, metric.unit, trial)
+            continue
+        found.unit, found.bound = metric.unit, requirement.bound(metric.unit)
+        if trial.state == "measured":
+            found.values[trial.seed] = metric.value
+            if trial.delayed_s:
+                found.slack[trial.seed] = _slack(metric.value, metric.unit, trial)
+        elif key in trial.slowed and requirement.comparison in _BETTER.get(metric.better, ()):
+            found.slowed[trial.seed] = metric.value
+        else:
+            found.shown[trial.seed] = metric.value
     return found
 
 

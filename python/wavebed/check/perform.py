@@ -92,7 +92,7 @@ class _Trials:
     def was_late(self, line: TrialLine) -> bool:
         """Return whether a trial leads to another attempt: its machine was late, a little or much."""
         (trial,) = self.read([line.folder])
-        return trial.state == "inconclusive" or trial.delayed_s > 0
+        return trial.is_late or trial.delayed_s > 0
 
     def reason_to_stop(self, ledger: Ledger) -> str:
         """Return why no further trial is needed, or nothing."""

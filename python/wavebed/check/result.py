@@ -174,7 +174,7 @@ class CheckResult:
 def _counted(decision: Decision) -> str:
     if decision.requirement is None:
         return str(decision.seeds)
-    return f"{len(decision.values)} of {decision.seeds}"
+    return f"{len(decision.values.keys() - decision.open_seeds)} of {decision.seeds}"
 
 
 def _decision_json(decision: Decision) -> dict[str, Json]:
@@ -193,7 +193,10 @@ def _decision_json(decision: Decision) -> dict[str, Json]:
         "level": None if spread is None else spread.level,
         "seeds": decision.seeds,
         "seeds_for_interval": None if spread is None else spread.needed,
-        "values": [{"seed": seed, "value": _finite(value)} for seed, value in decision.values.items()],
+        "values": [
+            {"seed": seed, "value": _finite(value), "decides": seed not in decision.open_seeds}
+            for seed, value in decision.values.items()
+        ],
         "reasons": list(decision.reasons),
     }
 

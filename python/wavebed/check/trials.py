@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.workload.command import Command
+from wavebed.workload.command import WALL_TIME, Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from wavebed.result.model import Check, TrialRecord, WorkloadRecord
     from wavebed.workload.model import Metric
 
-__all__ = ["OF_APPLICATION", "Seen", "State", "last_attempts", "machine_reasons", "seen"]
+__all__ = ["OF_APPLICATION", "Seen", "State", "last_attempts", "machine_reasons", "seen", "silence"]
 
 State: TypeAlias = Literal["measured", "failed", "inconclusive"]
 
-OF_APPLICATION = frozenset({"partial"})
-"""Codes of the checks whose failure is the application's: it was stopped at its limit. The others are the machine's."""
+_TRAFFIC = "traffic"
+"""Code of the check that a packet entered a link: without one, the trial is no evidence about the application."""
+OF_APPLICATION = frozenset({"partial", _TRAFFIC})
+"""Codes of the checks whose failure is the application's: it was stopped at its limit, or sent nothing. The others are
+the machine's."""
 
 _OF_ENGINE = {"gaps", "late", "late-packets"}
 """Codes of the checks that say by how much the engine was late; a trial of which no other fails may be judged."""
@@ -28,6 +31,11 @@ _STOOD_SHARE = 0.01
 """Largest part of a judged trial for which its engine may have stood still."""
 _LATE_SHARE = 0.1
 """Largest part of a judged trial by which late packets may have delayed it: of a round trip a tenth."""
+_SLOWING = _OF_ENGINE | {"processors", "samplers", "stolen", "stopped"}
+"""Codes of the checks that a slow machine fails: a fixed amount of work takes longer on it, never less."""
+_FIXED_WORK = {"command": {WALL_TIME}, "download": {"download time", "goodput"}}
+"""By kind of workload the metrics that follow from the time of a fixed amount of work. Delays, losses and fairness are
+none: a sender that is starved fills queues less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,11 @@ class Seen:
     delayed_s, lasted_s : float
         By how much a late engine delayed the application at most, if nothing else was late, and how long the workloads
         ran.
+    is_late : bool
+        Whether the machine was late, so that another attempt may say more.
+    slowed : set of Key
+        Of an inconclusive trial whose workloads completed: metrics that would be as good or better on a machine in
+        time.
     """
 
     folder: str
@@ -55,10 +68,17 @@ class Seen:
     metrics: Mapping[Key, Metric] = field(default_factory=dict)
     delayed_s: float = 0.0
     lasted_s: float = 0.0
+    is_late: bool = False
+    slowed: frozenset[Key] = frozenset()
+
+    @property
+    def completed(self) -> bool:
+        """Whether every workload completed, on a machine that was in time or slow."""
+        return self.state == "measured" or bool(self.slowed)
 
 
 def seen(trial: TrialRecord, of_links: Sequence[Metric] = (), most_lateness_s: float | None = None) -> Seen:
-    """Return what a trial says: a machine that was late says nothing about the application, whatever the figures.
+    """Return what a trial says about the application.
 
     Parameters
     ----------
@@ -74,10 +94,14 @@ def seen(trial: TrialRecord, of_links: Sequence[Metric] = (), most_lateness_s: f
     failed = [_failure(each) for each in trial.workloads if each.outcome.status == "failed"]
     lasted_s = max((each.span.end_s - each.span.start_s for each in trial.workloads if each.span), default=0.0)
     delayed_s = None if failed else _delayed_s(trial, len(reasons), lasted_s, most_lateness_s)
-    if delayed_s is not None:
+    silent = silence(trial)
+    if delayed_s is not None and not silent:
         return Seen(trial.folder, trial.treatment, trial.seed, "measured", reasons, metrics, delayed_s, lasted_s)
-    state: State = "inconclusive" if reasons else "failed" if failed else "measured"
-    return Seen(trial.folder, trial.treatment, trial.seed, state, reasons or failed, metrics)
+    state: State = "inconclusive" if reasons or (silent and not failed) else "failed" if failed else "measured"
+    slowed = frozenset() if failed or silent else _slowed(trial, len(reasons))
+    said = reasons or failed or silent
+    is_late = bool(reasons)
+    return Seen(trial.folder, trial.treatment, trial.seed, state, said, metrics, is_late=is_late, slowed=slowed)
 
 
 def last_attempts(trials: Sequence[Seen]) -> list[Seen]:
@@ -88,6 +112,30 @@ def last_attempts(trials: Sequence[Seen]) -> list[Seen]:
         if key not in found or trial.state != "inconclusive" or found[key].state == "inconclusive":
             found[key] = trial
     return list(found.values())
+
+
+def silence(trial: TrialRecord) -> list[str]:
+    """Return why a trial in which no packet crossed the path is no evidence, in one line; empty if one did."""
+    return [check.evidence for check in trial.checks if check.code == _TRAFFIC and not check.holds]
+
+
+def _slowed(trial: TrialRecord, reasons: int) -> frozenset[Key]:
+    """Return the metrics that a machine in time would not have made worse.
+
+    There are none if more than the machine's slowness is wrong, or with several workloads: one that is starved leaves
+    more of the path to the others.
+    """
+    broken = _of_machine(trial)
+    if not broken or len(broken) < reasons or not {check.code for check in broken} <= _SLOWING:
+        return frozenset()
+    if len(trial.workloads) > 1:
+        return frozenset()
+    return frozenset(
+        (each.name, metric.name)
+        for each in trial.workloads
+        for metric in each.outcome.metrics
+        if metric.name in _FIXED_WORK.get(each.kind, ())
+    )
 
 
 def _delayed_s(trial: TrialRecord, reasons: int, lasted_s: float, most_lateness_s: float | None) -> float | None:

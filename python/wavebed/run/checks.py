@@ -17,6 +17,8 @@ __all__ = ["engine_checks", "partial_check", "processor_check", "verdict"]
 BUSY = 0.97
 BUSY_FRACTION = 0.25
 """Suspect if all processors together were busier than `BUSY` in more than this fraction of the intervals."""
+LEAST_INTERVALS = 10
+"""A share of fewer intervals says nothing: a program of 0.2 s keeps a processor busy for as long as it starts."""
 UDP_LOSS_FRACTION = 0.001
 
 
@@ -83,7 +85,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
         checks.append(
             Check(
                 "the samplers kept up",
-                missed <= 0.01 * max(rounds, 1),
+                missed <= 0.01 * max(rounds, 1) or rounds + missed < LEAST_INTERVALS,
                 "suspect",
                 f"{missed} of {rounds + missed} TCP_INFO sampling rounds missed",
                 "samplers",
@@ -132,11 +134,13 @@ def processor_check(busy: Sequence[float]) -> Check:
         Mean busy fraction of all processors in each interval of the samplers.
     """
     fraction = sum(each > BUSY for each in busy) / len(busy) if busy else 0.0
+    judged = len(busy) >= LEAST_INTERVALS
+    bound = f"bound {BUSY_FRACTION:.0%}" if judged else f"fewer than {LEAST_INTERVALS} are not judged"
     return Check(
         "processors not saturated",
-        fraction <= BUSY_FRACTION,
+        fraction <= BUSY_FRACTION or not judged,
         "suspect",
-        f"all processors busy in {fraction:.0%} of {len(busy)} intervals of 0.1 s (bound {BUSY_FRACTION:.0%})",
+        f"all processors busy in {fraction:.0%} of {len(busy)} intervals of 0.1 s ({bound})",
         "processors",
     )
 

@@ -11,7 +11,7 @@ from pytest_wavebed.hosts import TestHost, variables
 from pytest_wavebed.loopback import Loopback, addresses_of_hosts, wait_for_file
 from wavebed.check.lateness import most_lateness_s
 from wavebed.check.links import link_metrics
-from wavebed.check.trials import machine_reasons, seen
+from wavebed.check.trials import machine_reasons, seen, silence
 from wavebed.config.problems import unknown_key
 from wavebed.errors import WavebedError
 from wavebed.result.names import TRIALS_FOLDER
@@ -118,6 +118,11 @@ class TestLab:
     def inconclusive(self) -> Sequence[str]:
         """Why the machine was too late to judge anything, one line each; empty if it was not. Ends the laboratory."""
         return machine_reasons(self.end())
+
+    @property
+    def silence(self) -> Sequence[str]:
+        """Why the test is no evidence about the path, in one line: no packet crossed it. Ends the laboratory."""
+        return silence(self.end())
 
     @property
     def only_delayed(self) -> bool:

@@ -27,11 +27,14 @@ _MARKER = "wavebed"
 _FIXTURE = "lab"
 _MOST_SEEDS = 1000
 _WORD = "inconclusive: "
+_FOLDER, _OPEN = "wavebed.folder", "wavebed.inconclusive"
+"""Properties of a test: the folder of its results, and why it decided nothing."""
 _FAULTS = (NameError, ImportError, SyntaxError, NotImplementedError, UserError)
 """Errors of a test on any machine, and wrong arguments of wavebed; others may come of a late machine."""
 _LAB: pytest.StashKey[TestLab] = pytest.StashKey()
 _LOOPBACK: pytest.StashKey[Loopback] = pytest.StashKey()
 _FOLDERS = pytest.StashKey[list[tuple[str, str, Path]]]()
+_DECIDED = pytest.StashKey[list[bool]]()
 _RESULTS = pytest.StashKey[Path]()
 
 
@@ -75,6 +78,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="failed",
         help="of which tests report.html is written (default: failed and inconclusive ones)",
     )
+    group.addoption(
+        "--wavebed-inconclusive",
+        choices=("error", "skip", "fail"),
+        default="error",
+        help="an inconclusive test is skipped, and the run fails if no test behind a path was decided (error, the"
+        " default); it is skipped whatever the others are (skip); it fails (fail)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,6 +96,8 @@ def pytest_configure(config: pytest.Config) -> None:
         " carries what this process sends to 127.0.0.1 and ::1",
     )
     config.stash[_FOLDERS] = []
+    config.stash[_DECIDED] = []
+    config.pluginmanager.register(_Decisions(config), "wavebed decisions")
     if config.option.wavebed_loopback:
         from pytest_wavebed.loopback import loopback_inside
 
@@ -94,6 +106,37 @@ def pytest_configure(config: pytest.Config) -> None:
         except UserError as error:
             raise pytest.UsageError(str(error)) from None
         config.stash[_LOOPBACK].install()
+
+
+class _Decisions:
+    """Which tests behind a path were decided; on the process that collects the reports of all workers."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._decided = config.stash[_DECIDED]
+        self._is_asked = config.option.wavebed_inconclusive == "error"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test that ran."""
+        names = [name for name, _ in report.user_properties]
+        if report.when == "call" and _FOLDER in names and (_OPEN in names or not _is_skip(report)):
+            self._decided.append(_OPEN not in names)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a run in which nothing was decided."""
+        if self.nothing and self._is_asked and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @property
+    def nothing(self) -> bool:
+        """Whether tests behind a path ran, and none of them was decided."""
+        return bool(self._decided) and not any(self._decided)
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Say why such a run failed."""
+        if self.nothing and self._is_asked:
+            terminalreporter.write_line(
+                "no test behind a path was decided, so the run fails: --wavebed-inconclusive=skip lets it pass"
+            )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -158,7 +201,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[TestLab]:
     line = ["pytest", *map(str, request.config.invocation_params.args)]
     laboratory = TestLab(TestTrial(path.model, item.nodeid, settings, folder, line), asked.seed)
     item.stash[_LAB] = laboratory
-    item.user_properties.append(("wavebed.folder", str(folder)))
+    item.user_properties.append((_FOLDER, str(folder)))
     if not asked.loopback:
         yield laboratory
         laboratory.end()
@@ -203,14 +246,17 @@ def pytest_runtest_makereport(
         return report
     laboratory.end("" if call.excinfo is None else _line(call.excinfo.exconly()))
     reasons = laboratory.inconclusive
+    silent = [] if report.failed else laboratory.silence
     fault = call.excinfo is not None and isinstance(call.excinfo.value, _FAULTS)
     if report.failed:
         report.sections += [*laboratory.server.outputs(), *laboratory.client.outputs()]
-    if reasons and report.passed and not hasattr(report, "wasxfail") and laboratory.only_delayed:
+    passed = report.passed and not hasattr(report, "wasxfail")
+    if reasons and passed and not silent and laboratory.only_delayed:
         report.sections.append(("the engine was a little late, and the test passed all the same", reasons[0]))
-    elif reasons and not fault and not _is_skip(report):
-        _make_inconclusive(report, reasons, call)
-    outcome = "inconclusive" if reasons and report.skipped else report.outcome
+    elif (reasons or silent) and not fault and not _is_skip(report):
+        _make_inconclusive(report, [*reasons, *silent], call, item.config.option.wavebed_inconclusive)
+    is_open = any(name == _OPEN for name, _ in report.user_properties)
+    outcome = "inconclusive" if is_open else report.outcome
     item.config.stash[_FOLDERS].append((outcome, item.nodeid, laboratory.folder))
     wanted = item.config.option.wavebed_report
     if wanted == "always" or (wanted == "failed" and outcome in ("failed", "inconclusive")):
@@ -223,13 +269,19 @@ def _is_skip(report: pytest.TestReport) -> bool:
     return report.skipped and not hasattr(report, "wasxfail")
 
 
-def _make_inconclusive(report: pytest.TestReport, reasons: Sequence[str], call: pytest.CallInfo[None]) -> None:
+def _make_inconclusive(
+    report: pytest.TestReport, reasons: Sequence[str], call: pytest.CallInfo[None], becomes: str
+) -> None:
     told = f"{_WORD}{reasons[0]}"
     if call.excinfo is not None:
         report.sections.append(("what did not hold", str(report.longrepr)))
         told += f"; what did not hold: {_line(str(call.excinfo.value)) or call.excinfo.typename}"
     if hasattr(report, "wasxfail"):
         del report.wasxfail
+    report.user_properties.append((_OPEN, reasons[0]))
+    if becomes == "fail":
+        report.outcome, report.longrepr = "failed", told
+        return
     path, line, _ = report.location
     report.outcome = "skipped"
     report.longrepr = (path, (line or 0) + 1, f"Skipped: {told}")

@@ -12,10 +12,14 @@ __all__ = ["CheckOutput"]
 
 
 class SeedValue(Struct, forbid_unknown_fields=True):
-    """The value of a seed, in the unit of its requirement; null of a failed seed."""
+    """The value of a seed, in the unit of its requirement; null of a failed seed.
+
+    A value that does not decide is that of a trial whose machine was late, or in which no packet crossed the path.
+    """
 
     seed: int
     value: float | None
+    decides: bool
 
 
 class RequirementOutput(Struct, forbid_unknown_fields=True):
