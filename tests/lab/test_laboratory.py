@@ -120,6 +120,17 @@ def test_a_change_that_nothing_takes_is_refused(changes: dict[str, str], message
         lab.set(**changes)
 
 
+def test_a_live_rate_at_which_a_limit_in_time_passes_no_full_packet_is_refused(tmp_path: FilePath) -> None:
+    slow = tmp_path / "slow.csv"
+    slow.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 9\ntime_s,rate_bps\n0,128000\n1,0\n")
+    with Path.of(rate="1mbit", queue="droptail:50ms").up() as lab:
+        for key, value in (("rate", "128kbit"), ("radio.up.rate", "239999bit"), ("pattern", str(slow))):
+            with pytest.raises(UserError, match=rf"^{key}: .* 1500 bytes pass: write 240000bit or more.*longer limit$"):
+                lab.set(**{key: value})
+        lab.set(rate="240kbit")
+        transfer(lab, 5_000)
+
+
 ROOT = FilePath(__file__).resolve().parents[2]
 SEGMENT = 1500
 

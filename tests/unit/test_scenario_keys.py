@@ -11,7 +11,10 @@ from wavebed.cli.scenario_reference import reference_page
 from wavebed.config.table import fields
 from wavebed.errors import UserError
 from wavebed.path.api import Path
+from wavebed.path.laboratory import resolve_network
+from wavebed.path.scenario import read_path
 from wavebed.path.tables import AirTable, HopTable, HostTable, LinkTable, PathTable
+from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,6 +157,43 @@ def test_a_sampled_rate(laboratory: Any) -> None:
 )
 def test_queues(laboratory: Any, value: str, expected: object) -> None:
     assert links(laboratory(f"[path]\nrate = '1mbit'\nqueue = {value}\n"))[0][0]["queue"] == expected
+
+
+SLOW = NATIVE + "time_s,rate_bps\n0,100000\n0.5,0\n1,128000\n"
+FALLING = NATIVE + "time_s,rate_bps\n0,9000000\n0.5,0\n1,128000\n"
+
+
+def test_the_smallest_limit_that_works_is_accepted(laboratory: Any) -> None:
+    for limit in ("93.75ms", "1500b", "1p"):
+        laboratory(f"[path]\nrate = '128kbit'\nqueue = 'droptail:{limit}'\n")
+
+
+def test_a_limit_in_time_is_judged_at_the_highest_rate_of_a_pattern(laboratory: Any, tmp_path: FilePath) -> None:
+    (tmp_path / "slow.csv").write_text(SLOW)
+    said = r"radio\.down: queue: a limit of 50ms .* highest rate of the pattern, 128kbit: write at least 93\.75ms$"
+    with pytest.raises(UserError, match=said):
+        laboratory("[path]\ntrace = 'slow.csv'\nqueue = 'droptail:50ms'\n")
+    laboratory("[path]\ntrace = 'slow.csv'\nqueue = 'droptail:94ms'\n")
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit", "notes"), [(FALLING, "50ms", 2), (FALLING, "94ms", 0), (STEPS, "50ms", 0), (FALLING, "9p", 0)]
+)
+def test_a_pattern_that_falls_below_what_a_limit_in_time_needs_is_noted_and_an_outage_is_not(
+    tmp_path: FilePath, rows: str, limit: str, notes: int
+) -> None:
+    (tmp_path / "walk.csv").write_text(rows)
+    traces = Traces()
+    options = {"trace": str(tmp_path / "walk.csv"), "queue": f"droptail:{limit}"}
+    resolve_network(read_path(None, options, traces), traces)
+    assert len(traces.notes) == notes
+    assert all("while the pattern's rate is below 240kbit: write a limit in packets" in note for note in traces.notes)
+
+
+def test_a_limit_in_time_over_opportunities_is_judged_at_their_mean_rate(laboratory: Any) -> None:
+    with pytest.raises(UserError, match="24kbit: write at least 500ms"):
+        laboratory("[path]\ntrace = 'opportunities.csv'\nqueue = 'droptail:499ms'\n")
+    laboratory("[path]\ntrace = 'opportunities.csv'\nqueue = 'droptail:500ms'\n")
 
 
 def test_the_other_keys_of_a_bottleneck(laboratory: Any) -> None:

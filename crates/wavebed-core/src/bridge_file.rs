@@ -12,6 +12,7 @@ use crate::lab_file::{
     read_file,
 };
 use crate::problem::Problem;
+use crate::room;
 use crate::timeline::TimelineFile;
 
 /// Two ports of this machine and the hops between them, as `docs/development/bridge-file.md` describes it.
@@ -169,6 +170,7 @@ impl BridgeFile {
                 ));
             }
         }
+        room::check(self.legs().iter(), self.mtu)?;
         let has = |link: &str| is_link(link, names.iter().map(|name| name.as_str()));
         self.timeline
             .as_ref()

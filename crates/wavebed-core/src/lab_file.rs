@@ -10,6 +10,7 @@ use wavebed_path::{Coalesce, LegConfig};
 
 use crate::confine::ConfineFile;
 use crate::problem::Problem;
+use crate::room;
 use crate::timeline::TimelineFile;
 
 /// Largest file. Patterns are separate files.
@@ -311,6 +312,7 @@ impl LabFile {
                 }
             }
         }
+        room::check(self.all_legs(), self.mtu)?;
         let has = |link: &str| is_link(link, names.iter().map(|name| name.as_str()));
         self.timeline
             .as_ref()

@@ -22,6 +22,7 @@ mod peak;
 mod port;
 mod problem;
 mod ready;
+mod room;
 mod sandbox;
 mod say;
 mod shown;

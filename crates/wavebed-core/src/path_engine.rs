@@ -16,6 +16,7 @@ use wavebed_path::{
 use crate::bridge_file::BridgeFile;
 use crate::engine::{Engine, Setting, TEXT};
 use crate::lab_file::LabFile;
+use crate::room::LeastRates;
 use crate::shown;
 use crate::timeline::{Action, Timeline, TimelineFile};
 
@@ -27,12 +28,14 @@ struct PathEngine {
     /// Time zero by the time of day, nanoseconds since 1970.
     origin_unix_ns: u64,
     timeline: Option<Timeline>,
+    least_rates: LeastRates,
 }
 
 /// The hops of all legs, built, and the timeline that their links follow.
 pub struct Built {
     hops: Vec<Vec<HopSetup>>,
     timeline: Option<Timeline>,
+    least_rates: LeastRates,
 }
 
 /// Builds the hops of every leg; reads patterns before the laboratory exists.
@@ -43,7 +46,11 @@ pub fn build_hops(lab: &LabFile) -> Result<Built, LinkError> {
     let mut patterns = Patterns::default();
     let hops = build_legs(lab.all_legs(), lab.seed, lab.mtu, &mut patterns)?;
     let timeline = timeline(lab.timeline.as_ref(), &mut patterns)?;
-    Ok(Built { hops, timeline })
+    Ok(Built {
+        hops,
+        timeline,
+        least_rates: LeastRates::new(lab.all_legs(), lab.mtu),
+    })
 }
 
 fn timeline(
@@ -59,9 +66,14 @@ fn timeline(
 /// As [`build_hops`].
 pub fn build_bridge(file: &BridgeFile) -> Result<Built, LinkError> {
     let mut patterns = Patterns::default();
-    let hops = build_legs(&file.legs(), file.seed, file.mtu, &mut patterns)?;
+    let legs = file.legs();
+    let hops = build_legs(&legs, file.seed, file.mtu, &mut patterns)?;
     let timeline = timeline(file.timeline.as_ref(), &mut patterns)?;
-    Ok(Built { hops, timeline })
+    Ok(Built {
+        hops,
+        timeline,
+        least_rates: LeastRates::new(legs.iter(), file.mtu),
+    })
 }
 
 /// Builds the engine between two ports, and starts it.
@@ -98,7 +110,7 @@ pub fn start_bridge(
         pcap_dir: file.pcap_dir.clone(),
         sample: None,
     };
-    launch(setup, built.timeline, false)
+    launch(setup, built.timeline, built.least_rates, false)
 }
 
 /// Builds the engine on these devices, and starts it unless it is to wait.
@@ -141,16 +153,22 @@ pub fn start(
             hosts: sockets,
         }),
     };
-    launch(setup, built.timeline, lab.wait)
+    launch(setup, built.timeline, built.least_rates, lab.wait)
 }
 
-fn launch(setup: Setup, timeline: Option<Timeline>, wait: bool) -> Result<Box<dyn Engine>, String> {
+fn launch(
+    setup: Setup,
+    timeline: Option<Timeline>,
+    least_rates: LeastRates,
+    wait: bool,
+) -> Result<Box<dyn Engine>, String> {
     let mut engine = PathEngine {
         waiting: Some(setup),
         running: None,
         origin_ns: 0,
         origin_unix_ns: 0,
         timeline,
+        least_rates,
     };
     if !wait {
         engine.begin()?;
@@ -266,7 +284,10 @@ impl Engine for PathEngine {
                 return Err("flap: at least one, each shorter than the period".to_owned());
             }
             Setting::Handover { for_ns, handling } => Change::Handover { for_ns, handling },
-            Setting::RateBps(rate) => Change::RateBps(rate),
+            Setting::RateBps(rate_bps) => {
+                self.least_rates.check(link, rate_bps)?;
+                Change::RateBps(rate_bps)
+            }
             Setting::DelayNs(delay) => Change::DelayNs(delay),
             Setting::Loss(probability) if (0.0..=1.0).contains(&probability) => {
                 Change::Loss(probability)
@@ -277,6 +298,10 @@ impl Engine for PathEngine {
             Setting::Pattern(text) => {
                 let pattern = Pattern::parse(&text)
                     .map_err(|error| format!("pattern: line {}: {}", error.line, error.message))?;
+                // One that falls low for a while passes packets at other times.
+                let peak_bps = pattern.rate_bps().and_then(|rates| rates.iter().max());
+                self.least_rates
+                    .check(link, peak_bps.copied().unwrap_or(0))?;
                 Change::Pattern(Arc::new(pattern))
             }
         };
@@ -306,6 +331,9 @@ impl Engine for PathEngine {
         let Some(timeline) = &mut self.timeline else {
             return Err("there is no timeline: start with --timeline".to_owned());
         };
+        for (link, rate_bps) in timeline.new_rates(action) {
+            self.least_rates.check(Some(link), rate_bps)?;
+        }
         let changes = timeline.obey(action, now_ns)?;
         let state = timeline.state(now_ns);
         let engine = self.running()?;

@@ -228,6 +228,24 @@ impl Timeline {
         Ok(changes.collect())
     }
 
+    /// The links whose rate the action changes, and their new rate, bits per second.
+    #[must_use]
+    pub fn new_rates(&self, action: &Action) -> Vec<(&str, u64)> {
+        let Action::Edit {
+            direction,
+            condition: Edited::RateBps(rate_bps),
+            ..
+        } = action
+        else {
+            return Vec::new();
+        };
+        let links = self.patterns.iter().map(|(link, _)| link.as_str());
+        links
+            .filter(|link| is_concerned(link, direction.as_deref()))
+            .map(|link| (link, *rate_bps))
+            .collect()
+    }
+
     /// Where a stretch begins and ends.
     fn range(&self, name: &str) -> Result<(u64, u64), String> {
         let stretches = &self.file.stretches;
@@ -253,12 +271,8 @@ impl Timeline {
         let (from_ns, to_ns) = self.range(stretch)?;
         let mut edited = false;
         for (link, pattern) in &mut self.patterns {
-            let concerned = link
-                .rsplit('.')
-                .next()
-                .map(|last| direction.is_none_or(|way| way == last));
-            if let (Some(true), Some(changed)) =
-                (concerned, pattern.with(from_ns, to_ns, condition))
+            if is_concerned(link, direction)
+                && let Some(changed) = pattern.with(from_ns, to_ns, condition)
             {
                 *pattern = Arc::new(changed);
                 edited = true;
@@ -351,6 +365,11 @@ impl Timeline {
 const fn with_frames_of(position_ns: u64, now_ns: u64) -> u64 {
     let behind_ns = (now_ns % FRAME_NS + FRAME_NS - position_ns % FRAME_NS) % FRAME_NS;
     position_ns + behind_ns
+}
+
+/// Whether a link is of this direction; `None`: of either.
+fn is_concerned(link: &str, direction: Option<&str>) -> bool {
+    direction.is_none_or(|direction| link.rsplit('.').next() == Some(direction))
 }
 
 #[cfg(test)]
@@ -485,6 +504,21 @@ mod tests {
             let said = refused.expect_err("refused");
             assert!(said.starts_with("no pattern of the timeline has"), "{said}");
         }
+    }
+
+    #[test]
+    fn an_edited_rate_names_the_links_that_get_it() {
+        let line = timeline(false);
+        let edit = |direction: Option<&str>, condition| Action::Edit {
+            stretch: "lift".to_owned(),
+            direction: direction.map(str::to_owned),
+            condition,
+        };
+        let rate = Edited::RateBps(5);
+        assert_eq!(line.new_rates(&edit(None, rate)), [("radio.down", 5)]);
+        assert_eq!(line.new_rates(&edit(Some("up"), rate)), []);
+        assert_eq!(line.new_rates(&edit(None, Edited::DelayNs(5))), []);
+        assert_eq!(line.new_rates(&seek(None, 1)), []);
     }
 
     #[test]

@@ -28,6 +28,8 @@ __all__ = [
     "QUEUE",
     "QUEUE_KINDS",
     "Queue",
+    "least_limit",
+    "limit_in_words",
 ]
 
 QUEUE_KINDS = ("droptail", "drophead", "codel", "fq_codel", "dualpi2", "infinite")
@@ -66,6 +68,35 @@ class Queue(Struct, frozen=True):
     range_ns: int | None = None
     predict_ns: int | None = None
     """0: off."""
+
+
+def least_limit(limit: Limit, mtu: int, rate_bps: int | None) -> Limit | None:
+    """Return the smallest limit that lets a packet of the MTU pass, in the unit of `limit`; ``None`` if `limit` does.
+
+    `wavebed-core` has the same rule (`Limit::too_small_for`).
+
+    Parameters
+    ----------
+    limit : Limit
+        The limit of a queue.
+    mtu : int
+        Bytes of the largest packet.
+    rate_bps : int or None
+        The rate at which the queue is served, bits per second; ``None`` or 0: a limit in time is not judged.
+    """
+    if limit.bytes is not None:
+        return Limit(bytes=mtu) if limit.bytes < mtu else None
+    if limit.time_ns is None or not rate_bps:
+        return None
+    least_ns = -(-mtu * 8 * 10**9 // rate_bps)
+    return Limit(time_ns=least_ns) if limit.time_ns < least_ns else None
+
+
+def limit_in_words(limit: Limit, least: Limit, mtu: int, rate: str = "") -> str:
+    """Return the message about a limit that `least_limit` found too small; `rate` says at which rate it was judged."""
+    at_rate = f" at {rate}" if rate and limit.time_ns is not None else ""
+    what = f"a limit of {format_limit(limit)} lets no packet of the MTU, {mtu} bytes, pass{at_rate}"
+    return f"{what}: write at least {format_limit(least)}"
 
 
 @reader("COUPLING", {"type": "number", "minimum": LEAST_COUPLING, "maximum": MOST_COUPLING})

@@ -52,21 +52,21 @@ class Air(Struct):
     mode: tuple[Literal["3gpp", "reference", "study"], str] | None = None
     radio: list[tuple[RadioChoice, str]] = field(default_factory=list)
     ue_limit: UeLimit | None = None
-    limit_given: bool = False
+    limit_place: str | None = None
 
     def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None) -> None:
         """Lay one source's values above those that are there; see `wavebed.path.layers.Links.lay`."""
         read = read_present(AirTable, given, place)
         if read.scene is not None:
             self.scene = at(place("scene"), lambda name: _scene(name, place("scene"), base), read.scene)
-            self.mode, self.radio, self.ue_limit, self.limit_given = None, [], None, False
+            self.mode, self.radio, self.ue_limit, self.limit_place = None, [], None, None
         if "mode" in given:
             self.mode = (read.mode, place("mode"))
         if read.radio is not None:
             replaces = read.radio.off or read.radio.preset is not None
             self.radio = [*([] if replaces else self.radio), (read.radio, place("radio"))]
         if "ue-limit" in given:
-            self.ue_limit, self.limit_given = read.ue_limit, True
+            self.ue_limit, self.limit_place = read.ue_limit, place("ue-limit")
 
     def pattern(self, direction: str) -> ScenePattern | None:
         """Return the pattern of a link of the scene; ``None`` without a scene, and for the uplink of a map."""
@@ -90,7 +90,7 @@ class Air(Struct):
     def of_ue(self) -> UeLimit | None:
         """Return the packet-rate limit of the UE."""
         scene = None if self.scene is None else self.scene.scene
-        return self.ue_limit if self.limit_given or scene is None else scene.ue_limit
+        return self.ue_limit if self.limit_place is not None or scene is None else scene.ue_limit
 
     def of_radio(self, links: Mapping[str, Link], traces: Traces, places: Mapping[str, str]) -> MacSettings | None:
         """Return the radio of the hop; ``None``: it has none.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wavebed.config.queue import Queue
-from wavebed.config.units import Limit
+from wavebed.config.queue import Queue, least_limit, limit_in_words
+from wavebed.config.units import Limit, format_limit, format_rate
 from wavebed.errors import UserError
 from wavebed.path.model import DistributedDelay, LimitedLoss, LostPackets, LostTimes, PatternFile, ScenePattern
 from wavebed.radio.model import WifiSettings
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wavebed.path.model import Delay, DrawnStart, Link, Loss, PathModel, Rate
     from wavebed.path.model import Hop as PathHop
     from wavebed.path.traces import Traces
+    from wavebed.pattern.model import Pattern
     from wavebed.spec.radio import AirRate
 
 __all__ = ["LabPlan", "default_limit", "laboratory_file", "random_name", "resolve_network"]
@@ -194,9 +195,47 @@ def _hop(hop: PathHop, path: PathModel, rtt_ns: int, traces: Traces) -> Hop:
     return Hop(
         name=hop.name,
         kind="radio" if hop.kind == "radio" else "wired",
-        down=_stages(hop.down, "down", path, rtt_ns, traces),
-        up=_stages(hop.up, "up", path, rtt_ns, traces),
+        down=_checked(hop.down, f"{hop.name}.down", _stages(hop.down, "down", path, rtt_ns, traces), path, traces),
+        up=_checked(hop.up, f"{hop.name}.up", _stages(hop.up, "up", path, rtt_ns, traces), path, traces),
     )
+
+
+def _checked(link: Link, name: str, found: tuple[Stage, ...], path: PathModel, traces: Traces) -> tuple[Stage, ...]:
+    """Return the stages of a link, with a note if its pattern falls below the rate that a limit in time needs.
+
+    Raises
+    ------
+    UserError
+        If the highest rate of the pattern is below it.
+    """
+    if not isinstance(link.rate, PatternFile | ScenePattern):
+        return found
+    for stage in found:
+        limit = getattr(getattr(stage, "queue", None), "limit", None)
+        if limit is None or limit.time_ns is None:
+            continue
+        lowest_bps, highest_bps = _rates_bps(traces.pattern(link.rate, path.seed))
+        least = least_limit(limit, path.mtu, highest_bps)
+        if least is not None:
+            rate = f"the highest rate of the pattern, {format_rate(highest_bps)}"
+            raise UserError(f"path: {name}: queue: {limit_in_words(limit, least, path.mtu, rate)}")
+        if least_limit(limit, path.mtu, lowest_bps) is not None:
+            needed_bps = -(-path.mtu * 8 * 10**9 // limit.time_ns)
+            traces.notes.append(
+                f"{name}: queue: a limit of {format_limit(limit)} lets no packet of {path.mtu} bytes pass while the"
+                f" pattern's rate is below {format_rate(needed_bps)}: write a limit in packets, such as 100p, to let"
+                " them pass"
+            )
+    return found
+
+
+def _rates_bps(pattern: Pattern) -> tuple[int, int]:
+    """Return the lowest rate above zero and the highest one; of opportunities, which have none, the mean."""
+    if pattern.rate_bps is None:
+        mean_bps = 0 if pattern.size_bytes is None else int(pattern.size_bytes.sum()) * 8 * 10**9 // pattern.period
+        return mean_bps, mean_bps
+    sent = pattern.rate_bps[pattern.rate_bps > 0]
+    return (int(sent.min()), int(sent.max())) if len(sent) else (0, 0)
 
 
 def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, traces: Traces) -> tuple[Stage, ...]:

@@ -12,16 +12,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at
+from wavebed.config.queue import least_limit, limit_in_words
 from wavebed.config.table import fields, of_values
+from wavebed.config.units import format_rate
 from wavebed.path.air import Air, check_link, with_both_carriers, with_link_keys
 from wavebed.path.model import Link, PatternFile, ScenePattern
 from wavebed.path.tables import DIRECTIONS, LinkTable, link_key
-from wavebed.spec.link import TokenBucket
+from wavebed.radio.model import WifiSettings
+from wavebed.spec.link import Constant, TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
+    from wavebed.config.queue import Queue
     from wavebed.path.traces import Traces
 
 __all__ = ["Entry", "Links"]
@@ -136,6 +140,9 @@ class Links:
         """
         for entries in self._entries.values():
             _check_bucket(entries, mtu)
+        ue_limit = self._air.of_ue()
+        if ue_limit is not None and self._air.limit_place is not None:
+            _check_limit(ue_limit.queue, mtu, None, f"{self._air.limit_place}.queue")
         links = {
             direction: _build(self._entries[direction], self._air.pattern(direction), traces.columns)
             for direction in DIRECTIONS
@@ -156,7 +163,8 @@ class Links:
                 overhead_bytes = link.overhead_bytes if "overhead" in entries else None
                 queue_place = entries["queue"].place if "queue" in entries else ""
                 settings = with_link_keys(radio, direction, link.queue, overhead_bytes, queue_place)
-            links[direction] = replace(link, radio=settings, ue_limit=self._air.of_ue())
+            links[direction] = replace(link, radio=settings, ue_limit=ue_limit)
+            _check_queue(links[direction], direction, mtu, entries.get("queue"), radio_places[direction])
         return links["down"], links["up"]
 
     def _check_needs(self, links: Mapping[str, Link]) -> None:
@@ -253,6 +261,26 @@ def _check_bucket(entries: Mapping[str, Entry], mtu: int) -> None:
     rate = entries.get("rate")
     if rate is not None and isinstance(rate.value, TokenBucket) and rate.value.burst_bytes < mtu:
         raise Problem(f"is {rate.value.burst_bytes}b: write at least the MTU, {mtu}b", f"{rate.place}.burst")
+
+
+def _check_queue(link: Link, direction: str, mtu: int, given: Entry | None, radio_place: str) -> None:
+    """Check that a packet of the MTU fits the queue; `wavebed.path.laboratory` checks it for rates that change."""
+    queue, key = link.queue, ""
+    if isinstance(link.radio, WifiSettings):
+        queue, key = link.radio.queue, "buffer"
+    elif link.radio is not None:
+        side = link.radio.down if direction == "down" else link.radio.up
+        queue, key = side.queue, f"{direction}-buffer"
+    if queue is not None:
+        rate_bps = link.rate.rate_bps if isinstance(link.rate, Constant | TokenBucket) else None
+        _check_limit(queue, mtu, rate_bps, f"{radio_place}.{key}" if given is None else given.place)
+
+
+def _check_limit(queue: Queue, mtu: int, rate_bps: int | None, place: str) -> None:
+    least = None if queue.limit is None else least_limit(queue.limit, mtu, rate_bps)
+    if queue.limit is not None and least is not None:
+        rate = "" if rate_bps is None else format_rate(rate_bps)
+        raise Problem(limit_in_words(queue.limit, least, mtu, rate), place)
 
 
 def _check_opportunities(given: LinkTable, entries: Mapping[str, Entry]) -> None:

@@ -255,7 +255,8 @@ def apply_change(connection: Connection, key: str, request: dict[str, Json]) -> 
     try:
         connection.ask(request)
     except UserError as error:
-        raise UserError(f"{key}: {error}: `wavebed ctl {connection.name}` lists the links") from None
+        remedy = "" if ": write " in str(error) else f": `wavebed ctl {connection.name}` lists the links"
+        raise UserError(f"{key}: {error}{remedy}") from None
 
 
 def _pattern(key: str, value: str) -> str:

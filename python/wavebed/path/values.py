@@ -10,7 +10,7 @@ from msgspec import Struct
 from wavebed.config.problems import Problem, at, choose, described
 from wavebed.config.reader import Schema, reader
 from wavebed.config.table import Key, fields, read_table, table_schema
-from wavebed.config.units import format_time, parse_limit, parse_time
+from wavebed.config.units import format_rate, format_time, parse_limit, parse_time
 from wavebed.config.values import (
     PERCENTAGE_SCHEMA,
     RATE_SCHEMA,
@@ -215,15 +215,26 @@ def pattern(value: object) -> PatternFile:
     return PatternFile(given.pattern, given.format, given.end, given.start_at)
 
 
+def _rate_bps(value: object) -> int:
+    read = rate_bps(value)
+    if read == 0:
+        raise Problem(
+            f"{described(value)} passes no packet: write a rate above 0; `wavebed ctl LAB set outage=2s` stops a link"
+            " for a while"
+        )
+    return read
+
+
 @reader("RATE", lambda: _either(RATE_SCHEMA, table_schema(_Bucket)))
 def rate(value: object) -> Rate:
     """Read a rate: ``"10gbit"`` or ``{token-bucket = "100mbit", burst = "64kb"}``."""
     value = table_of(value)
     if not isinstance(value, dict):
-        return Constant(rate_bps(value))
+        return Constant(_rate_bps(value))
     given = read_table(_Bucket, value, "{token-bucket = RATE, burst = SIZE}")
     if given.burst_bytes < 1:
         raise Problem("an empty bucket passes no packet: write at least one packet, such as 1500b", "burst")
+    at("token-bucket", _rate_bps, format_rate(given.token_bucket_bps))
     return TokenBucket(given.token_bucket_bps, given.burst_bytes)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field, structs
 
+from wavebed.config.queue import least_limit, limit_in_words
 from wavebed.spec.link import (
     Bottleneck,
     ConstantDelay,
@@ -23,6 +24,8 @@ from wavebed.spec.radio import Radio, Wifi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from wavebed.config.units import Limit
 
 __all__ = ["MOST_SEED", "Coalesce", "CoalesceOff", "CoalesceSlot", "CoalesceTime", "Hop", "Host", "Leg", "Network"]
 __all__ += ["Stage", "pattern_files", "with_pattern_files"]
@@ -149,6 +152,10 @@ class Network(Part, frozen=True):
         rate = getattr(stage, "rate", None)
         if isinstance(rate, TokenBucket) and rate.burst_bytes < self.mtu:
             raise RuleError(f"{link}: burst_bytes is at least the MTU, {self.mtu}")
+        limit: Limit | None = getattr(getattr(stage, "queue", None), "limit", None)
+        least = None if limit is None else least_limit(limit, self.mtu, getattr(rate, "rate_bps", None))
+        if limit is not None and least is not None:
+            raise RuleError(f"{link}: queue: {limit_in_words(limit, least, self.mtu)}")
         if isinstance(stage, Wifi):
             stage.check(self.mtu)
 

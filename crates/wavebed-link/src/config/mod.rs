@@ -96,6 +96,37 @@ pub enum StageConfig {
     Wifi(WifiConfig),
 }
 
+impl StageConfig {
+    /// The limit of the stage's queue; `None` without one.
+    #[must_use]
+    pub fn limit(&self) -> Option<Limit> {
+        self.served()?.1.limit()
+    }
+
+    /// The rate at which the stage empties its queue, bits per second, if it is constant.
+    #[must_use]
+    pub fn constant_rate_bps(&self) -> Option<u64> {
+        match self.served()?.0 {
+            RateConfig::Constant { rate_bps } | RateConfig::TokenBucket { rate_bps, .. } => {
+                Some(*rate_bps)
+            }
+            RateConfig::Sampled { rate_bps, .. } => *rate_bps,
+            RateConfig::Pattern { .. }
+            | RateConfig::Opportunities { .. }
+            | RateConfig::Packets { .. } => None,
+        }
+    }
+
+    fn served(&self) -> Option<(&RateConfig, &QueueConfig)> {
+        match self {
+            Self::Bottleneck { rate, queue, .. } => Some((rate, queue)),
+            Self::Radio(keys) => Some(keys.served()),
+            Self::Wifi(config) => Some((&config.rate, &config.queue)),
+            _ => None,
+        }
+    }
+}
+
 /// A server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -229,6 +260,19 @@ pub enum QueueConfig {
         /// Delays are predicted from the rate during this time, nanoseconds; without it they are measured.
         predict_ns: Option<u64>,
     },
+}
+
+impl QueueConfig {
+    const fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Droptail { limit }
+            | Self::Drophead { limit }
+            | Self::Codel { limit, .. }
+            | Self::FqCodel { limit, .. }
+            | Self::DualPi2 { limit, .. } => Some(*limit),
+            Self::Infinite {} => None,
+        }
+    }
 }
 
 const fn default_target_ns() -> u64 {

@@ -43,6 +43,12 @@ pub struct RadioKeys {
     aggregation: Option<AggregationKeys>,
 }
 
+impl RadioKeys {
+    pub(super) const fn served(&self) -> (&RateConfig, &QueueConfig) {
+        (&self.rate, &self.queue)
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SlotKeys {

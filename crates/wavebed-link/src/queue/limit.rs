@@ -19,6 +19,52 @@ pub enum Limit {
     TimeNs(u64),
 }
 
+impl Limit {
+    /// The smallest limit of this kind that lets a packet of `bytes` pass at `rate_bps`, if this limit is smaller.
+    /// Without a rate above zero a limit in time is not judged: it keeps the rate before.
+    #[must_use]
+    pub fn too_small_for(self, bytes: u32, rate_bps: Option<u64>) -> Option<Self> {
+        let least = match (self, rate_bps) {
+            (Self::Bytes(_), _) => Self::Bytes(bytes.into()),
+            (Self::TimeNs(_), Some(rate_bps)) if rate_bps > 0 => {
+                Self::TimeNs(nanobits(bytes).div_ceil(rate_bps))
+            }
+            _ => return None,
+        };
+        match (self, least) {
+            (Self::Bytes(own), Self::Bytes(least)) | (Self::TimeNs(own), Self::TimeNs(least)) => {
+                own < least
+            }
+            _ => false,
+        }
+        .then_some(least)
+    }
+
+    /// The lowest rate at which this limit lets a packet of `bytes` pass, bits per second; 0 unless it is in time.
+    #[must_use]
+    pub fn least_rate_bps(self, bytes: u32) -> u64 {
+        match self {
+            Self::TimeNs(time_ns) => nanobits(bytes).div_ceil(time_ns.max(1)),
+            Self::Bytes(_) | Self::Packets(_) => 0,
+        }
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(formatter, "{bytes} bytes"),
+            Self::Packets(packets) => write!(formatter, "{packets} packets"),
+            Self::TimeNs(time_ns) => write!(formatter, "{time_ns} ns"),
+        }
+    }
+}
+
+/// Rate times time that carries `bytes`: bits per second times nanoseconds.
+fn nanobits(bytes: u32) -> u64 {
+    u64::from(bytes) * 8_000_000_000
+}
+
 /// A [`Limit`] in the laboratory file.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
