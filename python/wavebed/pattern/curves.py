@@ -12,7 +12,7 @@ from wavebed.config.units import format_time
 from wavebed.errors import UserError
 from wavebed.pattern.numbers import format_scaled
 from wavebed.pattern.resample import window_rates
-from wavebed.pattern.statistics import OPPORTUNITY_WINDOW_NS, Summary, outages, state_spans, summarise
+from wavebed.pattern.statistics import Summary, opportunity_window_ns, outages, state_spans, summarise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,7 +118,7 @@ def draw(pattern: Pattern, name: str, threshold_bps: int = 0, window_ns: int | N
     rated = pattern
     if pattern.kind == "opportunities":
         if window_ns is None:
-            window_ns = max(OPPORTUNITY_WINDOW_NS, -(-pattern.period // (BINS * 10**8)) * 10**8)
+            window_ns = opportunity_window_ns(pattern, -(-pattern.period // BINS))
         rated = window_rates(pattern, window_ns)
     panels = {}
     for key, values, unit in (

@@ -156,6 +156,11 @@ class Rows(Generic[_Scalar]):
         self._values[self._count : end] = values
         self._count = end
 
+    def replace(self, values: NDArray[_Scalar]) -> None:
+        """Put other rows, at most as many, in place of all."""
+        self._values[: len(values)] = values
+        self._count = len(values)
+
     def whole(self) -> NDArray[_Scalar]:
         """Return all rows."""
         return self._values[: self._count]
@@ -183,8 +188,19 @@ def _decimal_error(source: Source, line: int, text: str, what: str, digits: int,
     )
 
 
+LEAVE_OUT = "write a decimal number, or leave the row out"
+
+
 def measured(
-    source: Source, texts: Sequence[str], line_of: LineOf, what: str, *, scale: int, most: int, shift: int = 0
+    source: Source,
+    texts: Sequence[str],
+    line_of: LineOf,
+    what: str,
+    *,
+    scale: int,
+    most: int,
+    shift: int = 0,
+    remedy: str = LEAVE_OUT,
 ) -> NDArray[np.int64]:
     """Read numbers as other programs print them (also with an exponent), scaled and rounded to the nearest.
 
@@ -196,18 +212,22 @@ def measured(
         The largest result, in base units.
     shift : int
         Base units that are taken off each value before ``most`` is applied, for time stamps since an epoch.
+    remedy : str
+        What to do about a value that is no number, or is negative.
     """
     values: list[int] = []
     for position, text in enumerate(texts):
         if _MEASURED.fullmatch(text) is None or len(text) > _MAX_DIGITS:
             message = f"{what} is missing" if not text else f"{what} {quote(text)} is not a number"
-            raise source.error(f"{message}; write a decimal number, or leave the row out", line_of(position))
+            raise source.error(f"{message}; {remedy}", line_of(position))
         try:
             value = _scaled(text, scale) - shift
         except ArithmeticError:
             raise _too_large(source, line_of(position), text, what, str(Decimal(most) / scale)) from None
         if value < 0:
-            raise source.error(f"{what} {quote(text)} is negative; it must be 0 or more", line_of(position))
+            fault = "is negative; it must be 0 or more"
+            fault += "" if remedy == LEAVE_OUT else f": {remedy}"
+            raise source.error(f"{what} {quote(text)} {fault}", line_of(position))
         if value > most:
             raise _too_large(source, line_of(position), text, what, str(Decimal(most) / scale))
         values.append(value)

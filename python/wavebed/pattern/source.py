@@ -7,8 +7,10 @@ size of the file.
 from __future__ import annotations
 
 import codecs
+import gzip
 import io
 import os
+import zlib
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -16,15 +18,29 @@ from wavebed.errors import UserError
 from wavebed.foreign import MAX_BYTES, open_foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["Source", "plural", "quote"]
+    from wavebed.pattern.numbers import LineOf
+
+__all__ = ["COMMENT", "Source", "plural", "quote"]
+
+COMMENT = "#"
 
 REMEDY = "name a trace file"
 _BLOCK_BYTES = 1 << 20
 _HEAD_BYTES = 1 << 16
 _HEAD_LINES = 64
 _MAX_QUOTED = 40
+_GZIP = b"\x1f\x8b"
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_PACKED = {
+    b"PK\x03\x04": "a ZIP archive or a spreadsheet: unpack it, or export the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet: export the sheet as CSV",
+    b"\xfd7zXZ": "compressed by xz: unpack it with xz -d",
+    b"BZh": "compressed by bzip2: unpack it with bzip2 -d",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it with zstd -d",
+}
+"""By the first bytes of the file."""
 
 
 class Source:
@@ -35,7 +51,13 @@ class Source:
     name : str
         The name of the file in messages.
     content : str, bytes or binary file
-        Its whole content; a file is read from its beginning, as often as needed.
+        Its whole content; a file is read from its beginning, as often as needed. Text that is compressed by gzip or
+        encoded as UTF-16 (with its byte order mark) is converted to UTF-8 in memory.
+
+    Raises
+    ------
+    UserError
+        If the content is compressed in another way, or is damaged.
     """
 
     def __init__(self, name: str, content: str | bytes | BinaryIO) -> None:
@@ -43,7 +65,7 @@ class Source:
         self.notes: list[str] = []
         if isinstance(content, str):
             content = content.encode("utf-8", "surrogatepass")
-        self._file = io.BytesIO(content) if isinstance(content, bytes) else content
+        self._file = self._as_utf8(io.BytesIO(content) if isinstance(content, bytes) else content)
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Source:
@@ -54,7 +76,12 @@ class Source:
         UserError
             If it cannot be read, is not a regular file, or is too large.
         """
-        return cls(os.fspath(path), io.BufferedReader(open_foreign(path, REMEDY)))
+        file = io.BufferedReader(open_foreign(path, REMEDY))
+        try:
+            return cls(os.fspath(path), file)
+        except UserError:
+            file.close()
+            raise
 
     def __enter__(self) -> Self:
         """Return the source, whose file is closed at the end of the block."""
@@ -83,6 +110,11 @@ class Source:
             lines.pop()
         return [line.removesuffix("\r") for line in lines[:_HEAD_LINES]]
 
+    @cached_property
+    def head_rows(self) -> list[str]:
+        """The first lines that are neither blank nor comments."""
+        return [line for line in self.head if line.strip() and not line.startswith(COMMENT)]
+
     @property
     def text(self) -> str:
         """The whole text, for formats that are not made of lines."""
@@ -107,6 +139,40 @@ class Source:
             if number + len(lines) > first:
                 skipped = max(first - number, 0)
                 yield number + skipped, lines[skipped:] if skipped else lines
+
+    def rows(self) -> Iterator[tuple[LineOf, list[str]]]:
+        """Yield the rows, many at a time, with the function that gives the line of each by its place.
+
+        Comments (lines that begin with ``#``) are skipped with a note, blank lines at the end without one.
+
+        Raises
+        ------
+        UserError
+            If a line amid the rows is blank, and as `blocks`.
+        """
+        comments, blank = 0, 0
+        for begin, block in self.blocks():
+            lines = block
+            numbers: Sequence[int] = range(begin, begin + len(lines))
+            # Blank and indented lines and comments come before all digits in the order of the characters.
+            if min(lines)[:1] <= COMMENT:
+                kept: list[int] = []
+                for number, line in zip(numbers, lines, strict=True):
+                    text = line.lstrip()
+                    if text.startswith(COMMENT):
+                        comments += 1
+                    elif text:
+                        kept.append(number)
+                    else:
+                        blank = blank or number
+                lines = [block[number - begin] for number in kept]
+                numbers = kept
+            if lines and blank and blank < numbers[-1]:
+                raise self.error("the line is blank; remove it", blank)
+            if lines:
+                yield numbers.__getitem__, lines
+        if comments:
+            self.note(f"{plural(comments, 'comment line')} skipped")
 
     def lines(self, first: int = 1) -> Iterator[tuple[int, str]]:
         """Yield each line from number `first` on with its number; see `blocks`."""
@@ -144,6 +210,42 @@ class Source:
         """Make the error that names the file and, counted from 1, the line."""
         place = self.name if line is None else f"{self.name}:{line}"
         return UserError(f"{place}: {message}")
+
+    def _as_utf8(self, file: BinaryIO) -> BinaryIO:
+        """Return the file, or what it holds as UTF-8 text in memory where it is compressed or UTF-16."""
+        file.seek(0)
+        begin = file.read(8)
+        for mark, found in _PACKED.items():
+            if begin.startswith(mark):
+                raise self.error(f"is {found}")
+        if begin.startswith(_GZIP):
+            file.seek(0)
+            return self._as_utf8(self._unpacked(file))
+        encoding = _UTF16.get(begin[:2])
+        if encoding is None:
+            return file
+        file.seek(2)
+        decoder = codecs.getincrementaldecoder(encoding)()
+        text = io.BytesIO()
+        try:
+            while block := file.read(_BLOCK_BYTES):
+                text.write(decoder.decode(block).encode())
+            decoder.decode(b"", final=True)
+        except UnicodeError:
+            raise self.error("is not UTF-16 text, as its first two bytes say; save it as UTF-8") from None
+        return text
+
+    def _unpacked(self, file: BinaryIO) -> BinaryIO:
+        content = io.BytesIO()
+        try:
+            with gzip.GzipFile(fileobj=file) as packed:
+                while block := packed.read(_BLOCK_BYTES):
+                    content.write(block)
+                    if content.tell() > MAX_BYTES:
+                        raise self.error(f"is larger than {MAX_BYTES} bytes when unpacked: {REMEDY}")
+        except (OSError, EOFError, zlib.error):
+            raise self.error("is damaged: gzip cannot unpack it; copy the file again") from None
+        return content
 
     def _begin(self, count: int) -> bytes:
         """Return the first bytes without a byte order mark."""

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
     from wavebed.pattern.model import Pattern
 
-__all__ = ["PERCENTILES", "Outages", "Summary", "outages", "state_spans", "summarise", "weighted_percentiles"]
+__all__ = [
+    "PERCENTILES",
+    "Outages",
+    "Summary",
+    "opportunity_window_ns",
+    "outages",
+    "state_spans",
+    "summarise",
+    "weighted_percentiles",
+]
 
 PERCENTILES = (5, 25, 50, 75, 95)
 OPPORTUNITY_WINDOW_NS = 100_000_000
@@ -146,9 +155,20 @@ def state_spans(pattern: Pattern) -> dict[str, list[tuple[int, int]]]:
     return {name: spans[name] for name in STATES if name in spans}
 
 
-def _default_window_ns(period: int) -> int:
-    """Return a multiple of 100 ms of which not too many cover the pattern, however few rows it has."""
-    return OPPORTUNITY_WINDOW_NS * max(1, -(-period // (OPPORTUNITY_WINDOW_NS * _MOST_WINDOWS)))
+def opportunity_window_ns(pattern: Pattern, least_ns: int = OPPORTUNITY_WINDOW_NS) -> int:
+    """Return the window in which opportunities are counted, nanoseconds: a multiple of 100 ms.
+
+    It is at least twice the usual time between opportunities, so that a slow steady link has no empty windows. Not
+    too many windows cover the pattern, however few rows it has.
+    """
+    least_ns = max(least_ns, -(-pattern.period // _MOST_WINDOWS))
+    # A median is at most twice the mean: of dense opportunities it need not be computed.
+    if 4 * pattern.period > least_ns * len(pattern):
+        apart = np.diff(pattern.index)
+        apart = apart[apart > 0]
+        if len(apart) > 2:
+            least_ns = max(least_ns, 2 * int(np.median(apart)))
+    return -(-least_ns // OPPORTUNITY_WINDOW_NS) * OPPORTUNITY_WINDOW_NS
 
 
 def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = None) -> Summary:
@@ -159,12 +179,12 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
     threshold_bps : int
         A rate of this much or less is an outage.
     window_ns : int, optional
-        Windows in which opportunities are counted; 100 ms by default, or more for very long patterns.
+        Windows in which opportunities are counted, nanoseconds; `opportunity_window_ns` by default.
     """
     rated: Pattern | None = None
     used_window: int | None = None
     if pattern.kind == "opportunities":
-        used_window = window_ns or _default_window_ns(pattern.period)
+        used_window = window_ns or opportunity_window_ns(pattern)
         rated = window_rates(pattern, used_window)
     elif pattern.rate_bps is not None:
         rated = pattern

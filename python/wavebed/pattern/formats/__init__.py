@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
 from wavebed.pattern.formats import (
     cellreplay,
+    iperf3,
     kaunet,
     lumos5g,
     mahimahi,
     native,
     netem_trace,
     ns3_mmwave,
+    ntrace,
     seconds_mbit,
     table,
     theaterq,
 )
+from wavebed.pattern.formats.base import AS_TABLE
 from wavebed.pattern.source import quote
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from wavebed.pattern.source import Source
 
 __all__ = ["FORMATS", "by_file_name", "by_name", "detect"]
+
+_IPERF_TEXT = re.compile(r"\bsec\b.*\b[KMG]?bits/sec")
 
 FORMATS: dict[str, Format] = {
     form.name: form
@@ -41,6 +47,9 @@ FORMATS: dict[str, Format] = {
         theaterq.SIMPLE,
         theaterq.EXTENDED,
         netem_trace.FORMAT,
+        ntrace.DOWN,
+        ntrace.UP,
+        iperf3.FORMAT,
         table.FORMAT,
     )
 }
@@ -75,6 +84,8 @@ def detect(source: Source) -> Format:
     UserError
         If no format fits, or several do.
     """
+    if any(_IPERF_TEXT.search(line) for line in source.head):
+        raise source.error("is iperf3's report for readers; run iperf3 with --json and give its output")
     fitting = [form for form in FORMATS.values() if form.sniff(source)]
     if len(fitting) > 1:
         fitting = by_file_name(source.name, fitting) or fitting
@@ -84,10 +95,13 @@ def detect(source: Source) -> Format:
         names = " and ".join(form.name for form in fitting)
         choice = " or ".join(f"--format {form.name}" for form in fitting)
         raise source.error(f"the content fits {names}; say which with {choice}")
-    columns = table.looks_like_table(source)
-    if columns:
-        shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
-        raise source.error(f"is a table of {shown}; say which columns to read, as {table.EXAMPLE}")
-    first = source.head[0] if source.head else ""
+    described = table.looks_like_table(source)
+    if described is not None:
+        raise source.error(described)
+    first = source.head_rows[0] if source.head_rows else ""
+    if first.lstrip().startswith("<"):
+        raise source.error(f"is XML or HTML, not a trace; {AS_TABLE}")
     known = ", ".join(name for name in FORMATS if name != "cellreplay-offset")
-    raise source.error(f"no format fits, the first line is {quote(first)}; give --format with one of {known}")
+    raise source.error(
+        f"no format fits, the first line is {quote(first)}; give --format with one of {known}; or {AS_TABLE}"
+    )

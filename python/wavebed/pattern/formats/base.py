@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from wavebed.pattern.model import Pattern
     from wavebed.pattern.source import Source
 
-__all__ = ["Format", "ReadOptions", "WriteOptions", "note_lost_columns"]
+__all__ = ["AS_TABLE", "Format", "ReadOptions", "WriteOptions", "note_lost_columns"]
+
+AS_TABLE = (
+    "write its times and rates as a table with the header time_s,rate_mbit and read it with "
+    "--columns time=time_s:s rate=rate_mbit:mbit"
+)
+"""Remedy for a file that no format fits."""
 
 
 @dataclass(frozen=True)

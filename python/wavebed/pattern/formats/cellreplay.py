@@ -40,7 +40,7 @@ def write_heavy(pattern: Pattern, options: WriteOptions) -> str:
 
 def sniff_light(source: Source) -> bool:
     """Recognise lines of three or more numbers with single spaces between."""
-    filled = [line for line in source.head if line.strip()]
+    filled = source.head_rows
     return bool(filled) and 2 * sum(1 for line in filled if _LIGHT_LINE.fullmatch(line)) > len(filled)
 
 
@@ -54,31 +54,30 @@ def read_light(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """
     most = MAX_NS // NS_PER_MS
     parts = [Rows(source.count(), np.int64) for _ in range(2)]
-    longer, count = False, 0
-    for begin, lines in source.blocks():
+    places = Rows(source.count(), np.uint32)
+    longer, count, number = False, 0, 0
+    for line_of, lines in source.rows():
         rows = [line.split(" ") for line in lines]
         count += len(rows)
-        for number, row in enumerate(rows, start=begin):
+        numbers = [line_of(position) for position in range(len(rows))]
+        places.add(np.array(numbers, dtype=np.uint32))
+        for number, row in zip(numbers, rows, strict=True):
             if len(row) < 3:
                 raise _too_few(source, number, len(lines))
-
-        def line_of(position: int, begin: int = begin) -> int:
-            return begin + position
-
         parts[0].add(integers(source, [row[0] for row in rows], line_of, "time in ms", most=most))
         parts[1].add(integers(source, [row[1] for row in rows], line_of, "base delay in ms", most=most))
-        for number, row in enumerate(rows, start=begin):
+        for number, row in zip(numbers, rows, strict=True):
             integers(source, row[2:], lambda _, number=number: number, "light opportunity in ms", most=most)  # type: ignore[misc]
             longer = longer or len(row) > 3
     if count < 3:
-        raise _too_few(source, count, count)
+        raise _too_few(source, number, count)
     times, delays = (part.whole() for part in parts)
     back = np.diff(times) <= 0
     if back.any():
         position = int(back.argmax()) + 1
         raise source.error(
             f"time {times[position]} ms is not after {times[position - 1]} ms, that of the line before; sort the lines",
-            position + 1,
+            int(places.whole()[position]),
         )
     start = int(times[0])
     if start:
@@ -125,7 +124,7 @@ def write_light(pattern: Pattern, options: WriteOptions) -> str:
 
 def sniff_offset(source: Source) -> bool:
     """Recognise 100, 200, 300, … in the first of two columns."""
-    rows = [line.split() for line in source.head]
+    rows = [line.split() for line in source.head_rows]
     return len(rows) > 1 and all(len(row) == 2 and row[0] == str(100 * n) for n, row in enumerate(rows, start=1))
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.pattern.formats.base import WriteOptions
+    from wavebed.pattern.numbers import LineOf
     from wavebed.pattern.source import Source
 
 __all__ = ["looks_like_deliveries", "read_deliveries", "write_deliveries"]
@@ -26,7 +27,7 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
 
 def looks_like_deliveries(source: Source) -> bool:
     """Tell whether most of the first lines are one number each."""
-    filled = [line for line in source.head if line.strip()]
+    filled = source.head_rows
     alone = sum(1 for line in filled if _NUMBER.fullmatch(line.strip()))
     return bool(filled) and 2 * alone > len(filled)
 
@@ -42,18 +43,18 @@ def read_deliveries(source: Source, size_bytes: int) -> Pattern:
     most = source.count()
     starts, counts = Rows(most, np.int64), Rows(most, np.int64)
     last, number = -1, 0
-    for begin, lines in source.blocks():
-        if "" in lines:
-            raise source.error("the line is blank; remove it", begin + lines.index(""))
-        times = _times(source, lines, begin)
-        _check_order(source, times, last, begin)
+    for line_of, lines in source.rows():
+        times = integers(source, lines, line_of, "time in ms", most=MAX_NS // NS_PER_MS)
+        _check_order(source, times, last, line_of)
         found, many = np.unique(times, return_counts=True)
         if found[0] == last:
             counts.whole()[-1] += many[0]
             found, many = found[1:], many[1:]
         starts.add(found)
         counts.add(many.astype(np.int64))
-        last, number = int(times[-1]), begin + len(lines) - 1
+        last, number = int(times[-1]), line_of(len(lines) - 1)
+    if last < 0:
+        raise source.error("has no rows; write one whole millisecond per line")
     if last == 0:
         raise source.error("the last time is 0 ms; it is the period of the trace and must be greater", number)
     index, sizes = starts.whole(), counts.whole()
@@ -64,18 +65,14 @@ def read_deliveries(source: Source, size_bytes: int) -> Pattern:
     return opportunities(index, last * NS_PER_MS, sizes)
 
 
-def _times(source: Source, lines: list[str], begin: int) -> NDArray[np.int64]:
-    return integers(source, lines, lambda position: begin + position, "time in ms", most=MAX_NS // NS_PER_MS)
-
-
-def _check_order(source: Source, times: NDArray[np.int64], before: int, begin: int) -> None:
+def _check_order(source: Source, times: NDArray[np.int64], before: int, line_of: LineOf) -> None:
     back = np.diff(times, prepend=max(before, 0)) < 0
     if back.any():
         position = int(back.argmax())
         earlier = times[position - 1] if position else before
         raise source.error(
             f"time {times[position]} ms is before {earlier} ms, that of the line before; sort the lines",
-            begin + position,
+            line_of(position),
         )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
+from wavebed.pattern.formats.times import GAP_STEPS, usual_step
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
 from wavebed.pattern.numbers import Rows, integers
 from wavebed.pattern.resample import NS_PER_MS, NS_PER_S, rate_steps, to_windows
@@ -38,6 +39,8 @@ def sniff(source: Source) -> bool:
 def last_length(source: Source, starts_ns: NDArray[np.int64], options: ReadOptions, what: str) -> int:
     """Return how long the last of some rows lasts: to ``--duration``, else as long as the one before.
 
+    If the one before is a gap, the last row lasts one usual step.
+
     Raises
     ------
     UserError
@@ -55,9 +58,13 @@ def last_length(source: Source, starts_ns: NDArray[np.int64], options: ReadOptio
     if len(starts_ns) < 2:
         raise source.error(f"has one {what} and no end; say how long it lasts with --duration, as --duration 40s")
     length = last_ns - int(starts_ns[-2])
+    usual = usual_step(np.diff(starts_ns))
+    as_which = "as the one before"
+    if length >= GAP_STEPS * usual:
+        length, as_which = usual, "the usual step"
     source.note(
         f"the file does not say when the last {what} ends; taken to last {length / NS_PER_S:g} s, "
-        "as the one before (--duration says otherwise)"
+        f"{as_which} (--duration says otherwise)"
     )
     return length
 

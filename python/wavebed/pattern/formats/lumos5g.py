@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
-from wavebed.pattern.formats.seconds_mbit import ending_samples
+from wavebed.pattern.formats.seconds_mbit import ending_samples, late_step
 from wavebed.pattern.formats.table import blocks_of_rows
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern
 from wavebed.pattern.numbers import Rows, format_scaled, integers, measured
@@ -115,8 +115,11 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
     assert pattern.rate_bps is not None, "rate_steps returns a rate"
     options.notes.append("position, signal and the other columns stay empty")
     out = [HEADER + "\n"]
-    ends = ((pattern.index + pattern.lengths()) // NS_PER_S).tolist()
-    for end, rate in zip(ends, pattern.rate_bps.tolist(), strict=True):
+    ends = (pattern.index + pattern.lengths()) // NS_PER_S
+    samples = list(zip(ends.tolist(), pattern.rate_bps.tolist(), strict=True))
+    if late_step(ends, int(ends[0])):
+        samples.insert(0, (0, samples[0][1]))  # else the first time would be read as an offset
+    for end, rate in samples:
         out.append(f"1,{end},,,,,,,,,,,,,,{format_scaled(rate, 6)},,,\n")
     return "".join(out)
 

@@ -1,6 +1,7 @@
-"""netem-trace JSON, as Rattan reads it: static configurations of rate, delay or loss, and their repetitions.
+"""netem-trace JSON, as Rattan reads it: configurations of rate, delay or loss, and their repetitions.
 
-A list of configurations of different quantities is read as one pattern with several columns.
+A list of configurations of different quantities is read as one pattern with several columns. Delays per packet become
+a pattern over packets.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import json
 import re
 from contextlib import suppress
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
-from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
+from wavebed.pattern.formats import iperf3, ntrace
+from wavebed.pattern.formats.base import AS_TABLE, Format, ReadOptions, WriteOptions, note_lost_columns
+from wavebed.pattern.formats.json_text import is_json, load
+from wavebed.pattern.model import MAX_NS, MAX_PACKETS, MAX_RATE_BPS, Pattern, packets, steps
 from wavebed.pattern.resample import NS_PER_S, rate_steps
 from wavebed.pattern.source import quote
 
@@ -39,7 +43,17 @@ RATE_UNITS = {
     for prefix, scale in (("", 1), ("k", 10**3), ("M", 10**6), ("G", 10**9), ("T", 10**12))
     for suffix in ("bps", "bit/s", "b/s")
 }
-KINDS = {"Bw": ("rate", "bw"), "Delay": ("delay", "delay"), "Loss": ("loss", "loss")}
+KINDS = {
+    "Bw": ("rate", "bw"),
+    "Delay": ("delay", "delay"),
+    "DelayPerPacket": ("delay per packet", "delay"),
+    "Loss": ("loss", "loss"),
+}
+SAWTOOTH = {"bottom": "0bps", "top": "12Mbps", "interval": "1s", "duration": "1s", "step": "1ms"}
+"""Values that netem-trace takes for keys that are left out."""
+NOISE = ("std_dev", "seed", "upper_noise_bound", "lower_noise_bound")
+RANDOM = "draws random numbers, which differ between versions of netem-trace"
+EXPORT = "print its values in netem-trace and write them as Trace…Config"
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ/]+)\s*")
 
 Span = tuple[int, "int | float"]
@@ -170,6 +184,8 @@ class _Reader:
 
     def static(self, kind: str, value: object, where: str) -> list[Span]:
         _, field = KINDS[kind]
+        if kind == "DelayPerPacket":
+            return self.packets(value, where)
         fields = self.member(value, where, {field, "duration"}, {field, "duration"})
         duration = self.time(fields["duration"], f"{where}.duration")
         if duration == 0:
@@ -181,13 +197,84 @@ class _Reader:
             return [(duration, self.time(fields[field], place))]
         return [(duration, self.loss(fields[field], place))]
 
+    def packets(self, value: object, where: str) -> list[Span]:
+        """Return a delay per packet: how many packets have it, and the delay."""
+        fields = self.member(value, where, {"delay", "count"}, {"delay", "count"})
+        count = self.whole(fields["count"], f"{where}.count")
+        if count > MAX_PACKETS:
+            raise self.fail(f"{where}.count", f"is more than {MAX_PACKETS} packets; lower it")
+        # A count of 0 is for ever, that is one period of a pattern that repeats.
+        return [(count or 1, self.time(fields["delay"], f"{where}.delay"))]
+
+    def whole(self, value: object, where: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.fail(where, "must be a whole number from 0 (0: for ever)")
+        return value
+
+    def listed(self, value: object, where: str) -> list[Span]:
+        """Return the values of a compact list: a duration, and the values that each last so long."""
+        pattern = self.member(value, where, {"pattern"}, {"pattern"})["pattern"]
+        if not isinstance(pattern, list) or not pattern:
+            raise self.fail(f"{where}.pattern", 'must be a list with at least one ["1s", ["12Mbps", …]]')
+        spans: list[Span] = []
+        for position, item in enumerate(pattern):
+            place = f"{where}.pattern[{position}]"
+            if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], list):
+                raise self.fail(place, 'must be a duration and a list of values, as ["1s", ["12Mbps", …]]')
+            duration = self.time(item[0], f"{place}[0]")
+            if duration == 0:
+                raise self.fail(f"{place}[0]", "is 0; write how long each value lasts, as '1s'")
+            for number, entry in enumerate(item[1]):
+                spans.append((duration, self.rate(entry, f"{place}[1][{number}]")))
+            self.limit(len(item[1]), place)
+        if not spans:
+            raise self.fail(f"{where}.pattern", "has no values; write at least one")
+        return spans
+
+    def limit(self, count: int, where: str) -> None:
+        self.spans += count
+        if self.spans > MAX_SPANS:
+            raise self.fail(where, f"makes more than {MAX_SPANS} steps; lower it")
+
+    def sawtooth(self, value: object, where: str) -> list[Span]:
+        """Return a wave that rises from bottom to top for a fraction of the interval, and falls in the rest of it."""
+        fields: dict[str, object] = dict(SAWTOOTH) | self.member(value, where, {*SAWTOOTH, *NOISE, "duty_ratio"}, set())
+        if fields.get("std_dev") is not None and self.rate(fields["std_dev"], f"{where}.std_dev"):
+            raise self.fail(f"{where}.std_dev", f"{RANDOM}; leave it out, or {EXPORT}")
+        bottom, top = (self.rate(fields[name], f"{where}.{name}") for name in ("bottom", "top"))
+        interval, duration, step = (
+            self.time(fields[name], f"{where}.{name}") for name in ("interval", "duration", "step")
+        )
+        duty = fields.get("duty_ratio", 0.5)
+        if isinstance(duty, bool) or not isinstance(duty, int | float) or not 0 <= duty <= 1:
+            raise self.fail(f"{where}.duty_ratio", "must be a number from 0 to 1")
+        if bottom > top:
+            raise self.fail(f"{where}.bottom", "is more than the top; exchange them")
+        for name, length in (("interval", interval), ("duration", duration), ("step", step)):
+            if length == 0:
+                raise self.fail(f"{where}.{name}", "is 0; write a time, as '1s'")
+        self.limit(-(-duration // step), f"{where}.step")
+        turn = Fraction(str(duty)) * interval
+        spans: list[Span] = []
+        done, place = 0, 0
+        while done < duration:
+            length = min(step, duration - done)
+            rising = place < turn
+            part = place / turn if rising else (place - turn) / (interval - turn)
+            rate = bottom + (top - bottom) * part if rising else top - (top - bottom) * part
+            spans.append((length, int(rate)))
+            done += length
+            place += length
+            if place >= interval:
+                place -= interval
+        return spans
+
     def repeated(self, kind: str, value: object, where: str, depth: int) -> list[Span]:
         fields = self.member(value, where, {"pattern", "count"}, {"pattern", "count"})
         pattern, count = fields["pattern"], fields["count"]
         if not isinstance(pattern, list) or not pattern:
             raise self.fail(f"{where}.pattern", "must be a list with at least one configuration")
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise self.fail(f"{where}.count", "must be a whole number from 0 (0: for ever)")
+        count = self.whole(count, f"{where}.count")
         spans: list[Span] = []
         for position, item in enumerate(pattern):
             place = f"{where}.pattern[{position}]"
@@ -197,9 +284,7 @@ class _Reader:
             spans.extend(item_spans)
         if count == 0 and depth > 0:
             raise self.fail(f"{where}.count", "is 0 (for ever) within another repetition; write how often")
-        self.spans += len(spans) * max(count, 1)
-        if self.spans > MAX_SPANS:
-            raise self.fail(f"{where}.count", f"makes more than {MAX_SPANS} steps; lower it")
+        self.limit(len(spans) * max(count, 1), f"{where}.count")
         return spans * max(count, 1)
 
     def config(self, value: object, where: str, depth: int) -> tuple[str, list[Span]]:
@@ -208,6 +293,8 @@ class _Reader:
         if isinstance(value, _Static):
             return value.kind, [value]
         if not isinstance(value, dict) or len(value) != 1:
+            if depth == 0:
+                raise self.fail(where, f"is JSON that no format here fits; {AS_TABLE}")
             raise self.fail(where, "must be an object with one key, as {'StaticBwConfig': …}")
         ((name, body),) = value.items()
         for kind in KINDS:
@@ -215,15 +302,24 @@ class _Reader:
                 return kind, self.static(kind, body, f"{where}.{name}")
             if name == f"Repeated{kind}PatternConfig":
                 return kind, self.repeated(kind, body, f"{where}.{name}", depth)
+        if name == "TraceBwConfig":
+            return "Bw", self.listed(body, f"{where}.{name}")
+        if name == "SawtoothBwConfig":
+            return "Bw", self.sawtooth(body, f"{where}.{name}")
+        if depth == 0 and not name.endswith("Config"):
+            raise self.fail(where, f"is JSON that no format here fits; {AS_TABLE}")
+        if name.startswith(("Normalized", "LogNormalized")):
+            raise self.fail(f"{where}.{name}"[:80], f"{RANDOM}; {EXPORT}")
         raise self.fail(
             f"{where}.{name}"[:80],
-            "is not a series that can be read; use Static…Config and Repeated…PatternConfig of Bw, Delay or Loss",
+            "is not a series that can be read; use Static…Config and Repeated…PatternConfig of Bw, Delay or Loss, "
+            "or TraceBwConfig",
         )
 
 
 def sniff(source: Source) -> bool:
-    """Recognise JSON."""
-    return source.text.lstrip()[:1] in {"{", "["}
+    """Recognise JSON that no other format claims."""
+    return is_json(source) and not iperf3.sniff(source) and not ntrace.sniff(source)
 
 
 def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
@@ -235,12 +331,7 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         With the line or key, the rule and the remedy.
     """
     reader = _Reader(source)
-    try:
-        document: object = json.loads(source.text, object_hook=reader.compact)
-    except json.JSONDecodeError as error:
-        raise source.error(f"is not JSON: {error.msg.lower()} (column {error.colno}); mend it", error.lineno) from None
-    except (RecursionError, ValueError):
-        raise source.error("is not JSON that can be read: it is nested too deep or has a number too long") from None
+    document = load(source, reader.compact)
     items = document if isinstance(document, list) else [document]
     if not items:
         raise source.error("is an empty list; write at least one configuration")
@@ -249,11 +340,22 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
         where = f"[{position}]" if isinstance(document, list) else "$"
         kind, spans = reader.config(item, where, 0)
         series.setdefault(kind, []).extend(spans)
+    if "DelayPerPacket" in series:
+        if len(series) > 1:
+            raise source.error("has delays per packet beside other quantities; put them in a file of their own")
+        return _over_packets(source, series["DelayPerPacket"])
     durations = {kind: sum(span[0] for span in spans) for kind, spans in series.items()}
     if len(set(durations.values())) > 1:
         said = ", ".join(f"{KINDS[kind][0]} {duration / NS_PER_S:g} s" for kind, duration in durations.items())
         raise source.error(f"the quantities last differently ({said}); make them last equally long")
     return _combine(source, series, next(iter(durations.values())))
+
+
+def _over_packets(source: Source, spans: list[Span]) -> Pattern:
+    count = sum(count for count, _ in spans)
+    if count > MAX_PACKETS:
+        raise source.error(f"has more than {MAX_PACKETS} packets; shorten it")
+    return packets(_starts(spans), count, delay_ns=np.array([value for _, value in spans], dtype=np.int64))
 
 
 def _combine(source: Source, series: dict[str, list[Span]], duration: int) -> Pattern:
@@ -296,8 +398,14 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
     Raises
     ------
     UserError
-        If the pattern counts packets.
+        If the pattern counts packets and has a loss, or no column fits.
     """
+    if pattern.kind == "packets" and pattern.delay_ns is not None and pattern.loss is None:
+        entries: list[object] = [
+            {"StaticDelayPerPacketConfig": {"delay": _time(value), "count": count}}
+            for value, count in zip(pattern.delay_ns.tolist(), pattern.lengths().tolist(), strict=True)
+        ]
+        return _text({"RepeatedDelayPerPacketPatternConfig": {"pattern": entries, "count": 0}})
     if pattern.kind == "opportunities":
         pattern = rate_steps(pattern, options)
     if pattern.kind != "steps":
@@ -326,12 +434,16 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
         for kind, values in columns.items()
     ]
     document: object = configs[0] if len(configs) == 1 else configs
+    return _text(document)
+
+
+def _text(document: object) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 FORMAT = Format(
     name="netem-trace",
-    title="netem-trace JSON (Rattan): static and repeated configurations of rate, delay and loss",
+    title="netem-trace JSON (Rattan): configurations of rate, delay and loss",
     sniff=sniff,
     read=read,
     write=write,

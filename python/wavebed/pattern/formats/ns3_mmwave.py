@@ -1,4 +1,7 @@
-"""ns-3 mmwave ``RxPacketTrace``: transport blocks at the receiver, tab-separated, columns found by name.
+"""``RxPacketTrace`` of ns-3 mmwave and 5G-LENA: transport blocks at the receiver, tab-separated.
+
+Columns are found by name. 5G-LENA calls them ``Time`` and ``direction``. Older files of ns-3 mmwave have no name for
+the first column, and an empty value before ``corrupt`` that the header does not name.
 
 Downlink blocks that are not corrupted are summed over windows (1 ms unless ``--window`` says otherwise) into a
 rate. That is what was *received*: a capacity only where the simulated sender always had data waiting.
@@ -12,6 +15,7 @@ import numpy as np
 
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
+from wavebed.pattern.formats.times import say_seconds
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities, steps
 from wavebed.pattern.numbers import Rows, format_scaled, integers, measured
 from wavebed.pattern.resample import MAX_ROWS, NS_PER_MS, NS_PER_S, rate_steps, to_windows, window_rates
@@ -34,35 +38,53 @@ COLUMNS = (
 )
 
 
+DIRECTIONS = ("direction", "DL/UL", "")
+"""Names of the column with DL or UL."""
+
+
 def sniff(source: Source) -> bool:
     """Recognise the header by two of its names."""
     return bool(source.head) and {"tbSize", "rnti"} <= set(source.head[0].split("\t"))
 
 
 def _names(source: Source) -> list[str]:
+    """Return the column names; that of the time is ``time``, that of DL or UL is ``direction``."""
     names = [name.strip() for name in source.head[0].split("\t")] if source.head else []
+    names = ["time" if name == "Time" else name for name in names]
     for name in NEEDED:
         if names.count(name) != 1:
-            raise source.error(
-                f"the header needs one column {name!r}; give an RxPacketTrace with its header line, tab-separated", 1
+            remedy = (
+                "run the simulation with a version that prints it"
+                if name == "time" and "frame" in names
+                else ("give an RxPacketTrace with its header line, tab-separated")
             )
+            raise source.error(f"the header needs one column {name!r}; {remedy}", 1)
+    direction = next((name for name in DIRECTIONS if names.count(name) == 1), None)
+    if direction is None:
+        raise source.error("the header needs one column 'direction' (DL or UL), as 5G-LENA writes it", 1)
+    names[names.index(direction)] = "direction"
     return names
 
 
 def _downlink(source: Source, names: list[str]) -> Iterator[tuple[list[list[str]], list[int]]]:
     """Yield the downlink's rows and their lines, many at a time."""
+    link, corrupt = names.index("direction"), names.index("corrupt")
     for begin, texts in source.blocks(2):
         rows: list[list[str]] = []
         lines: list[int] = []
         for number, line in enumerate(texts, start=begin):
+            if not line.strip():
+                continue
             row = line.split("\t")
-            if row[0] not in {"DL", "UL"}:
-                raise source.error(f"the line begins with {quote(row[0])}; it must begin with DL or UL", number)
+            if len(row) == len(names) + 1 and not row[corrupt].strip():
+                del row[corrupt]
             if len(row) != len(names):
                 raise source.error(
                     f"{plural(len(row), 'value')} for {plural(len(names), 'column')}; the line may be cut off", number
                 )
-            if row[0] == "DL":
+            if row[link] not in {"DL", "UL"}:
+                raise source.error(f"the direction is {quote(row[link])}; it must be DL or UL", number)
+            if row[link] == "DL":
                 rows.append(row)
                 lines.append(number)
         if rows:
@@ -93,7 +115,7 @@ def read(source: Source, options: ReadOptions) -> Pattern:
         if ue is not None and len(ues) < MAX_UES:
             ues |= {row[ue] for row in rows}
     if not len(parts[0]):
-        raise source.error("has no downlink transmissions (lines that begin with DL)")
+        raise source.error("has no downlink blocks; give a file with lines of DL")
     if len(ues) > 1:
         shown = ", ".join(quote(name)[1:-1] for name in sorted(ues)[:5])
         source.note(f"holds {len(ues)} UEs (rnti {shown}); their blocks are added up")
@@ -117,6 +139,12 @@ def _summed(
     duration = count * window_ns
     if not good.any():
         return steps(np.zeros(1, dtype=np.int64), duration, rate_bps=np.zeros(1, dtype=np.int64))
+    first = int(times[good].min()) // window_ns * window_ns
+    if first:
+        source.note(
+            f"no blocks before {say_seconds(first)}: the rate is 0 until then "
+            f"(wavebed trace cut --from {format_scaled(first, 9)}s removes it)"
+        )
     order = np.argsort(times[good], kind="stable")
     blocks = opportunities(times[good][order], duration, sizes[good][order])
     return window_rates(blocks, window_ns).merged()
@@ -152,7 +180,7 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
 
 FORMAT = Format(
     name="ns3-mmwave",
-    title="ns-3 mmwave RxPacketTrace: received transport blocks, tab-separated with a header",
+    title="RxPacketTrace of ns-3 mmwave and 5G-LENA: received transport blocks, tab-separated with a header",
     sniff=sniff,
     read=read,
     write=write,
