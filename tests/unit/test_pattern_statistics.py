@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tests.traces import SECONDS, trace
 
 from wavebed.errors import UserError
-from wavebed.pattern import ReadOptions, Source, read_trace, render
+from wavebed.pattern import ReadOptions, Source, read_source, read_trace, render
+from wavebed.pattern.curves import draw as draw_curves
 from wavebed.pattern.edit import cut, scale_rate, scale_time, scale_to_mean
 from wavebed.pattern.model import Pattern, opportunities, packets, steps
 from wavebed.pattern.numbers import decimals, format_probability, format_scaled, measured, probabilities, split_columns
@@ -80,6 +81,24 @@ def test_windows_hold_the_average_of_their_nanoseconds(pattern: Pattern, window:
     for position, rate in enumerate(window_rates(pattern, window).rate_bps.tolist()):
         part = values[position * window : (position + 1) * window]
         assert abs(Fraction(sum(part), len(part)) - rate) <= Fraction(1, 2)
+
+
+def test_a_slow_steady_link_has_no_outages() -> None:
+    slow = steps(np.array([0]), 60 * 10**9, rate_bps=np.array([16_000]))
+    pattern = read_source(Source("slow.down", render(slow, "mahimahi")))
+    summary = summarise(pattern)
+    assert summary.outages is not None
+    assert len(summary.outages.spans_ns) == 0
+    assert summary.rate_window_ns == 1_500_000_000
+    assert draw_curves(pattern, "slow").outages == []
+
+
+def test_an_outage_of_a_slow_link_is_found() -> None:
+    times = [*range(750, 15_001, 750), *range(30_000, 45_001, 750)]
+    pattern = read_source(Source("slow.down", "".join(f"{time}\n" for time in times)))
+    summary = summarise(pattern)
+    assert summary.outages is not None
+    assert summary.outages.spans_ns.tolist() == [[16_500_000_000, 30_000_000_000]]
 
 
 def test_opportunities_are_counted_in_windows_and_one_at_the_end_in_the_last() -> None:

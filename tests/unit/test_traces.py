@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 from wavebed.cli import main
+from wavebed.errors import UserError
+from wavebed.path.model import PatternFile
+from wavebed.path.traces import Traces
 
 NATIVE = "# wavebed pattern 1\n# kind = steps\n# duration_s = 40\n"
 LIGHT = "# light_bytes = 15000\n# light_idle_s = 0.1\n"
@@ -238,3 +243,55 @@ def test_deep_json_is_refused(tmp_path, monkeypatch, capsys) -> None:
     Path("trace").write_text("[" * 100_000)
     assert main(["trace", "info", "trace"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+TABLES = {
+    "phone.csv": "Timestamp,DL_bitrate\n2024.05.01_10.00.00,7000\n2024.05.01_10.00.01,8000\n",
+    "my walk.csv": "time;Downlink rate (Mbps)\n0,0;7,5\n1,0;8,5\n",
+}
+
+
+def columns_of(file: str) -> tuple[frozenset[str], list[str]]:
+    """Return the columns of a trace as a laboratory takes it, and the notes."""
+    traces = Traces()
+    try:
+        return traces.columns(PatternFile(Path(file))), traces.notes
+    finally:
+        traces.close()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_given_to_a_laboratory_names_the_command_that_converts_it(name, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(TABLES[name])
+    with pytest.raises(UserError) as caught:
+        columns_of(name)
+    message = str(caught.value)
+    assert "\n" not in message
+    command = shlex.split(message.partition("convert the file first: wavebed ")[2])
+    assert main(command) == 0
+    assert columns_of(command[-1]) == ({"time_s", "rate_bps"}, [])
+
+
+def test_a_trace_that_fits_two_formats_names_the_command_that_converts_it(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trace").write_text("1\n2\n3\n")
+    with pytest.raises(UserError, match=r"first: wavebed trace convert trace OPTIONS -o trace\.pattern"):
+        columns_of("trace")
+    assert main(["trace", "convert", "trace", "--format", "mahimahi", "-o", "trace.pattern"]) == 0
+    assert columns_of("trace.pattern") == ({"time_s", "bytes"}, [])
+
+
+def test_a_note_on_an_option_of_trace_names_the_command_that_has_it(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trace").write_text("0,5000,10,6000,30,7000\n")
+    _, notes = columns_of("trace")
+    assert "(wavebed trace convert --duration says otherwise)" in notes[0]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_laboratory_reads_a_trace_that_is_compressed(compress, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (NATIVE + "time_s,rate_bps\n0,5000000\n").encode()
+    Path("trace").write_bytes(gzip.compress(text) if compress else text)
+    assert columns_of("trace") == ({"time_s", "rate_bps"}, [])

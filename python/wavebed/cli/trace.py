@@ -24,7 +24,7 @@ __all__ = ["register", "run"]
 PICTURES = ("png", "svg", "html")
 FORMATS = (
     "native", "mahimahi", "seconds-mbit", "kaunet", "ns3-mmwave", "lumos5g", "cellreplay-heavy", "cellreplay-light",
-    "cellreplay-offset", "theaterq", "theaterq-extended", "netem-trace", "table",
+    "cellreplay-offset", "theaterq", "theaterq-extended", "netem-trace", "ntrace", "ntrace-up", "iperf3", "table",
 )  # fmt: skip
 
 
@@ -90,8 +90,8 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        help="read a table: time=COLUMN:s (or every=1s), rate=COLUMN:mbit, delay=COLUMN:ms, loss=COLUMN:%%; "
-        "put it after the files",
+        help="read a table: time=COLUMN:s, time=COLUMN:clock or every=1s, and rate=COLUMN:mbit, delay=COLUMN:ms or "
+        "loss=COLUMN:%%; columns without a header are 1, 2, …; put it after the files",
     )
     group.add_argument("--duration", metavar="T", type=argument(parse_time), help="for files that do not say it")
     group.add_argument("--run", metavar="N", type=int, help="the run, for files that hold several")

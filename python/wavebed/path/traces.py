@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -29,6 +31,9 @@ __all__ = ["Origin", "Traces"]
 
 _FIRST_LINE = "# wavebed pattern 1"
 _LONGEST_LINE = 1 << 16
+_TRACE_OPTIONS = ("--columns", "--duration", "--format", "--run", "--window", "every=")
+"""Options of ``wavebed trace`` that the readers' messages name."""
+_COLUMNS = re.compile(r"--columns(?: (?:'[^']*'|[^\s;,]+=[^\s;,]+))+")
 _MOST_HEADERS = 10_000
 
 
@@ -129,11 +134,10 @@ class Traces:
             If the file cannot be read or is of no known format.
         """
         from wavebed.path.model import ScenePattern
-        from wavebed.pattern import read_trace
 
         if isinstance(pattern, ScenePattern):
             return self._made(pattern, seed)[0]
-        return read_trace(pattern.file, pattern.format, notes=self.notes)
+        return self._read(pattern.file, pattern.format)
 
     def add(self, pattern: Pattern, name: str, end: TraceEnd) -> PatternFile:
         """Take a pattern that was made here, and return it as a file of this name."""
@@ -172,9 +176,18 @@ class Traces:
         return self._convert(file, format_name)
 
     def _convert(self, file: Path, format_name: str | None) -> _Source:
+        return self._in_memory(self._read(file, format_name), file, Origin(str(file)))
+
+    def _read(self, file: Path, format_name: str | None) -> Pattern:
         from wavebed.pattern import read_trace
 
-        return self._in_memory(read_trace(file, format_name, notes=self.notes), file, Origin(str(file)))
+        notes: list[str] = []
+        try:
+            pattern = read_trace(file, format_name, notes=notes)
+        except UserError as error:
+            raise UserError(_with_command(str(error), file)) from None
+        self.notes.extend(note.replace("(--duration", "(wavebed trace convert --duration") for note in notes)
+        return pattern
 
     def _realise(self, pattern: ScenePattern, seed: int) -> _Source:
         key = (id(pattern.scene), pattern.mode, seed, pattern.direction)
@@ -213,6 +226,16 @@ class Traces:
             memory.seek(0)
             memory.readline()
             return _Source(f"/proc/self/fd/{descriptor}", *_native_head(memory, file), origin)
+
+
+def _with_command(message: str, file: Path) -> str:
+    """Return a reader's error; if it names an option of ``wavebed trace``, with the command that takes it."""
+    if not any(option in message for option in _TRACE_OPTIONS):
+        return message
+    columns = _COLUMNS.search(message)
+    command = shlex.join(("wavebed", "trace", "convert", str(file)))
+    options = columns.group() if columns is not None else "OPTIONS"
+    return f"{message}; convert the file first: {command} {options} -o {shlex.quote(f'{file}.pattern')}"
 
 
 def _native_head(stream: TextIO, file: Path) -> tuple[tuple[str, ...], dict[str, str]]:

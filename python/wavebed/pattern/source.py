@@ -220,7 +220,8 @@ class Source:
                 raise self.error(f"is {found}")
         if begin.startswith(_GZIP):
             file.seek(0)
-            return self._as_utf8(self._unpacked(file))
+            with file:
+                return self._as_utf8(self._unpacked(file))
         encoding = _UTF16.get(begin[:2])
         if encoding is None:
             return file
@@ -233,6 +234,7 @@ class Source:
             decoder.decode(b"", final=True)
         except UnicodeError:
             raise self.error("is not UTF-16 text, as its first two bytes say; save it as UTF-8") from None
+        file.close()
         return text
 
     def _unpacked(self, file: BinaryIO) -> BinaryIO:
