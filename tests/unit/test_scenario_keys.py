@@ -235,6 +235,23 @@ def test_delays(laboratory: Any, value: str, delay: object, reorder: bool) -> No
     assert down == [{"stage": "delay", "delay": delay, "reorder": reorder, "limit_packets": None}]
 
 
+UNIFORM = {"kind": "distribution", "shape": "uniform", "mean_ns": 20_000_000, "correlation": 0.0}
+
+
+def test_a_jitter_is_a_uniform_delay_around_the_constant_one_in_order(laboratory: Any) -> None:
+    down, up = links(laboratory("[path]\ndelay = '20ms'\njitter = '5ms'\nup-jitter = '0s'\n"))
+    varying = {**UNIFORM, "spread_ns": 5_000_000}
+    assert down == [{"stage": "delay", "delay": varying, "reorder": False, "limit_packets": None}]
+    assert up[0]["delay"] == {"kind": "constant", "delay_ns": 20_000_000}
+
+
+def test_an_option_for_the_delay_keeps_the_jitter_unless_it_varies_itself(laboratory: Any) -> None:
+    text = "[path]\ndelay = '9ms'\njitter = '5ms'\n"
+    assert links(laboratory(text, delay="20ms"))[0][0]["delay"] == {**UNIFORM, "spread_ns": 5_000_000}
+    varying = links(laboratory(text, delay={"distribution": "normal", "mean": "20ms", "spread": "1ms"}))[0][0]["delay"]
+    assert varying == {**UNIFORM, "shape": "normal", "spread_ns": 1_000_000}
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -14,18 +14,19 @@ from msgspec.structs import replace
 from wavebed.config.problems import Problem, at
 from wavebed.config.queue import least_limit, limit_in_words
 from wavebed.config.table import fields, of_values
-from wavebed.config.units import format_rate
+from wavebed.config.units import format_rate, format_time
 from wavebed.path.air import Air, check_link, with_both_carriers, with_link_keys
-from wavebed.path.model import Link, PatternFile, ScenePattern
+from wavebed.path.model import DistributedDelay, Link, PatternFile, ScenePattern
 from wavebed.path.tables import DIRECTIONS, LinkTable, link_key
 from wavebed.radio.model import WifiSettings
-from wavebed.spec.link import Constant, TokenBucket
+from wavebed.spec.link import Constant, ConstantDelay, TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
     from wavebed.config.queue import Queue
+    from wavebed.path.model import Delay
     from wavebed.path.traces import Traces
 
 __all__ = ["Entry", "Links"]
@@ -121,6 +122,8 @@ class Links:
         if "trace" in step:
             entries.pop("rate", None)
             entries.pop("trace-format", None)
+        if "delay" in step and not isinstance(step["delay"].value, ConstantDelay):
+            entries.pop("jitter", None)
         entries.update(step)
 
     def build(self, traces: Traces, mtu: int) -> tuple[Link, Link]:
@@ -231,6 +234,8 @@ def _build(
             _check_opportunities(given, entries)
         delay = trace if delay is None and "delay_s" in columns else delay
         loss = trace if loss is None and "loss" in columns else loss
+    if given.jitter_ns and delay is not None:
+        delay = at(entries["jitter"].place, lambda mean: _with_jitter(mean, given.jitter_ns), delay)
     return Link(
         rate=rate,
         sampled=sampled,
@@ -247,6 +252,17 @@ def _build(
         reorder=given.reorder,
         corrupt=given.corrupt,
     )
+
+
+def _with_jitter(delay: Delay, jitter_ns: int) -> DistributedDelay:
+    """Return the delay of netem's ``delay TIME JITTER``: uniform, in order."""
+    if not isinstance(delay, ConstantDelay):
+        rule = "does not fit a delay that varies already"
+        raise Problem(f"{rule}: write delay = {{distribution = SHAPE, mean = TIME, spread = TIME}}, or remove jitter")
+    if jitter_ns > delay.delay_ns:
+        longest = format_time(delay.delay_ns)
+        raise Problem(f"{format_time(jitter_ns)} is more than the delay: write at most {longest}, or a longer delay")
+    return DistributedDelay("uniform", delay.delay_ns, jitter_ns)
 
 
 def _check_sampled(given: LinkTable, entries: Mapping[str, Entry]) -> None:

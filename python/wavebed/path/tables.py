@@ -232,6 +232,16 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         ),
     ] = "packet"
     delay: Annotated[Delay | None, Key(link_values.delay, "one-way delay, after the bottleneck")] = None
+    jitter_ns: Annotated[
+        int,
+        Key(
+            values.time_ns,
+            "how far the delay of each packet varies: uniform from delay − jitter to delay + jitter, as in netem;"
+            " packets keep their order",
+            absent="none",
+            needs="delay",
+        ),
+    ] = 0
     delay_limit: Annotated[
         int | None,
         Key(
