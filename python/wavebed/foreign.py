@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import stat
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,7 +31,7 @@ __all__ = [
     "read_json",
     "read_text",
 ]
-__all__ += ["is_file", "is_there", "read_toml"]
+__all__ += ["descriptor_of", "folder_of", "is_file", "is_there", "openable", "read_toml"]
 
 MAX_BYTES = 1 << 30
 MAX_TEXT_BYTES = 1_000_000
@@ -44,6 +45,9 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFDIR: "a directory",
 }
+
+_DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]+)", re.ASCII)
+"""The name of a descriptor of this process, as a shell writes it for ``<(COMMAND)``."""
 
 _NOTED: ContextVar[set[Path] | None] = ContextVar("noted", default=None)
 
@@ -67,6 +71,23 @@ def is_file(name: str | os.PathLike[str]) -> bool:
 def is_there(name: str | os.PathLike[str]) -> bool:
     """Return whether a name that a user wrote is that of anything; one that no file can have is not."""
     return os.path.exists(name)  # noqa: PTH110 - Path.exists raises where the name is too long
+
+
+def descriptor_of(name: str | os.PathLike[str]) -> int | None:
+    """Return the number of the descriptor that ``/dev/fd/63`` names; ``None`` for another name."""
+    match = _DESCRIPTOR.fullmatch(os.fspath(name))
+    return None if match is None else int(match[1])
+
+
+def folder_of(file: Path) -> Path:
+    """Return the folder that names in a file are relative to: its own, or for a descriptor the working directory."""
+    return file.parent if descriptor_of(file) is None else Path()
+
+
+def openable(file: Path) -> Path:
+    """Return the name under which programs that this process starts open the file too, if it is a descriptor here."""
+    descriptor = descriptor_of(file)
+    return file if descriptor is None else Path(f"/proc/{os.getpid()}/fd/{descriptor}")
 
 
 def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True) -> io.FileIO:

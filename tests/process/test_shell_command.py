@@ -51,6 +51,28 @@ def test_the_command_becomes_the_core_and_gives_its_status(core: Path) -> None:
     assert laboratory["summary_file"] is None
 
 
+TRACE = "# wavebed pattern 1\n# kind = steps\n# duration_s = 2\ntime_s,rate_bps\n0,5000000\n1,9000000\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "shell --trace <(cat walk.csv) --print-laboratory",
+        "shell --trace=<(cat walk.csv) --queue droptail:50ms --print-laboratory",
+        "shell --scenario <(cat walk.toml) --print-laboratory",
+        "resolve <(cat walk.toml)",
+    ],
+)
+def test_a_trace_and_a_scenario_may_come_from_a_pipe_of_the_users_shell(tmp_path: Path, command: str) -> None:
+    (tmp_path / "walk.csv").write_text(TRACE)
+    (tmp_path / "walk.toml").write_text('[path]\ntrace = "walk.csv"\n[[workload]]\nkind = "latency"\nduration = "5s"\n')
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    line = ["bash", "-c", f'"{sys.executable}" -m wavebed {command}']
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path, env=variables)
+    assert done.returncode == 0, done.stderr
+    assert '"pattern"' in done.stdout
+
+
 def test_proxies_do_not_come_along(core: Path) -> None:
     done = shell("--", "true", http_proxy="http://localhost:3128", HTTPS_PROXY="x")
     assert done.stdout.startswith("proxy none\n")

@@ -123,6 +123,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if not arguments:
         parser.print_help(sys.stderr)
         return UserError.exit_status
+    if any("/fd/" in argument for argument in arguments):
+        import_module("wavebed.cli.substitution").keep_pipes(arguments)
     options = parser.parse_args(arguments)
     status: int = import_module(f"wavebed.cli.{options.command}").run(options)
     return status

@@ -15,6 +15,7 @@ from wavebed.config.problems import Problem, at
 from wavebed.config.queue import least_limit, limit_in_words
 from wavebed.config.table import fields, of_values
 from wavebed.config.units import format_rate, format_time
+from wavebed.foreign import openable
 from wavebed.path.air import Air, check_link, with_both_carriers, with_link_keys
 from wavebed.path.model import DistributedDelay, Link, PatternFile, ScenePattern
 from wavebed.path.tables import DIRECTIONS, LinkTable, link_key
@@ -199,12 +200,13 @@ def _has(needs: str, entries: Mapping[str, Entry], link: Link) -> bool:
 def _rooted(value: object, base: FilePath | None) -> object:
     from pathlib import Path as FilePath
 
-    if base is None:
-        return value
+    def rooted(file: FilePath) -> FilePath:
+        return openable(file if base is None else base / file.expanduser())
+
     if isinstance(value, FilePath):
-        return base / value.expanduser()
+        return rooted(value)
     if isinstance(value, PatternFile):
-        return replace(value, file=base / value.file.expanduser())
+        return replace(value, file=rooted(value.file))
     return value
 
 

@@ -13,7 +13,7 @@ from wavebed.config.renamed import with_new_names
 from wavebed.config.table import fields, read_present, read_table
 from wavebed.config.values import text as read_text
 from wavebed.errors import UserError
-from wavebed.foreign import read_toml
+from wavebed.foreign import folder_of, read_toml
 from wavebed.path.layers import Links
 from wavebed.path.model import Hop, Host, PathModel
 from wavebed.path.tables import (
@@ -88,7 +88,7 @@ def read_path_of(
         If the path or an option is wrong.
     """
     given = cast("Mapping[str, object]", document["path"])
-    base, file = (None, "") if scenario is None else (scenario.parent, str(scenario))
+    base, file = (None, "") if scenario is None else (folder_of(scenario), str(scenario))
     try:
         return _Reader(given, with_new_names(options, path_keys(), "", "--"), base, file, traces).read()
     except Problem as problem:

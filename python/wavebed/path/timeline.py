@@ -17,7 +17,7 @@ from wavebed.config.problems import Problem, at, unknown_key
 from wavebed.config.reader import Reader
 from wavebed.config.table import Key, fields, properties_of, read_table, table_schema
 from wavebed.errors import UserError
-from wavebed.foreign import is_there, read_toml
+from wavebed.foreign import folder_of, is_there, read_toml
 from wavebed.path.tables import DIRECTED, AirTable, LinkTable, link_key
 from wavebed.shipped import find
 
@@ -108,7 +108,7 @@ class Timeline(Struct, frozen=True):
     def scenario(self) -> FilePath | None:
         """The scenario of its path."""
         given = self.table.scenario
-        return None if given is None else find(given, "scenario", beside=self.file.parent)
+        return None if given is None else find(given, "scenario", beside=folder_of(self.file))
 
     @property
     def duration_ns(self) -> int:
@@ -158,7 +158,7 @@ def read_timeline(document: Mapping[str, object], file: FilePath) -> Timeline:
     stretches: list[Stretch] = []
     for number, given in enumerate(tables, 1):
         place = f"stretch[{number}]"
-        stretch = _stretch(given, place, file.parent)
+        stretch = _stretch(given, place, folder_of(file))
         if stretch.table.name in (other.table.name for other in stretches):
             raise Problem(f"{stretch.table.name!r} is the name of another stretch: choose another", f"{place}.name")
         stretches.append(stretch)
