@@ -283,6 +283,16 @@ def test_logs_of_measuring_programs_read_as_the_message_advises(name: str) -> No
     assert series(read(text, *columns)[0]) == wanted
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [("DL Mbps", "mbit"), ("rate (MB/s)", "mbyte"), ("rate_kbit", "kbit"), ("bits_per_second", "bit"), ("rate", "")],
+)
+def test_a_unit_that_the_file_does_not_say_is_told(name: str, unit: str) -> None:
+    message = refused(f"time,{name}\n0,5\n1,6\n")
+    assert f"rate={name}:{unit or 'mbit'}" in message
+    assert message.endswith(f"; the file does not say the unit of '{name}'") == (not unit)
+
+
 NOT_SERIES = {
     "mobileinsight": ('<dm_log_packet><pair key="log_msg_len">68</pair></dm_log_packet>\n', "is XML or HTML"),
     "speedtest_json_lines": ('{"type":"result","download":{"bandwidth":1}}\n{"type":"x"}\n', "several JSON values"),

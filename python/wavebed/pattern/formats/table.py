@@ -69,9 +69,13 @@ _GUESSES = (
     ("delay", re.compile(r"rtt|ping|delay|latency", re.IGNORECASE), "ms"),
 )
 _RATE_WORDS = (
-    *(("gbit", "gbit"), ("gbps", "gbit"), ("mbit", "mbit"), ("mbps", "mbit"), ("kbit", "kbit"), ("kbps", "kbit")),
-    *(("mb/s", "mbyte"), ("byte", "byte"), ("bps", "bit"), ("bit/s", "bit"), ("bits_per_second", "bit")),
+    *(("gbit", "gbit"), ("gbps", "gbit"), ("mbit", "mbit"), ("mbps", "mbit"), ("mb/s", "mbit"), ("kbit", "kbit")),
+    *(("kbps", "kbit"), ("kb/s", "kbit"), ("mbyte", "mbyte"), ("kbyte", "kbyte"), ("byte", "byte"), ("bps", "bit")),
+    *(("bit/s", "bit"), ("bits_per_second", "bit")),
 )
+_LARGE = re.compile(r"[1-9][0-9]{5}")
+"""Rates of so many digits are probably bits per second."""
+_UNSAID = "; the file does not say the unit of {}"
 
 
 def _choices(options: ReadOptions) -> tuple[dict[str, tuple[str, int]], int | None]:
@@ -151,9 +155,9 @@ def layout(source: Source) -> Layout | None:
         return None
     rows = [_split(line, mark) for _, line in texts[1:]]
     values = next((cells for cells in rows if any(map(is_number, cells)) and len(cells) == len(row)), None)
-    if values is None and (not mark or rows):
-        return None if not mark else Layout(tuple(row), mark, number, tuple(rows[0]))
-    return Layout(tuple(row), mark, number, tuple(values or ()))
+    if values is None and not mark:
+        return None  # words of a sentence
+    return Layout(tuple(row), mark, number, tuple(values or next(iter(rows), ())))
 
 
 def _split(line: str, mark: str) -> list[str]:
@@ -178,6 +182,7 @@ def _suggestion(table: Layout) -> str:
     items = [
         "every=1s" if time is None else f"time={table.names[time]}:{_time_unit(table.names[time], table.sample[time])}"
     ]
+    unsaid = ""
     others = [place for place in range(len(table.names)) if place != time]
     values = [place for place in others if place < len(table.sample) and _is_value(table.sample[place])]
     for name, words, default in _GUESSES:
@@ -189,17 +194,25 @@ def _suggestion(table: Layout) -> str:
         else:
             place = next(reversed(values), None)
         if place is not None:
-            items.append(f"{name}={table.names[place]}:{_unit(name, table, place, default)}")
+            unit = _unit(name, table, place)
+            if unit is None:
+                unsaid = _UNSAID.format(quote(table.names[place]))
+                large = place in values and _LARGE.match(table.sample[place])
+                unit = "bit" if name == "rate" and large else default
+            items.append(f"{name}={table.names[place]}:{unit}")
     if len(items) == 1:
-        items.append(f"rate={table.names[values[0] if values else others[-1]]}:mbit")
-    return " ".join(["--columns", *map(shlex.quote, items)])
+        place = values[0] if values else others[-1]
+        unsaid = _UNSAID.format(quote(table.names[place]))
+        items.append(f"rate={table.names[place]}:mbit")
+    return " ".join(["--columns", *map(shlex.quote, items)]) + unsaid
 
 
 def _is_value(cell: str) -> bool:
     return is_number(cell) or is_missing(cell)
 
 
-def _unit(name: str, table: Layout, place: int, default: str) -> str:
+def _unit(name: str, table: Layout, place: int) -> str | None:
+    """Return the unit that the names of a table show; None if they do not."""
     if name == "rate":
         if table.names[place] in {"DL_bitrate", "UL_bitrate"}:
             return "kbit"  # G-NetTrack
@@ -207,12 +220,11 @@ def _unit(name: str, table: Layout, place: int, default: str) -> str:
             return "bit"  # speedtest-cli
         if "server name" in table.names:
             return "byte"  # Ookla's speedtest
-        text = table.names[place].casefold()
-        said = next((unit for words, unit in _RATE_WORDS if words in text), None)
-        return said or ("bit" if re.match(r"[1-9][0-9]{5}", table.sample[place]) else default)
-    if name == "delay":
-        return _suffix_unit(table.names[place]) or default
-    return "%" if "%" in table.names[place] or "percent" in table.names[place].casefold() else default
+        text = table.names[place]
+        if "MB/s" in text:
+            return "mbyte"
+        return next((unit for words, unit in _RATE_WORDS if words in text.casefold()), None)
+    return _suffix_unit(table.names[place])
 
 
 def _suffix_unit(name: str) -> str | None:
