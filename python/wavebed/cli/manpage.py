@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from wavebed import __version__
+from wavebed.cli.environment_reference import VARIABLES
 from wavebed.cli.tree import commands
 from wavebed.output import write_output
 
@@ -24,13 +25,6 @@ _STATUS = (
     ("2", "The arguments or a file are wrong: one line names the argument or file, the rule and the remedy."),
     ("3", "The machine cannot do it: wavebed doctor explains."),
     ("130", "Interrupted."),
-)
-_ENVIRONMENT = (
-    ("WAVEBED_CORE", "The program wavebed-core to use, instead of the one beside the interpreter."),
-    ("WAVEBED_EDGE", "The same for wavebed-edge, the remedies."),
-    ("WAVEBED_AGENT", "The same for wavebed-agent, for real hosts."),
-    ("WAVEBED_TOKEN", "The token of wavebed forward and wavebed serve forward, which others cannot read here."),
-    ("NO_COLOR", "If set, nothing is coloured."),
 )
 
 
@@ -59,7 +53,7 @@ def manual_page(day: str) -> str:
         ".SH EXIT STATUS",
         *_table(_STATUS),
         ".SH ENVIRONMENT",
-        *_table(_ENVIRONMENT),
+        *_table(tuple((each.name, each.meaning) for each in VARIABLES if each.place == "user")),
     ]
     return "\n".join(lines) + "\n"
 
