@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,10 +15,14 @@ import pytest
 
 from wavebed.cli import main
 from wavebed.errors import UserError
+from wavebed.lab.confine import Confined
 from wavebed.path.api import Path
 
 if TYPE_CHECKING:
     from wavebed.path.lab import Laboratory
+
+
+ROOT = FilePath(__file__).resolve().parents[2]
 
 
 def wavebed(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -187,6 +192,30 @@ def test_ctl_lists_shows_and_sets(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["ctl", "steered", "show", "--json"]) == 0
         assert '"radio.down"' in capsys.readouterr().out
         assert main(["ctl", "steered", "set", "loss=1%"]) == 2
+
+
+CTL = (sys.executable, "-m", "wavebed", "ctl")
+
+
+@pytest.mark.parametrize("host", ["client", "edge", "server"])
+def test_a_program_inside_controls_its_laboratory(host: str) -> None:
+    with Path.load(ROOT / "scenarios/three-hosts.toml").up() as lab:
+        inside = lab.host(host)
+        listed = inside.run([*CTL], capture_output=True).stdout
+        assert lab.name in (listed or "")
+        inside.run([*CTL, "set", "internet.down.delay=9ms"], check=True)
+        inside.run([*CTL, lab.name, "set", "internet.up.delay=8ms"], check=True)
+        shown = json.loads(inside.run([*CTL, "show", "--json"], capture_output=True, check=True).stdout or "")
+    delays = {link["name"]: link["delay_ns"] for link in shown["links"]}
+    assert (delays["internet.down"], delays["internet.up"]) == (9_000_000, 8_000_000)
+
+
+def test_a_confined_program_controls_no_laboratory() -> None:
+    with Path.of(delay="1ms").up() as lab:
+        read = Confined(read=(str(ROOT / "python"), sys.prefix))
+        done = lab.client.run([*CTL, "show"], capture_output=True, confined=read)
+    assert done.returncode != 0
+    assert lab.name in (done.stderr or "")
 
 
 def test_a_signal_to_what_ends_at_that_moment_is_no_error() -> None:

@@ -171,11 +171,26 @@ def test_a_wrong_change_is_refused(key: str, value: str, message: str) -> None:
         (["ctl", "nobody", "set"], "set: requires a change"),
         (["ctl", "nobody", "set", "rate"], "'rate': has no '='"),
         (["ctl", "nobody", "show", "rate=1mbit"], "show takes no more arguments"),
+        (["ctl", "nobody", "shw"], "action: 'shw' is not a choice: did you mean 'show'?"),
+        (["ctl", "set", "rate=1mbit"], "set: names no laboratory: write wavebed ctl LAB set"),
+        (["ctl", "set", "set", "rate=1mbit"], "'set' is no running laboratory"),
     ],
 )
-def test_a_wrong_use_of_ctl_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_use_of_ctl_is_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WAVEBED_LAB", raising=False)
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", [["show"], ["set", "rate=1mbit"], ["timeline"], ["timeline", "seek", "90s"]])
+def test_an_action_without_a_name_concerns_the_laboratory_around_it(
+    action: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEBED_LAB", "gone")
+    assert main(["ctl", *action]) == 2
+    assert "'gone' is no running laboratory" in capsys.readouterr().err
 
 
 PACKAGING = Path(__file__).parents[2] / "packaging/bridge"

@@ -6,11 +6,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 
 use wavebed_os::namespace::effective_user;
 use wavebed_os::unix;
 
+use crate::front::message;
 use crate::lab_file;
 use crate::problem::Problem;
 
@@ -64,6 +67,22 @@ pub fn listen(name: &str, user: u32) -> Result<UnixListener, Problem> {
         )));
     }
     Ok(listener)
+}
+
+/// Listens in the calling thread's network namespace too, where the programs of a host find the laboratory, and sends
+/// the listener to the front process.
+///
+/// # Errors
+/// The socket cannot be made or sent.
+pub fn listen_inside(name: &str, front: BorrowedFd<'_>) -> Result<(), Problem> {
+    let (user, _) = effective_user();
+    let listener = listen(name, user)?;
+    let problem = |error: std::io::Error| Problem::failed(format!("the listener inside: {error}"));
+    let users = fs::read_link("/proc/self/ns/user").map_err(problem)?;
+    let line = [&[message::LISTENER], users.as_os_str().as_bytes()].concat();
+    unix::send(front, &line, &[listener.as_fd()])
+        .map(drop)
+        .map_err(problem)
 }
 
 fn random() -> Result<String, Problem> {

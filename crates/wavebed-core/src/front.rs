@@ -1,7 +1,9 @@
 //! The front process: it starts the laboratory's init, stays in the machine's namespaces, forwards signals and
 //! connections, manages the terminal, and exits with the laboratory's status.
 
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use wavebed_os::capabilities::{self, Set};
@@ -33,6 +35,9 @@ pub mod message {
     pub const BACKGROUND: u8 = b'B';
     /// From init: the command was stopped, as by Ctrl-Z.
     pub const STOPPED: u8 = b'Z';
+    /// From init: a listener in the network namespace of a host, with its descriptor; the name of init's user
+    /// namespace follows, as of `/proc/self/ns/user`.
+    pub const LISTENER: u8 = b'L';
 }
 
 /// Signals for the command.
@@ -48,9 +53,15 @@ const PASSED_ON: [i32; 7] = [
 
 struct Front {
     signals: Signals,
+    /// In the machine's network namespace.
     listener: UnixListener,
+    /// In those of the hosts: abstract names belong to a network namespace.
+    inside: Vec<UnixListener>,
+    /// Name of the user namespace of init. This process may not ask for it.
+    users: Vec<u8>,
     init: OwnedFd,
     init_pid: i32,
+    isolation: Isolation,
     pidfd: OwnedFd,
     /// Socket over which the owner sends connections; its hang-up means that the owner has ended.
     owner: Option<OwnedFd>,
@@ -64,7 +75,7 @@ struct Front {
 /// # Errors
 /// The file is invalid, or the machine cannot run it.
 pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
-    let lab = LabFile::read(path)?;
+    let mut lab = LabFile::read(path)?;
     let hops = path_engine::build_hops(&lab).map_err(|error| match error {
         LinkError::Pattern(line) => Problem::wrong(line),
         LinkError::Stage { .. } => Problem::wrong(format!("{path}: {error}")),
@@ -99,6 +110,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
             drop((init, listener, signals, owner));
             let outer_user = (isolation == Isolation::UserLaboratory).then_some((user, group));
             let has_terminal = terminal.is_some();
+            lab.front = front_end.try_clone().ok();
             let setup = InitSetup {
                 lab,
                 hops,
@@ -117,8 +129,11 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
             let front = Front {
                 signals,
                 listener,
+                inside: Vec::new(),
+                users: Vec::new(),
                 init,
                 init_pid: child.pid,
+                isolation,
                 pidfd: child.pidfd,
                 owner,
                 user,
@@ -134,14 +149,16 @@ impl Front {
     /// Serves all descriptors until init has ended.
     fn attend(mut self) -> i32 {
         loop {
-            let mut readable = [false; 5];
             let mut fds: Vec<BorrowedFd<'_>> = vec![
                 self.pidfd.as_fd(),
                 self.signals.as_fd(),
                 self.listener.as_fd(),
                 self.init.as_fd(),
             ];
+            fds.extend(self.inside.iter().map(AsFd::as_fd));
+            let owner = fds.len();
             fds.extend(self.owner.as_ref().map(AsFd::as_fd));
+            let mut readable = vec![false; owner + 1];
             if poll::wait(&fds, &mut readable, self.ending.left_ns()).is_err() {
                 return self.end(FAILED);
             }
@@ -153,7 +170,15 @@ impl Front {
                 self.pass_signals();
             }
             if readable[2] {
-                self.pass_visitor();
+                self.pass_visitor(&self.listener, |_| true);
+            }
+            for (listener, _) in self
+                .inside
+                .iter()
+                .zip(&readable[4..])
+                .filter(|each| *each.1)
+            {
+                self.pass_visitor(listener, |visitor| self.is_unconfined(visitor));
             }
             if readable[0] {
                 return self.init_ended();
@@ -161,7 +186,7 @@ impl Front {
             if readable[3] {
                 self.hear_init();
             }
-            if readable[4] && !self.hear_owner() {
+            if readable[owner] && !self.hear_owner() {
                 return self.kill_init(FAILED);
             }
         }
@@ -184,13 +209,20 @@ impl Front {
 
     /// Accepts a connection to the name and passes it to init, if its peer is this user or root. User ids are those of
     /// the machine only outside the laboratory's user namespace.
-    fn pass_visitor(&self) {
-        if let Ok((stream, _)) = self.listener.accept()
+    fn pass_visitor(&self, listener: &UnixListener, may_enter: impl Fn(&UnixStream) -> bool) {
+        if let Ok((stream, _)) = listener.accept()
             && let Ok(peer) = unix::peer_user(&stream)
             && (peer == self.user || peer == 0)
+            && may_enter(&stream)
         {
             self.pass_connection(&stream);
         }
+    }
+
+    /// Whether a program inside is not confined. Where confined programs are a user of their own, the check of the user
+    /// has refused them already.
+    fn is_unconfined(&self, visitor: &UnixStream) -> bool {
+        self.isolation == Isolation::Laboratory || is_root_of(&self.users, visitor)
     }
 
     /// Passes the owner's connections to init. Returns whether the owner still runs.
@@ -212,9 +244,15 @@ impl Front {
         }
     }
 
-    fn hear_init(&self) {
-        let mut buffer = [0; 8];
-        match unix::receive(self.init.as_fd(), &mut buffer, &mut Vec::new()) {
+    fn hear_init(&mut self) {
+        let mut buffer = [0; 64];
+        let mut descriptors = Vec::new();
+        match unix::receive(self.init.as_fd(), &mut buffer, &mut descriptors) {
+            Ok(count @ 1..) if buffer[0] == message::LISTENER => {
+                self.users = buffer[1..count].to_vec();
+                self.inside
+                    .extend(descriptors.into_iter().map(UnixListener::from));
+            }
             Ok(1..) if buffer[0] == message::STOPPED && self.terminal.is_some() => {
                 terminal::stop_ourselves();
                 let stdin = std::io::stdin();
@@ -259,6 +297,21 @@ impl Front {
     }
 }
 
+/// Whether the visitor is root in the user namespace of this name. A confined program is in another one, or has lost
+/// the capabilities of its root.
+fn is_root_of(users: &[u8], visitor: &UnixStream) -> bool {
+    let capable = |pid: i32| {
+        let found = fs::read_link(format!("/proc/{pid}/ns/user")).ok()?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("CapEff:"))?;
+        let effective = u64::from_str_radix(line.trim(), 16).ok()?;
+        Some(found.as_os_str().as_bytes() == users && effective & Set::SYS_ADMIN.bits() != 0)
+    };
+    unix::peer_process(visitor).is_ok_and(|pid| capable(pid) == Some(true))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,8 +325,11 @@ mod tests {
         let front = Front {
             signals: Signals::receive(&[signals::WINCH], &[]).expect("signals"),
             listener: unix::listen(&name).expect("listen"),
+            inside: Vec::new(),
+            users: Vec::new(),
             init,
             init_pid,
+            isolation: Isolation::Laboratory,
             pidfd,
             owner: None,
             user: 0,
@@ -281,5 +337,16 @@ mod tests {
             ending,
         };
         assert_eq!(front.attend(), 7);
+    }
+
+    #[test]
+    fn a_visitor_is_root_in_the_user_namespace_of_init_or_confined() {
+        let (visitor, _other_end) = unix::stream_pair().expect("pair");
+        let own = fs::read_link("/proc/self/ns/user").expect("a link");
+        let permitted = capabilities::permitted().expect("a set");
+        let is_capable = permitted.contains(Set::SYS_ADMIN);
+        assert_eq!(is_root_of(own.as_os_str().as_bytes(), &visitor), is_capable);
+        assert!(!is_root_of(b"user:[1]", &visitor));
+        assert!(!is_root_of(b"", &visitor), "init has not sent it");
     }
 }

@@ -1,6 +1,7 @@
 //! The laboratory file: parsed and checked once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -88,6 +89,9 @@ pub struct LabFile {
     /// Maps of the scenes, for displays.
     #[serde(default)]
     pub maps: Vec<MapFile>,
+    /// Socket to the front process, which serves the listeners of the hosts; none in the file.
+    #[serde(skip)]
+    pub front: Option<OwnedFd>,
 }
 
 /// The map of a hop's scene. Displays read it; only the name of the hop is read here.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
 
 use wavebed_os::error::Context;
 use wavebed_os::interface::Route;
@@ -18,6 +19,7 @@ use wavebed_os::tun::Tun;
 use wavebed_path::HostCounters;
 
 use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
+use crate::directory;
 use crate::lab_file::{HostFile, LabFile};
 use crate::problem::Problem;
 use crate::sysctl;
@@ -131,6 +133,9 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         }
         if lab.sample.is_some() && !is_machine {
             sockets.push((file.name.clone(), SockDiag::open()?));
+        }
+        if let Some(front) = lab.front.as_ref().filter(|_| !is_machine) {
+            directory::listen_inside(&lab.name, front.as_fd())?;
         }
         let (leg, end) = home(index);
         let (v4, v6) = addresses(builder.base, leg, end);

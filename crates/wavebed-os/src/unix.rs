@@ -56,6 +56,18 @@ pub fn connect(name: &str) -> Result<UnixStream> {
 /// # Errors
 /// The error of getsockopt(2).
 pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+    Ok(peer(stream)?.uid)
+}
+
+/// The process that connected or listened at the other end, as seen from the caller's PID namespace.
+///
+/// # Errors
+/// The error of getsockopt(2).
+pub fn peer_process(stream: &UnixStream) -> io::Result<i32> {
+    Ok(peer(stream)?.pid)
+}
+
+fn peer(stream: &UnixStream) -> io::Result<libc::ucred> {
     let mut credentials = libc::ucred {
         pid: 0,
         uid: 0,
@@ -72,7 +84,7 @@ pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
             &raw mut length,
         )
     })?;
-    Ok(credentials.uid)
+    Ok(credentials)
 }
 
 /// A pair of connected sockets with message boundaries.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from typing import TYPE_CHECKING, cast
 
 from msgspec import convert
 
 from wavebed.cli.outputs import print_json
+from wavebed.config.problems import at, choose
 from wavebed.errors import UserError
 from wavebed.path.control import connect_to, running
 from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
@@ -32,19 +34,21 @@ _EPILOG = (
     " half of the period); handover=50ms or handover=usual interrupts radios, which forward or lose their buffer as"
     " their settings say, or as handover=50ms:lose says. timeline: without more words its state; play, pause,"
     " seek 90s, seek STRETCH, seek STRETCH+5s, speed 2, loop on|off, set STRETCH.KEY=VALUE (rate, delay, loss)."
+    " Inside a laboratory LAB may be left out: it is $WAVEBED_LAB. Confined programs control no laboratory."
 )
+_ACTIONS = ("show", "set", "timeline")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("ctl", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.usage = "wavebed ctl [--json] [LAB show | LAB set KEY=VALUE… | LAB timeline [ACTION [VALUE]]]"
+    parser.usage = "wavebed ctl [--json] [[LAB] show | [LAB] set KEY=VALUE… | [LAB] timeline [ACTION [VALUE]]]"
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("lab", nargs="?", metavar="LAB", help="name of a laboratory; without it, all are listed")
+    parser.add_argument("lab", nargs="?", metavar="LAB", help="name of a laboratory; without arguments, all are listed")
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("show", "set", "timeline"),
+        metavar="show|set|timeline",
         help="show the counters, set values, or control the timeline (default: show)",
     )
     parser.add_argument(
@@ -56,20 +60,40 @@ def run(args: argparse.Namespace) -> int:
     """List, show or change laboratories."""
     if args.lab is None:
         _list(as_json=args.json)
-    elif args.action == "set":
-        _set(args.lab, args.changes)
-    elif args.action == "timeline":
-        _timeline(args.lab, args.changes, as_json=args.json)
+        return 0
+    lab, action, changes = _chosen(args.lab, args.action, args.changes)
+    if action == "set":
+        _set(lab, changes)
+    elif action == "timeline":
+        _timeline(lab, changes, as_json=args.json)
     else:
-        if args.changes:
-            raise UserError(f"{args.changes[0]!r}: show takes no more arguments: write set before KEY=VALUE")
-        with connect_to(args.lab) as connection:
+        if changes:
+            raise UserError(f"{changes[0]!r}: show takes no more arguments: write set before KEY=VALUE")
+        with connect_to(lab) as connection:
             answer = show(connection)
         if args.json:
             print_json("ctl-show", answer)
         else:
             print(printable(_table(answer), keep="\n"))
     return 0
+
+
+def _chosen(lab: str, action: str | None, changes: list[str]) -> tuple[str, str, list[str]]:
+    """Return laboratory, action and changes; an action in the first place concerns the laboratory around the caller.
+
+    Raises
+    ------
+    UserError
+        If there is no such action, or no laboratory around the caller.
+    """
+    if action in _ACTIONS:
+        return lab, action, changes
+    if lab not in _ACTIONS:
+        return lab, at("action", lambda given: choose(given, _ACTIONS), action or "show"), changes
+    around = os.environ.get("WAVEBED_LAB")
+    if not around:
+        raise UserError(f"{lab}: names no laboratory: write wavebed ctl LAB {lab}, or run it inside a laboratory")
+    return around, lab, changes if action is None else [action, *changes]
 
 
 def _list(*, as_json: bool) -> None:

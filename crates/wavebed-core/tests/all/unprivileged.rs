@@ -130,3 +130,40 @@ fn nobody_confines_programs() {
         assert_clean(&before, "a confined program of nobody");
     });
 }
+
+/// Sends a request to the laboratory around it, and prints whether it was answered.
+const VISITOR: &str = r#"
+use Socket;
+open(my $list, "<", "/proc/net/unix");
+my ($name) = map { /@(wavebed\/\S+)/ ? $1 : () } <$list>;
+socket(my $stream, AF_UNIX, SOCK_STREAM, 0) or die;
+connect($stream, pack_sockaddr_un("\0$name")) or die "connect: $!";
+$SIG{PIPE} = "IGNORE";
+syswrite($stream, "{\"do\":\"show\"}\n");
+my $count = sysread($stream, my $answer, 100);
+print(($count // 0) > 0 ? "answered\n" : "refused\n");
+"#;
+
+#[test]
+fn nobody_controls_a_laboratory_from_inside_unless_confined() {
+    on_own_machine(
+        "nobody_controls_a_laboratory_from_inside_unless_confined",
+        || {
+            open_tun();
+            let mut file = lab("mine", 2, &["perl", "-e", VISITOR]);
+            assert_eq!(text_of(&run_as_nobody(&file), 0), "answered\n");
+            file["command"]["confined"] = true.into();
+            file["confine"] = serde_json::json!({"user": 63719, "hidden": ["/root"], "read": []});
+            assert_eq!(text_of(&run_as_nobody(&file), 0), "refused\n");
+            file["command"]["argv"] = serde_json::json!([
+                "unshare",
+                "--user",
+                "--map-root-user",
+                "perl",
+                "-e",
+                VISITOR
+            ]);
+            assert_eq!(text_of(&run_as_nobody(&file), 0), "refused\n");
+        },
+    );
+}
