@@ -86,6 +86,7 @@ PATTERNS = {
         {"trace": "trace.down", "trace_format": "mahimahi"},
         {"delay": {"distribution": "normal", "mean": "3ms", "spread": "1ms", "correlation": "25%", "reorder": True}},
         {"delay": {"distribution": "paretonormal", "mean": "3ms", "spread": "1ms"}},
+        {"delay": "3ms", "jitter": "1ms"},
         {"delay": {"pattern": "steps.csv"}},
         {"loss": {"model": "gilbert-elliott", "p": "0.1%", "r": "90%"}, "loss_unit": "superpacket"},
         {"loss": {"model": "four-state", "p13": "0.1%", "p31": "90%", "p23": "50%", "p32": "10%", "p14": "0.1%"}},
