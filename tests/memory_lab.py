@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.confine import Confined
-    from wavebed.lab.protocol import Redirect
+    from wavebed.lab.protocol import Redirect, Undelivered
 
 __all__ = ["MemoryHost", "MemoryLab", "MemoryProcess", "Program", "Script"]
 
@@ -290,6 +290,8 @@ class MemoryLab(Lab):
         """Every process, in the order of their starts."""
         self.changes: list[tuple[float, str, str]] = []
         """Every change: when, in seconds since time zero, key and value."""
+        self.on_the_way: Callable[[float], Undelivered | None] = lambda _: None
+        """The data on the way by the time since time zero, seconds."""
         self._hosts = {name: MemoryHost(self, name) for name in hosts}
         self._begun = self._gone = self._hangs = False
 
@@ -321,6 +323,11 @@ class MemoryLab(Lab):
             for direction in ("down", "up")
         ]
         return {"now_ns": round(self.clock.now_s() * 1e9) if self._begun else None, "links": links}
+
+    def undelivered(self) -> Undelivered | None:
+        """Return the data on the way now."""
+        self.answer()
+        return self.on_the_way(self.clock.now_s())
 
     def set(self, **changes: str) -> None:
         """Take note of changes, with the time."""

@@ -9,7 +9,8 @@ from unittest import mock
 
 from wavebed.errors import UserError
 from wavebed.workload.site import har
-from wavebed.workload.site.har import import_har, stripped
+from wavebed.workload.site.har import import_har
+from wavebed.workload.site.har_entries import stripped
 
 FOLDER = Path(tempfile.mkdtemp(prefix="wavebed-fuzz-"))
 MOST_BYTES = 100_000

@@ -5,9 +5,13 @@ A check is inconclusive where the machine was late: these tests accept that word
 
 from __future__ import annotations
 
+import gzip
 import json
+import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.on_time import LATE
 
 from wavebed.cli import main
@@ -15,11 +19,9 @@ from wavebed.cli import main
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
 PATH = ("--rate", "20mbit", "--delay", "20ms", "--attempts", "2")
-BUSY = LATE | {"processors", "samplers", "stolen", "stopped"}
-"""Codes of the checks that a busy machine fails."""
+BUSY = LATE | {"processors", "samplers", "stolen", "stopped", "traffic"}
+"""Codes of the checks that a busy machine fails, and of a command that sent nothing."""
 
 
 def check(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
@@ -70,6 +72,45 @@ def test_a_command_that_sends_nothing_decides_nothing(tmp_path: Path, capsys: py
     (trial,) = (tmp_path / "run").glob("trials/*/trial.json")
     (traffic,) = [each for each in json.loads(trial.read_text())["checks"] if each["code"] == "traffic"]
     assert traffic["evidence"] == "no packet entered the links: the programs sent none"
+
+
+_SINK = """
+import socket, sys
+with socket.create_server(("", int(sys.argv[1]))) as here:
+    there, _ = here.accept()
+    print(sum(map(len, iter(lambda: there.recv(65536), b""))), flush=True)
+"""
+_SOURCE = """
+import socket, sys
+socket.create_connection((sys.argv[1], int(sys.argv[2]))).sendall(bytes(300_000))
+"""
+_COUNT = """
+import signal, socket, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print(len(got), flush=True)))
+got, here = [], socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+here.bind(("", int(sys.argv[1])))
+while True:
+    got.append(here.recv(99))
+"""
+_DATAGRAMS = """
+import socket, sys
+here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(10):
+    here.sendto(b"one", (sys.argv[1], int(sys.argv[2])))
+"""
+
+
+@pytest.mark.parametrize(("server", "client", "counted"), [(_SINK, _SOURCE, 300_000), (_COUNT, _DATAGRAMS, 10)])
+def test_the_last_bytes_arrive_after_the_command_has_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], server: str, client: str, counted: int
+) -> None:
+    words = ["--seeds", "1", "--drain", "60s", "--grace", "60s", "--require", "delivery time every > 20 ms"]
+    (tmp_path / "server.py").write_text(server)
+    words += ["--server", f"exec {shlex.join([sys.executable, str(tmp_path / 'server.py')])} {{port}}"]
+    status, found = check(tmp_path, capsys, *words, "--", sys.executable, "-c", client, "{server}", "{port}")
+    assert_outcome("pass", status, found, tmp_path)
+    for said in (tmp_path / "run").glob("trials/*/raw/command/server.out.gz"):
+        assert gzip.decompress(said.read_bytes()).decode().split() == [str(counted)]
 
 
 def test_a_command_that_fails_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -169,6 +170,32 @@ def test_a_server_runs_beside_the_command() -> None:
         "    except OSError: time.sleep(0.05)\n",
     )  # fmt: skip
     assert done.stdout == "200\n", done.stderr
+
+
+def test_the_last_bytes_of_a_command_in_the_shell_arrive(tmp_path: FilePath) -> None:
+    server = (
+        "import socket; here = socket.create_server(('', 80)); there, _ = here.accept();"
+        f" open({str(tmp_path / 'read')!r}, 'w').write(str(sum(map(len, iter(lambda: there.recv(65536), b'')))))"
+    )
+    client = (
+        "import socket, time\n"
+        "for _ in range(600):\n"
+        "    try: there = socket.create_connection(('server', 80)); break\n"
+        "    except OSError: time.sleep(0.05)\n"
+        "there.sendall(bytes(200_000))\n"
+    )
+    path = ("--rate", "2mbit", "--delay", "20ms", "--drain", "60s", "--grace", "60s")
+    line = f"exec {shlex.join([sys.executable, '-c', server])}"
+    done = wavebed("shell", *path, "--server", line, "--", sys.executable, "-c", client)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "read").read_text() == "200000"
+
+
+def test_data_that_is_left_at_the_limit_is_named() -> None:
+    client = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(1000), ('server', 9))"
+    done = wavebed("shell", "--delay", "20s", "--drain", "100ms", "--", sys.executable, "-c", client)
+    assert "segments in the links, " in done.stderr
+    assert "after 0.1 s: the laboratory ends all the same (--drain)" in done.stderr
 
 
 def test_an_unknown_command_is_refused() -> None:

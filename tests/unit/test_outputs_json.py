@@ -235,7 +235,7 @@ def test_a_check_with_and_without_a_requirement_of_numbers() -> None:
     ]  # fmt: skip
     trials = [Seen("0001-cubic", "cubic", 1, "measured"), Seen("0002-cubic", "cubic", 2, "failed", ["it ended with 1"])]
     found = checked("check", CheckResult("a walk", [1, 2, 3], decisions, trials, Path("out")).json())
-    assert found["requirements"][0]["values"][1] == {"seed": 2, "value": None}
+    assert found["requirements"][0]["values"][1] == {"seed": 2, "value": None, "decides": True}
 
 
 ROOT = Path(__file__).parents[2]

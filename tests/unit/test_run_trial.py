@@ -14,6 +14,7 @@ from tests.unit.test_run_play import Waiter
 
 from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS
+from wavebed.lab.protocol import Undelivered
 from wavebed.run.order import ordered
 from wavebed.run.play import LOOK_EVERY_S
 from wavebed.run.resolve import Resolver
@@ -125,6 +126,69 @@ def test_one_that_was_stopped_at_its_limit_and_does_not_say_so_is_partial(tmp_pa
     record = made.run()
     assert [each.outcome.status for each in record.workloads] == ["partial", "ok"]
     assert check(record, "partial") == (False, "long: stopped at its limit of 20 s")
+
+
+SENDER = '[[workload]]\nkind = "command"\nrun = ["x"]\nserver-run = ["s"]\nwall-time = true\n'
+
+
+def times(record: TrialRecord) -> dict[str, float | None]:
+    return {each.name: each.value for each in workload(record, "command").outcome.metrics}
+
+
+def ends(at_s: dict[str, float], *, heeds: bool = True) -> Script:
+    """Return a server that notes when it is signalled and when it ends."""
+
+    def script(process: MemoryProcess) -> int:
+        process.next_signal(None)
+        at_s["signal"] = process.host.clock.now_s()
+        if not heeds:
+            process.next_signal(600.0)
+        return 0
+
+    return script
+
+
+def test_a_command_has_ended_when_its_last_byte_has_arrived_and_was_read(tmp_path: Path) -> None:
+    at_s: dict[str, float] = {}
+    made = trial(tmp_path, SENDER, {"x": Program(1.0), "s": ends(at_s)})
+    made.lab.on_the_way = lambda now_s: Undelivered(unacknowledged_bytes=3000 if now_s < 2.4 else 0)
+    record = made.run()
+    assert times(record) == {"wall time": pytest.approx(1.0), "delivery time": pytest.approx(2.4, abs=0.03)}
+    assert 2.5 <= at_s["signal"] <= 2.6, "a server may answer the last byte"
+    assert workload(record, "command").outcome.status == "ok"
+
+
+@pytest.mark.parametrize("left", [Undelivered(queued_segments=7), Undelivered(unread_bytes=9)])
+def test_data_that_is_on_the_way_at_the_limit_is_a_doubt(tmp_path: Path, left: Undelivered) -> None:
+    at_s: dict[str, float] = {}
+    made = trial(tmp_path, SENDER + 'drain = "3s"\n', {"x": Program(1.0), "s": ends(at_s)})
+    made.lab.on_the_way = lambda _: left
+    record = made.run()
+    assert times(record)["delivery time"] is None
+    assert at_s["signal"] == pytest.approx(4.0, abs=0.05)
+    doubt = f"command: 3 s after its end data was still on the way: {left}: raise drain"
+    assert (record.verdict, doubt in record.reasons) == ("invalid", True)
+
+
+def test_a_server_that_answers_the_last_byte_is_awaited_again(tmp_path: Path) -> None:
+    made = trial(tmp_path, SENDER, {"x": Program(1.0), "s": ends({})})
+    made.lab.on_the_way = lambda now_s: Undelivered(queued_segments=int(now_s < 2 or 2.05 < now_s < 3))
+    assert times(made.run())["delivery time"] == pytest.approx(3.0, abs=0.03)
+
+
+def test_data_of_another_workload_is_not_awaited(tmp_path: Path) -> None:
+    at_s: dict[str, float] = {}
+    made = trial(tmp_path, SENDER + command("other"), {"x": Program(1.0), "s": ends(at_s), "other": Program(4.0)})
+    made.lab.on_the_way = lambda _: Undelivered(queued_segments=1)
+    assert times(made.run())["delivery time"] is None
+    assert at_s["signal"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_server_has_its_grace_to_write_what_it_found(tmp_path: Path) -> None:
+    made = trial(tmp_path, SENDER + 'grace = "7s"\n', {"x": Program(1.0), "s": ends({}, heeds=False)})
+    record = made.run()
+    assert made.lab.started[0].returncode == -signal.SIGKILL
+    assert spans(record)["command"] == (0, 8)
 
 
 def test_one_that_must_not_be_stopped_has_failed_at_its_limit(tmp_path: Path) -> None:

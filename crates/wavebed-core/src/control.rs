@@ -23,6 +23,7 @@ const LONGEST_LINE: usize = 256 << 20;
 #[serde(tag = "do", rename_all = "snake_case")]
 enum Line {
     Show,
+    Undelivered,
     Maps,
     Watch {
         every_ms: u64,
@@ -54,6 +55,8 @@ enum Line {
 pub enum ControlRequest {
     /// Return counters and addresses.
     Show,
+    /// Return what is on its way from program to program.
+    Undelivered,
     /// Return the maps of the scenes.
     Maps,
     /// Send samples of the counters from now on.
@@ -171,6 +174,7 @@ impl Connection {
             serde_json::from_slice(line).map_err(|error| format!("invalid request: {error}"))?;
         Ok(match line {
             Line::Show => ControlRequest::Show,
+            Line::Undelivered => ControlRequest::Undelivered,
             Line::Maps => ControlRequest::Maps,
             Line::Watch { every_ms } if EVERY_MS.contains(&every_ms) => {
                 ControlRequest::Watch { every_ms }

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 
+use wavebed_os::error::Context;
 use wavebed_os::namespace::effective_user;
 use wavebed_os::unix;
 
@@ -89,7 +90,7 @@ fn random() -> Result<String, Problem> {
     let mut bytes = [0; RANDOM_DIGITS / 2];
     fs::File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| Problem::cannot(format!("/dev/urandom: {error}")))?;
+        .during("read", "/dev/urandom")?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 

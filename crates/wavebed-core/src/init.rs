@@ -16,6 +16,7 @@ use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, No
 use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, mount, poll, terminal, unix};
+use wavebed_path::host_counters::SocketQueues;
 
 use self::stops::Stops;
 use crate::confine::Rules;
@@ -64,6 +65,8 @@ struct Init {
     /// How programs are confined.
     rules: Option<Rules>,
     hosts: Vec<Host>,
+    /// Of each host, unless it is the machine.
+    queues: Vec<Option<SocketQueues>>,
     front: OwnedFd,
     signals: Signals,
     engine: EngineLink,
@@ -82,9 +85,24 @@ struct Init {
     interrupted: bool,
     /// Number of termination signals received.
     asked_to_end: u32,
+    /// The wait for the last data, once the command has ended.
+    drain: Option<Drain>,
     end: Option<End>,
     /// When the laboratory ends at the latest.
     deadline_ns: Option<u64>,
+}
+
+/// The wait for the last data after the end of the command.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    /// The exit status of the command.
+    status: i32,
+    /// When it ends at the latest.
+    ends_ns: u64,
+    /// When it looks again.
+    look_ns: u64,
+    /// Since when nothing is on the way.
+    empty_ns: Option<u64>,
 }
 
 /// How the laboratory ends.
@@ -140,6 +158,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         hosts,
         legs,
         counters,
+        queues,
         sockets,
         masquerade,
         ..
@@ -172,6 +191,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         lab,
         rules,
         hosts,
+        queues,
         front,
         signals,
         engine,
@@ -186,6 +206,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         has_terminal,
         interrupted: false,
         asked_to_end: 0,
+        drain: None,
         end: None,
         deadline_ns: None,
     })
@@ -215,6 +236,7 @@ impl Init {
                 .deadline_ns
                 .into_iter()
                 .chain(self.sample_due_ns())
+                .chain(self.drain.map(|drain| drain.look_ns))
                 .min();
             let timeout_ns = next_ns.map(|at| at.saturating_sub(clock::monotonic_ns()));
             let Some((readable, order)) = self.wait(timeout_ns) else {
@@ -236,6 +258,7 @@ impl Init {
             }
             if self.end.is_none() {
                 self.send_samples();
+                self.look_at_drain();
             }
             if self.end.is_none()
                 && self
@@ -301,6 +324,10 @@ impl Init {
             }
             return;
         };
+        if let Some(drain) = self.drain {
+            self.end_with(drain.status);
+            return;
+        }
         self.interrupted |= signal == signals::INT;
         self.asked_to_end += u32::from(signal == signals::INT || signal == signals::TERM);
         let _ = process::kill(-pid, signal);

@@ -10,6 +10,7 @@ use wavebed_os::memory_limit::memory_limit_bytes;
 use wavebed_path::{Coalesce, LegConfig};
 
 use crate::confine::ConfineFile;
+use crate::limits;
 use crate::problem::Problem;
 use crate::room;
 use crate::timeline::TimelineFile;
@@ -68,6 +69,12 @@ pub struct LabFile {
     pub background: Vec<ProcessFile>,
     /// The command; without it the laboratory is driven through its socket.
     pub command: Option<ProcessFile>,
+    /// Longest time after the end of the command in which the last data may arrive and be read, nanoseconds.
+    #[serde(default)]
+    pub drain_ns: u64,
+    /// Time from SIGTERM to SIGKILL for the programs at the end, nanoseconds.
+    #[serde(default = "limits::programs_ns")]
+    pub grace_ns: u64,
     /// How programs are confined; without it none can be confined.
     #[serde(default)]
     pub confine: Option<ConfineFile>,

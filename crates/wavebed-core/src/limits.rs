@@ -17,8 +17,19 @@ pub const HEARTBEAT: Duration = Duration::from_secs(4);
 /// Until the engine has written captures and series to their end. The stop of a laboratory may take 30 s in all.
 pub const ENGINE_STOP: Duration = Duration::from_secs(20);
 
-/// Until programs have ended at the end of the laboratory.
+/// Until programs have ended at the end of the laboratory, unless its file says otherwise.
 pub const PROGRAMS_NS: u64 = 200_000_000;
+
+/// [`PROGRAMS_NS`], as the default of a key.
+pub const fn programs_ns() -> u64 {
+    PROGRAMS_NS
+}
+
+/// Time between two looks whether the last data has arrived.
+pub const DRAIN_LOOK_NS: u64 = 20_000_000;
+
+/// The path has drained if it was empty for so long: a server that read the last byte may answer.
+pub const QUIET_NS: u64 = 100_000_000;
 
 /// Until the command has ended after SIGTERM or SIGHUP.
 pub const COMMAND_NS: u64 = 2_000_000_000;

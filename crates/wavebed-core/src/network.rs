@@ -17,6 +17,7 @@ use wavebed_os::nft::Masquerade;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::HostCounters;
+use wavebed_path::host_counters::SocketQueues;
 
 use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
 use crate::directory;
@@ -57,6 +58,8 @@ pub struct Network {
     pub legs: Vec<(Tun, Tun)>,
     /// The hosts' counters.
     pub counters: Vec<HostCounters>,
+    /// The queues at the sockets of each host; none of the machine, whose sockets are not the laboratory's.
+    pub queues: Vec<Option<SocketQueues>>,
     /// A socket to query the TCP sockets of each host, if they are sampled. The machine's own sockets are not.
     pub sockets: Vec<(String, SockDiag)>,
     /// The masquerading of the laboratory; removed with its owner.
@@ -92,6 +95,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     let mut masquerade = None;
     let mut hosts = Vec::new();
     let mut counters = Vec::new();
+    let mut queues = Vec::new();
     let mut sockets = Vec::new();
     let mut near_ends = Vec::new();
     let mut far_ends = Vec::new();
@@ -125,6 +129,8 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
             HostCounters::of_this_thread(&file.name, device_names.collect())
                 .during("read the network counters of", &file.name)?,
         );
+        let own = (!is_machine).then(SocketQueues::of_this_thread).transpose();
+        queues.push(own.during("read the sockets of", &file.name)?);
         for (at, device) in devices {
             match at.end {
                 End::Near => near_ends.push(device),
@@ -158,6 +164,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         hosts,
         legs,
         counters,
+        queues,
         sockets,
         masquerade,
         remarks: builder.remarks,

@@ -91,6 +91,70 @@ impl HostCounters {
     }
 }
 
+/// The TCP and UDP sockets of one host, with what is queued at them (`/proc/net/tcp`, `udp` and those of IPv6).
+pub struct SocketQueues {
+    tables: Vec<File>,
+}
+
+/// Bytes that are queued at sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueuedBytes {
+    /// Sent by programs and not acknowledged by the other end; sockets of programs that have ended count too.
+    pub unacknowledged: u64,
+    /// Received and not read by programs.
+    pub unread: u64,
+}
+
+impl SocketQueues {
+    /// Opens the tables of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// When `/proc` is not there.
+    pub fn of_this_thread() -> io::Result<Self> {
+        let folder = Path::new("/proc/thread-self/net");
+        let mut tables = vec![
+            File::open(folder.join("tcp"))?,
+            File::open(folder.join("udp"))?,
+        ];
+        // A machine without IPv6 has no such tables.
+        let of_ipv6 = ["tcp6", "udp6"];
+        tables.extend(
+            of_ipv6
+                .iter()
+                .flat_map(|name| File::open(folder.join(name))),
+        );
+        Ok(Self { tables })
+    }
+
+    /// What is queued at all sockets now.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn queued(&self) -> io::Result<QueuedBytes> {
+        let mut all = QueuedBytes::default();
+        for table in &self.tables {
+            for (unacknowledged, unread) in text(table)?.lines().skip(1).filter_map(queued_at) {
+                all.unacknowledged += unacknowledged;
+                all.unread += unread;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The queues of a line of `/proc/net/tcp` or `udp`, sending first; none of a socket that listens, whose queue has
+/// connections.
+fn queued_at(line: &str) -> Option<(u64, u64)> {
+    const LISTENS: &str = "0A";
+    let mut columns = line.split_whitespace().skip(3);
+    let state = columns.next()?;
+    let (sending, receiving) = columns.next()?.split_once(':')?;
+    let bytes = |hex| u64::from_str_radix(hex, 16).ok();
+    (state != LISTENS)
+        .then(|| bytes(sending).zip(bytes(receiving)))
+        .flatten()
+}
+
 /// Reads a file of `/proc` from its start; the kernel generates it at each read of offset 0.
 fn text(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; 64 << 10];
@@ -142,8 +206,11 @@ fn line_value(text: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+
     use super::{
-        HostCounters, HostCounts, RX_PACKETS, TX_DROPPED, device_sum, line_value, table_value,
+        HostCounters, HostCounts, RX_PACKETS, SocketQueues, TX_DROPPED, device_sum, line_value,
+        queued_at, table_value,
     };
 
     #[test]
@@ -194,6 +261,27 @@ mod tests {
             line_value("Udp6InErrors 1\nUdp6RcvbufErrors   3\n", "Udp6RcvbufErrors"),
             Some(3)
         );
+    }
+
+    #[test]
+    fn what_waits_at_a_socket_is_read_and_a_listening_one_has_nothing() {
+        let line = |state, queues| {
+            format!("   1: 0200007F:1F90 0300007F:D431 {state} {queues} 01:00000014 00000000 0 0")
+        };
+        let busy = line("01", "0000A000:00000010");
+        assert_eq!(queued_at(&busy), Some((40_960, 16)));
+        assert_eq!(queued_at(&line("04", "00000001:00000000")), Some((1, 0)));
+        assert_eq!(queued_at(&line("0A", "00000000:00000080")), None);
+        assert_eq!(queued_at("  sl  local_address"), None);
+    }
+
+    #[test]
+    fn bytes_that_nobody_reads_are_unread() {
+        let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (from, to) = (socket(), socket());
+        let queues = SocketQueues::of_this_thread().unwrap();
+        from.send_to(&[1; 100], to.local_addr().unwrap()).unwrap();
+        assert!(queues.queued().unwrap().unread >= 100);
     }
 
     #[test]

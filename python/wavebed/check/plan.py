@@ -43,6 +43,8 @@ class CheckedCommand(Struct, frozen=True, kw_only=True):
         The port that a program on the server opens before the command begins.
     limit : str or None
         Longest time that it may run, as typed.
+    drain, grace : str or None
+        Longest time until its last data was read, and time of the servers from SIGTERM to SIGKILL, as typed.
     confined : bool
         Whether the programs run without privileges, homes and variables.
     """
@@ -51,6 +53,8 @@ class CheckedCommand(Struct, frozen=True, kw_only=True):
     servers: Sequence[str] = ()
     wait_for_port: str | None = None
     limit: str | None = None
+    drain: str | None = None
+    grace: str | None = None
     confined: bool = False
 
 
@@ -144,8 +148,8 @@ def _table(command: CheckedCommand, *, any_status: bool) -> dict[str, Json]:
         "any-status": any_status,
         "confined": command.confined,
     }
-    if command.limit is not None:
-        table["limit"] = command.limit
+    times = {"limit": command.limit, "drain": command.drain, "grace": command.grace}
+    table |= {key: given for key, given in times.items() if given is not None}
     if command.wait_for_port is not None:
         if not command.servers:
             raise Problem("there is no --server to open it: leave it out", "--wait-for-port")

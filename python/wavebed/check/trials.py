@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.workload.command import WALL_TIME, Command
+from wavebed.workload.command import DELIVERY_TIME, WALL_TIME, Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _LATE_SHARE = 0.1
 """Largest part of a judged trial by which late packets may have delayed it: of a round trip a tenth."""
 _SLOWING = _OF_ENGINE | {"processors", "samplers", "stolen", "stopped"}
 """Codes of the checks that a slow machine fails: a fixed amount of work takes longer on it, never less."""
-_FIXED_WORK = {"command": {WALL_TIME}, "download": {"download time", "goodput"}}
+_FIXED_WORK = {"command": {WALL_TIME, DELIVERY_TIME}, "download": {"download time", "goodput"}}
 """By kind of workload the metrics that follow from the time of a fixed amount of work. Delays, losses and fairness are
 none: a sender that is starved fills queues less."""
 

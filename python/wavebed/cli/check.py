@@ -33,11 +33,12 @@ _DESCRIPTION = (
     " workloads of --scenario."
 )
 _EPILOG = (
-    "The exit status is 0 if every requirement passes, 1 if one fails, 3 if none fails and one is inconclusive because"
-    " the machine was late. Inside, the hosts are called server, edge and client; {server} in CMD and $WAVEBED_SERVER"
-    " name the server, {port} a free port, {seed} the seed. Metrics of CMD: wall time, exit status, and every line"
-    " NAME = NUMBER UNIT that it prints; of the path: docs/models/transport-metrics.md. CMD that fails with a seed, or"
-    " runs longer than --limit, fails the check."
+    "The exit status is 0 if every requirement passes, 1 if one fails, 3 if none fails and one is inconclusive"
+    " because the machine was late or no packet crossed the path. Inside, the hosts are called server, edge and"
+    " client; {server} in CMD and $WAVEBED_SERVER name the server, {port} a free port, {seed} the seed. Metrics of"
+    " CMD: wall time, delivery time (until its last byte was read), exit status, and every line NAME = NUMBER UNIT"
+    " that it prints; of the path: docs/models/transport-metrics.md. CMD that fails with a seed, or runs longer than"
+    " --limit, fails the check."
 )
 
 
@@ -82,6 +83,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         " on the server has it)",
     )
     group.add_argument("--limit", metavar="TIME", help="longest time that CMD may run (default: 60s)")
+    group.add_argument(
+        "--drain",
+        metavar="TIME",
+        help="longest time after the end of CMD in which its last data may arrive and be read (default: 5s)",
+    )
+    group.add_argument("--grace", metavar="TIME", help="time from SIGTERM to SIGKILL for the servers (default: 5s)")
     group.add_argument(
         "--confine",
         action="store_true",
@@ -165,6 +172,8 @@ def _plan(args: argparse.Namespace, requirements: Sequence[Requirement], seeds: 
         servers=args.server,
         wait_for_port=args.wait_for_port,
         limit=args.limit,
+        drain=args.drain,
+        grace=args.grace,
         confined=args.confine,
     )
     return command_plan(command, requirements, args.scenario, options, seeds)
@@ -181,6 +190,8 @@ def _scenario_plan(args: argparse.Namespace, options: dict[str, object], seeds: 
         ("--server", args.server),
         ("--wait-for-port", args.wait_for_port),
         ("--limit", args.limit),
+        ("--drain", args.drain),
+        ("--grace", args.grace),
         ("--confine", args.confine),
     ):
         if given:

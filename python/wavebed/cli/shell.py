@@ -14,6 +14,7 @@ import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspe
 from wavebed._core import find_core
 from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
+from wavebed.config.values import seconds
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.maps import scene_maps
@@ -34,6 +35,9 @@ _EPILOG = (
 )
 
 
+_LONGEST_END_S = 600.0
+
+
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("shell", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
@@ -51,6 +55,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="append",
         default=[],
         help="a shell command that runs on the server beside CMD",
+    )
+    group.add_argument(
+        "--drain",
+        metavar="TIME",
+        default="5s",
+        help="longest time after the end of CMD in which its last data may arrive and be read (default: 5s)",
+    )
+    group.add_argument(
+        "--grace", metavar="TIME", default="5s", help="time from SIGTERM to SIGKILL for the servers (default: 5s)"
     )
     group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
     group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
@@ -83,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
         pcap_dir=args.pcap,
         confine=_rules() if args.confine else None,
         confined=args.confine,
+        drain_s=at("--drain", seconds(0, _LONGEST_END_S), args.drain),
+        grace_s=at("--grace", seconds(0, _LONGEST_END_S), args.grace),
         maps=scene_maps(path),
         timeline=timeline,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",

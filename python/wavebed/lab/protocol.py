@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.confine import Confined
 
-__all__ = ["Clock", "ClockOffset", "Host", "Lab", "Process", "Redirect", "Stamps"]
+__all__ = ["Clock", "ClockOffset", "Host", "Lab", "Process", "Redirect", "Stamps", "Undelivered"]
 
 Redirect: TypeAlias = int | IO[bytes] | IO[str] | None
 """A file, a descriptor, ``subprocess.PIPE`` or ``subprocess.DEVNULL``; ``None``: that of this process."""
@@ -29,6 +29,34 @@ class ClockOffset:
 
     ahead_s: float = 0.0
     error_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """Data on the way from program to program.
+
+    Parameters
+    ----------
+    queued_segments : int
+        In the links.
+    unacknowledged_bytes : int
+        Sent by programs of any host and not acknowledged; those of ended programs count too.
+    unread_bytes : int
+        At sockets of the server and the edge, not yet read.
+    """
+
+    queued_segments: int = 0
+    unacknowledged_bytes: int = 0
+    unread_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        return self.queued_segments + self.unacknowledged_bytes + self.unread_bytes > 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queued_segments} segments in the links, {self.unacknowledged_bytes} bytes unacknowledged,"
+            f" {self.unread_bytes} bytes unread"
+        )
 
 
 class Stamps(Protocol):
@@ -258,6 +286,16 @@ class Lab(Protocol):
         LaboratoryGoneError, LaboratoryHungError
             If it has ended, or did not answer.
         """
+
+    def undelivered(self) -> Undelivered | None:
+        """Return the data on the way; ``None`` where the network is not the laboratory's, so nobody knows.
+
+        Raises
+        ------
+        LaboratoryGoneError, LaboratoryHungError
+            If it has ended, or did not answer.
+        """
+        return None
 
     def set(self, **changes: str) -> None:
         """Change links from now on: ``rate``, ``delay``, ``loss``, ``pattern``, or one link's, ``radio.down.rate``.

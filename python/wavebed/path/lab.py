@@ -7,6 +7,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Self
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from wavebed.errors import MachineError, UserError, WavebedError
@@ -14,7 +15,7 @@ from wavebed.lab.clock import MachineClock
 from wavebed.lab.confine import Confined, confinement_rules, hand_over
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS, Limits
-from wavebed.lab.protocol import Host, Lab
+from wavebed.lab.protocol import Host, Lab, Undelivered
 from wavebed.path.core import Core
 from wavebed.path.laboratory import laboratory_file
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
@@ -350,6 +351,11 @@ class Laboratory(Lab):
         """Return the counters of all links, as ``wavebed ctl LAB show --json`` prints them."""
         with self.connect() as connection:
             return show(connection)
+
+    def undelivered(self) -> Undelivered:
+        """Return the data on the way from program to program."""
+        with self.connect() as connection:
+            return convert(connection.ask({"do": "undelivered"}), Undelivered)
 
     def begin(self) -> int:
         """Let time begin, in a laboratory that waits, and return `zero_ns`.

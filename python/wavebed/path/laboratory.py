@@ -68,6 +68,10 @@ class LabPlan(Struct, frozen=True):
         How confined programs are confined, by `wavebed.lab.confine.confinement_rules`; ``None``: none can be.
     confined : bool
         Whether `command` and `background` are confined.
+    drain_s : float
+        Longest time after the end of `command` in which the last data may arrive and be read.
+    grace_s : float or None
+        Time from SIGTERM to SIGKILL for the programs at the end; ``None``: that of ``wavebed-core``, 0.2 s.
     maps : sequence of JSON data
         The maps of its scenes, by `wavebed.path.maps.scene_maps`, for displays.
     timeline : mapping or None
@@ -85,6 +89,8 @@ class LabPlan(Struct, frozen=True):
     sample: bool = False
     confine: Mapping[str, Json] | None = None
     confined: bool = False
+    drain_s: float = 0.0
+    grace_s: float | None = None
     maps: Sequence[Json] = ()
     timeline: Mapping[str, Json] | None = None
 
@@ -149,6 +155,8 @@ def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
         "packet_log": network.packet_log and plan.log_dir is not None,
         "pcap_dir": _absolute(plan.pcap_dir),
         "summary_file": _absolute(plan.summary_file),
+        **({"drain_ns": round(plan.drain_s * 1e9)} if plan.drain_s else {}),
+        **({} if plan.grace_s is None else {"grace_ns": round(plan.grace_s * 1e9)}),
         **({"maps": list(plan.maps)} if plan.maps else {}),
         **({} if plan.timeline is None else {"timeline": dict(plan.timeline)}),
     }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.lab.protocol import Clock, Host, Lab
+    from wavebed.lab.protocol import Clock, Host, Lab, Undelivered
     from wavebed.workload.model import AnyWorkload, Schedule, Session
 
 __all__ = ["HungError", "RunningWorkload", "open_all", "outcomes", "perform", "settle"]
@@ -93,7 +93,7 @@ def open_all(
     host : callable, optional
         Returns a host of the laboratory by its name, as the programs of workloads are to see it.
     """
-    running = []
+    running: list[RunningWorkload] = []
     host = host or lab.host
     ports = first_ports([workload.port_count for workload in workloads])
     for number, workload in enumerate(workloads):
@@ -108,6 +108,7 @@ def open_all(
             address=f"198.19.{number + 1}.",
             seed=seed,
             limit_s=workload.common.limit_s,
+            undelivered=partial(_undelivered, lab, running, number),
         )
         running.append(RunningWorkload(workload, context))
     # Ctrl-C does not wait for browsers: they end with the laboratory.
@@ -118,6 +119,13 @@ def open_all(
             one.problem = f"did not open within {OPEN_S:g} s"
             one.over.set()
     return running
+
+
+def _undelivered(lab: Lab, running: Sequence[RunningWorkload], number: int) -> Undelivered | None:
+    """Return the data on the way, unless it may be that of another workload."""
+    others = (one for place, one in enumerate(running) if place != number)
+    is_alone = not any(one.started.is_set() and not one.over.is_set() for one in others)
+    return lab.undelivered() if is_alone else None
 
 
 def _open(one: RunningWorkload) -> None:

@@ -20,22 +20,26 @@ from wavebed.workload.parsers import PARSERS, parse_nothing
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.serve.model import START_TIMEOUT_S
-from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
+from wavebed.workload.waiting import end_all, end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.lab.protocol import Host, Process
+    from wavebed.lab.protocol import Host, Process, Undelivered
     from wavebed.workload.model import Schedule, Status, TrialContext
 
-__all__ = ["EXIT_STATUS", "WALL_TIME", "Command"]
+__all__ = ["DELIVERY_TIME", "EXIT_STATUS", "WALL_TIME", "Command"]
 
 _STOP_GRACE_S = 3.0
 _LAST_WORDS_S = 1.0
 _LOOK_EVERY_S = 0.2
+_DRAIN_LOOK_S = 0.02
+_QUIET_S = 0.1
+"""The path is drained if it was empty for so long: a server that read the last byte may answer, or write a file."""
+_LONGEST_END_S = 600.0
 _PORT = "{port}"
 _CLIENT = "{client}"
-EXIT_STATUS, WALL_TIME = "exit status", "wall time"
+EXIT_STATUS, WALL_TIME, DELIVERY_TIME = "exit status", "wall time", "delivery time"
 
 
 @reader(
@@ -86,7 +90,21 @@ class CommandOptions(Struct, frozen=True, kw_only=True):
     any_status: Annotated[
         bool, Key(values.boolean, "true: `exit status` is a metric, and no value of it is a failure")
     ] = False
-    wall_time: Annotated[bool, Key(values.boolean, "true: `wall time` of `run` is a metric, s")] = False
+    wall_time: Annotated[
+        bool, Key(values.boolean, "true: `wall time` of `run` and its `delivery time` are metrics, s")
+    ] = False
+    drain_s: Annotated[
+        float,
+        Key(
+            values.seconds(0, _LONGEST_END_S),
+            "longest time after the end of `run` in which its last data may arrive and be read; not beside other"
+            " workloads that run",
+        ),
+    ] = 5.0
+    grace_s: Annotated[
+        float,
+        Key(values.seconds(0, _LONGEST_END_S), "time from SIGTERM to SIGKILL for the programs on the server"),
+    ] = 5.0
     confined: Annotated[
         bool,
         Key(values.boolean, "false: runs as the user of wavebed, with that user's files, variables and privileges"),
@@ -106,6 +124,11 @@ class Command(Workload[CommandOptions]):
         words = [*self.options.run, *(self.options.server_run or ()), *self.options.servers]
         has_client = any(_CLIENT in word for word in words)
         return f"an address of the client, which may be behind NAT: leave {_CLIENT} out" if has_client else ""
+
+    @property
+    def tail_s(self) -> float:
+        """The grace of its servers, which end after the program."""
+        return self.options.grace_s
 
     def expected_s(self) -> float:
         """Return its limit: the duration of the program is unknown."""
@@ -162,6 +185,8 @@ class _CommandSession(Session):
         self._failure: str | None = None
         self._status: int | None = None
         self._wall_s: float | None = None
+        self._delivery_s: float | None = None
+        self._left: Undelivered | None = None
         self._was_stopped = False
         options = workload.options
         commands = [] if options.server_run is None else [options.server_run]
@@ -198,8 +223,29 @@ class _CommandSession(Session):
         self._wall_s = context.clock.monotonic_s() - began_s
         self._status = client.returncode
         self._failure = self._failure or self._server_failure()
-        for server in self._servers:
-            end_within(server.process, 0.001)
+        if self._failure is None and not self._was_stopped:
+            self._drain(began_s)
+        end_all([server.process for server in self._servers], self._workload.options.grace_s, self._context.clock)
+
+    def _drain(self, began_s: float) -> None:
+        """Wait until all data has arrived and was read, or until the limit; keep what is left."""
+        clock = self._context.clock
+        end_s = clock.monotonic_s() + self._workload.options.drain_s
+        empty_s: float | None = None
+        while (left := self._context.undelivered()) is not None:
+            now_s = clock.monotonic_s()
+            if left:
+                empty_s = None
+                if now_s >= end_s:
+                    self._left = left
+                    return
+            else:
+                empty_s = now_s if empty_s is None else empty_s
+                if now_s - empty_s >= _QUIET_S:
+                    self._delivery_s = max(empty_s - began_s, self._wall_s or 0.0)
+                    return
+            if clock.wait(self._asked, _DRAIN_LOOK_S):
+                return
 
     def _server_failure(self) -> str | None:
         """Return a line if a program on the server has failed; exit status 0 is not a failure."""
@@ -224,8 +270,12 @@ class _CommandSession(Session):
             status = "partial"
         elif self._status != 0 and not (self._workload.options.any_status and self._status is not None):
             return Outcome("failed", self._ending())
+        doubts = []
+        if self._left:
+            limit_s = self._workload.options.drain_s
+            doubts = [f"{limit_s:g} s after its end data was still on the way: {self._left}: raise drain"]
         try:
-            return Outcome(status, reason, metrics=self._metrics())
+            return Outcome(status, reason, metrics=self._metrics(), doubts=doubts)
         except WavebedError as error:
             return Outcome("failed", str(error))
 
@@ -247,6 +297,8 @@ class _CommandSession(Session):
         found = [] if parser is parse_nothing else parser(output_of(self._context.folder / "stdout"))
         if options.wall_time:
             found.append(Metric(WALL_TIME, self._wall_s, "s", "lower", "from the start of the program to its end"))
+            definition = "from the start of the program until its last byte was acknowledged and read"
+            found.append(Metric(DELIVERY_TIME, self._delivery_s, "s", "lower", definition))
         if options.any_status:
             found.append(Metric(EXIT_STATUS, self._status, "", "neither", "negative: the number of a signal"))
         return found

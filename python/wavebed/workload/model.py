@@ -28,10 +28,10 @@ from wavebed.lab.ports import PORTS_EACH
 from wavebed.workload.keys import NoOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from wavebed.lab.protocol import Clock, Host
+    from wavebed.lab.protocol import Clock, Host, Undelivered
     from wavebed.lab.tools import End, Program
     from wavebed.workload.keys import Common
 
@@ -212,6 +212,8 @@ class TrialContext:
         The trial's seed.
     limit_s : float
         Longest time that `Session.run` may take; `Session.stop` is called then.
+    undelivered : callable
+        Returns the data on the way; ``None`` if nobody knows, or if other workloads are sending.
     """
 
     server: Host
@@ -222,6 +224,7 @@ class TrialContext:
     address: str
     seed: int
     limit_s: float
+    undelivered: Callable[[], Undelivered | None] = lambda: None
 
 
 class Session(ABC):

@@ -14,12 +14,12 @@ from wavebed.workload.raw import read_end
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from wavebed.lab.protocol import Process
+    from wavebed.lab.protocol import Clock, Process
 
-__all__ = ["end_within", "last_line", "output_of", "wait_for_end"]
+__all__ = ["end_all", "end_within", "last_line", "output_of", "wait_for_end"]
 
 LOOK_EVERY_S = 0.05
 _LINE_LENGTH = 300
@@ -66,6 +66,20 @@ def end_within(process: Process, seconds: float, number: int = signal.SIGTERM, g
         _send(process, signal.SIGKILL)
         process.wait(LIMITS.answer_s)
     return False
+
+
+def end_all(processes: Sequence[Process], grace_s: float, clock: Clock) -> None:
+    """Send SIGTERM to programs that still run, and SIGKILL to those that run `grace_s` seconds later."""
+    running = [process for process in processes if process.poll() is None]
+    for process in running:
+        _send(process, signal.SIGTERM)
+    end_s = clock.monotonic_s() + grace_s
+    for process in running:
+        try:
+            process.wait(max(0.001, end_s - clock.monotonic_s()))
+        except subprocess.TimeoutExpired:
+            _send(process, signal.SIGKILL)
+            process.wait(LIMITS.answer_s)
 
 
 def _send(process: Process, number: int) -> None:

@@ -34,9 +34,11 @@ impl Bridge {
             Ok(ControlRequest::Begin) => self.ask(&Request::Begin),
             Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
             Ok(ControlRequest::Maps) => Ok(json!({"maps": []})),
-            Ok(ControlRequest::Run { .. } | ControlRequest::Kill { .. }) => {
-                Err("a bridge has no programs".to_owned())
-            }
+            Ok(
+                ControlRequest::Run { .. }
+                | ControlRequest::Kill { .. }
+                | ControlRequest::Undelivered,
+            ) => Err("a bridge has no programs".to_owned()),
             Ok(ControlRequest::Stop) => {
                 self.end.get_or_insert(End {
                     status: 0,

@@ -2,12 +2,16 @@
 
 use std::os::fd::AsFd;
 
+use std::time::Duration;
+
 use wavebed_os::process::{self, ChildState, News};
 use wavebed_os::{clock, poll, unix};
 
-use super::Init;
+use super::serve::Undelivered;
+use super::{Drain, Init};
 use crate::front::message;
 use crate::limits;
+use crate::say::say;
 use crate::signals;
 
 impl Init {
@@ -33,13 +37,51 @@ impl Init {
                 let _ = unix::send(self.front.as_fd(), &[message::STOPPED], &[]);
             }
         } else if state.is_end() {
-            self.end_with(state.exit_code());
+            let now_ns = clock::monotonic_ns();
+            self.drain = Some(Drain {
+                status: state.exit_code(),
+                ends_ns: now_ns + self.lab.drain_ns,
+                look_ns: now_ns,
+                empty_ns: None,
+            });
+            if self.interrupted || self.asked_to_end > 0 || self.lab.drain_ns == 0 {
+                self.end_with(state.exit_code());
+            }
         }
+    }
+
+    /// Ends the laboratory whose command has ended once the last data has arrived and was read.
+    pub(super) fn look_at_drain(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        let Some(mut drain) = self.drain.take_if(|drain| drain.look_ns <= now_ns) else {
+            return;
+        };
+        let left = self.undelivered();
+        let is_empty = left
+            .as_ref()
+            .is_ok_and(|left| *left == Undelivered::default());
+        drain.empty_ns = is_empty.then(|| drain.empty_ns.unwrap_or(now_ns));
+        let is_quiet = drain
+            .empty_ns
+            .is_some_and(|since| now_ns >= since + limits::QUIET_NS);
+        if is_quiet || now_ns >= drain.ends_ns {
+            match left {
+                Ok(left) if !is_empty => say(format_args!(
+                    "{left} after {:.1} s: the laboratory ends all the same (--drain)",
+                    Duration::from_nanos(self.lab.drain_ns).as_secs_f64()
+                )),
+                Err(line) => say(line),
+                Ok(_) => {}
+            }
+            self.end_with(drain.status);
+        }
+        drain.look_ns = now_ns + limits::DRAIN_LOOK_NS;
+        self.drain = Some(drain);
     }
 
     /// Sends every program SIGTERM and waits for a limited time.
     pub(super) fn end_programs(&mut self) {
-        let deadline_ns = clock::monotonic_ns() + limits::PROGRAMS_NS;
+        let deadline_ns = clock::monotonic_ns() + self.lab.grace_ns;
         let mut asked = false;
         loop {
             while let News::Of(pid, state) = process::news_of_children() {

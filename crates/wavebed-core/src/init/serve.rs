@@ -1,8 +1,10 @@
 //! The requests of connections to the laboratory.
 
+use std::fmt;
 use std::fs::File;
 use std::os::fd::AsFd;
 
+use serde::Serialize;
 use serde_json::Value;
 use wavebed_os::{clock, process};
 
@@ -13,6 +15,27 @@ use crate::control::{self, Connection, ControlRequest};
 use crate::engine::{Request, Setting};
 use crate::signals;
 use crate::watch::Watch;
+
+/// What is on its way from program to program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Undelivered {
+    /// Segments in the links.
+    queued_segments: u64,
+    /// Bytes that were sent and not acknowledged, at all hosts.
+    unacknowledged_bytes: u64,
+    /// Bytes that arrived at the server or the edge, and were not read.
+    unread_bytes: u64,
+}
+
+impl fmt::Display for Undelivered {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{} segments in the links, {} bytes unacknowledged, {} bytes unread",
+            self.queued_segments, self.unacknowledged_bytes, self.unread_bytes
+        )
+    }
+}
 
 impl Init {
     pub(super) fn hear_connection(&mut self, id: u64) {
@@ -42,6 +65,9 @@ impl Init {
     fn serve(&mut self, id: u64, request: Result<ControlRequest, String>) {
         let answer = match request {
             Ok(ControlRequest::Show) => self.show(),
+            Ok(ControlRequest::Undelivered) => {
+                self.undelivered().map(|each| serde_json::json!(each))
+            }
             Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
             Ok(ControlRequest::Begin) => self
                 .engine
@@ -108,6 +134,31 @@ impl Init {
             .map(|hop| serde_json::json!({"name": hop.name, "kind": hop.kind.name()}))
             .collect();
         Ok(value)
+    }
+
+    /// What programs sent and no program has read yet.
+    pub(super) fn undelivered(&mut self) -> Result<Undelivered, String> {
+        let shown = self.engine.ask(&Request::Show)?;
+        let links = shown["links"].as_array().into_iter().flatten();
+        let mut found = Undelivered {
+            queued_segments: links
+                .filter_map(|link| link["queued_segments"].as_u64())
+                .sum(),
+            ..Undelivered::default()
+        };
+        // The client is the last one, whose programs have ended.
+        let client = self.hosts.len() - 1;
+        for (index, queues) in self.queues.iter().enumerate() {
+            let Some(queues) = queues else { continue };
+            let bytes = queues
+                .queued()
+                .map_err(|error| format!("{}: sockets: {error}", self.hosts[index].name))?;
+            found.unacknowledged_bytes += bytes.unacknowledged;
+            if index != client {
+                found.unread_bytes += bytes.unread;
+            }
+        }
+        Ok(found)
     }
 
     fn set(&mut self, link: Option<String>, setting: Setting) -> Result<Value, String> {
