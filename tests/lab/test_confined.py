@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -72,6 +73,21 @@ def test_a_confined_program_is_nobody_and_knows_nothing(program: Path, tmp_path:
     assert found["wrote"] == ["/tmp", "/var/tmp", "/dev/shm", str(folder)]
     assert again["temporary"] == [], "no program sees another's temporary files"
     assert not list(Path("/tmp").glob("left-by-a-confined-program"))
+
+
+def test_a_confined_program_has_an_account_and_a_home(program: Path) -> None:
+    del program
+    with EmulatedPath.of().up() as lab:
+        done = lab.client.run(
+            ["sh", "-c", "whoami; id -gn; getent passwd $(id -u) | cut -d: -f6; cat /etc/passwd"],
+            capture_output=True,
+            confined=True,
+        )
+        plain = lab.client.run(["id", "-un"], capture_output=True)
+    assert done.stdout.splitlines()[:3] == ["wavebed-confined", "wavebed-confined", "/tmp"], done.stderr
+    assert Path("/etc/passwd").read_text() in done.stdout, "those of the machine are there too"
+    assert plain.stdout.strip() == pwd.getpwuid(os.geteuid()).pw_name
+    assert "wavebed-confined" not in Path("/etc/passwd").read_text()
 
 
 def test_a_capability_is_had_only_by_the_program_that_names_it(program: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shlex
@@ -158,6 +159,19 @@ def test_shell_knows_names_and_addresses() -> None:
     address = done.stdout.split()[0]
     assert address.startswith(("198.18.", "198.19."))
     assert done.stdout == f"{address} {address}\nok\n"
+
+
+def test_control_groups_are_those_of_the_machine() -> None:
+    done = wavebed("shell", "--", "ls", "/sys/fs/cgroup")
+    assert done.stdout.split() == sorted(os.listdir("/sys/fs/cgroup"))  # noqa: PTH208 - names are wanted
+
+
+def test_a_name_resolves_to_ipv4_first() -> None:
+    script = "import socket; print([each[4][0] for each in socket.getaddrinfo('server', 80, type=socket.SOCK_DGRAM)])"
+    done = wavebed("shell", "--", sys.executable, "-c", script)
+    first, second = ast.literal_eval(done.stdout)
+    assert first.startswith(("198.18.", "198.19."))
+    assert ":" in second
 
 
 def test_a_server_runs_beside_the_command() -> None:

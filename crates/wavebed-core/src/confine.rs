@@ -7,11 +7,15 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use wavebed_os::capabilities::Set;
 use wavebed_os::confinement::{Confinement, TEMPORARY, User};
+use wavebed_os::mount;
 
 use crate::lab_file::LabFile;
 
 /// Environment variables that every program may have, beside those whose names begin with `LC_`.
 const HARMLESS: [&str; 5] = ["LANG", "LANGUAGE", "PATH", "TERM", "TZ"];
+
+/// Name of the user of confined programs.
+const ACCOUNT: &str = "wavebed-confined";
 
 /// How confined programs of a laboratory are confined.
 #[derive(Debug, Deserialize)]
@@ -69,6 +73,30 @@ impl Rules {
     #[must_use]
     pub fn other_user(&self) -> Option<u32> {
         self.has_users.then_some(self.file.user)
+    }
+
+    /// Gives the user of confined programs a name, a group and a home, in the laboratory's view of the files: ssh, psql
+    /// and Java ask for them.
+    ///
+    /// # Errors
+    /// There is no such file, or the process may not mount.
+    pub fn add_account(&self) -> wavebed_os::Result<()> {
+        let number = self.file.user;
+        let lines = [
+            (
+                "/etc/passwd",
+                format!("{ACCOUNT}:x:{number}:{number}::{TEMPORARY}:/bin/sh\n"),
+            ),
+            ("/etc/group", format!("{ACCOUNT}:x:{number}:\n")),
+        ];
+        for (path, line) in lines {
+            let mut text = std::fs::read_to_string(path).unwrap_or_default();
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            mount::replace_file(path, &(text + &line))?;
+        }
+        Ok(())
     }
 
     /// The confinement of a program with these needs.

@@ -44,6 +44,22 @@ const NEEDED: Set = Set::SYS_ADMIN
     .union(Set::DAC_OVERRIDE)
     .union(Set::DAC_READ_SEARCH);
 
+/// The order of addresses of a name in glibc, gai.conf(5).
+const ORDER_FILE: &str = "/etc/gai.conf";
+/// The policy table of RFC 6724: the unique local addresses of the hosts come after IPv4, as with other libraries. A
+/// client of a server on IPv4 alone would else pay a round trip for a refused connection, and UDP has no second try.
+const IPV4_FIRST: &str = "\
+precedence ::1/128 50
+precedence ::/0 40
+precedence ::ffff:0:0/96 35
+precedence 2002::/16 30
+precedence 2001::/32 5
+precedence fc00::/7 3
+precedence ::/96 1
+precedence fec0::/10 1
+precedence 3ffe::/16 1
+";
+
 /// The parameters of init.
 pub struct InitSetup {
     /// The laboratory file.
@@ -179,6 +195,9 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
     drop((theirs, hops, legs, counters, sockets));
     let engine = EngineLink::new(ours, engine_child.pid).map_err(Problem::failed)?;
     let rules = Rules::take(&mut lab, outer_user.is_none());
+    if let Some(Err(error)) = rules.as_ref().map(Rules::add_account) {
+        say(format_args!("{error}: confined programs have no account"));
+    }
     // Programs of the laboratory's root gain all capabilities at exec, unless no_new_privs is set.
     if !capabilities::never_gains() {
         let needed = match outer_user {
@@ -220,6 +239,10 @@ fn replace_names(lab: &LabFile, network: &Network) {
         say(format_args!(
             "{error}: host names do not resolve inside the laboratory: use addresses"
         ));
+    }
+    // Without it, programs that have no other library still get IPv6 first.
+    if fs::exists(ORDER_FILE).unwrap_or(false) {
+        let _ = mount::replace_file(ORDER_FILE, IPV4_FIRST);
     }
     // With systemd-resolved, /etc/resolv.conf names a resolver that only the machine's namespace reaches.
     let upstream = "/run/systemd/resolve/resolv.conf";

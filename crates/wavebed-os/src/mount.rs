@@ -6,9 +6,10 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use rustix::fs::CWD;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive,
-    mount_change, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind,
+    mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
 };
 
 use crate::error::{Context, Result};
@@ -40,13 +41,25 @@ pub fn fresh_proc() -> Result<()> {
     mount("proc", "/proc", PLAIN | MountFlags::NOEXEC, c"").during("mount", "/proc")
 }
 
-/// Mounts a `/sys` of the caller's network namespace.
+/// Mounts a `/sys` of the caller's network namespace, with the control groups of the machine in it: container engines
+/// need them.
 ///
 /// # Errors
 /// The process lacks the permission.
 pub fn fresh_sys() -> Result<()> {
+    const GROUPS: &str = "/sys/fs/cgroup";
+    let all = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let groups = open_tree(CWD, GROUPS, all);
     let flags = PLAIN | MountFlags::NOEXEC | MountFlags::RDONLY;
-    mount("sysfs", "/sys", flags, c"").during("mount", "/sys")
+    mount("sysfs", "/sys", flags, c"").during("mount", "/sys")?;
+    // A machine without control groups has none to carry over.
+    if let Ok(groups) = groups {
+        let empty = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        let _ = move_mount(groups, "", CWD, GROUPS, empty);
+    }
+    Ok(())
 }
 
 /// Mounts a `/sys` of the caller's network namespace in which interfaces can be set.
