@@ -23,7 +23,7 @@ LOST = "wavebed: standard output: no space left on device: the rest was not prin
 
 def run(folder: Path, words: str, redirection: str) -> subprocess.CompletedProcess[str]:
     """Run the program in a shell, which can close streams before it starts."""
-    (folder / "a.txt").write_text("0.5\t20\n1.0\t0\n2.5\t30\n3.0\t5\n")
+    (folder / "a.txt").write_text("0.5\t20\n1.0\t0\n1.5\t30\n2.0\t5\n")
     return subprocess.run(
         ["bash", "-c", f"{sys.executable} -m wavebed {words} {redirection}"],
         cwd=folder, capture_output=True, text=True, timeout=60, check=False,
