@@ -172,6 +172,25 @@ fn a_live_change_acts_at_its_time() {
 }
 
 #[test]
+fn packets_to_the_server_pass_the_hop_of_the_client_first() {
+    let hop = |bps, packets| LinkSpec::new().bottleneck(Rate::constant(bps), droptail(packets));
+    let (slow, fast) = (hop(1_200_000, 1), hop(12_000_000, 100));
+    let path = PathSpec::new(slow.clone(), slow).then(fast.clone(), fast);
+    let SimPath {
+        mut down, mut up, ..
+    } = path.build(1).expect("a path");
+    let burst = [(0, 1500); 30];
+    let delivered = |link: &mut SimLink<usize>| {
+        let left = departures(link, &burst, true);
+        left.iter()
+            .filter(|one| one.fate == Fate::Delivered)
+            .count()
+    };
+    // The fast hop spreads the burst, if it comes first: the short queue of the slow one takes more of it.
+    assert_eq!((delivered(&mut down), delivered(&mut up)), (2, 4));
+}
+
+#[test]
 fn random_decisions_are_those_of_a_laboratory() {
     // A laboratory keys the stages of hop h by 2 h and 2 h + 1, shifted by 16 bits, and their places.
     let spec = LinkSpec::new().delay_ns(1).loss(0.3);
