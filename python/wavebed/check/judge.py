@@ -26,7 +26,7 @@ COMPLETES = "every trial completes"
 """The requirement that is always there: no workload fails with any seed."""
 _MOST_REASONS = 3
 _BETTER = {"lower": ("<", "<="), "higher": (">", ">=")}
-"""By what is better of a metric: the comparisons that a better value helps to hold."""
+"""The comparisons that a better value satisfies sooner, by the better direction of the metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,8 @@ def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, s
 class _Values:
     """The values of a metric by seed, and by how much each may be wrong.
 
-    `slowed` has those of a slow machine, which are no better than on one in time. `shown` has those that decide
-    nothing.
+    `slowed` has the values of a slow machine, which a machine in time would not make worse. `shown` has the values
+    that decide nothing.
     """
 
     values: dict[int, float] = field(default_factory=dict)

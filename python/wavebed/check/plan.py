@@ -44,7 +44,7 @@ class CheckedCommand(Struct, frozen=True, kw_only=True):
     limit : str or None
         Longest time that it may run, as typed.
     drain, grace : str or None
-        Longest time until its last data was read, and time of the servers from SIGTERM to SIGKILL, as typed.
+        Longest wait for its last data, and time of the servers from SIGTERM to SIGKILL, as typed.
     confined : bool
         Whether the programs run without privileges, homes and variables.
     """

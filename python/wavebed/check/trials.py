@@ -56,8 +56,7 @@ class Seen:
     is_late : bool
         Whether the machine was late, so that another attempt may say more.
     slowed : set of Key
-        Of an inconclusive trial whose workloads completed: metrics that would be as good or better on a machine in
-        time.
+        Metrics of an inconclusive trial that a machine in time would not make worse; its workloads completed.
     """
 
     folder: str

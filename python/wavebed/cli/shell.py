@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
 from wavebed.config.problems import at
+from wavebed.config.values import end_wait
 from wavebed.config.values import name as read_name
-from wavebed.config.values import seconds
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.maps import scene_maps
@@ -33,9 +33,6 @@ _EPILOG = (
     "Inside, the hosts are called server, edge and client; $WAVEBED_SERVER, and {server} in the command, are the"
     " server's address. The exit status is that of CMD. Variables that name a proxy are removed."
 )
-
-
-_LONGEST_END_S = 600.0
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -96,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
         pcap_dir=args.pcap,
         confine=_rules() if args.confine else None,
         confined=args.confine,
-        drain_s=at("--drain", seconds(0, _LONGEST_END_S), args.drain),
-        grace_s=at("--grace", seconds(0, _LONGEST_END_S), args.grace),
+        drain_s=at("--drain", end_wait, args.drain),
+        grace_s=at("--grace", end_wait, args.grace),
         maps=scene_maps(path),
         timeline=timeline,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",

@@ -28,6 +28,7 @@ __all__ = [
     "TIME_SCHEMA",
     "Table",
     "boolean",
+    "end_wait",
     "file_path",
     "name",
     "number",
@@ -109,6 +110,10 @@ def seconds(least_s: float = 0.0, most_s: float = math.inf) -> Reader[float]:
 def time_text(time_s: float) -> str:
     """Write seconds as a time with its unit."""
     return units.format_time(round(time_s * 1e9))
+
+
+end_wait = seconds(0, 600)
+"""Reads a wait at the end of a laboratory: for the last data, or for servers after SIGTERM."""
 
 
 def number(least: int, most: int) -> Reader[int]:

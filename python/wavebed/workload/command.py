@@ -36,7 +36,6 @@ _LOOK_EVERY_S = 0.2
 _DRAIN_LOOK_S = 0.02
 _QUIET_S = 0.1
 """The path is drained if it was empty for so long: a server that read the last byte may answer, or write a file."""
-_LONGEST_END_S = 600.0
 _PORT = "{port}"
 _CLIENT = "{client}"
 EXIT_STATUS, WALL_TIME, DELIVERY_TIME = "exit status", "wall time", "delivery time"
@@ -96,14 +95,14 @@ class CommandOptions(Struct, frozen=True, kw_only=True):
     drain_s: Annotated[
         float,
         Key(
-            values.seconds(0, _LONGEST_END_S),
+            values.end_wait,
             "longest time after the end of `run` in which its last data may arrive and be read; not beside other"
             " workloads that run",
         ),
     ] = 5.0
     grace_s: Annotated[
         float,
-        Key(values.seconds(0, _LONGEST_END_S), "time from SIGTERM to SIGKILL for the programs on the server"),
+        Key(values.end_wait, "time from SIGTERM to SIGKILL for the programs on the server"),
     ] = 5.0
     confined: Annotated[
         bool,

@@ -60,11 +60,7 @@ def end_within(process: Process, seconds: float, number: int = signal.SIGTERM, g
         _send(process, number)
     else:
         return True
-    try:
-        process.wait(grace_s)
-    except subprocess.TimeoutExpired:
-        _send(process, signal.SIGKILL)
-        process.wait(LIMITS.answer_s)
+    _end_by(process, grace_s)
     return False
 
 
@@ -75,11 +71,16 @@ def end_all(processes: Sequence[Process], grace_s: float, clock: Clock) -> None:
         _send(process, signal.SIGTERM)
     end_s = clock.monotonic_s() + grace_s
     for process in running:
-        try:
-            process.wait(max(0.001, end_s - clock.monotonic_s()))
-        except subprocess.TimeoutExpired:
-            _send(process, signal.SIGKILL)
-            process.wait(LIMITS.answer_s)
+        _end_by(process, max(0.001, end_s - clock.monotonic_s()))
+
+
+def _end_by(process: Process, seconds: float) -> None:
+    """Wait `seconds` for the end of a program, then send SIGKILL."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        _send(process, signal.SIGKILL)
+        process.wait(LIMITS.answer_s)
 
 
 def _send(process: Process, number: int) -> None:

@@ -34,7 +34,6 @@ _FAULTS = (NameError, ImportError, SyntaxError, NotImplementedError, UserError)
 _LAB: pytest.StashKey[TestLab] = pytest.StashKey()
 _LOOPBACK: pytest.StashKey[Loopback] = pytest.StashKey()
 _FOLDERS = pytest.StashKey[list[tuple[str, str, Path]]]()
-_DECIDED = pytest.StashKey[list[bool]]()
 _RESULTS = pytest.StashKey[Path]()
 
 
@@ -96,7 +95,6 @@ def pytest_configure(config: pytest.Config) -> None:
         " carries what this process sends to 127.0.0.1 and ::1",
     )
     config.stash[_FOLDERS] = []
-    config.stash[_DECIDED] = []
     config.pluginmanager.register(_Decisions(config), "wavebed decisions")
     if config.option.wavebed_loopback:
         from pytest_wavebed.loopback import loopback_inside
@@ -112,7 +110,7 @@ class _Decisions:
     """Which tests behind a path were decided; on the process that collects the reports of all workers."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._decided = config.stash[_DECIDED]
+        self._decided: list[bool] = []
         self._is_asked = config.option.wavebed_inconclusive == "error"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
