@@ -74,7 +74,8 @@ def test_an_access_is_recorded_and_replayed(tmp_path: Path) -> None:
     path = 'down-rate = "30mbit"\nup-rate = "10mbit"\ndelay = "12ms"\nqueue = "droptail:100000b"'
     file.write_text(SCENARIO.format(lab="", path=path).replace('"2s"', '"500ms"'))
     # Light load of a second, so that no stand-still of the machine takes all of it.
-    done = record([str(file), *SHORT, "--duration", "5s", "--light", "1s", "--rounds", "2", "-o", str(tmp_path / "rec")])
+    words = ("--duration", "5s", "--light", "1s", "--rounds", "2")
+    done = record([str(file), *SHORT, *words, "-o", str(tmp_path / "rec")])
     assert_ended(done, tmp_path / "rec")
     if done.returncode:  # Both were late, and a late recording is none.
         assert not list((tmp_path / "rec").glob("*.csv"))

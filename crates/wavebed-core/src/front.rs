@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use wavebed_os::capabilities::{self, Set};
+use wavebed_os::named_sockets::NamedSockets;
 use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace};
 use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::terminal::{self, Settings};
@@ -95,6 +96,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
     } else {
         None
     };
+    let outside = NamedSockets::of_this_thread().ok();
     let listener = directory::listen(&lab.name, user)?;
     let (init, front_end) = unix::message_pair()?;
     let stdin = std::io::stdin();
@@ -115,6 +117,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
                 lab,
                 hops,
                 machine,
+                outside,
                 front: front_end,
                 outer_user,
                 has_terminal,

@@ -1,6 +1,7 @@
 //! The laboratory's init: process 1 of its PID namespace. When it ends, the kernel ends everything inside.
 
 mod children;
+mod outside;
 mod programs;
 mod serve;
 mod stops;
@@ -12,12 +13,14 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 use wavebed_os::capabilities::{self, Set};
+use wavebed_os::named_sockets::NamedSockets;
 use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, mount, poll, terminal, unix};
 use wavebed_path::host_counters::SocketQueues;
 
+use self::outside::Outside;
 use self::stops::Stops;
 use crate::confine::Rules;
 use crate::control::Connection;
@@ -68,6 +71,8 @@ pub struct InitSetup {
     pub hops: Built,
     /// The machine's network namespace, for NAT.
     pub machine: Option<NetworkNamespace>,
+    /// The named sockets of the machine's network namespace.
+    pub outside: Option<NamedSockets>,
     /// Socket to the front process.
     pub front: OwnedFd,
     /// User and group outside, if init is in a new user namespace.
@@ -95,6 +100,7 @@ struct Init {
     runs: BTreeMap<i32, u64>,
     command: Option<i32>,
     stops: Stops,
+    outside: Outside,
     /// Hops whose downlink has got another rate while it ran.
     replaced: BTreeSet<String>,
     has_terminal: bool,
@@ -149,6 +155,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         mut lab,
         hops,
         machine,
+        outside,
         front,
         outer_user,
         has_terminal,
@@ -175,6 +182,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         legs,
         counters,
         queues,
+        peers,
         sockets,
         masquerade,
         ..
@@ -198,6 +206,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
     if let Some(Err(error)) = rules.as_ref().map(Rules::add_account) {
         say(format_args!("{error}: confined programs have no account"));
     }
+    let outside = Outside::new(outside, lab.outside_sockets, lab.nat, peers);
     // Programs of the laboratory's root gain all capabilities at exec, unless no_new_privs is set.
     if !capabilities::never_gains() {
         let needed = match outer_user {
@@ -221,6 +230,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         runs: BTreeMap::new(),
         command: None,
         stops: Stops::default(),
+        outside,
         replaced: BTreeSet::new(),
         has_terminal,
         interrupted: false,
@@ -260,6 +270,7 @@ impl Init {
                 .into_iter()
                 .chain(self.sample_due_ns())
                 .chain(self.drain.map(|drain| drain.look_ns))
+                .chain(self.outside.look_due_ns())
                 .min();
             let timeout_ns = next_ns.map(|at| at.saturating_sub(clock::monotonic_ns()));
             let Some((readable, order)) = self.wait(timeout_ns) else {
@@ -281,6 +292,7 @@ impl Init {
             }
             if self.end.is_none() {
                 self.send_samples();
+                self.outside.look(self.command.is_some());
                 self.look_at_drain();
             }
             if self.end.is_none()
@@ -395,11 +407,13 @@ impl Init {
             status: FAILED,
             asked_by: None,
         });
+        self.outside.look_last(self.command.is_some());
         let stops = self.stops.all(clock::monotonic_ns());
         self.end_programs();
         let mut summary = self.engine.ask(&Request::Stop);
         if let Ok(value) = &mut summary {
             stops::add(value, &stops);
+            self.outside.add(value);
         }
         let mut status = end.status;
         match &mut summary {

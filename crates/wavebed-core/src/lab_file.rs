@@ -50,6 +50,9 @@ pub struct LabFile {
     pub mtu: u32,
     /// Whether this machine replaces the server.
     pub nat: bool,
+    /// Whether programs reach sockets of the machine's programs by their names in the file system.
+    #[serde(default)]
+    pub outside_sockets: bool,
     /// Whether time starts only on a request over the control socket.
     #[serde(default)]
     pub wait: bool,

@@ -14,6 +14,8 @@ use wavebed_os::interface::Route;
 use wavebed_os::namespace::NetworkNamespace;
 use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::nft::Masquerade;
+
+use wavebed_os::named_sockets::Peers;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::HostCounters;
@@ -60,6 +62,8 @@ pub struct Network {
     pub counters: Vec<HostCounters>,
     /// The queues at the sockets of each host; none of the machine, whose sockets are not the laboratory's.
     pub queues: Vec<Option<SocketQueues>>,
+    /// The Unix sockets of each host but the machine; none where the kernel does not tell their peers.
+    pub peers: Vec<Peers>,
     /// A socket to query the TCP sockets of each host, if they are sampled. The machine's own sockets are not.
     pub sockets: Vec<(String, SockDiag)>,
     /// The masquerading of the laboratory; removed with its owner.
@@ -96,6 +100,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     let mut hosts = Vec::new();
     let mut counters = Vec::new();
     let mut queues = Vec::new();
+    let mut peers = Vec::new();
     let mut sockets = Vec::new();
     let mut near_ends = Vec::new();
     let mut far_ends = Vec::new();
@@ -128,6 +133,11 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         counters.push(
             HostCounters::of_this_thread(&file.name, device_names.collect())
                 .during("read the network counters of", &file.name)?,
+        );
+        peers.extend(
+            (!is_machine)
+                .then(Peers::of_this_thread)
+                .and_then(Result::ok),
         );
         let own = (!is_machine).then(SocketQueues::of_this_thread).transpose();
         queues.push(own.during("read the sockets of", &file.name)?);
@@ -165,6 +175,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         legs,
         counters,
         queues,
+        peers,
         sockets,
         masquerade,
         remarks: builder.remarks,

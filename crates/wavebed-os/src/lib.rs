@@ -22,6 +22,7 @@ pub mod machine_time;
 pub mod memory_limit;
 pub mod mount;
 pub mod mount_tree;
+pub mod named_sockets;
 pub mod namespace;
 pub mod neighbour_socket;
 pub mod netdev;

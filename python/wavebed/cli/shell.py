@@ -99,7 +99,8 @@ def run(args: argparse.Namespace) -> int:
         timeline=timeline,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
-    laboratory = laboratory_file(resolve_network(path, traces), plan)
+    # An ssh agent or a display may be wanted.
+    laboratory = laboratory_file(resolve_network(path, traces, outside_sockets=True), plan)
     for note in traces.notes:
         print(f"wavebed: note: {note}", file=sys.stderr)
     if any(host.remedies for host in path.hosts):

@@ -95,8 +95,13 @@ class LabPlan(Struct, frozen=True):
     timeline: Mapping[str, Json] | None = None
 
 
-def resolve_network(path: PathModel, traces: Traces) -> Network:
+def resolve_network(path: PathModel, traces: Traces, *, outside_sockets: bool = False) -> Network:
     """Return the network of `path`, every value explicit; patterns have the names under which the engine opens them.
+
+    Parameters
+    ----------
+    outside_sockets : bool
+        Whether programs reach named sockets of programs outside, where the path does not say.
 
     Raises
     ------
@@ -104,13 +109,13 @@ def resolve_network(path: PathModel, traces: Traces) -> Network:
         If a pattern cannot be read, or values do not fit each other.
     """
     try:
-        return _network(path, traces)
+        return _network(path, traces, outside_sockets)
     except stages.RuleError as error:
         # The rules that tie values together; those that a scenario can break by one key are told by that key before.
         raise UserError(f"path: {error}") from None
 
 
-def _network(path: PathModel, traces: Traces) -> Network:
+def _network(path: PathModel, traces: Traces, outside_sockets: bool) -> Network:
     cut = len(path.hops) if path.edge_after is None else path.edge_after
     parts = [part for part in (path.hops[:cut], path.hops[cut:]) if part]
     rtt_ns = _round_trip_ns(path.hops)
@@ -126,6 +131,7 @@ def _network(path: PathModel, traces: Traces) -> Network:
     return Network(
         mtu=path.mtu,
         nat=path.nat,
+        outside_sockets=outside_sockets if path.outside_sockets is None else path.outside_sockets,
         coalesce=path.coalesce,
         packet_memory_bytes=path.packet_memory_bytes,
         packet_log=path.packet_log,

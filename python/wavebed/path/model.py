@@ -202,6 +202,8 @@ class PathModel(Struct, frozen=True):
         Bytes of the largest IP packet.
     nat : bool
         Whether the far end is this machine and its network.
+    outside_sockets : bool or None
+        Whether programs reach named sockets of programs outside; ``None`` where nothing says so.
     packet_memory_bytes : int or None
         Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
     packet_log : bool
@@ -217,6 +219,7 @@ class PathModel(Struct, frozen=True):
     seed: int
     mtu: int
     nat: bool
+    outside_sockets: bool | None = None
     packet_memory_bytes: int | None = None
     packet_log: bool = False
     second_radio: Hop | None = None

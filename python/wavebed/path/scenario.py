@@ -166,6 +166,7 @@ class _Reader:
             seed=table.seed,
             mtu=table.mtu,
             nat=table.nat,
+            outside_sockets=None if table.outside_sockets is None else table.outside_sockets == "open",
             packet_memory_bytes=table.packet_memory_bytes,
             packet_log=table.packet_log,
             second_radio=self._second_radio(table, hops),

@@ -336,6 +336,15 @@ class PathTable(Struct, frozen=True, kw_only=True):
     ] = 1
     mtu: Annotated[int, Key(values.number(1280, 9000), "bytes of the largest IP packet")] = 1500
     nat: Annotated[bool, Key(values.boolean, "the far end is this machine and its network (root only)")] = False
+    outside_sockets: Annotated[
+        str | None,
+        Key(
+            values.word("open", "closed"),
+            "sockets of programs outside that have a name in the file system (docker, ssh, D-Bus): what goes there does"
+            " not cross the path",
+            absent="closed; open for wavebed shell",
+        ),
+    ] = None
     packet_memory_bytes: Annotated[
         int | None,
         Key(

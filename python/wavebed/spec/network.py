@@ -116,6 +116,8 @@ class Network(Part, frozen=True):
         Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
     packet_log : bool
         Whether the times of every packet and of every radio block are recorded.
+    outside_sockets : bool
+        Whether programs reach sockets of the machine's programs by their names in the file system.
     """
 
     mtu: Annotated[int, Meta(ge=1280, le=65_535)]
@@ -125,6 +127,7 @@ class Network(Part, frozen=True):
     hosts: tuple[Host, ...]
     legs: tuple[Leg, ...]
     packet_log: bool = False
+    outside_sockets: bool = False
 
     def __post_init__(self) -> None:
         hosts = [host.name for host in self.hosts]

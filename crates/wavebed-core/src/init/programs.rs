@@ -77,7 +77,12 @@ impl Init {
     }
 
     /// Starts a program on a host and returns its process id.
-    pub(super) fn start(&self, process: &ProcessFile, place: &Place<'_>) -> Result<i32, String> {
+    pub(super) fn start(
+        &mut self,
+        process: &ProcessFile,
+        place: &Place<'_>,
+    ) -> Result<i32, String> {
+        self.outside.close_new();
         let host = &self.hosts[self.lab.host_index(&process.host)?];
         let argv: Vec<String> = process
             .argv
