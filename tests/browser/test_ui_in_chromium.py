@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from tests.browser.test_report_in_chromium import CONTRASTS, LEAST_CONTRAST, Heard, opened
@@ -42,6 +42,21 @@ DRAWN = """() => {
 }"""
 """The charts with lines in the colours of links."""
 
+SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => {
+  for (const { sources } of list.getEntries()) {
+    for (const { node, previousRect: before, currentRect: after } of sources) {
+      // A longer value makes its column wider: that moves nothing up or down.
+      if (before.y !== after.y || before.height !== after.height) {
+        const name = node?.outerHTML?.slice(0, 60);
+        window.shifts.push(`${name}: ${before.y} → ${after.y}, ${before.height} → ${after.height}`);
+      }
+    }
+  }
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
 
 @pytest.fixture
 def lab() -> PlayedLab:
@@ -60,6 +75,19 @@ def visit(browser: Browser, client: Client, scheme: str = "light", width: int = 
 
 def cell(page: Page, link: str, name: str) -> str:
     return page.locator(f'tr[data-link="{link}"] td.{name}').inner_text()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_nothing_moves_once_the_page_has_come(
+    browser: Browser, client: Client, lab: PlayedLab, scheme: Literal["light", "dark"], width: int
+) -> None:
+    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 1200})
+    page.add_init_script(SHIFTS)
+    page.goto(f"http://{client.host}/?token={client.token}")
+    page.wait_for_selector('tr[data-link="hop1.up"] td.delivered:has-text("Mbit/s")')
+    until(page, f"{SHOWN_S} >= {lab.ran_s() + 2.5}")  # slow state and recordings are asked for every 2 s
+    assert page.evaluate("window.shifts") == []
+    page.close()
 
 
 def test_values_and_charts_appear_and_nothing_is_asked_of_another_server(

@@ -81,6 +81,10 @@ def run_scenario(text: str, folder: Path, look: Look = lambda *_: None, *, seed:
         record = run_trial(slot, resolved, partial, look)
     failed = [check.evidence for check in record.checks if not check.holds and check.code in CONSERVATION]
     assert not failed, failed
+    for workload, reported in zip(plan.treatments[0].workloads, record.workloads, strict=True):
+        found = {(metric.name, metric.unit) for metric in reported.outcome.metrics}
+        known = {(metric.name, metric.unit) for metric in workload.known_metrics()}
+        assert workload.prints_metrics or found <= known, found - known
     return Trial(record, partial)
 
 

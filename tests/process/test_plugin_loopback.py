@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import subprocess
@@ -153,6 +154,12 @@ def test_whoever_sees_the_file_of_a_program_that_makes_sockets_may_connect(tmp_p
         maker.kill()
         maker.wait()
     assert [each.name for each in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_program_that_has_ended_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_wavebed.loopback._START_S", math.inf)
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as maker:
+        assert not wait_for_file(tmp_path / "s", maker)
 
 
 def test_everything_is_given_back(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavebed.check.judge import COMPLETES, check_names, decide, total
+from wavebed.check.known import check_known
 from wavebed.check.lateness import most_lateness_s
+from wavebed.check.plan import CheckedCommand, command_plan
 from wavebed.check.quantity import in_unit
 from wavebed.check.requirement import Requirement, parse_requirement
 from wavebed.check.result import CheckResult
@@ -27,14 +29,17 @@ from wavebed.check.trials import Seen, last_attempts, seen
 from wavebed.config.problems import Problem
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS
+from wavebed.run.scenario import read_plan
 from wavebed.spec.link import ConstantDelay, Delay, Distribution
 from wavebed.spec.network import CoalesceOff, Hop, Host, Leg, Network
+from wavebed.workload import KINDS, read_workload
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.check.judge import Decision
+    from wavebed.config.data import Json
     from wavebed.result.model import Verdict
     from wavebed.spec.link import DelaySource
     from wavebed.workload.model import Better, Status
@@ -455,6 +460,87 @@ def test_the_workload_can_be_left_out_where_one_has_the_metric() -> None:
 def test_an_unknown_metric_is_answered_with_near_ones() -> None:
     with pytest.raises(Problem, match=r"web.sped index: no metric of the results: did you mean 'web.speed index'"):
         parse_requirement("web.sped index p90 < 1 s").key(METRICS)
+
+
+def plan_of(text: str, **options: object) -> None:
+    """Check a requirement on a command before its first trial."""
+    requirements = [parse_requirement(text)]
+    path = {"rate": "1mbit", **options}
+    check_known(requirements, command_plan(CheckedCommand(argv=["sh"]), requirements, None, path, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "wal time p50 < 4 s",
+            "did you mean 'command.wall time'? If the program of 'command' prints it, write command.wal time",
+        ),
+        ("wall time p50 < 4 Mbit/s", "wall time: 4 Mbit/s is in another unit: the metric is in s"),
+        ("wall time p50 < 4", "wall time: 4 has no unit: write it in s, as in 4 s"),
+        ("path.queueing dely p95 down max < 9 ms", "did you mean 'path.queueing delay p95 down'"),
+        ("path.dropped down max < 9 ms", "path.dropped down: 9 ms is in another unit: the metric is in segments"),
+    ],
+)
+def test_a_metric_that_cannot_exist_is_refused_before_the_first_trial(text: str, line: str) -> None:
+    with pytest.raises(Problem) as caught:
+        plan_of(text)
+    assert line in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "load time p50 < 4 parsecs",
+        "command.wal time p50 < 4 s",
+        "exit status every = 2",
+        "delivery time p50 < 4000 ms",
+        "path.tcp rtt p95 max < 0.2 s",
+        "fairness between flows down min > 0.9",
+        "processor time per GB max < 9 s/GB",
+    ],
+)
+def test_a_metric_that_may_exist_is_not_refused_before_the_first_trial(text: str) -> None:
+    plan_of(text)
+
+
+def test_the_metrics_of_workloads_of_a_scenario_are_known_before_the_first_trial(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(
+        """
+        [path]
+        rate = "1mbit"
+        [[workload]]
+        kind = "bulk"
+        direction = "both"
+        settle = "1s"
+        [[workload]]
+        kind = "download"
+        size = "1mb"
+        marks = ["100kb"]
+        """
+    )
+    plan = read_plan(file)
+    right = ["bulk.goodput up p50 > 1 mbit", "goodput down after 1s p50 > 1 mbit", "goodput first 100kb min > 1 mbit"]
+    check_known(list(map(parse_requirement, right)), plan)
+    for wrong in ("bulk.goodput p50 > 1 mbit", "retransmits p50 < 1 segments", "wall time p50 < 1 s"):
+        with pytest.raises(Problem, match="no metric of the results"):
+            check_known([parse_requirement(wrong)], plan)
+
+
+def test_every_kind_of_workload_names_its_metrics_without_values() -> None:
+    needed: dict[str, dict[str, Json]] = {
+        "command": {"run": ["true"], "parser": "iperf3"},
+        "download": {"size": "1mb"},
+        "latency": {"probe": "both", "rpm": True},
+        "web": {"site": "google"},
+    }
+    for kind in KINDS:
+        found = read_workload({"kind": kind, **needed.get(kind, {})}).known_metrics()
+        assert found, kind
+        assert len({metric.name for metric in found}) == len(found)
+        measured = {metric.name for metric in found if metric.value}
+        assert not measured, kind
 
 
 @pytest.mark.parametrize(

@@ -265,13 +265,32 @@ def test_an_end_in_the_middle_is_said(play: list[Play]) -> None:
 def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> None:
     ours, theirs = socket.socketpair()
     heard: list[str] = []
-    with theirs, Connection(NAME, ours, 0.05, heard.append) as connection:
-        with pytest.raises(LaboratoryHungError, match=r"did not answer 'show' within 0\.05 s"):
-            connection.ask({"do": "show"})
-        # What is sent waits no longer than what is received: nobody reads these 8 MB.
-        with pytest.raises(LaboratoryHungError, match="did not answer 'set'"):
-            connection.ask({"do": "set", "value": "x" * (8 << 20)})
+    with (
+        theirs,
+        Connection(NAME, ours, 0.05, heard.append) as connection,
+        pytest.raises(LaboratoryHungError, match=r"did not answer 'show' within 0\.05 s"),
+    ):
+        connection.ask({"do": "show"})
+    ours, theirs = socket.socketpair()
+    # What is sent waits no longer than what is received: nobody reads these 8 MB.
+    with (
+        theirs,
+        Connection(NAME, ours, 0.05, heard.append) as connection,
+        pytest.raises(LaboratoryHungError, match="did not answer 'set'"),
+    ):
+        connection.ask({"do": "set", "value": "x" * (8 << 20)})
     assert len(heard) == 2
+
+
+def test_a_late_answer_is_not_that_of_the_next_request() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, Connection(NAME, ours) as connection:
+        with pytest.raises(LaboratoryHungError, match="did not answer 'show'"):
+            connection.ask({"do": "show"}, limit_s=0.01)
+        with pytest.raises(BrokenPipeError):
+            theirs.sendall(b'{"late": 1}\n')
+        with pytest.raises(LaboratoryHungError, match="did not answer 'show'"):
+            connection.ask({"do": "set"})
 
 
 def test_an_answer_of_one_that_has_gone_since_still_counts(play: list[Play]) -> None:

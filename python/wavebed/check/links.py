@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.result.model import TrialRecord
 
-__all__ = ["link_metrics"]
+__all__ = ["known_link_metrics", "link_metrics"]
 
 _RTTS = ("p50", "p95", "max")
 
@@ -41,6 +41,12 @@ def link_metrics(trial: TrialRecord, folder: Path) -> list[Metric]:
     return found + _rtts(folder / "series" / "flows.parquet")
 
 
+def known_link_metrics() -> list[Metric]:
+    """Return the metrics of `link_metrics` without values."""
+    none = [_of_direction([{"name": f".{each}", "delivered_bytes": 0}], each, 0.0) for each in ("down", "up")]
+    return [*none[0], *none[1], *_rtt_metrics([])]
+
+
 def _of_direction(links: Sequence[Mapping[str, Json]], direction: str, lasted_s: float) -> list[Metric]:
     own = [link for link in links if cast("str", link["name"]).endswith(f".{direction}")]
     if not own:
@@ -63,6 +69,10 @@ def _rtts(file: Path) -> list[Metric]:
         table = read_parquet(file, ["host", "rtt_us"])
         pairs = zip(table.column("host").to_pylist(), table.column("rtt_us").to_pylist(), strict=True)
         values = [rtt_us / 1e3 for host, rtt_us in pairs if host == "client" and rtt_us is not None]
+    return _rtt_metrics(values)
+
+
+def _rtt_metrics(values: Sequence[float]) -> list[Metric]:
     found = [float(value) for value in np.percentile(values, (50, 95, 100))] if values else [None] * len(_RTTS)
     return [
         Metric(f"tcp rtt {name}", value, "ms", "lower", "smoothed RTT of TCP_INFO at the client, all connections")

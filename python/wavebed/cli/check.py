@@ -121,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the trials, decide, and print and write the result."""
     end_on_signals()
     require("report", "a folder of results", ("matplotlib", *TABLES))
+    from wavebed.check.known import check_known
     from wavebed.check.perform import perform_check
     from wavebed.check.requirement import parse_requirement
     from wavebed.cli.run import write_run_report
@@ -131,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
     requirements = [at("--require", parse_requirement, each) for each in args.require]
     plan = _plan(args, requirements, at("--seeds", number(1, MAX_TRIALS), args.seeds))
     attempts = at("--attempts", number(1, _MOST_ATTEMPTS), args.attempts)
+    check_known(requirements, plan)
     live = Live("wavebed check")
     for note in plan.notes:
         live.note(f"note: {note}")

@@ -126,6 +126,7 @@ class Connection:
         self._answer_s = answer_s
         self._hung = hung
         self._rest = b""
+        self._lost = ""
 
     def __enter__(self) -> Self:
         return self
@@ -156,8 +157,10 @@ class Connection:
         LaboratoryGoneError
             If it ended.
         LaboratoryHungError
-            If it did not answer in time.
+            If it did not answer in time, this request or one before it on this connection.
         """
+        if self._lost:
+            raise LaboratoryHungError(self._lost)
         limit_s = self._answer_s if limit_s is None else limit_s
         line = json.dumps(request).encode() + b"\n"
         try:
@@ -170,6 +173,9 @@ class Connection:
             return self.answer(limit_s)
         except TimeoutError:
             told = f"laboratory {self.name!r} hangs: it did not answer {request['do']!r} within {limit_s:g} s"
+            # A late answer would be taken for that of the next request.
+            self._lost = told
+            self.close()
             if self._hung is not None:
                 self._hung(told)
             raise LaboratoryHungError(told) from None

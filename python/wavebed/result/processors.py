@@ -45,6 +45,11 @@ def processor_metrics(tables: Tables, spans: Schedule, delivered_bytes: float) -
     for start_ms, end_ms in loaded:
         inside |= (end_ns > start_ms * 1e6) & (end_ns <= end_ms * 1e6)
     used_s = float(busy[inside].sum()) * interval_s
-    yield Metric("processor time", used_s, "s", "lower", _SAID)
     per_gb = used_s / (delivered_bytes / 1e9) if delivered_bytes else None
+    yield from named(used_s, per_gb)
+
+
+def named(used_s: float | None, per_gb: float | None) -> Iterator[Metric]:
+    """Return the metrics of the processors with these values."""
+    yield Metric("processor time", used_s, "s", "lower", _SAID)
     yield Metric("processor time per GB", per_gb, "s/GB", "lower", f"{_SAID} / IP bytes delivered, both directions")

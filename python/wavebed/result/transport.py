@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.result.course import bottlenecks, delivered_bytes
+from wavebed.result.course import LinkCourse, bottlenecks, delivered_bytes
 from wavebed.result.delay import omniscient_delay_ms, queueing_delay_ms, signal_delay_ms
 from wavebed.result.flows import bulk_bytes, jain, retransmission_fraction
-from wavebed.result.processors import processor_metrics
+from wavebed.result.processors import named, processor_metrics
 from wavebed.result.ramp import ramp_up_s, recoveries
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
-    from wavebed.result.course import LinkCourse, Tables
+    from wavebed.result.course import Tables
     from wavebed.workload.model import Schedule
 
-__all__ = ["transport_metrics"]
+__all__ = ["known_transport_metrics", "transport_metrics"]
 
 _PERCENTILES = (50, 95)
+_DIRECTIONS = ("down", "up")
 
 
 def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = ()) -> list[Metric]:
@@ -43,10 +44,19 @@ def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = 
         found += _delays(direction, course)
         found += _recovery(direction, course)
     if any(span.is_load for span in spans.values()):
-        found += _of_flows(tables)
+        fairness = {side: jain(bulk_bytes(tables, down=side == "down")) for side in _DIRECTIONS}
+        found += _of_flows(retransmission_fraction(tables), fairness)
     carrying = [*(course.link for course in courses.values()), *aside]
     found += processor_metrics(tables, spans, delivered_bytes(tables, spans, carrying))
     return found
+
+
+def known_transport_metrics() -> list[Metric]:
+    """Return the metrics of `transport_metrics` without values; a path without a rate lacks some of them."""
+    none, times = np.empty(0), np.empty(0, np.int64)
+    course = LinkCourse("the bottleneck", np.empty(0, bool), 0, none, none, none, none, None, times, 0.0)
+    found = [each for side in _DIRECTIONS for part in (_use, _delays, _recovery) for each in part(side, course)]
+    return [*found, *_of_flows(None, dict.fromkeys(_DIRECTIONS)), *named(None, None)]
 
 
 def _use(direction: str, course: LinkCourse) -> Iterator[Metric]:
@@ -105,8 +115,7 @@ def _recovery(direction: str, course: LinkCourse) -> Iterator[Metric]:
     )
 
 
-def _of_flows(tables: Tables) -> Iterator[Metric]:
-    fraction = retransmission_fraction(tables)
+def _of_flows(fraction: float | None, fairness: Mapping[str, float | None]) -> Iterator[Metric]:
     yield Metric(
         "retransmission share",
         None if fraction is None else fraction * 100,
@@ -114,6 +123,5 @@ def _of_flows(tables: Tables) -> Iterator[Metric]:
         "lower",
         "TCP_INFO: bytes_retrans / bytes_sent, over all flows",
     )
-    for direction in ("down", "up"):
-        index = jain(bulk_bytes(tables, down=direction == "down"))
+    for direction, index in fairness.items():
         yield Metric(f"fairness between flows {direction}", index, "", "higher", "Jain 1984")

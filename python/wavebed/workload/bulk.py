@@ -147,6 +147,11 @@ class Bulk(Workload[BulkOptions]):
         )
         return Confined(capabilities=() if is_free else ("net_admin",))
 
+    def known_metrics(self) -> list[Metric]:
+        """Return its metrics without values."""
+        flows = [Flows(name, [], [], None) for name in _DIRECTIONS[self.options.direction]]
+        return _metrics(flows, self.options)
+
     def open(self, context: TrialContext) -> Session:
         """Start the server."""
         return _BulkSession(self, context)
@@ -197,8 +202,7 @@ class _BulkSession(Session):
         failure, doubts = self._failed(ends["client"], flows)
         if failure is not None:
             return Outcome("failed", failure, series=series, doubts=doubts)
-        options = self._workload.options
-        metrics = [each for flow in flows for each in flow.metrics(options, only=len(flows) == 1)]
+        metrics = _metrics(flows, self._workload.options)
         is_cut = self._asked.is_set() and self._status != 0
         reason = f"stopped at its limit of {self._context.limit_s:g} s" if is_cut else self._missing(flows)
         status: Status = "partial" if reason else "ok"
@@ -253,6 +257,10 @@ class _BulkSession(Session):
 def _read(context: TrialContext, name: str) -> End:
     file = context.folder / f"{name}.json"
     return read_end(output_of(file))
+
+
+def _metrics(flows: Sequence[Flows], options: BulkOptions) -> list[Metric]:
+    return [each for flow in flows for each in flow.metrics(options, only=len(flows) == 1)]
 
 
 @dataclass(frozen=True, slots=True)

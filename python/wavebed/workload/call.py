@@ -17,7 +17,7 @@ from wavebed.config.values import number, rate_bps, seconds
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import Program
 from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
-from wavebed.workload.call_report import EVERY_MS, call_outcome
+from wavebed.workload.call_report import EVERY_MS, call_outcome, known_call_metrics
 from wavebed.workload.call_video import camera_film
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import open_to_all
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, TrialContext
+    from wavebed.workload.model import Metric, Schedule, TrialContext
 
 __all__ = ["Call"]
 
@@ -93,6 +93,10 @@ class Call(Workload[CallOptions]):
         """Make the film of the cameras."""
         self.film = camera_film(cache, self.options.width, self.options.height, self.options.fps)
         open_to_all(self.film)
+
+    def known_metrics(self) -> list[Metric]:
+        """Return its metrics without values."""
+        return known_call_metrics()
 
     def open(self, context: TrialContext) -> Session:
         """Start both browsers with page, camera and session description."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Stamps
 
-__all__ = ["EVERY_MS", "Direction", "call_outcome", "read_direction"]
+__all__ = ["EVERY_MS", "Direction", "call_outcome", "known_call_metrics", "read_direction"]
 
 EVERY_MS = 250
 """Time between two samples of the statistics."""
@@ -167,6 +167,12 @@ def call_outcome(
         },
         doubts=[doubt for direction in directions for doubt in _doubts(direction, fps)],
     )
+
+
+def known_call_metrics() -> list[Metric]:
+    """Return the metrics of a call without values."""
+    both = [Direction(name, None, 0.0, 0.0, [], {}, []) for name in ("down", "up")]
+    return [*(metric for direction in both for metric in _metrics(direction)), *_rtt_metrics([])]
 
 
 def _metrics(direction: Direction) -> list[Metric]:

@@ -16,7 +16,7 @@ from wavebed.config.table import Key
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined
 from wavebed.workload.model import Metric, Outcome, Session, Workload
-from wavebed.workload.parsers import PARSERS, parse_nothing
+from wavebed.workload.parsers import KNOWN, PARSERS, parse_nothing
 from wavebed.workload.raw import create
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.serve.model import START_TIMEOUT_S
@@ -133,6 +133,15 @@ class Command(Workload[CommandOptions]):
         """Return its limit: the duration of the program is unknown."""
         return self.common.limit_s
 
+    def known_metrics(self) -> list[Metric]:
+        """Return those of wavebed, and of a parser that names its metrics."""
+        return [*KNOWN.get(self.options.parser, ()), *_metrics_of(self.options, None, None, None)]
+
+    @property
+    def prints_metrics(self) -> bool:
+        """Whether the output names the metrics."""
+        return self.options.parser not in KNOWN
+
     def open(self, context: TrialContext) -> Session:
         """Start the server's program, if any, and wait until it has opened ``{port}`` if its command has that."""
         return _CommandSession(self, context)
@@ -174,6 +183,20 @@ def filled_in(command: Sequence[str], context: TrialContext) -> list[str]:
             text = text.replace(name, value)
         result.append(text)
     return result
+
+
+def _metrics_of(
+    options: CommandOptions, wall_s: float | None, delivery_s: float | None, status: int | None
+) -> list[Metric]:
+    """Return the metrics that no output names."""
+    found = []
+    if options.wall_time:
+        found.append(Metric(WALL_TIME, wall_s, "s", "lower", "from the start of the program to its end"))
+        definition = "from the start of the program until its last byte was acknowledged and read"
+        found.append(Metric(DELIVERY_TIME, delivery_s, "s", "lower", definition))
+    if options.any_status:
+        found.append(Metric(EXIT_STATUS, status, "", "neither", "negative: the number of a signal"))
+    return found
 
 
 class _CommandSession(Session):
@@ -294,10 +317,4 @@ class _CommandSession(Session):
         parser = PARSERS[options.parser]
         # An unparsed output can have any size.
         found = [] if parser is parse_nothing else parser(output_of(self._context.folder / "stdout"))
-        if options.wall_time:
-            found.append(Metric(WALL_TIME, self._wall_s, "s", "lower", "from the start of the program to its end"))
-            definition = "from the start of the program until its last byte was acknowledged and read"
-            found.append(Metric(DELIVERY_TIME, self._delivery_s, "s", "lower", definition))
-        if options.any_status:
-            found.append(Metric(EXIT_STATUS, self._status, "", "neither", "negative: the number of a signal"))
-        return found
+        return [*found, *_metrics_of(options, self._wall_s, self._delivery_s, self._status)]

@@ -146,6 +146,11 @@ class Download(Workload[DownloadOptions]):
         """Name of the file on the server."""
         return f"{self.size_bytes}.bin"
 
+    def known_metrics(self) -> list[Metric]:
+        """Return its metrics without values."""
+        metrics = metrics_of({}, "failed", None, looks_up=self.options.names == "resolver")
+        return [*metrics, *_of_marks(self.options.marks, None, {})]
+
     def open(self, context: TrialContext) -> Session:
         """Start nginx."""
         return _DownloadSession(self, context)
@@ -157,6 +162,19 @@ def _make_sparse(file: Path, size_bytes: int) -> None:
         return
     with drafted(file) as draft:
         os.truncate(draft.fileno(), size_bytes)
+
+
+def _of_marks(marks: Sequence[int], arrivals: Arrivals | None, figures: dict[str, object]) -> list[Metric]:
+    """Return the goodput of the first bytes, from the start of the connection."""
+    first_s = number_in(figures, "time_starttransfer")
+    found = []
+    for mark in marks:
+        goodput = None
+        if arrivals is not None and arrivals.first_s is not None and first_s and mark in arrivals.reached_s:
+            goodput = mark * 8e-6 / (first_s + arrivals.reached_s[mark] - arrivals.first_s)
+        source = "curl time_starttransfer, then the pipe that it writes to"
+        found.append(Metric(f"goodput first {units.format_size(mark)}", goodput, "Mbit/s", "higher", source))
+    return found
 
 
 class _DownloadSession(Session):
@@ -245,19 +263,8 @@ class _DownloadSession(Session):
 
     def _metrics(self, figures: dict[str, object], status: Status, got_bytes: int | None) -> list[Metric]:
         looks_up = self._resolver is not None
-        return [*metrics_of(figures, status, got_bytes, looks_up=looks_up), *self._of_marks(figures)]
-
-    def _of_marks(self, figures: dict[str, object]) -> list[Metric]:
-        """Return the goodput of the first bytes, from the start of the connection."""
-        arrivals, first_s = self._arrivals, number_in(figures, "time_starttransfer")
-        found = []
-        for mark in self._workload.options.marks:
-            goodput = None
-            if arrivals is not None and arrivals.first_s is not None and first_s and mark in arrivals.reached_s:
-                goodput = mark * 8e-6 / (first_s + arrivals.reached_s[mark] - arrivals.first_s)
-            source = "curl time_starttransfer, then the pipe that it writes to"
-            found.append(Metric(f"goodput first {units.format_size(mark)}", goodput, "Mbit/s", "higher", source))
-        return found
+        marks = _of_marks(self._workload.options.marks, self._arrivals, figures)
+        return [*metrics_of(figures, status, got_bytes, looks_up=looks_up), *marks]
 
     def _judge(self, figures: dict[str, object] | None, message: str) -> tuple[Status, str]:
         size_bytes = self._workload.size_bytes

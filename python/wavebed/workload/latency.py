@@ -103,6 +103,11 @@ class Latency(ProbingWorkload[LatencyOptions]):
         frames = {"icmp": _ICMP_FRAME_BYTES, "udp": _ETHERNET_BYTES + self.options.udp_size_bytes}
         return sum(2 * frames[probe] for probe in self.probes) * duration_s / self.interval_s
 
+    def known_metrics(self) -> list[Metric]:
+        """Return its metrics without values."""
+        kinds = [_icmp_metrics if probe == "icmp" else _udp_metrics for probe in self.probes]
+        return [*(each for kind in kinds for each in kind([], [])), *(rpm_metrics([], []) if self.options.rpm else [])]
+
     def open(self, context: TrialContext) -> Session:
         """Start the servers of irtt and of new connections; ping needs none."""
         if "udp" in self.probes:

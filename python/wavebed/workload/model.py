@@ -324,6 +324,15 @@ class Workload(ABC, Generic[_Options]):
         del rate_bps, others_s
         return 0.0
 
+    def known_metrics(self) -> list[Metric]:
+        """Return the metrics that its trials have, as far as they are known before; without values."""
+        return []
+
+    @property
+    def prints_metrics(self) -> bool:
+        """Whether a program of the user names further metrics."""
+        return False
+
     def kept_options(self, folder: Path) -> dict[str, Json]:
         """Return the options for a specification in `folder`; files that they name are copied there.
 

@@ -12,9 +12,9 @@ from wavebed.workload.iperf3 import read_sums
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["PARSERS", "Parser"]
+__all__ = ["KNOWN", "PARSERS", "Parser"]
 
 Parser: TypeAlias = "Callable[[str], list[Metric]]"
 """Takes standard output; raises `WavebedError` on unexpected output."""
@@ -95,6 +95,10 @@ def parse_ping(text: str) -> list[Metric]:
     loss = 100 * (1 - received / transmitted) if transmitted else None
     rtt = _RTT.search(text)
     values = [None] * 4 if rtt is None else [float(value) for value in rtt.groups()]
+    return _ping_metrics(values, loss)
+
+
+def _ping_metrics(values: Sequence[float | None], loss: float | None) -> list[Metric]:
     names = ("rtt min", "rtt average", "rtt max", "rtt mdev")
     return [
         *(Metric(name, value, "ms", "lower", "iputils ping") for name, value in zip(names, values, strict=True)),
@@ -108,6 +112,10 @@ def parse_iperf3(text: str) -> list[Metric]:
     if error:
         raise WavebedError(f"iperf3: {error}")
     goodput = None if received_bps is None else received_bps / 1e6
+    return _iperf3_metrics(goodput, again)
+
+
+def _iperf3_metrics(goodput: float | None, again: float | None) -> list[Metric]:
     return [
         Metric("goodput", goodput, "Mbit/s", "higher", "iperf3 end.sum_received"),
         Metric("retransmits", again, "segments", "lower", "iperf3 end.sum_sent"),
@@ -129,3 +137,10 @@ PARSERS: dict[str, Parser] = {
     "iperf3": parse_iperf3,
 }
 """The parsers by their names in scenarios."""
+
+KNOWN: Mapping[str, Sequence[Metric]] = {
+    "none": (),
+    "ping": _ping_metrics([None] * 4, None),
+    "iperf3": _iperf3_metrics(None, None),
+}
+"""The metrics of parsers that name them, without values."""

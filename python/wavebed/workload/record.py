@@ -23,7 +23,7 @@ from wavebed.workload.drafts import drafted
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.raw import create
 from wavebed.workload.record_curves import PROBE_NS
-from wavebed.workload.record_figures import figures
+from wavebed.workload.record_figures import figures, known_record_metrics
 from wavebed.workload.record_file import Received, read_received
 from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Host, Process
     from wavebed.lab.tools import Program
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, TrialContext
+    from wavebed.workload.model import Metric, Schedule, TrialContext
 
 __all__ = ["CLOCKS", "DIRECTIONS", "LIGHT_IDLE_S", "Record", "RecordOptions"]
 
@@ -121,6 +121,10 @@ class Record(Workload[RecordOptions]):
             with drafted(file, 0o777) as draft:
                 draft.write(data)
         self.program = file
+
+    def known_metrics(self) -> list[Metric]:
+        """Return its metrics without values."""
+        return known_record_metrics()
 
     def open(self, context: TrialContext) -> Session:
         """Start the probers; they wait for their settings."""

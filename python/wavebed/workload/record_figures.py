@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.record_file import Received
 
-__all__ = ["SIGNS", "curves_of", "figures"]
+__all__ = ["SIGNS", "curves_of", "figures", "known_record_metrics"]
 
 SIGNS = {"down": 1, "up": -1}
 _LEAST_BUSY = 0.5
@@ -85,6 +85,31 @@ def _bear(found: Mapping[str, Curves], worst_ms: float) -> bool:
     """Tell whether the clocks are known well enough for one-way delays."""
     medians = [float(np.median(each.delay_ns)) / 1e6 for each in found.values() if len(each.delay_ns)]
     return bool(medians) and worst_ms <= MOST_ERROR * min(medians)
+
+
+def known_record_metrics() -> list[Metric]:
+    """Return the metrics of a recording without values."""
+    none, times = np.empty(0), np.empty(0, np.int64)
+    nothing = Curves(
+        delay_at_ns=times,
+        delay_ns=none,
+        train_at_ns=times,
+        train_ns=times,
+        train_bps=none,
+        loss_at_ns=times,
+        loss_end_ns=times,
+        loss_sent=times,
+        loss_lost=times,
+        outages_ns=times,
+        rate_bps=none,
+        heavy_ns=0,
+        busy_ns=0,
+        queue_ns=0.0,
+        queue_bytes=0,
+        queue_is_full=False,
+    )
+    found = dict.fromkeys(SIGNS, nothing)
+    return [*(each for side in found for each in _metrics(side, nothing, bears=False)), _round_trip(found)]
 
 
 def _metrics(direction: str, each: Curves, *, bears: bool) -> list[Metric]:

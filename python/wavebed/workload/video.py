@@ -24,7 +24,7 @@ from wavebed.workload.serve import Certificate, VirtualHost, make_certificate, s
 from wavebed.workload.video_page import page
 from wavebed.workload.video_playback import read
 from wavebed.workload.video_player import ABR_RULES, dashjs, has_dashjs, player_settings
-from wavebed.workload.video_report import outcome_of
+from wavebed.workload.video_report import known_video_metrics, outcome_of
 from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.tools import End
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, TrialContext
+    from wavebed.workload.model import Metric, Schedule, TrialContext
     from wavebed.workload.video_playback import Record
 
 __all__ = ["Video", "VideoSession"]
@@ -132,6 +132,10 @@ class Video(Workload[VideoOptions]):
             "picture": 1 / FRAMES_PER_S,
             "player": player_settings(self.options.abr, self.options.buffer_s),
         }
+
+    def known_metrics(self) -> list[Metric]:
+        """Return its metrics without values."""
+        return known_video_metrics(self.content)
 
     def open(self, context: TrialContext) -> VideoSession:
         """Start nginx and the browser, with the page loaded."""

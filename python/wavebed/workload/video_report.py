@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wavebed.workload import qoe
 from wavebed.workload.media.content import MANIFEST
 from wavebed.workload.media.ladder import AUDIO_BPS, FRAMES_PER_S
 from wavebed.workload.model import Event, Metric, Outcome, Series
+from wavebed.workload.video_playback import Playback
 from wavebed.workload.video_player import VERSION
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.media.content import Content
     from wavebed.workload.model import Status
-    from wavebed.workload.video_playback import Playback, Request
+    from wavebed.workload.video_playback import Request
 
-__all__ = ["P1203_INPUT", "outcome_of"]
+__all__ = ["P1203_INPUT", "known_video_metrics", "outcome_of"]
 
 P1203_INPUT = "p1203-input.json"
 DROPPED_PERCENT = 5.0
@@ -56,12 +57,23 @@ def outcome_of(playback: Playback, content: Content, duration_s: float, folder: 
     return Outcome(
         status=status,
         reason=reason,
-        metrics=[*_startup_and_stalls(playback), *_bitrates(playback, content), *_qualities(playback, content, chunks)],
+        metrics=_metrics(playback, content, chunks),
         series=_series(playback),
         events=_events(playback),
         details=_details(playback, content, duration_s),
         doubts=doubts,
     )
+
+
+def known_video_metrics(content: Content) -> list[Metric]:
+    """Return the metrics of a playback of this video without values."""
+    none: list[Any] = []
+    playback = Playback(0.0, None, None, 0.0, "", none, none, none, none, none, none, 0, 0, 0.0)
+    return _metrics(playback, content, [])
+
+
+def _metrics(playback: Playback, content: Content, chunks: Sequence[qoe.Chunk]) -> list[Metric]:
+    return [*_startup_and_stalls(playback), *_bitrates(playback, content), *_qualities(playback, content, chunks)]
 
 
 def _since(start_s: float, at_s: float | None) -> float | None:

@@ -63,6 +63,10 @@ class Voice(ProbingWorkload[VoiceOptions]):
         """Bytes of UDP payload of a packet."""
         return max(LEAST_LENGTH, self.codec.payload_bytes + _RTP_BYTES)
 
+    def known_metrics(self) -> list[Metric]:
+        """Return its metrics without values."""
+        return [each for name in _DIRECTIONS for each in _metrics([], name, self.codec, self.buffer_ms, [])]
+
     def open(self, context: TrialContext) -> Session:
         """Start the server, which answers every packet with one of the same size."""
         start_server(

@@ -26,6 +26,7 @@ from wavebed.workload.serve import (
     start_web_server,
 )
 from wavebed.workload.web_figures import (
+    Course,
     details_of,
     doubts_of,
     events_of,
@@ -34,7 +35,7 @@ from wavebed.workload.web_figures import (
     read_course,
     status_of,
 )
-from wavebed.workload.web_trace import read_trace
+from wavebed.workload.web_trace import PageTrace, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, TrialContext
+    from wavebed.workload.model import Metric, Schedule, TrialContext
     from wavebed.workload.serve import Certificate, Protocol, Resolver
     from wavebed.workload.site import BuiltSite
 
@@ -175,6 +176,11 @@ class Web(Workload[WebOptions]):
         if self.options.tls:
             self.certificate = make_certificate(cache, [origin.name for origin in site.origins])
         self.device = device_options(self.options.device, self.name)
+
+    def known_metrics(self) -> list[Metric]:
+        """Return its metrics without values."""
+        nothing = PageTrace(0, [], 0, [])
+        return metrics_of(Course(), nothing, looks_up=self.options.names == "resolver")[0]
 
     def open(self, context: TrialContext) -> Session:
         """Start the web server, and the browser with an empty page."""

@@ -18,7 +18,7 @@ import socket
 import time
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from pytest_wavebed.sockets import address_file, foreign_socket
 from wavebed.errors import UserError
@@ -205,6 +205,13 @@ class Loopback:
         return (f"{_MAPPED}127.0.0.1" if host != bare else "127.0.0.1" if "." in bare else "::1", *rest)
 
 
+class Started(Protocol):
+    """A program that has been started."""
+
+    def poll(self) -> int | None:
+        """Return its exit status; ``None`` if it runs."""
+
+
 def loopback_inside() -> Loopback:
     """Return what carries the loopback traffic of this process, which runs on the client of a laboratory.
 
@@ -225,10 +232,10 @@ def loopback_inside() -> Loopback:
     return Loopback(file, None, server, addresses_of_hosts(Path("/etc/hosts").read_text(encoding="utf-8"))["client"])
 
 
-def wait_for_file(file: Path) -> bool:
-    """Wait for the socket of a program that has been started, and return whether it came."""
+def wait_for_file(file: Path, program: Started | None = None) -> bool:
+    """Wait for the socket of a program that has been started, until the program ends; return whether it came."""
     end = time.monotonic() + _START_S
-    while not file.exists() and time.monotonic() < end:
+    while not file.exists() and time.monotonic() < end and (program is None or program.poll() is None):
         time.sleep(_LOOK_S)
     return file.exists()
 

@@ -115,10 +115,12 @@ class Chart {
     const { kind } = this;
     const ticks = (_, at) => at.map((tick) => (tick < 0 ? "" : `${Number(tick.toFixed(2))} s`));
     const given = (_, least, most) => [least, most];
+    const first = { auto: false, min: 0, max: 1 };
     return {
       width: this.width(), height: kind.height ?? 180, legend: { show: false }, pxAlign: false,
       cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { show: false }, y: false },
-      scales: { x: { time: false, auto: false, range: given }, y: { auto: false, range: given } },
+      // Without a range a plot has no axes, and moves when they come.
+      scales: { x: { ...first, time: false, range: given }, y: { ...first, range: given } },
       axes: [{ ...axis(), values: ticks, space: 70, size: 28 }, { ...axis(), values: kind.axis, size: 82 }],
       series: [{}],
       hooks: {

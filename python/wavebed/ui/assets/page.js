@@ -39,6 +39,7 @@ const every = () => Number(byId("every").value);
 const seconds = () => Number(byId("window").value);
 
 const live = (kind, text) => {
+  byId("live").hidden = false;
   byId("live").dataset.kind = kind;
   byId("live").querySelector(".text").textContent = text;
 };
@@ -53,6 +54,7 @@ const start = (lab) => {
   charts.clear();
   byId("none").hidden = lab !== null;
   byId("shown").hidden = true;
+  byId("foot").hidden = lab !== null;
   document.title = lab === null ? "wavebed" : `${lab} – wavebed`;
   if (lab === null) {
     live("off", "waiting");
@@ -80,17 +82,25 @@ const start = (lab) => {
   });
 };
 
-// Shows what came with the first points.
-const unveil = () => {
+// Shows the laboratory once everything has come that takes up room, so that nothing moves afterwards.
+const unveil = async () => {
+  const { store } = state;
+  if (state.unveils === store) return;
+  state.unveils = store;
+  const apply = await slow();
+  if (store !== state.store) return;
   state.fresh = false;
   byId("shown").hidden = false;
+  byId("foot").hidden = false;
   charts.hidden.clear();
-  charts.show(state.store);
-  links.show(state.lab, state.store);
-  devices.show(state.store);
-  recordings.show(state.lab, state.store, every(), state.settings.records);
+  charts.show(store);
+  links.show(state.lab, store);
+  devices.show(store);
+  recordings.show(state.lab, store, every(), state.settings.records);
   recordings.update();
-  look();
+  apply();
+  values();
+  draw();
 };
 
 // Looks which laboratories run.
@@ -128,29 +138,35 @@ const flows = (now) => {
   return `${now.count} TCP connections${trip}`;
 };
 
-// Asks for what changes slowly: totals, hosts, what can be changed.
-const look = async () => {
-  const lab = state.lab;
-  if (lab === null || !state.store || document.hidden) return;
+// Asks for what changes slowly: totals, hosts, what can be changed. Returns what shows it.
+const slow = async () => {
+  const { lab } = state;
   const { asked } = timeline;
   try {
-    const whole = await ask("GET", `/api/labs/${encodeURIComponent(lab)}`);
-    if (lab !== state.lab) return;
-    links.total(whole);
-    faults.show(lab, whole.links);
-    if (!state.paused) timeline.looked(lab, whole.timeline ?? null, asked);
-    const drawn = await ask("GET", `/api/labs/${encodeURIComponent(lab)}/maps`);
-    if (lab !== state.lab) return;
-    maps.show(drawn.maps);
-    const shared = whole.hops.filter((hop) => !hop.name.includes(".")); // those of devices have a row each
-    const kinds = new Map(shared.map((hop) => [hop.name, hop.kind]));
-    const hops = [...kinds].map(([name, kind]) => (kind === name ? name : `${name} (${kind})`));
-    const parts = [whole.hosts.map(host).join(" – "), hops.length ? `hops: ${hops.join(", ")}` : "", flows(whole.flows)];
-    byId("path").textContent = parts.filter(Boolean).join(" · ");
-    byId("change-all").disabled = !whole.links.some((link) => link.takes.length);
+    const name = encodeURIComponent(lab);
+    const [whole, drawn] = await Promise.all([ask("GET", `/api/labs/${name}`), ask("GET", `/api/labs/${name}/maps`)]);
+    return () => lab === state.lab && showSlow(lab, whole, drawn, asked);
   } catch {
-    // It has ended, or is busy: the stream says so.
+    return () => {}; // It has ended, or is busy: the stream says so.
   }
+};
+
+const showSlow = (lab, whole, drawn, asked) => {
+  links.total(whole);
+  faults.show(lab, whole.links);
+  if (!state.paused) timeline.looked(lab, whole.timeline ?? null, asked);
+  maps.show(drawn.maps);
+  const shared = whole.hops.filter((hop) => !hop.name.includes(".")); // those of devices have a row each
+  const kinds = new Map(shared.map((hop) => [hop.name, hop.kind]));
+  const hops = [...kinds].map(([name, kind]) => (kind === name ? name : `${name} (${kind})`));
+  const parts = [whole.hosts.map(host).join(" – "), hops.length ? `hops: ${hops.join(", ")}` : "", flows(whole.flows)];
+  byId("path").textContent = parts.filter(Boolean).join(" · ");
+  byId("change-all").disabled = !whole.links.some((link) => link.takes.length);
+};
+
+const look = async () => {
+  if (state.lab === null || !state.store || state.fresh || document.hidden) return;
+  (await slow())();
 };
 
 const table = () => {
@@ -158,20 +174,28 @@ const table = () => {
   const silent = performance.now() - state.heard > SILENT_MS + every();
   if (state.paused) return;
   if (state.lab !== null) live(silent ? "wait" : "on", silent ? "no samples" : format.clock(state.store.last));
+  values();
+  if (charts.isOutdated()) charts.show(state.store);
+  byId("lost").textContent = state.store.lost ? `${format.count(state.store.lost)} samples lost` : "";
+};
+
+const values = () => {
   links.update();
   devices.update(seconds());
   timeline.update();
-  if (charts.isOutdated()) charts.show(state.store);
-  byId("lost").textContent = state.store.lost ? `${format.count(state.store.lost)} samples lost` : "";
+};
+
+const draw = () => {
+  charts.draw(seconds());
+  maps.draw(state.store, state.store.last);
+  timeline.draw();
 };
 
 // Draws once for all points that have come since the last frame; without points nothing is drawn.
 const frame = () => {
   state.waits = false;
   if (state.paused || !state.store || state.fresh) return;
-  charts.draw(seconds());
-  maps.draw(state.store, state.store.last);
-  timeline.draw();
+  draw();
 };
 
 const redraw = () => {
