@@ -27,6 +27,8 @@ from wavebed.check.result import CheckResult
 from wavebed.check.statistic import fails_whatever, holds, statistic_of
 from wavebed.check.trials import Seen, last_attempts, seen
 from wavebed.config.problems import Problem
+from wavebed.errors import UserError
+from wavebed.report.decision import decision_section
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS
 from wavebed.run.scenario import read_plan
@@ -374,26 +376,35 @@ def test_junit_has_a_case_for_each_requirement_and_skips_what_is_inconclusive(re
 
 
 def test_that_the_engine_was_late_is_said_though_it_changes_no_decision(result: CheckResult) -> None:
-    assert result.lateness == ""
+    assert (result.timing, result.timing_text) == ("good", "timing: good")
     trials = [replace(measured(seed, 1500.0), delayed_s=0.01 * seed, lasted_s=2.0) for seed in range(3)]
     late_ = replace(result, trials=trials)
-    line = "the engine was late in 2 of 3 trials, by 20 ms in all at most: every decision allows for it"
+    line = "timing: reduced (answers may be off by ± 20 ms or 1 %): every decision allows for it"
     assert line in late_.text().splitlines()
     assert f"\n\n{line}\n" in late_.markdown()
     assert [trial["delayed_s"] for trial in late_.json()["trials"]] == [0.0, 0.01, 0.02]  # type: ignore[index, union-attr, call-overload]
+    late_ = replace(result, trials=[replace(late(0), is_late=True), *trials[1:]])
+    assert late_.timing == "unusable"
+    assert "timing: unusable with 1 of 3 seeds: the machine was late, and their values decide nothing" in late_.text()
+    slow = replace(late(0), is_late=True, slowed=frozenset({("command", "wall time")}))
+    assert replace(result, trials=[slow]).timing == "reduced"
 
 
 def test_markdown_is_a_table_in_which_nothing_of_the_title_is_markup(result: CheckResult) -> None:
     text = result.markdown()
     assert "**wavebed check: fail: 1 fail, 3 inconclusive of 4 requirements**" in text
     assert r"curl \<x\> \| y, seeds 0 to 2" in text
-    assert r"| load time every \< 1 s | ❌ fail | 1600 ms | 2 of 3 | seed 0: 1500 ms<br>seed 1: 1600 ms |" in text
+    assert (
+        r"| load time every \< 1 s | ❌ fail | 1600 ms | 2 of 3 | 0: 1500 ms, 1: 1600 ms | seed 0: 1500 ms<br>seed 1: 1600 ms |"
+        in text
+    )
 
 
 def test_json_has_values_in_the_unit_beside_them(result: CheckResult) -> None:
     told = json.loads(json.dumps(result.json(), allow_nan=False))
     assert told["outcome"] == "fail"
     every = told["requirements"][2]
+    assert told["timing"] == "good"
     assert (every["value"], every["bound"], every["unit"]) == (1600.0, 1000.0, "ms")
     assert every["values"] == [
         {"seed": 0, "value": 1500.0, "decides": True},
@@ -406,7 +417,21 @@ def test_text_says_each_reason_once(result: CheckResult) -> None:
     text = result.text()
     assert text.count("seed 2: processors not saturated") == 1
     assert "load time every < 1 s: seed 1: 1600 ms" in text
+    assert text.splitlines()[0] == "fail: 1 fail, 3 inconclusive of 4 requirements"
     assert text.splitlines()[-1] == "report: runs/a/report.html"
+
+
+def test_the_report_begins_with_the_decision(result: CheckResult, tmp_path: Path) -> None:
+    assert decision_section(tmp_path) == ""
+    (tmp_path / "check.json").write_text(json.dumps(result.json()))
+    page = decision_section(tmp_path)
+    assert "0 of 4 requirements hold" in page
+    assert "<td>1600 ms</td>" in page
+    assert "0: 1500, 1: 1600</td>" in page
+    assert "seed 2: processors not saturated: all busy" in page
+    (tmp_path / "check.json").write_text("{}")
+    with pytest.raises(UserError, match="run the check again"):
+        decision_section(tmp_path)
 
 
 METRICS = {

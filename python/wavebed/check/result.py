@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from xml.etree import ElementTree as ET  # what is written here is not read
 
 from wavebed.check.judge import total, value_text
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from wavebed.check.trials import Seen
     from wavebed.config.data import Json
 
-__all__ = ["EXIT_STATUS", "CheckResult"]
+__all__ = ["EXIT_STATUS", "CheckResult", "Timing"]
+
+Timing: TypeAlias = Literal["good", "reduced", "unusable"]
 
 EXIT_STATUS: dict[Outcome, int] = {"pass": 0, "fail": 1, "inconclusive": 3}
 """Inconclusive is that of a machine that cannot do it."""
 
-_HEAD = ("requirement", "result", "measured", "seeds", "")
+_HEAD = ("requirement", "result", "measured", "seeds")
+_MOST_SEEDS = 20
 _SIGNS = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "⚪ inconclusive"}
 
 
@@ -74,21 +77,37 @@ class CheckResult:
         return f"{self.outcome}: {told} of {count} requirement{'' if count == 1 else 's'}"
 
     @property
-    def lateness(self) -> str:
-        """With how many seeds the engine was a little late, and by how much at most; empty if with none."""
-        delays_s = [trial.delayed_s for trial in self.trials if trial.delayed_s > 0]
-        if not delays_s:
-            return ""
-        most = value_text(1000 * max(delays_s), "ms")
-        count = f"{len(delays_s)} of {len(self.trials)} trials"
-        return f"the engine was late in {count}, by {most} in all at most: every decision allows for it"
+    def timing(self) -> Timing:
+        """How well the machine kept the time of the path."""
+        if any(each.is_late and not each.slowed for each in self.trials):
+            return "unusable"
+        return "reduced" if any(each.slowed or each.delayed_s for each in self.trials) else "good"
+
+    @property
+    def timing_text(self) -> str:
+        """The timing in a line, and what it does to the answer."""
+        count = len(self.trials)
+        late = sum(each.is_late and not each.slowed for each in self.trials)
+        if late:
+            return (
+                f"timing: unusable with {late} of {count} seeds: the machine was late, and their values decide nothing"
+            )
+        told = []
+        delayed = [each for each in self.trials if each.delayed_s > 0]
+        if delayed:
+            most = value_text(1000 * max(each.delayed_s for each in delayed), "ms")
+            share = max(each.delayed_s / each.lasted_s for each in delayed)
+            told.append(f"answers may be off by ± {most} or {value_text(100 * share, '%')}")
+        if any(each.slowed for each in self.trials):
+            told.append("on a slow machine times can only be too long, and goodput too low")
+        return f"timing: reduced ({'; '.join(told)}): every decision allows for it" if told else "timing: good"
 
     def text(self) -> str:
-        """Return a table of the requirements, the reasons and the outcome."""
+        """Return the outcome, a table of the requirements, and the reasons."""
         rows = [(self._name(each), each.outcome, each.measured_text, _counted(each)) for each in self.decisions]
-        lines = [table_text([_HEAD[:4], *rows], left=True), "", *self._reasons()]
-        lines += [each for each in (self.lateness, self.stopped) if each]
-        lines += [self.summary, f"results: {self.folder}"]
+        lines = [self.summary, "", table_text([_HEAD, *rows], left=True), "", *self._reasons()]
+        lines += [each for each in (self.timing_text, self.stopped) if each]
+        lines += [f"results: {self.folder}"]
         return "\n".join(lines if self.report is None else [*lines, f"report: {self.report}"])
 
     def markdown(self) -> str:
@@ -99,14 +118,15 @@ class CheckResult:
                 _SIGNS[each.outcome],
                 escaped(each.measured_text),
                 _counted(each),
+                escaped(by_seed(each)),
                 "<br>".join(map(escaped, each.reasons)),
             ]
             for each in self.decisions
         ]
         seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else f"seed {self.seeds[0]}"
         lines = [f"**wavebed check: {escaped(self.summary)}**", "", escaped(f"{self.title}, {seeds}"), ""]
-        lines += table(_HEAD, rows)
-        for each in filter(None, (self.lateness, self.stopped)):
+        lines += table((*_HEAD, "by seed", "why"), rows)
+        for each in filter(None, (self.timing_text, self.stopped)):
             lines += ["", escaped(each)]
         return "\n".join([*lines, "", f"Results: {escaped(str(self.folder))}", ""])
 
@@ -117,6 +137,8 @@ class CheckResult:
             "title": self.title,
             "seeds": list(self.seeds),
             "stopped": self.stopped,
+            "timing": self.timing,
+            "timing_text": self.timing_text,
             "requirements": [_decision_json(each) for each in self.decisions],
             "trials": [_trial_json(each) for each in self.trials],
             "folder": str(self.folder),
@@ -137,7 +159,8 @@ class CheckResult:
         properties = ET.SubElement(suite, "properties")
         seeds = " ".join(map(str, self.seeds))
         report = "" if self.report is None else str(self.report)
-        for name, value in (("seeds", seeds), ("folder", str(self.folder)), ("report", report)):
+        told = (("decision", self.summary), ("timing", self.timing_text.removeprefix("timing: ")))
+        for name, value in (*told, ("seeds", seeds), ("folder", str(self.folder)), ("report", report)):
             ET.SubElement(properties, "property", name=f"wavebed.{name}", value=printable(value))
         for each in self.decisions:
             self._case(suite, each)
@@ -156,7 +179,8 @@ class CheckResult:
         elif decision.outcome == "inconclusive":
             ET.SubElement(case, "skipped", message=f"inconclusive: {first}").text = said
         if decision.measured_text:
-            ET.SubElement(case, "system-out").text = f"{decision.statistic} {decision.measured_text}"
+            told = f"{decision.statistic} {decision.measured_text}; by seed: {by_seed(decision)}"
+            ET.SubElement(case, "system-out").text = printable(told)
 
     def _reasons(self) -> list[str]:
         """Return the reasons of failures by requirement, and once each those of what is inconclusive."""
@@ -169,6 +193,16 @@ class CheckResult:
     def _name(self, decision: Decision) -> str:
         several = len({each.treatment for each in self.decisions}) > 1
         return f"{decision.treatment}: {decision.text}" if several else decision.text
+
+
+def by_seed(decision: Decision) -> str:
+    """Return the value of each seed; in brackets those that decide nothing."""
+    told = []
+    for seed, value in list(decision.values.items())[:_MOST_SEEDS]:
+        text = value_text(value, decision.unit) if math.isfinite(value) else "failed"
+        told.append(f"{seed}: ({text})" if seed in decision.open_seeds else f"{seed}: {text}")
+    left = len(decision.values) - _MOST_SEEDS
+    return ", ".join([*told, f"and {left} more"] if left > 0 else told)
 
 
 def _counted(decision: Decision) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +114,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--junit", metavar="FILE", type=Path, help="also write JUnit XML; what is inconclusive is skipped"
     )
     group.add_argument("--markdown", metavar="FILE", type=Path, help="also write the table as Markdown")
+    group.add_argument("-v", "--verbose", action="store_true", help="tell each trial whose machine was late, and why")
     group.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("argv", metavar="CMD", nargs="*", help="the command and its arguments, after --")
 
@@ -125,6 +127,8 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.check.perform import perform_check
     from wavebed.check.requirement import parse_requirement
     from wavebed.cli.run import write_run_report
+    from wavebed.output import write_output
+    from wavebed.result.names import CHECK_FILE
     from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
     from wavebed.run.scenario import MAX_TRIALS
@@ -134,6 +138,7 @@ def run(args: argparse.Namespace) -> int:
     attempts = at("--attempts", number(1, _MOST_ATTEMPTS), args.attempts)
     check_known(requirements, plan)
     live = Live("wavebed check")
+    live.tells_verdicts = args.verbose
     for note in plan.notes:
         live.note(f"note: {note}")
     live.note(plan_text(plan))
@@ -148,6 +153,7 @@ def run(args: argparse.Namespace) -> int:
             attempts=attempts,
             fail_fast=args.fail_fast,
         )
+        write_output(folder / CHECK_FILE, json.dumps(result.json(), indent=1), "check")
         page = write_run_report(folder, live)
     finally:
         live.clear()

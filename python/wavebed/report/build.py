@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wavebed.experiment.disk import remove_leftovers
 from wavebed.output import write_output
 from wavebed.report.choose import MOST_VIEWS, views
+from wavebed.report.decision import decision_section
 from wavebed.report.distributions import delay_distributions
 from wavebed.report.document import asset, document
 from wavebed.report.finding import finding
@@ -93,6 +94,7 @@ def _head(results: Results, title: str) -> str:
     parts = [
         f"<header><h1>{escape(title)}</h1>",
         f'<p class="soft">{escape(", ".join(fact for fact in facts if fact))}</p></header>',
+        decision_section(results.run.folder),
         "".join(f'<p class="lead">{escape(sentence)}</p>' for sentence in finding(results)),
     ]
     if record.ended is None:

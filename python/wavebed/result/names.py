@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "ASIDE_FOLDER",
     "CAMPAIGN_FILE",
+    "CHECK_FILE",
     "DEVICES_FOLDER",
     "FIGURES_FOLDER",
     "INCOMPLETE",
@@ -28,6 +29,8 @@ __all__ = [
 ASIDE_FOLDER = "aside"
 """Trials of blocks that were begun again after a change of inputs."""
 CAMPAIGN_FILE = "campaign.toml"
+CHECK_FILE = "check.json"
+"""The decisions of a check."""
 DEVICES_FOLDER = "devices"
 """In a reproduction: a folder of results for each device."""
 FIGURES_FOLDER = "figures"

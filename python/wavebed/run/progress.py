@@ -36,6 +36,8 @@ BROWSER_S = 1.5
 class Live(Status):
     """The progress line of a run: a listener of its journal."""
 
+    tells_verdicts = True
+    """Whether each trial that is not valid is told, with the first reason."""
     _before: tuple[int, dict[str, int]] | None = None
     _trial: TrialBegun | None = None
     _began_s = 0.0
@@ -54,7 +56,7 @@ class Live(Status):
             case TrialBegun():
                 self._trial, self._before = event, None
                 self._began_s = self._said_s = time.monotonic()
-            case TrialStored() if event.verdict != "valid" and self._planned:
+            case TrialStored() if event.verdict != "valid" and self._planned and self.tells_verdicts:
                 place = f"trial {event.number} of {self._planned} ({event.trial})"
                 self.note(f"{place} is {event.verdict}: {event.reasons[0]}")
             case RunEnded() | RunInterrupted():

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from wavebed.check.judge import Outcome
+from wavebed.check.result import Timing
 
 __all__ = ["CheckOutput"]
 
@@ -60,6 +61,8 @@ class CheckOutput(Struct, forbid_unknown_fields=True):
     title: str
     seeds: list[int]
     stopped: str
+    timing: Timing
+    timing_text: str
     requirements: list[RequirementOutput]
     trials: list[CheckedTrial]
     folder: str
