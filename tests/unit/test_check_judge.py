@@ -394,10 +394,8 @@ def test_markdown_is_a_table_in_which_nothing_of_the_title_is_markup(result: Che
     text = result.markdown()
     assert "**wavebed check: fail: 1 fail, 3 inconclusive of 4 requirements**" in text
     assert r"curl \<x\> \| y, seeds 0 to 2" in text
-    assert (
-        r"| load time every \< 1 s | ❌ fail | 1600 ms | 2 of 3 | 0: 1500 ms, 1: 1600 ms | seed 0: 1500 ms<br>seed 1: 1600 ms |"
-        in text
-    )
+    cells = (r"load time every \< 1 s", "❌ fail", "1600 ms", "2 of 3", "0: 1500 ms, 1: 1600 ms")
+    assert f"| {' | '.join(cells)} | seed 0: 1500 ms<br>seed 1: 1600 ms |" in text
 
 
 def test_json_has_values_in_the_unit_beside_them(result: CheckResult) -> None:
