@@ -28,6 +28,7 @@ use crate::engine::{self, EngineLink, Request, TEXT};
 use crate::front::message;
 use crate::lab_file::LabFile;
 use crate::limits;
+use crate::names::{self, RESOLVERS};
 use crate::network::{self, Host, Network};
 use crate::path_engine::{self, Built};
 use crate::problem::{FAILED, INTERRUPTED, Problem};
@@ -185,8 +186,21 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         peers,
         sockets,
         masquerade,
+        names,
         ..
     } = network;
+    if let Some((resolvers, doors)) = names {
+        match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
+            Forked::Child => {
+                drop((front, signals, legs, masquerade));
+                if let Err(problem) = names::serve(&resolvers, &doors, &hosts[0].network) {
+                    say(problem);
+                }
+                std::process::exit(FAILED)
+            }
+            Forked::Parent(_) => {}
+        }
+    }
     let (ours, theirs) = unix::stream_pair()?;
     let engine_child = match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
         Forked::Child => {
@@ -254,10 +268,12 @@ fn replace_names(lab: &LabFile, network: &Network) {
     if fs::exists(ORDER_FILE).unwrap_or(false) {
         let _ = mount::replace_file(ORDER_FILE, IPV4_FIRST);
     }
-    // With systemd-resolved, /etc/resolv.conf names a resolver that only the machine's namespace reaches.
-    let upstream = "/run/systemd/resolve/resolv.conf";
-    if lab.nat && fs::exists(upstream).unwrap_or(false) {
-        let _ = mount::bind(upstream, "/etc/resolv.conf");
+    if let Some((resolvers, _)) = &network.names
+        && let Err(error) = mount::replace_file(RESOLVERS, resolvers.file())
+    {
+        say(format_args!(
+            "{error}: programs cannot ask the machine's resolver: make the file {RESOLVERS}"
+        ));
     }
 }
 

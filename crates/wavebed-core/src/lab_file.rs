@@ -11,6 +11,7 @@ use wavebed_path::{Coalesce, LegConfig};
 
 use crate::confine::ConfineFile;
 use crate::limits;
+use crate::names::Way;
 use crate::problem::Problem;
 use crate::room;
 use crate::timeline::TimelineFile;
@@ -53,6 +54,9 @@ pub struct LabFile {
     /// Whether programs reach sockets of the machine's programs by their names in the file system.
     #[serde(default)]
     pub outside_sockets: bool,
+    /// Which way questions for names take with NAT.
+    #[serde(default)]
+    pub names: Way,
     /// Whether time starts only on a request over the control socket.
     #[serde(default)]
     pub wait: bool,

@@ -1,11 +1,13 @@
-//! An nftables table that masquerades a laboratory behind the machine's addresses, isolates it from other laboratories,
-//! and is removed with its owner.
+//! nftables tables that are removed with their owner. One masquerades a laboratory behind the machine's addresses and
+//! isolates it from other laboratories; one delivers to other ports.
 
 use std::ffi::CStr;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use netlink_bindings::nftables::{
-    CmpOps, MetaKeys, Nfgenmsg, PushExprListAttrs, Registers, Request, TableFlags, VerdictCode,
+    CmpOps, MetaKeys, Nfgenmsg, PayloadBase, PushExprListAttrs, Registers, Request, TableFlags,
+    VerdictCode,
 };
 use netlink_bindings::traits::{NetlinkRequest, Protocol, Pusher};
 use rustix::net::netlink::NETFILTER;
@@ -14,18 +16,31 @@ use crate::error::{Context, Result};
 use crate::netlink::{NLM_F_ACK, Netlink, message};
 
 const FAMILY_INET: u8 = 1;
+const FAMILY_IPV4: u8 = 2;
 /// The number of nftables among the subsystems of netfilter.
 const SUBSYSTEM: u16 = 10;
+const HOOK_PREROUTING: u32 = 0;
 const HOOK_FORWARD: u32 = 2;
+const HOOK_OUTPUT: u32 = 3;
 const HOOK_POSTROUTING: u32 = 4;
 /// Hook priority of filters.
 const PRIORITY_FILTER: i32 = 0;
+/// Hook priority of destination NAT.
+const PRIORITY_DESTINATION_NAT: i32 = -100;
 /// Hook priority of source NAT.
 const PRIORITY_SOURCE_NAT: i32 = 100;
 /// The chain of the filter.
 const APART: &CStr = c"apart";
 /// The chain of the source NAT.
 const LEAVE: &CStr = c"leave";
+/// The chains of the destination NAT: for packets from other hosts, and from this one.
+const ARRIVE: [(&CStr, u32); 2] = [(c"arrive", HOOK_PREROUTING), (c"own", HOOK_OUTPUT)];
+/// Offset of the destination in an IPv4 header.
+const DESTINATION_V4: u32 = 16;
+/// Offset of the destination port in the headers of UDP and TCP.
+const DESTINATION_PORT: u32 = 2;
+/// `NFT_NAT_DNAT`.
+const DESTINATION_NAT: u32 = 1;
 
 /// A table that masquerades packets from one interface. It is removed when dropped and at the end of the process.
 #[derive(Debug)]
@@ -44,11 +59,61 @@ impl Masquerade {
     pub fn new(name: &str, index: u32, others: &str) -> Result<Self> {
         let parts = [
             table(&inet(), name),
-            chain(name, APART, c"filter", (HOOK_FORWARD, PRIORITY_FILTER)),
+            chain(
+                &inet(),
+                name,
+                APART,
+                c"filter",
+                (HOOK_FORWARD, PRIORITY_FILTER),
+            ),
             keep_apart(name, index, others),
-            chain(name, LEAVE, c"nat", (HOOK_POSTROUTING, PRIORITY_SOURCE_NAT)),
+            chain(
+                &inet(),
+                name,
+                LEAVE,
+                c"nat",
+                (HOOK_POSTROUTING, PRIORITY_SOURCE_NAT),
+            ),
             masquerade(name, index),
         ];
+        Ok(Self {
+            _owner: made_by(&parts, name)?,
+        })
+    }
+}
+
+/// A table that delivers to other ports. It is removed when dropped and at the end of the process.
+#[derive(Debug)]
+pub struct Delivery {
+    _owner: Netlink,
+}
+
+/// Where packets of a protocol go instead.
+#[derive(Clone, Copy, Debug)]
+pub struct Port {
+    /// The number of the protocol.
+    pub protocol: u8,
+    /// An address and a port of the same namespace.
+    pub to: SocketAddrV4,
+}
+
+impl Delivery {
+    /// Delivers, in the network namespace of the calling thread, what is sent to `port` of `address` to `instead`. The
+    /// table is named `name`.
+    ///
+    /// # Errors
+    /// The kernel has no nftables NAT (Linux 5.12 with `nf_tables`, `nft_nat`, `nft_chain_nat`), or the caller may not
+    /// use it.
+    pub fn new(name: &str, address: Ipv4Addr, port: u16, instead: &[Port]) -> Result<Self> {
+        let mut parts = vec![table(&ipv4(), name)];
+        for (own, hook) in ARRIVE {
+            let place = (hook, PRIORITY_DESTINATION_NAT);
+            parts.push(chain(&ipv4(), name, own, c"nat", place));
+            let rules = instead
+                .iter()
+                .map(|each| deliver(name, own, address, port, *each));
+            parts.extend(rules);
+        }
         Ok(Self {
             _owner: made_by(&parts, name)?,
         })
@@ -96,8 +161,22 @@ pub(crate) fn table(family: &Nfgenmsg, name: &str) -> Vec<u8> {
     encoded(NLM_F_ACK, &request)
 }
 
-fn chain(table: &str, name: &CStr, kind: &CStr, (hook, priority): (u32, i32)) -> Vec<u8> {
-    let mut request = Request::new().set_create().op_newchain_do(&inet());
+/// For tables of IPv4.
+fn ipv4() -> Nfgenmsg {
+    Nfgenmsg {
+        nfgen_family: FAMILY_IPV4,
+        ..Nfgenmsg::new()
+    }
+}
+
+fn chain(
+    family: &Nfgenmsg,
+    table: &str,
+    name: &CStr,
+    kind: &CStr,
+    (hook, priority): (u32, i32),
+) -> Vec<u8> {
+    let mut request = Request::new().set_create().op_newchain_do(family);
     let attributes = request.encode().push_table_bytes(table.as_bytes());
     let place = attributes.push_name(name).nested_hook();
     let attributes = place.push_num(hook).push_priority(priority).end_nested();
@@ -105,25 +184,25 @@ fn chain(table: &str, name: &CStr, kind: &CStr, (hook, priority): (u32, i32)) ->
     encoded(NLM_F_ACK, &request)
 }
 
-/// A rule for packets from interface `index`.
+/// A rule of these expressions.
 fn rule(
+    family: &Nfgenmsg,
     table: &str,
     chain: &CStr,
-    index: u32,
-    then: impl FnOnce(PushExprListAttrs<&mut Vec<u8>>),
+    expressions: impl FnOnce(PushExprListAttrs<&mut Vec<u8>>),
 ) -> Vec<u8> {
-    let mut request = Request::new().set_create().op_newrule_do(&inet());
+    let mut request = Request::new().set_create().op_newrule_do(family);
     let attributes = request.encode().push_table_bytes(table.as_bytes());
     let mut attributes = attributes.push_chain(chain).nested_expressions();
-    let list = PushExprListAttrs::new(attributes.as_vec_mut());
-    then(compare(list, MetaKeys::Iif, &index.to_ne_bytes()));
+    expressions(PushExprListAttrs::new(attributes.as_vec_mut()));
     drop(attributes);
     encoded(NLM_F_ACK, &request)
 }
 
 /// Drops packets from interface `index` to interfaces whose names begin with `others`.
 fn keep_apart(table: &str, index: u32, others: &str) -> Vec<u8> {
-    rule(table, APART, index, |list| {
+    rule(&inet(), table, APART, |list| {
+        let list = compare(list, MetaKeys::Iif, &index.to_ne_bytes());
         let verdict = compare(list, MetaKeys::Oifname, others.as_bytes())
             .nested_elem()
             .nested_data_immediate()
@@ -136,8 +215,28 @@ fn keep_apart(table: &str, index: u32, others: &str) -> Vec<u8> {
 
 /// Masquerades packets from interface `index`.
 fn masquerade(table: &str, index: u32) -> Vec<u8> {
-    rule(table, LEAVE, index, |list| {
+    rule(&inet(), table, LEAVE, |list| {
+        let list = compare(list, MetaKeys::Iif, &index.to_ne_bytes());
         list.nested_elem().push_name(c"masq");
+    })
+}
+
+/// Delivers packets of a protocol to `port` of `address` somewhere else.
+fn deliver(table: &str, chain: &CStr, address: Ipv4Addr, port: u16, instead: Port) -> Vec<u8> {
+    rule(&ipv4(), table, chain, |list| {
+        let list = compare(list, MetaKeys::L4Proto, &[instead.protocol]);
+        let (base, octets) = (PayloadBase::NetworkHeader, address.octets());
+        let list = compare_bytes(list, base, DESTINATION_V4, &octets);
+        let (base, number) = (PayloadBase::TransportHeader, port.to_be_bytes());
+        let list = compare_bytes(list, base, DESTINATION_PORT, &number);
+        let list = load(list, Registers::Reg1, &instead.to.ip().octets());
+        let list = load(list, Registers::Reg2, &instead.to.port().to_be_bytes());
+        let nat = list.nested_elem().nested_data_nat();
+        let nat = nat
+            .push_type(DESTINATION_NAT)
+            .push_family(FAMILY_IPV4.into());
+        nat.push_reg_addr_min(Registers::Reg1 as u32)
+            .push_reg_proto_min(Registers::Reg2 as u32);
     })
 }
 
@@ -149,7 +248,27 @@ fn compare<P: Pusher>(
 ) -> PushExprListAttrs<P> {
     let meta = list.nested_elem().nested_data_meta();
     let meta = meta.push_key(key as u32).push_dreg(Registers::Reg1 as u32);
-    let list = meta.end_nested().end_nested();
+    is_equal(meta.end_nested().end_nested(), value)
+}
+
+/// Matches packets with `value` at `offset` of a header.
+fn compare_bytes<P: Pusher>(
+    list: PushExprListAttrs<P>,
+    header: PayloadBase,
+    offset: u32,
+    value: &[u8],
+) -> PushExprListAttrs<P> {
+    let payload = list.nested_elem().nested_data_payload();
+    let payload = payload
+        .push_dreg(Registers::Reg1 as u32)
+        .push_base(header as u32);
+    let length = u32::try_from(value.len()).expect("values are short");
+    let payload = payload.push_offset(offset).push_len(length);
+    is_equal(payload.end_nested().end_nested(), value)
+}
+
+/// Matches if the first register begins with `value`.
+fn is_equal<P: Pusher>(list: PushExprListAttrs<P>, value: &[u8]) -> PushExprListAttrs<P> {
     let compared = list.nested_elem().nested_data_cmp();
     let compared = compared.push_sreg(Registers::Reg1 as u32);
     let value = compared
@@ -157,6 +276,20 @@ fn compare<P: Pusher>(
         .nested_data()
         .push_value(value);
     value.end_nested().end_nested().end_nested()
+}
+
+/// Puts `value` into a register.
+fn load<P: Pusher>(
+    list: PushExprListAttrs<P>,
+    register: Registers,
+    value: &[u8],
+) -> PushExprListAttrs<P> {
+    let immediate = list.nested_elem().nested_data_immediate();
+    let data = immediate.push_dreg(register as u32).nested_data();
+    data.push_value(value)
+        .end_nested()
+        .end_nested()
+        .end_nested()
 }
 
 /// Checks that this machine can masquerade, by a short trial in the calling thread's namespace.

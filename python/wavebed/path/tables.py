@@ -345,6 +345,14 @@ class PathTable(Struct, frozen=True, kw_only=True):
             absent="closed; open for wavebed shell",
         ),
     ] = None
+    names: Annotated[
+        Literal["path", "beside"],
+        Key(
+            values.word("path", "beside"),
+            "with `nat`, how names reach a resolver that only this machine reaches, such as 127.0.0.53: over the path,"
+            " as from a phone, or beside it",
+        ),
+    ] = "path"
     packet_memory_bytes: Annotated[
         int | None,
         Key(

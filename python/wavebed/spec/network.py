@@ -118,6 +118,8 @@ class Network(Part, frozen=True):
         Whether the times of every packet and of every radio block are recorded.
     outside_sockets : bool
         Whether programs reach sockets of the machine's programs by their names in the file system.
+    names : str
+        With `nat`, which way questions go to a resolver that only this machine reaches: over the path, or beside it.
     """
 
     mtu: Annotated[int, Meta(ge=1280, le=65_535)]
@@ -128,6 +130,7 @@ class Network(Part, frozen=True):
     legs: tuple[Leg, ...]
     packet_log: bool = False
     outside_sockets: bool = False
+    names: Literal["path", "beside"] = "path"
 
     def __post_init__(self) -> None:
         hosts = [host.name for host in self.hosts]
