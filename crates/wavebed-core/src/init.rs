@@ -3,6 +3,7 @@
 mod children;
 mod outside;
 mod programs;
+mod rebind;
 mod serve;
 mod stops;
 
@@ -21,6 +22,7 @@ use wavebed_os::{clock, mount, poll, terminal, unix};
 use wavebed_path::host_counters::SocketQueues;
 
 use self::outside::Outside;
+use self::rebind::Rebindings;
 use self::stops::Stops;
 use crate::confine::Rules;
 use crate::control::Connection;
@@ -102,6 +104,7 @@ struct Init {
     command: Option<i32>,
     stops: Stops,
     outside: Outside,
+    rebindings: Rebindings,
     /// Hops whose downlink has got another rate while it ran.
     replaced: BTreeSet<String>,
     has_terminal: bool,
@@ -140,6 +143,10 @@ struct End {
 #[must_use]
 pub fn run(setup: InitSetup) -> i32 {
     let answer = prepare(setup).and_then(|mut init| {
+        if !init.lab.rebind_at_ns.is_empty() && !init.lab.wait {
+            init.plan_rebindings_of_running();
+            init.rebind_when_due();
+        }
         init.start_programs()?;
         init.attend();
         Ok(init.finish())
@@ -245,6 +252,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         command: None,
         stops: Stops::default(),
         outside,
+        rebindings: Rebindings::default(),
         replaced: BTreeSet::new(),
         has_terminal,
         interrupted: false,
@@ -285,6 +293,7 @@ impl Init {
                 .deadline_ns
                 .into_iter()
                 .chain(self.sample_due_ns())
+                .chain(self.rebinding_due_ns())
                 .chain(self.drain.map(|drain| drain.look_ns))
                 .chain(self.outside.look_due_ns())
                 .min();
@@ -307,6 +316,7 @@ impl Init {
                 }
             }
             if self.end.is_none() {
+                self.rebind_when_due();
                 self.send_samples();
                 self.outside.look(self.command.is_some());
                 self.look_at_drain();
@@ -430,6 +440,9 @@ impl Init {
         if let Ok(value) = &mut summary {
             stops::add(value, &stops);
             self.outside.add(value);
+            if !self.rebindings.done_ns.is_empty() {
+                value["rebound_at_ns"] = self.rebindings.done_ns.clone().into();
+            }
         }
         let mut status = end.status;
         match &mut summary {

@@ -37,6 +37,9 @@ const MACHINE_DEVICES: &str = "wavebed";
 /// Name of the first device of a host.
 const FIRST_DEVICE: &str = "wb0";
 
+/// Prefix of the names of a host's devices.
+pub const DEVICE_PREFIX: &str = "wb";
+
 /// Metric of the routes through the client's second leg to hosts that it reaches through the first one; above that of
 /// routes without a metric (0 for IPv4, 1024 for IPv6).
 const SECOND_METRIC: u32 = 2048;
@@ -209,7 +212,7 @@ impl Builder<'_> {
             .map_err(|error| refused("lo", &error))?;
         let mut devices = Vec::new();
         for at in self.legs().ends_of(host) {
-            let device = Tun::create(&format!("wb{}", devices.len()), self.lab.mtu)?;
+            let device = Tun::create(&format!("{DEVICE_PREFIX}{}", devices.len()), self.lab.mtu)?;
             device.leave_to_namespace()?;
             netlink
                 .set_up(device.index())
