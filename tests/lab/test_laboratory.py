@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
@@ -28,6 +29,8 @@ from wavebed.result.packets import packet_tables
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from wavebed.path.lab import Laboratory
 
 
 def test_the_books_close_and_go_to_files(tmp_path: FilePath) -> None:
@@ -114,6 +117,8 @@ def test_every_kind_of_stage_carries_data(
         ({"rate": "1mbit"}, "rate: .* no link has a stage"),
         ({"radio.sideways.delay": "1ms"}, "is no link"),
         ({"lte.down.delay": "1ms"}, "lte"),
+        ({"radio.down.rebind": "now"}, "without a link"),
+        ({"rebind": "5s"}, "write now"),
     ],
 )
 def test_a_change_that_nothing_takes_is_refused(changes: dict[str, str], message: str) -> None:
@@ -130,6 +135,131 @@ def test_a_live_rate_at_which_a_limit_in_time_passes_no_full_packet_is_refused(t
                 lab.set(**{key: value})
         lab.set(rate="240kbit")
         transfer(lab, 5_000)
+
+
+PORT_SERVER = """
+import pathlib, socket, threading, time
+def serve_udp():
+    while True:
+        _, peer = udp.recvfrom(9)
+        udp.sendto(str(peer[1]).encode(), peer)
+def serve_tcp(connection, peer):
+    try:
+        while connection.recv(9):
+            connection.sendall(str(peer[1]).encode())
+    except OSError:
+        pass
+def push():
+    _, peer = pushing.recvfrom(9)
+    while True:
+        time.sleep(0.01)
+        pushing.sendto(b"x", peer)  # an error would end it
+udp, pushing = (socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) for _ in range(2))
+udp.bind(("::", 4000))
+pushing.bind(("::", 4001))
+for job in (serve_udp, push):
+    threading.Thread(target=job, daemon=True).start()
+tcp = socket.create_server(("::", 4000), family=socket.AF_INET6, dualstack_ipv6=True)
+pathlib.Path("up").touch()
+while True:
+    threading.Thread(target=serve_tcp, args=tcp.accept(), daemon=True).start()
+"""
+"""Tells each client its source port; pushes to the first client of port 4001."""
+
+PORT_CLIENT = """
+import json, pathlib, select, socket, sys, time
+place = (sys.argv[1], 4000)
+family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+udp, pushed = (socket.socket(family, socket.SOCK_DGRAM) for _ in range(2))
+udp.connect(place)
+pushed.connect((place[0], 4001))
+tcp = socket.create_connection(place)
+def ask(connection):
+    connection.send(b"x")
+    return int(connection.recv(9))
+def ports():
+    with socket.create_connection(place) as new:
+        return {"udp": [ask(udp), ask(udp)], "new": [ask(new), ask(new)]}
+pushed.send(b"x")
+pushed.recv(9)
+found = [ports() | {"own": udp.getsockname()[1], "tcp": [ask(tcp), ask(tcp)], "own_tcp": tcp.getsockname()[1]}]
+for event in ("first", "second"):
+    pathlib.Path(event).touch()
+    while not pathlib.Path(event + "-done").exists():
+        time.sleep(0.01)
+    found.append(ports())
+    try:
+        found[-1]["tcp"] = ask(tcp)
+    except ConnectionResetError:
+        found[-1]["tcp"] = "reset"
+    tcp = socket.create_connection(place)
+    ask(tcp)
+# All that was on its way at the first event has arrived: the second round trip is behind it.
+while select.select([pushed], [], [], 0)[0]:
+    pushed.recv(9)
+found[-1]["pushed"] = bool(select.select([pushed], [], [], 0.5)[0])
+pathlib.Path("found").write_text(json.dumps(found))
+"""
+
+
+def wait_for(file: FilePath) -> None:
+    end = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < end, file
+        time.sleep(0.01)
+
+
+def start_port_server(lab: Laboratory, folder: FilePath) -> None:
+    lab.server.start([sys.executable, "-c", PORT_SERVER], cwd=folder)
+    wait_for(folder / "up")
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_after_a_rebinding_the_server_sees_other_ports_and_connections_of_tcp_are_reset(
+    version: int, tmp_path: FilePath
+) -> None:
+    with Path.of(delay="5ms").up() as lab:
+        start_port_server(lab, tmp_path)
+        address = {4: "$WAVEBED_SERVER", 6: "$WAVEBED_SERVER6"}[version]
+        command = f'{sys.executable} -c "$0" {address}'
+        client = lab.client.start(["sh", "-c", command, PORT_CLIENT], cwd=tmp_path)
+        for event in ("first", "second"):
+            wait_for(tmp_path / event)
+            lab.set(rebind="now")
+            (tmp_path / f"{event}-done").touch()
+        assert client.wait(60) == 0
+        before, first, second = json.loads((tmp_path / "found").read_text())
+    assert before["udp"] == [before["own"]] * 2
+    assert before["tcp"] == [before["own_tcp"]] * 2
+    for found, ports in ((first, range(10_000, 21_000)), (second, range(21_000, 32_000))):
+        for flow in ("udp", "new"):
+            assert found[flow][0] in ports
+            assert found[flow] == [found[flow][0]] * 2
+        assert found["tcp"] == "reset"
+    assert second["pushed"] is False  # Nothing opens the NAT for it.
+    assert lab.summary is not None
+    assert len(lab.summary["rebound_at_ns"]) == 2
+
+
+def test_a_rebinding_of_the_path_comes_at_its_time(tmp_path: FilePath) -> None:
+    ask = (
+        "import socket, sys\n"
+        "while True:\n"
+        "    try:\n"
+        "        with socket.create_connection((sys.argv[1], 4000), 1) as tcp:\n"
+        "            tcp.send(b'x')\n"
+        "            if int(tcp.recv(9)) in range(21_000, 32_000):\n"
+        "                break\n"
+        "    except OSError:  # at an event: a reset, or an answer that arrives nowhere\n"
+        "        pass\n"
+    )
+    with Path.of(rebind_at="50ms,150ms").up() as lab:
+        start_port_server(lab, tmp_path)
+        lab.client.run(["sh", "-c", f'{sys.executable} -c "$0" $WAVEBED_SERVER', ask], check=True, timeout=60)
+    assert lab.summary is not None
+    first, second = cast("list[int]", lab.summary["rebound_at_ns"])
+    assert first >= 50_000_000
+    assert second >= 150_000_000
 
 
 ROOT = FilePath(__file__).resolve().parents[2]

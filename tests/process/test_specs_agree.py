@@ -365,6 +365,8 @@ class Author:
                 lambda: {"kind": "slot"},
                 lambda: {"kind": "time", "time_ns": self.integer(1, 10_000_000)},
             ),
+            "names": self.word("path", "beside"),
+            "rebind_at_ns": self.rebindings(),
             "packet_memory_bytes": self.maybe(lambda: self.integer(16 << 20, 1 << 40)),
             "hosts": [
                 {"name": name, "congestion_control": None, "sysctls": self.maybe(lambda: {self.setting(): "1"}) or {}}
@@ -372,6 +374,10 @@ class Author:
             ],
             "legs": hops,
         }
+
+    def rebindings(self) -> list[int]:
+        times = sorted(self.random.randint(0, 10**9) for _ in range(self.random.randint(0, 2)))
+        return times[::-1] if self.random.random() < WRONG else times
 
     def setting(self) -> str:
         if self.random.random() < WRONG:

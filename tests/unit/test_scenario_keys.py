@@ -383,6 +383,18 @@ def test_with_nat_the_server_keeps_its_settings(laboratory: Any) -> None:
     assert lab["hosts"][1]["congestion_control"] == "bbr"
 
 
+def test_names_take_the_path_unless_they_are_said_to_go_beside_it(laboratory: Any) -> None:
+    assert laboratory("[path]\nnat = true\n")["names"] == "path"
+    assert laboratory("[path]\nnat = true\n", names="beside")["names"] == "beside"
+
+
+def test_times_of_rebindings(laboratory: Any) -> None:
+    assert laboratory("[path]\n")["rebind_at_ns"] == []
+    assert laboratory("[path]\nrebind-at = ['1s', '1.5s']\n")["rebind_at_ns"] == [10**9, 1_500_000_000]
+    assert laboratory("[path]\nrebind-at = ['1s', '1.5s']\n", **{"rebind-at": "2s"})["rebind_at_ns"] == [2 * 10**9]
+    assert laboratory("[path]\n", **{"rebind-at": "2s, 30s"})["rebind_at_ns"] == [2 * 10**9, 30 * 10**9]
+
+
 def test_a_delay_has_a_limit_in_packets(laboratory: Any) -> None:
     down, _ = links(laboratory("[path]\ndelay = '11ms'\ndelay-limit = '1000p'\n"))
     assert down[0]["limit_packets"] == 1000

@@ -35,6 +35,7 @@ enum Line {
         setting: Setting,
     },
     Timeline(Action),
+    Rebind,
     Run {
         host: String,
         argv: Vec<String>,
@@ -75,6 +76,8 @@ pub enum ControlRequest {
     },
     /// Control the timeline.
     Timeline(Action),
+    /// Give the client's flows other source ports.
+    Rebind,
     /// Start a program.
     Run {
         /// Its host and arguments.
@@ -188,6 +191,7 @@ impl Connection {
             Line::Begin => ControlRequest::Begin,
             Line::Set { link, setting } => ControlRequest::Set { link, setting },
             Line::Timeline(action) => ControlRequest::Timeline(action),
+            Line::Rebind => ControlRequest::Rebind,
             Line::Run {
                 host,
                 argv,

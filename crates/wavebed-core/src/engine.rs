@@ -137,19 +137,7 @@ pub enum Request {
 /// Runs the engine's process: starts the engine and serves init's requests. Returns the exit status.
 #[must_use]
 pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: UnixStream) -> i32 {
-    // Signals that the terminal or the end of the laboratory sends to all processes do not concern the engine.
-    process::ignore(&[
-        signals::INT,
-        signals::TERM,
-        signals::HUP,
-        signals::QUIT,
-        signals::TSTP,
-        signals::TTIN,
-        signals::TTOU,
-        signals::USR1,
-        signals::USR2,
-    ]);
-    sched::leave_session();
+    be_apart();
     // After devices and tables are open, and before there are threads, which would keep their capabilities.
     if let Err(error) = capabilities::renounce(NEEDED) {
         let _ = say(&mut init, &Err(error.to_string()));
@@ -200,6 +188,23 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
             return 1;
         }
     }
+}
+
+/// Takes the calling process out of reach of signals that are sent to all processes of the laboratory.
+pub fn be_apart() {
+    // Signals that the terminal or the end of the laboratory sends to all processes do not concern it.
+    process::ignore(&[
+        signals::INT,
+        signals::TERM,
+        signals::HUP,
+        signals::QUIT,
+        signals::TSTP,
+        signals::TTIN,
+        signals::TTOU,
+        signals::USR1,
+        signals::USR2,
+    ]);
+    sched::leave_session();
 }
 
 fn say(stream: &mut UnixStream, answer: &Result<Value, String>) -> std::io::Result<()> {

@@ -3,6 +3,7 @@
 mod children;
 mod outside;
 mod programs;
+mod rebind;
 mod serve;
 mod stops;
 
@@ -21,6 +22,7 @@ use wavebed_os::{clock, mount, poll, terminal, unix};
 use wavebed_path::host_counters::SocketQueues;
 
 use self::outside::Outside;
+use self::rebind::Rebindings;
 use self::stops::Stops;
 use crate::confine::Rules;
 use crate::control::Connection;
@@ -28,6 +30,7 @@ use crate::engine::{self, EngineLink, Request, TEXT};
 use crate::front::message;
 use crate::lab_file::LabFile;
 use crate::limits;
+use crate::names::{self, RESOLVERS};
 use crate::network::{self, Host, Network};
 use crate::path_engine::{self, Built};
 use crate::problem::{FAILED, INTERRUPTED, Problem};
@@ -101,6 +104,7 @@ struct Init {
     command: Option<i32>,
     stops: Stops,
     outside: Outside,
+    rebindings: Rebindings,
     /// Hops whose downlink has got another rate while it ran.
     replaced: BTreeSet<String>,
     has_terminal: bool,
@@ -139,6 +143,10 @@ struct End {
 #[must_use]
 pub fn run(setup: InitSetup) -> i32 {
     let answer = prepare(setup).and_then(|mut init| {
+        if !init.lab.rebind_at_ns.is_empty() && !init.lab.wait {
+            init.plan_rebindings_of_running();
+            init.rebind_when_due();
+        }
         init.start_programs()?;
         init.attend();
         Ok(init.finish())
@@ -185,8 +193,21 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         peers,
         sockets,
         masquerade,
+        names,
         ..
     } = network;
+    if let Some((resolvers, doors)) = names {
+        match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
+            Forked::Child => {
+                drop((front, signals, legs, masquerade));
+                if let Err(problem) = names::serve(&resolvers, &doors, &hosts[0].network) {
+                    say(problem);
+                }
+                std::process::exit(FAILED)
+            }
+            Forked::Parent(_) => {}
+        }
+    }
     let (ours, theirs) = unix::stream_pair()?;
     let engine_child = match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
         Forked::Child => {
@@ -231,6 +252,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         command: None,
         stops: Stops::default(),
         outside,
+        rebindings: Rebindings::default(),
         replaced: BTreeSet::new(),
         has_terminal,
         interrupted: false,
@@ -254,10 +276,12 @@ fn replace_names(lab: &LabFile, network: &Network) {
     if fs::exists(ORDER_FILE).unwrap_or(false) {
         let _ = mount::replace_file(ORDER_FILE, IPV4_FIRST);
     }
-    // With systemd-resolved, /etc/resolv.conf names a resolver that only the machine's namespace reaches.
-    let upstream = "/run/systemd/resolve/resolv.conf";
-    if lab.nat && fs::exists(upstream).unwrap_or(false) {
-        let _ = mount::bind(upstream, "/etc/resolv.conf");
+    if let Some((resolvers, _)) = &network.names
+        && let Err(error) = mount::replace_file(RESOLVERS, resolvers.file())
+    {
+        say(format_args!(
+            "{error}: programs cannot ask the machine's resolver: make the file {RESOLVERS}"
+        ));
     }
 }
 
@@ -269,6 +293,7 @@ impl Init {
                 .deadline_ns
                 .into_iter()
                 .chain(self.sample_due_ns())
+                .chain(self.rebinding_due_ns())
                 .chain(self.drain.map(|drain| drain.look_ns))
                 .chain(self.outside.look_due_ns())
                 .min();
@@ -291,6 +316,7 @@ impl Init {
                 }
             }
             if self.end.is_none() {
+                self.rebind_when_due();
                 self.send_samples();
                 self.outside.look(self.command.is_some());
                 self.look_at_drain();
@@ -414,6 +440,9 @@ impl Init {
         if let Ok(value) = &mut summary {
             stops::add(value, &stops);
             self.outside.add(value);
+            if !self.rebindings.done_ns.is_empty() {
+                value["rebound_at_ns"] = self.rebindings.done_ns.clone().into();
+            }
         }
         let mut status = end.status;
         match &mut summary {

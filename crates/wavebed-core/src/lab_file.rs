@@ -11,6 +11,7 @@ use wavebed_path::{Coalesce, LegConfig};
 
 use crate::confine::ConfineFile;
 use crate::limits;
+use crate::names::Way;
 use crate::problem::Problem;
 use crate::room;
 use crate::timeline::TimelineFile;
@@ -53,6 +54,9 @@ pub struct LabFile {
     /// Whether programs reach sockets of the machine's programs by their names in the file system.
     #[serde(default)]
     pub outside_sockets: bool,
+    /// Which way questions for names take with NAT.
+    #[serde(default)]
+    pub names: Way,
     /// Whether time starts only on a request over the control socket.
     #[serde(default)]
     pub wait: bool,
@@ -61,6 +65,9 @@ pub struct LabFile {
     /// Memory limit of packets in flight, bytes; null for a quarter of what this process may have.
     #[serde(default)]
     packet_memory_bytes: Option<usize>,
+    /// When the client's flows get other source ports, nanoseconds after time zero, in order.
+    #[serde(default)]
+    pub rebind_at_ns: Vec<u64>,
     /// Hosts, server first, client last.
     pub hosts: Vec<HostFile>,
     /// Leg `i` connects host `i` and host `i + 1`.
@@ -228,6 +235,7 @@ impl LabFile {
         if self.packet_log && self.log_dir.is_none() {
             return Err("packet_log: requires log_dir".to_owned());
         }
+        self.check_rebindings()?;
         self.check_sample()?;
         self.check_hosts()?;
         self.check_hops()?;
@@ -258,6 +266,18 @@ impl LabFile {
                     SAMPLE_NS.end()
                 ));
             }
+        }
+        Ok(())
+    }
+
+    fn check_rebindings(&self) -> Result<(), String> {
+        if self.nat && !self.rebind_at_ns.is_empty() {
+            return Err(
+                "rebind_at_ns: with nat the server is this machine, whose connections stay: set it to []".to_owned(),
+            );
+        }
+        if !self.rebind_at_ns.is_sorted_by(|one, next| one < next) {
+            return Err("rebind_at_ns: must rise".to_owned());
         }
         Ok(())
     }
@@ -482,7 +502,7 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 26] = [
+        let cases: [Case; 28] = [
             (
                 |v| v["coalesce"]["time_ns"] = 0.into(),
                 "coalesce: time_ns: 0 is outside 1 to 10000000",
@@ -544,6 +564,11 @@ mod tests {
                 |v| v["nat"] = true.into(),
                 "with nat the server is this machine",
             ),
+            (
+                |v| v["rebind_at_ns"] = serde_json::json!([5, 5]),
+                "rebind_at_ns: must rise",
+            ),
+            (|v| v["names"] = "never".into(), "unknown variant `never`"),
             (
                 |v| v["legs"] = serde_json::json!([]),
                 "require 1 legs, not 0",

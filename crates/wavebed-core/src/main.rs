@@ -16,6 +16,7 @@ mod init;
 mod isolation;
 mod lab_file;
 mod limits;
+mod names;
 mod network;
 mod path_engine;
 mod peak;

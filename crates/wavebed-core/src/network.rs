@@ -24,6 +24,7 @@ use wavebed_path::host_counters::SocketQueues;
 use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
 use crate::directory;
 use crate::lab_file::{HostFile, LabFile};
+use crate::names::{Door, RESOLVERS, Resolvers, Way};
 use crate::problem::Problem;
 use crate::sysctl;
 
@@ -32,6 +33,12 @@ const ADDED_TO_SERVER: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
 /// Prefix of the names of the machine's devices to laboratories.
 const MACHINE_DEVICES: &str = "wavebed";
+
+/// Name of the first device of a host.
+const FIRST_DEVICE: &str = "wb0";
+
+/// Prefix of the names of a host's devices.
+pub const DEVICE_PREFIX: &str = "wb";
 
 /// Metric of the routes through the client's second leg to hosts that it reaches through the first one; above that of
 /// routes without a metric (0 for IPv4, 1024 for IPv6).
@@ -68,6 +75,8 @@ pub struct Network {
     pub sockets: Vec<(String, SockDiag)>,
     /// The masquerading of the laboratory; removed with its owner.
     pub masquerade: Option<Masquerade>,
+    /// The resolvers that only the machine reaches, and where programs ask for them; with NAT only.
+    pub names: Option<(Resolvers, Vec<Door>)>,
     /// Lines for standard error.
     pub remarks: Vec<String>,
 }
@@ -104,6 +113,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     let mut sockets = Vec::new();
     let mut near_ends = Vec::new();
     let mut far_ends = Vec::new();
+    let mut names = None;
     let mut machine = machine;
     for (index, file) in lab.hosts.iter().enumerate() {
         let is_machine = index == 0 && machine.is_some();
@@ -129,6 +139,17 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         } else {
             builder.furnish(index, file)?
         };
+        if is_machine {
+            let resolvers = builder.resolvers();
+            names = resolvers.map(|resolvers| (resolvers, Vec::new()));
+        }
+        let (leg, end) = home(index);
+        let (v4, v6) = addresses(builder.base, leg, end);
+        if let Some((_, doors)) = &mut names
+            && (is_machine || lab.names == Way::Beside)
+        {
+            doors.push(Door::open(devices[0].1.name(), builder.server(), v4)?);
+        }
         let device_names = devices.iter().map(|(_, device)| device.name().to_owned());
         counters.push(
             HostCounters::of_this_thread(&file.name, device_names.collect())
@@ -153,8 +174,6 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         if let Some(front) = lab.front.as_ref().filter(|_| !is_machine) {
             directory::listen_inside(&lab.name, front.as_fd())?;
         }
-        let (leg, end) = home(index);
-        let (v4, v6) = addresses(builder.base, leg, end);
         hosts.push(Host {
             name: file.name.clone(),
             network,
@@ -178,6 +197,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         peers,
         sockets,
         masquerade,
+        names,
         remarks: builder.remarks,
     })
 }
@@ -192,7 +212,7 @@ impl Builder<'_> {
             .map_err(|error| refused("lo", &error))?;
         let mut devices = Vec::new();
         for at in self.legs().ends_of(host) {
-            let device = Tun::create(&format!("wb{}", devices.len()), self.lab.mtu)?;
+            let device = Tun::create(&format!("{DEVICE_PREFIX}{}", devices.len()), self.lab.mtu)?;
             device.leave_to_namespace()?;
             netlink
                 .set_up(device.index())
@@ -330,11 +350,25 @@ impl Builder<'_> {
             end: End::Near,
         };
         self.wait_for_addresses(&netlink, [own])?;
+        // The machine may be a host of another laboratory, which forwards nothing by itself.
+        if interface_index(FIRST_DEVICE).is_ok() {
+            sysctl::forward();
+        }
         let table = Masquerade::new(&name, device.index(), MACHINE_DEVICES)?;
         if let Some(remark) = sysctl::forwarding_remark(self.has_v6) {
             self.remarks.push(remark);
         }
         Ok((device, table))
+    }
+
+    /// The server's address.
+    fn server(&self) -> Ipv4Addr {
+        addresses(self.base, 0, End::Near).0
+    }
+
+    fn resolvers(&self) -> Option<Resolvers> {
+        let own = fs::read_to_string(RESOLVERS).unwrap_or_default();
+        Resolvers::read(&own, self.lab.names, self.server())
     }
 
     fn both(&self, pair: (Ipv4Addr, Ipv6Addr), v4_bits: u8, v6_bits: u8) -> Vec<(IpAddr, u8)> {

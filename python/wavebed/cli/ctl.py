@@ -32,7 +32,8 @@ _EPILOG = (
     " radio.down.rate=50mbit concerns one link. No packet is lost by a change. Faults: outage=2s lets nothing enter"
     " the links for a while, it waits before them; flap=5:1s:200ms does so 5 times, each second, for 200 ms (default:"
     " half of the period); handover=50ms or handover=usual interrupts radios, which forward or lose their buffer as"
-    " their settings say, or as handover=50ms:lose says. timeline: without more words its state; play, pause,"
+    " their settings say, or as handover=50ms:lose says; rebind=now gives the client's flows other source ports at"
+    " the server, as a carrier's NAT does. timeline: without more words its state; play, pause,"
     " seek 90s, seek STRETCH, seek STRETCH+5s, speed 2, loop on|off, set STRETCH.KEY=VALUE (rate, delay, loss)."
     " Inside a laboratory LAB may be left out: it is $WAVEBED_LAB. Confined programs control no laboratory."
 )

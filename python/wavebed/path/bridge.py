@@ -81,6 +81,8 @@ def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[Device] = 
     """
     if network.nat:
         raise UserError("nat: a bridge has no server: leave --nat out")
+    if network.rebind_at_ns:
+        raise UserError("rebind-at: a bridge has no server, which would see other ports: leave --rebind-at out")
     if network.second_leg is not None:
         raise UserError("path: second-radio: a bridge has two ports: leave the second radio out")
     known = plain(network)

@@ -77,6 +77,8 @@ def _device(option: str, number: int, mtu: int, traces: Traces) -> Device:
     network = resolve_network(path, traces)
     if network.nat or network.second_leg is not None:
         raise UserError(f"--devices: {scenario}: a bridge has neither NAT nor a second radio: leave them out")
+    if network.rebind_at_ns:
+        raise UserError(f"--devices: {scenario}: rebind-at: a bridge has no server: leave it out")
     return Device(
         name=name,
         addresses=tuple(_address(address) for address in addresses.split(",")),

@@ -387,8 +387,8 @@ class Laboratory(Lab):
         Parameters
         ----------
         **changes : str
-            ``rate``, ``delay``, ``loss``, ``pattern``, or a fault: ``outage``, ``flap``, ``handover``; written as in
-            ``wavebed ctl``. A change concerns every link that has such a stage;
+            ``rate``, ``delay``, ``loss``, ``pattern``, or a fault: ``outage``, ``flap``, ``handover``, ``rebind``;
+            written as in ``wavebed ctl``. A change concerns every link that has such a stage;
             ``**{"radio.down.rate": "50mbit"}`` concerns one.
 
         Raises

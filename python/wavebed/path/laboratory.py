@@ -135,6 +135,8 @@ def _network(path: PathModel, traces: Traces, outside_sockets: bool) -> Network:
         coalesce=path.coalesce,
         packet_memory_bytes=path.packet_memory_bytes,
         packet_log=path.packet_log,
+        names=path.names,
+        rebind_at_ns=path.rebind_at_ns,
         hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
         legs=tuple(legs),
     )

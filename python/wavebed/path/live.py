@@ -5,6 +5,7 @@ A change is written as in ``wavebed ctl``: ``rate=50mbit``, ``radio.down.delay=5
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, cast
 
@@ -28,7 +29,7 @@ __all__ = ["CHANGES", "FAULTS", "apply_change", "change_request", "control_timel
 __all__ += ["timeline_request"]
 
 CHANGES = ("rate", "delay", "loss", "pattern", "outage")
-FAULTS = ("handover", "flap")
+FAULTS = ("handover", "flap", "rebind")
 """Further changes, which pass by themselves."""
 USUAL_HANDOVER_NS = 50_000_000
 """The interruption of a handover between base stations, as scenes have it without another."""
@@ -117,6 +118,8 @@ def link_request(link: str | None, what: str, value: str, place: str | None = No
             return request | {"key": "loss", "value": at(place, values.percentage, value)}
         if what == "handover":
             return request | {"key": "handover", "value": at(place, _handover, value)}
+        if what == "rebind":
+            return {"do": at(place, functools.partial(_rebind, link), value)}
         if what == "flap":
             return request | {"key": "flap", "value": at(place, _flap, value)}
     except Problem as problem:
@@ -137,6 +140,15 @@ def _handover(value: str) -> dict[str, Json]:
     if for_ns == 0:
         raise Problem("a handover lasts some time: write a time above 0, or usual")
     return {"for_ns": for_ns, "handling": handling or None}
+
+
+def _rebind(link: str | None, value: str) -> str:
+    """Return the request that gives the client's flows other source ports."""
+    if link is not None:
+        raise Problem("concerns the flows on all links: write rebind=now without a link")
+    if value != "now":
+        raise Problem(f"{value!r} is no time of a rebinding: write now")
+    return "rebind"
 
 
 def _flap(value: str) -> dict[str, Json]:
@@ -255,7 +267,8 @@ def apply_change(connection: Connection, key: str, request: dict[str, Json]) -> 
     try:
         connection.ask(request)
     except UserError as error:
-        remedy = "" if ": write " in str(error) else f": `wavebed ctl {connection.name}` lists the links"
+        has_remedy = ": write " in str(error) or request["do"] != "set"
+        remedy = "" if has_remedy else f": `wavebed ctl {connection.name}` lists the links"
         raise UserError(f"{key}: {error}{remedy}") from None
 
 

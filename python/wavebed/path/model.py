@@ -208,6 +208,10 @@ class PathModel(Struct, frozen=True):
         Memory that packets in flight may take; ``None`` for a quarter of what the engine may have.
     packet_log : bool
         Whether the times of every packet and of every radio block are recorded.
+    names : str
+        With `nat`, which way questions go to a resolver that only this machine reaches: over the path, or beside it.
+    rebind_at_ns : tuple of int
+        When the client's flows get other source ports, after time zero, rising.
     second_radio : Hop or None
         A second radio of the client: a hop beside all those between the last two hosts.
     """
@@ -222,4 +226,6 @@ class PathModel(Struct, frozen=True):
     outside_sockets: bool | None = None
     packet_memory_bytes: int | None = None
     packet_log: bool = False
+    names: Literal["path", "beside"] = "path"
+    rebind_at_ns: tuple[int, ...] = ()
     second_radio: Hop | None = None

@@ -154,6 +154,12 @@ class _Reader:
             {**self.given, **self.options},
             lambda key: f"--{key}" if key in self.options else self.place(key),
         )
+        if table.names == "beside" and not table.nat:
+            place = "--names" if "names" in self.options else self.place("names")
+            raise Problem("hosts without nat have no resolver: add nat, or leave it out", place)
+        if table.rebind_at_ns and table.nat:
+            place = "--rebind-at" if "rebind-at" in self.options else self.place("rebind-at")
+            raise Problem("cannot be used with nat: remove one of them", place)
         hops = self._hops(table.mtu)
         edge_after = self._edge_after([hop.name for hop in hops])
         hosts = tuple(self._host(name, table) for name in HOSTS if name != "edge" or edge_after is not None)
@@ -169,6 +175,8 @@ class _Reader:
             outside_sockets=None if table.outside_sockets is None else table.outside_sockets == "open",
             packet_memory_bytes=table.packet_memory_bytes,
             packet_log=table.packet_log,
+            names=table.names,
+            rebind_at_ns=table.rebind_at_ns,
             second_radio=self._second_radio(table, hops),
         )
 

@@ -6,6 +6,7 @@ The scenario reader, the options of ``wavebed shell``, the reference page and th
 from __future__ import annotations
 
 import functools
+from itertools import pairwise
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -316,6 +317,25 @@ class AirTable(Struct, frozen=True, kw_only=True):
     ] = None
 
 
+def _rebindings(value: object) -> tuple[int, ...]:
+    """Read rising times: an array, or texts with commas between them, as options have them."""
+    given = [each.strip() for each in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(given, list):
+        raise Problem(f'{described(given)} is no time: write one or several, as in ["10s", "20s"]')
+    times = tuple(values.time_ns(each) for each in given)
+    if any(one >= later for one, later in pairwise(times)):
+        raise Problem("the times do not rise: write the earliest one first, each once")
+    return times
+
+
+_REBINDINGS = Reader(
+    _rebindings,
+    "TIME,…",
+    lambda: {"anyOf": [{"type": "string"}, {"type": "array", "items": dict(values.TIME_SCHEMA)}]},
+    lambda times: [values.time_ns.raw(each) for each in times],
+)
+
+
 class PathTable(Struct, frozen=True, kw_only=True):
     """The keys of the whole path."""
 
@@ -345,6 +365,23 @@ class PathTable(Struct, frozen=True, kw_only=True):
             absent="closed; open for wavebed shell",
         ),
     ] = None
+    names: Annotated[
+        Literal["path", "beside"],
+        Key(
+            values.word("path", "beside"),
+            "with `nat`, how names reach a resolver that only this machine reaches, such as 127.0.0.53: over the path,"
+            " as from a phone, or beside it",
+        ),
+    ] = "path"
+    rebind_at_ns: Annotated[
+        tuple[int, ...],
+        Key(
+            _REBINDINGS,
+            "when the client's flows get other source ports at the server, as a carrier's NAT does when it starts anew;"
+            " connections of TCP end",
+            absent="never",
+        ),
+    ] = ()
     packet_memory_bytes: Annotated[
         int | None,
         Key(

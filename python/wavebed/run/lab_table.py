@@ -120,6 +120,8 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
 def _check_path(path: PathModel) -> None:
     if path.edge_after is not None or path.second_radio is not None or path.nat:
         raise Problem("real hosts are server and client: remove edge, second-radio and nat", "path")
+    if path.rebind_at_ns:
+        raise Problem('is for emulated paths: remove it, or backend = "hosts"', "path.rebind-at")
     if len(path.hops) > 1 or any(_is_emulated(link) for hop in path.hops for link in (hop.down, hop.up)):
         raise Problem('with backend = "hosts" nothing is emulated: remove rates, delays, losses and hops', "path")
     for host in path.hosts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field, structs
@@ -118,6 +119,10 @@ class Network(Part, frozen=True):
         Whether the times of every packet and of every radio block are recorded.
     outside_sockets : bool
         Whether programs reach sockets of the machine's programs by their names in the file system.
+    names : str
+        With `nat`, which way questions go to a resolver that only this machine reaches: over the path, or beside it.
+    rebind_at_ns : tuple of int
+        When the client's flows get other source ports at the server, after time zero, rising.
     """
 
     mtu: Annotated[int, Meta(ge=1280, le=65_535)]
@@ -128,6 +133,8 @@ class Network(Part, frozen=True):
     legs: tuple[Leg, ...]
     packet_log: bool = False
     outside_sockets: bool = False
+    names: Literal["path", "beside"] = "path"
+    rebind_at_ns: tuple[Annotated[int, Meta(ge=0)], ...] = ()
 
     def __post_init__(self) -> None:
         hosts = [host.name for host in self.hosts]
@@ -141,6 +148,10 @@ class Network(Part, frozen=True):
         second = self.second_leg
         if second is not None and (len(self.legs) > len(hosts) or (second.start, second.end) != tuple(hosts[-2:])):
             raise RuleError("one leg beside those of the row connects the last two hosts")
+        if any(one >= later for one, later in pairwise(self.rebind_at_ns)):
+            raise RuleError("rebind_at_ns rises")
+        if self.rebind_at_ns and self.nat:
+            raise RuleError("with nat the server is this machine, whose connections stay as they are")
         if second is not None and self.nat:
             raise RuleError("with nat there is no second leg to the client")
         if self.nat and any(

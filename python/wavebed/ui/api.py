@@ -104,6 +104,9 @@ class Change(Struct, frozen=True, forbid_unknown_fields=True):
         str | None,
         Meta(description="outages one after another: times, period, and how long each, such as `5:1s:200ms`"),
     ] = None
+    rebind: Annotated[
+        str | None, Meta(description="`now`: the client's flows get other source ports; not for one link")
+    ] = None
 
 
 class TimelineAction(Struct, frozen=True, forbid_unknown_fields=True):

@@ -39,6 +39,10 @@ impl Bridge {
                 | ControlRequest::Kill { .. }
                 | ControlRequest::Undelivered,
             ) => Err("a bridge has no programs".to_owned()),
+            Ok(ControlRequest::Rebind) => Err(
+                "a bridge has no server, which would see other ports: write it to a laboratory"
+                    .to_owned(),
+            ),
             Ok(ControlRequest::Stop) => {
                 self.end.get_or_insert(End {
                     status: 0,

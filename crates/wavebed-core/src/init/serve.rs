@@ -69,10 +69,11 @@ impl Init {
                 self.undelivered().map(|each| serde_json::json!(each))
             }
             Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
-            Ok(ControlRequest::Begin) => self
-                .engine
-                .ask(&Request::Begin)
-                .map(|zero_ns| serde_json::json!({"zero_ns": zero_ns})),
+            Ok(ControlRequest::Begin) => self.engine.ask(&Request::Begin).map(|zero_ns| {
+                self.plan_rebindings(zero_ns.as_u64().unwrap_or_default());
+                serde_json::json!({"zero_ns": zero_ns})
+            }),
+            Ok(ControlRequest::Rebind) => self.rebind().map(|()| serde_json::json!({"ok": true})),
             Ok(ControlRequest::Maps) => Ok(self.maps()),
             Ok(ControlRequest::Set { link, setting }) => self.set(link, setting),
             Ok(ControlRequest::Timeline(action)) => self

@@ -1,5 +1,9 @@
 //! Laboratories whose far end is the machine itself. The test's machine has a neighbour behind a veth pair.
 
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
+use std::thread;
+
 use crate::support::{
     self, assert_clean, lab, on_own_machine, run, run_quietly, start, text_of, traces, wait_until,
 };
@@ -168,6 +172,175 @@ fn killing_a_laboratory_with_nat_removes_its_table_and_device() {
             wait_until("the table is gone", || {
                 run_quietly("nft", &["list", "tables"]).is_empty()
             });
+        },
+    );
+}
+
+/// An answer to a question for an address; cut short if the question came by UDP and `cut` is set.
+fn answer_to(question: &[u8], cut: bool) -> Vec<u8> {
+    let name = question[12..].iter().position(|byte| *byte == 0);
+    let end = 12 + name.expect("an end of the name") + 1 + 4;
+    let (kind, address): (u8, &[u8]) = match question[end - 3] {
+        28 => (
+            28,
+            &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7],
+        ),
+        _ => (1, &[198, 51, 100, 7]),
+    };
+    let mut answer = question[..end].to_vec();
+    answer[2] = if cut { 0x83 } else { 0x81 };
+    answer[3..12].copy_from_slice(&[0x80, 0, 1, 0, u8::from(!cut), 0, 0, 0, 0]);
+    if !cut {
+        let length = u8::try_from(address.len()).expect("short");
+        answer.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 60, 0, length]);
+        answer.extend(address);
+    }
+    answer
+}
+
+/// Serves names at port 53 of `address`, by UDP and TCP, until the test ends.
+fn name_server(address: IpAddr, cut: bool) {
+    let udp = UdpSocket::bind((address, 53)).expect("port 53");
+    let tcp = TcpListener::bind((address, 53)).expect("port 53");
+    thread::spawn(move || {
+        let mut question = [0; 2048];
+        while let Ok((count, from)) = udp.recv_from(&mut question) {
+            let _ = udp.send_to(&answer_to(&question[..count], cut), from);
+        }
+    });
+    thread::spawn(move || {
+        for mut connection in tcp.incoming().flatten() {
+            thread::spawn(move || {
+                let mut length = [0; 2];
+                while connection.read_exact(&mut length).is_ok() {
+                    let mut question = vec![0; u16::from_be_bytes(length).into()];
+                    connection.read_exact(&mut question).expect("a question");
+                    let answer = answer_to(&question, false);
+                    let length = u16::try_from(answer.len()).expect("short");
+                    let whole = [&length.to_be_bytes(), &answer[..]].concat();
+                    connection.write_all(&whole).expect("it reads");
+                }
+            });
+        }
+    });
+}
+
+/// Makes the test's machine read another resolv.conf, which `set_resolvers` writes; the file of this machine stays.
+fn own_resolvers() {
+    set_resolvers("");
+    let file = std::env::temp_dir().join("resolv.conf");
+    let file = file.to_str().expect("text");
+    run_quietly("mount", &["--bind", file, "/etc/resolv.conf"]);
+}
+
+fn set_resolvers(text: &str) {
+    std::fs::write(std::env::temp_dir().join("resolv.conf"), text).expect("write");
+}
+
+/// Standard error of a laboratory where a host finds IPv4 and IPv6 of a name; `names` is the way of the questions.
+fn found_names(names: &str, hosts: usize, host: &str) -> String {
+    let script = "getent ahostsv4 www.example.org | grep -q 198.51.100.7 \
+                  && getent ahostsv6 www.example.org | grep -q 2001:db8::7";
+    let mut file = nat_lab("names", hosts, &["sh", "-c", script]);
+    file["names"] = names.into();
+    file["command"]["host"] = host.into();
+    let output = run(&file);
+    text_of(&output, 0);
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn names_of_a_resolver_that_only_the_machine_reaches_are_found() {
+    on_own_machine(
+        "names_of_a_resolver_that_only_the_machine_reaches_are_found",
+        || {
+            own_resolvers();
+            let before = traces();
+            for address in ["127.0.0.53", "127.0.0.11", "127.0.0.1", "::1"] {
+                name_server(
+                    address.parse().expect("an address"),
+                    address == "127.0.0.11",
+                );
+                for options in ["", "options use-vc\n"] {
+                    set_resolvers(&format!("nameserver {address}\n{options}"));
+                    let over = found_names("path", 2, "client");
+                    assert!(!over.contains("in 0 = delivered 0"), "{over}");
+                    let beside = found_names("beside", 3, "client");
+                    assert_eq!(beside.matches("in 0 = delivered 0").count(), 4, "{beside}");
+                }
+            }
+            // The server is the machine, whose programs read the same file.
+            for names in ["path", "beside"] {
+                found_names(names, 3, "server");
+                found_names(names, 3, "edge");
+            }
+            // The first resolver is not there, or none is named.
+            for text in ["nameserver 127.0.0.9\nnameserver ::1\n", "search lan\n"] {
+                set_resolvers(text);
+                let over = found_names("path", 3, "client");
+                let said = over.matches("resolver 127.0.0.9 cannot be asked (Connection refused");
+                assert_eq!(said.count(), usize::from(text.contains(".9")), "{over}");
+            }
+            assert_clean(&before, "laboratories with names");
+        },
+    );
+}
+
+#[test]
+fn names_are_found_beside_a_name_server_on_all_addresses_of_the_machine() {
+    on_own_machine(
+        "names_are_found_beside_a_name_server_on_all_addresses_of_the_machine",
+        || {
+            own_resolvers();
+            name_server(Ipv4Addr::UNSPECIFIED.into(), false);
+            set_resolvers("nameserver 127.0.0.1\n");
+            found_names("path", 2, "client");
+        },
+    );
+}
+
+#[test]
+fn without_an_answering_resolver_names_fail_and_one_line_says_why() {
+    on_own_machine(
+        "without_an_answering_resolver_names_fail_and_one_line_says_why",
+        || {
+            own_resolvers();
+            set_resolvers("nameserver 127.0.0.53\noptions attempts:1\n");
+            let script = "! getent ahosts www.example.org && ! getent ahosts www.example.com";
+            let silent = || UdpSocket::bind("127.0.0.53:53").expect("port 53");
+            for (resolver, why) in [
+                (None, "Connection refused"),
+                (Some(silent as fn() -> UdpSocket), "no answer"),
+            ] {
+                let _resolver = resolver.map(|bind| bind());
+                let output = run(&nat_lab("names", 2, &["sh", "-c", script]));
+                text_of(&output, 0);
+                let said = remarks(&output.stderr);
+                let line = format!("the machine's resolver 127.0.0.53 cannot be asked ({why}");
+                assert_eq!(said.matches("names:").count(), 1, "{said}");
+                assert!(said.contains(&line) && said.contains("start it"), "{said}");
+            }
+        },
+    );
+}
+
+#[test]
+fn a_laboratory_with_nat_inside_another_reaches_what_the_other_reaches() {
+    on_own_machine(
+        "a_laboratory_with_nat_inside_another_reaches_what_the_other_reaches",
+        || {
+            own_resolvers();
+            name_server("127.0.0.53".parse().expect("an address"), false);
+            set_resolvers("nameserver 127.0.0.53\n");
+            let script = "ping -4 -c1 -W30 198.18.0.1 && ping -6 -c1 -W30 fd77:6176:6562::1 \
+                          && getent ahostsv4 www.example.org";
+            let inner = support::write(&nat_lab("inner", 2, &["sh", "-c", script]));
+            let inner = inner.to_str().expect("text");
+            let output = run(&nat_lab("outer", 2, &[support::CORE, "lab", inner]));
+            let text = text_of(&output, 0);
+            assert!(text.contains("198.51.100.7"), "{text}");
+            let said = remarks(&output.stderr);
+            assert_eq!(said.lines().count(), 1, "of the outer one alone: {said}");
         },
     );
 }

@@ -76,6 +76,29 @@ fn missing_access_to_tun_is_reported() {
 }
 
 #[test]
+fn nobodys_flows_get_other_ports() {
+    on_own_machine("nobodys_flows_get_other_ports", || {
+        open_tun();
+        let before = traces();
+        let mut file = lab("mine", 2, &["true"]);
+        file["rebind_at_ns"] = serde_json::json!([0]);
+        let summary = std::env::temp_dir().join("summary.json");
+        std::fs::write(&summary, "").expect("write");
+        run_quietly(
+            "chmod",
+            &["777", std::env::temp_dir().to_str().expect("text")],
+        );
+        run_quietly("chmod", &["666", summary.to_str().expect("text")]);
+        file["summary_file"] = summary.to_str().expect("text").into();
+        text_of(&run_as_nobody(&file), 0);
+        let text = std::fs::read_to_string(summary).expect("a summary");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert!(value["rebound_at_ns"][0].is_u64(), "{text}");
+        assert_clean(&before, "a laboratory of nobody");
+    });
+}
+
+#[test]
 fn nobody_gets_no_nat() {
     on_own_machine("nobody_gets_no_nat", || {
         open_tun();

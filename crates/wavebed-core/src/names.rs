@@ -1,0 +1,403 @@
+//! Names in a laboratory with NAT: a forwarder that asks the machine's own resolver, which only the machine reaches.
+//!
+//! Programs ask the server's address. Over the path the machine answers there; beside it each host answers for itself.
+//! A DNS server of the machine may have port 53 of all addresses, so the forwarder listens on other ports, to which
+//! nftables delivers.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener, TcpStream,
+    UdpSocket,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use wavebed_os::capabilities::{self, Set};
+use wavebed_os::error::Context;
+use wavebed_os::namespace::NetworkNamespace;
+use wavebed_os::netlink::interface_index;
+use wavebed_os::nft::{Delivery, Port};
+
+use crate::engine;
+use crate::problem::Problem;
+use crate::say::say;
+
+/// The machine's resolvers, resolv.conf(5).
+pub const RESOLVERS: &str = "/etc/resolv.conf";
+const DNS: u16 = 53;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// As long as a program waits for an answer, by resolv.conf(5); all resolvers together have it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection of TCP may be idle (RFC 7766, section 6.2.3: in the order of seconds).
+const IDLE: Duration = Duration::from_secs(10);
+/// Most questions at a time; further ones are lost, as in a full queue.
+const MOST_QUESTIONS: usize = 256;
+/// Bytes of the header of a message (RFC 1035, section 4.1.1).
+const HEADER_BYTES: usize = 12;
+/// The highest bit of the third byte: an answer.
+const ANSWER: u8 = 0x80;
+/// The response code SERVFAIL.
+const SERVER_FAILURE: u8 = 2;
+
+/// Which way the laboratory's questions for names take with NAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Over the path: a phone's resolver is behind its radio.
+    #[default]
+    Path,
+    /// Beside the path, without its delay and its losses.
+    Beside,
+}
+
+/// The resolvers that the forwarder asks, and what the programs read in place of the machine's own file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Resolvers {
+    asked: Vec<String>,
+    file: String,
+}
+
+impl Resolvers {
+    /// Reads the machine's `resolv.conf`; programs shall ask `address`. None if they reach all resolvers by themselves.
+    pub fn read(machines_own: &str, way: Way, address: Ipv4Addr) -> Option<Self> {
+        let server = |line: &str| {
+            let mut words = line.split_whitespace();
+            let is_one = words.next() == Some("nameserver");
+            words.next().filter(|_| is_one).map(str::to_owned)
+        };
+        let mut asked = Vec::new();
+        let mut file = format!("nameserver {address}\n");
+        for line in machines_own.lines() {
+            match server(line) {
+                Some(name) if way == Way::Beside || is_of_machine_only(&name) => asked.push(name),
+                _ => {
+                    let _ = writeln!(file, "{line}");
+                }
+            }
+        }
+        if !machines_own.lines().any(|line| server(line).is_some()) {
+            // As resolv.conf(5) says.
+            asked.push(Ipv4Addr::LOCALHOST.to_string());
+        }
+        (!asked.is_empty()).then_some(Self { asked, file })
+    }
+
+    /// The content of the programs' `resolv.conf`.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+}
+
+/// Whether only the machine itself reaches a resolver: by its loopback or by a link.
+fn is_of_machine_only(name: &str) -> bool {
+    match name.split('%').next().unwrap_or_default().parse() {
+        Ok(IpAddr::V4(v4)) => v4.is_loopback() || v4.is_unspecified(),
+        Ok(IpAddr::V6(v6)) => v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local(),
+        Err(_) => false,
+    }
+}
+
+/// The address of a resolver in the network namespace of the calling thread; none if it has none.
+fn address_of(name: &str) -> Option<SocketAddr> {
+    let (address, link) = name.split_once('%').unwrap_or((name, ""));
+    match address.parse().ok()? {
+        IpAddr::V4(v4) if v4.is_unspecified() => Some((Ipv4Addr::LOCALHOST, DNS).into()),
+        IpAddr::V4(v4) => Some((v4, DNS).into()),
+        IpAddr::V6(v6) if v6.is_unspecified() => Some((Ipv6Addr::LOCALHOST, DNS).into()),
+        IpAddr::V6(v6) => {
+            let index = interface_index(link).unwrap_or(0);
+            Some(SocketAddrV6::new(v6, DNS, 0, index).into())
+        }
+    }
+}
+
+/// Where a host's programs get answers.
+pub struct Door {
+    udp: UdpSocket,
+    tcp: TcpListener,
+    _delivery: Delivery,
+}
+
+impl Door {
+    /// Answers at port 53 of `address` in the network namespace of the calling thread, whose own address is `own`. The
+    /// table is named `table`.
+    ///
+    /// # Errors
+    /// The kernel cannot deliver to another port.
+    pub fn open(table: &str, address: Ipv4Addr, own: Ipv4Addr) -> Result<Self, Problem> {
+        let of =
+            |bound: io::Result<SocketAddr>| bound.map(|bound| SocketAddrV4::new(own, bound.port()));
+        let during = "answer questions for names at";
+        let at = || own.to_string();
+        let udp = UdpSocket::bind((own, 0)).during(during, at())?;
+        let tcp = TcpListener::bind((own, 0)).during(during, at())?;
+        let instead = [
+            (UDP, of(udp.local_addr()).during(during, at())?),
+            (TCP, of(tcp.local_addr()).during(during, at())?),
+        ];
+        let instead = instead.map(|(protocol, to)| Port { protocol, to });
+        let delivery = Delivery::new(table, address, DNS, &instead).map_err(|error| {
+            Problem::cannot(format!("{error}: no names with nat: modprobe -a nft_nat"))
+        })?;
+        Ok(Self {
+            udp,
+            tcp,
+            _delivery: delivery,
+        })
+    }
+}
+
+/// Runs the forwarder's process, which the end of the laboratory ends: asks from the machine's network namespace.
+///
+/// # Errors
+/// The namespace cannot be entered.
+pub fn serve(
+    resolvers: &Resolvers,
+    doors: &[Door],
+    machine: &NetworkNamespace,
+) -> Result<(), Problem> {
+    engine::be_apart();
+    machine.enter()?;
+    capabilities::renounce(Set::empty()).map_err(|error| Problem::failed(error.to_string()))?;
+    let asked = resolvers.asked.iter();
+    let forwarder = Arc::new(Forwarder {
+        resolvers: asked.filter_map(|name| address_of(name)).collect(),
+        questions: AtomicUsize::new(0),
+        silent: Mutex::new(BTreeSet::new()),
+    });
+    thread::scope(|scope| {
+        for door in doors {
+            scope.spawn(|| forwarder.answer_datagrams(&door.udp));
+            scope.spawn(|| forwarder.answer_connections(&door.tcp));
+        }
+    });
+    Ok(())
+}
+
+struct Forwarder {
+    resolvers: Vec<SocketAddr>,
+    /// Number of questions and connections that are served.
+    questions: AtomicUsize,
+    /// Resolvers about which a line was printed.
+    silent: Mutex<BTreeSet<SocketAddr>>,
+}
+
+impl Forwarder {
+    fn answer_datagrams(self: &Arc<Self>, socket: &UdpSocket) {
+        let mut question = vec![0; 1 << 16];
+        loop {
+            // An error of one program's socket, such as a closed port, concerns no other program.
+            let Ok((count, program)) = socket.recv_from(&mut question) else {
+                continue;
+            };
+            let Ok(socket) = socket.try_clone() else {
+                continue;
+            };
+            let question = question[..count].to_vec();
+            self.beside(move |forwarder| {
+                if let Some(answer) = forwarder.ask(&question, datagram) {
+                    let _ = socket.send_to(&answer, program);
+                }
+            });
+        }
+    }
+
+    fn answer_connections(self: &Arc<Self>, listener: &TcpListener) {
+        for connection in listener.incoming().flatten() {
+            self.beside(move |forwarder| {
+                let _ = forwarder.answer_connection(connection);
+            });
+        }
+    }
+
+    fn answer_connection(&self, mut connection: TcpStream) -> io::Result<()> {
+        connection.set_read_timeout(Some(IDLE))?;
+        loop {
+            let question = read_message(&mut connection)?;
+            match self.ask(&question, stream) {
+                Some(answer) => write_message(&mut connection, &answer)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Runs `job` in a thread of its own, unless there are too many.
+    fn beside(self: &Arc<Self>, job: impl FnOnce(&Self) + Send + 'static) {
+        let forwarder = Arc::clone(self);
+        if self.questions.fetch_add(1, Ordering::Relaxed) >= MOST_QUESTIONS {
+            self.questions.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let thread = thread::Builder::new().spawn(move || {
+            job(&forwarder);
+            forwarder.questions.fetch_sub(1, Ordering::Relaxed);
+        });
+        if thread.is_err() {
+            self.questions.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The answer of the first resolver that answers; SERVFAIL if none can be reached, nothing if one is silent.
+    fn ask(
+        &self,
+        question: &[u8],
+        by: fn(&[u8], SocketAddr, Duration) -> io::Result<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        if question.len() < HEADER_BYTES {
+            return None;
+        }
+        let share = u32::try_from(self.resolvers.len().max(1)).unwrap_or(u32::MAX);
+        let mut is_silent = false;
+        for resolver in &self.resolvers {
+            match by(question, *resolver, PATIENCE / share) {
+                Ok(answer) => return Some(answer),
+                Err(error) => {
+                    is_silent |= is_late(&error);
+                    self.say_silent(*resolver, &error);
+                }
+            }
+        }
+        (!is_silent).then(|| failure(question))
+    }
+
+    fn say_silent(&self, resolver: SocketAddr, error: &io::Error) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        if !silent.insert(resolver) {
+            return;
+        }
+        let why = if is_late(error) {
+            "no answer".to_owned()
+        } else {
+            error.to_string()
+        };
+        say(format_args!(
+            "names: the machine's resolver {} cannot be asked ({why}): start it, or name another one in {RESOLVERS}",
+            resolver.ip()
+        ));
+    }
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Asks a resolver over UDP.
+fn datagram(question: &[u8], resolver: SocketAddr, patience: Duration) -> io::Result<Vec<u8>> {
+    let any: IpAddr = match resolver {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(resolver)?;
+    socket.send(question)?;
+    let deadline = Instant::now() + patience;
+    let mut answer = vec![0; 1 << 16];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        let count = socket.recv(&mut answer)?;
+        if count >= HEADER_BYTES && answer[..2] == question[..2] {
+            answer.truncate(count);
+            return Ok(answer);
+        }
+    }
+}
+
+/// Asks a resolver over TCP.
+fn stream(question: &[u8], resolver: SocketAddr, patience: Duration) -> io::Result<Vec<u8>> {
+    let mut connection = TcpStream::connect_timeout(&resolver, patience)?;
+    connection.set_read_timeout(Some(patience))?;
+    write_message(&mut connection, question)?;
+    read_message(&mut connection)
+}
+
+/// Reads a message with its length before it (RFC 1035, section 4.2.2).
+fn read_message(connection: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 2];
+    connection.read_exact(&mut length)?;
+    let mut message = vec![0; u16::from_be_bytes(length).into()];
+    connection.read_exact(&mut message)?;
+    Ok(message)
+}
+
+fn write_message(connection: &mut TcpStream, message: &[u8]) -> io::Result<()> {
+    let length = u16::try_from(message.len()).map_err(io::Error::other)?;
+    connection.write_all(&[&length.to_be_bytes(), message].concat())
+}
+
+/// SERVFAIL to a question, which it repeats.
+fn failure(question: &[u8]) -> Vec<u8> {
+    let mut answer = question.to_vec();
+    answer[2] |= ANSWER;
+    answer[3] = SERVER_FAILURE;
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+    fn read(text: &str, way: Way) -> Option<(Vec<String>, String)> {
+        let found = Resolvers::read(text, way, HERE)?;
+        Some((found.asked, found.file))
+    }
+
+    #[test]
+    fn resolvers_of_the_machine_alone_are_asked_by_the_forwarder() {
+        let own = [
+            "127.0.0.53",
+            "127.0.0.11",
+            "127.0.0.1",
+            "::1",
+            "0.0.0.0",
+            "fe80::1%eth0",
+        ];
+        for name in own {
+            let text = format!("# x\nnameserver {name}\noptions edns0 trust-ad\nsearch lan\n");
+            let file = "nameserver 198.18.0.1\n# x\noptions edns0 trust-ad\nsearch lan\n";
+            let wanted = Some((vec![name.to_owned()], file.to_owned()));
+            assert_eq!(read(&text, Way::Path), wanted);
+        }
+    }
+
+    #[test]
+    fn others_are_asked_by_the_programs_over_the_path() {
+        let text = "nameserver 192.0.2.1\nnameserver 2001:db8::1\n";
+        assert_eq!(read(text, Way::Path), None);
+        let both = vec!["192.0.2.1".to_owned(), "2001:db8::1".to_owned()];
+        let file = "nameserver 198.18.0.1\n".to_owned();
+        assert_eq!(read(text, Way::Beside), Some((both, file)));
+        let mixed = "nameserver 192.0.2.1\nnameserver 127.0.0.1\n";
+        let file = "nameserver 198.18.0.1\nnameserver 192.0.2.1\n".to_owned();
+        let wanted = Some((vec!["127.0.0.1".to_owned()], file));
+        assert_eq!(read(mixed, Way::Path), wanted);
+    }
+
+    #[test]
+    fn without_a_line_the_resolver_is_the_loopback() {
+        let wanted = (
+            vec!["127.0.0.1".to_owned()],
+            "nameserver 198.18.0.1\noptions rotate\n".to_owned(),
+        );
+        assert_eq!(read("options rotate\n", Way::Path), Some(wanted));
+    }
+
+    #[test]
+    fn a_failure_repeats_the_question() {
+        let question = b"\x12\x34\x01\x00\0\x01\0\0\0\0\0\0\x01x\0\0\x01\0\x01";
+        let answer = failure(question);
+        assert_eq!(answer[..4], [0x12, 0x34, 0x81, 2]);
+        assert_eq!(answer[4..], question[4..]);
+    }
+}
