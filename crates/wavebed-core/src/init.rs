@@ -49,6 +49,9 @@ const NEEDED: Set = Set::SYS_ADMIN
 
 /// The order of addresses of a name in glibc, gai.conf(5).
 const ORDER_FILE: &str = "/etc/gai.conf";
+/// Libraries ask 127.0.0.1 then, which refuses at once. Questions to the machine's resolver, which is nowhere, would cross the
+/// path, and some libraries would wait 5 s for each.
+const NO_RESOLVER: &str = "# No resolver is in this laboratory.\n";
 /// The policy table of RFC 6724: the unique local addresses of the hosts come after IPv4, as with other libraries. A
 /// client of a server on IPv4 alone would else pay a round trip for a refused connection, and UDP has no second try.
 const IPV4_FIRST: &str = "\
@@ -254,10 +257,13 @@ fn replace_names(lab: &LabFile, network: &Network) {
     if fs::exists(ORDER_FILE).unwrap_or(false) {
         let _ = mount::replace_file(ORDER_FILE, IPV4_FIRST);
     }
+    let resolvers = "/etc/resolv.conf";
     // With systemd-resolved, /etc/resolv.conf names a resolver that only the machine's namespace reaches.
     let upstream = "/run/systemd/resolve/resolv.conf";
-    if lab.nat && fs::exists(upstream).unwrap_or(false) {
-        let _ = mount::bind(upstream, "/etc/resolv.conf");
+    if !lab.nat {
+        let _ = mount::replace_file(resolvers, NO_RESOLVER);
+    } else if fs::exists(upstream).unwrap_or(false) {
+        let _ = mount::bind(upstream, resolvers);
     }
 }
 
