@@ -259,7 +259,7 @@ impl Builder<'_> {
                 congestion_control: None,
             };
             netlink
-                .add_route(&route)
+                .add_route_with_metric(&route, Some(1))
                 .map_err(|error| refused(&destination.to_string(), &error))?;
         }
         Ok(())

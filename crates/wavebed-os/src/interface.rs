@@ -15,6 +15,7 @@ use netlink_bindings::utils::{finalize_nested_header, push_nested_header};
 use crate::netlink::Netlink;
 
 const RT_TABLE_MAIN: u8 = 254;
+const RT_TABLE_LOCAL: u8 = 255;
 const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_LINK: u8 = 253;
 const IFA_F_NODAD: u8 = 2;
@@ -267,19 +268,26 @@ impl Netlink {
         self.add_route_with_metric(route, None)
     }
 
-    /// Adds a route to the main table, with a metric: of several routes to a prefix the one with the least is taken. By
+    /// Adds a route to the main table, for IPv6 multicast to the local one, with a metric: of several routes to a prefix the one with the least is taken. By
     /// default it is 0 for IPv4 and 1024 for IPv6.
     ///
     /// # Errors
     /// As [`Self::add_route`]; `EEXIST` if the prefix has a route with this metric already.
     pub fn add_route_with_metric(&self, route: &Route<'_>, metric: Option<u32>) -> io::Result<()> {
+        // The kernel has a route for it there on every interface, and refuses others through the loopback.
+        let is_multicast6 = route.destination.is_ipv6() && route.destination.is_multicast();
+        let (table, kind) = if is_multicast6 {
+            (RT_TABLE_LOCAL, RtmType::Local)
+        } else {
+            (RT_TABLE_MAIN, RtmType::Unicast)
+        };
         let header = Rtmsg {
             rtm_family: family(route.destination),
             rtm_dst_len: route.prefix_bits,
-            rtm_table: RT_TABLE_MAIN,
+            rtm_table: table,
             rtm_protocol: RTPROT_STATIC,
             rtm_scope: RT_SCOPE_LINK,
-            rtm_type: RtmType::Unicast as u8,
+            rtm_type: kind as u8,
             ..Rtmsg::new()
         };
         let mut request = rt_route::Request::new()

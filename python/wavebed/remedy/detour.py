@@ -75,8 +75,8 @@ class Detour:
     """Rules and routes on one host, by which all that would leave by the path's device leaves by another one.
 
     The routes are those of the path, with their source addresses and congestion control, without the default route:
-    packets to nowhere would pass to and fro in the tunnel. The tunnel's own packets, UDP at one port of one address, keep
-    to the path.
+    packets to nowhere would pass to and fro in the tunnel. The tunnel's own packets, UDP at one port of one address,
+    keep to the path.
 
     Parameters
     ----------
