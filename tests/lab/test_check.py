@@ -138,6 +138,53 @@ def test_a_shell_warns_of_a_socket_outside_in_one_line(outside: str, words: tupl
     assert len(warnings) == (answer == "answer = 1")
 
 
+def test_a_command_that_sends_to_nowhere_alone_decides_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    send = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 9))"
+    words = ["--seeds", "1", "--require", "wall time p50 < 60 s", "--", sys.executable, "-c", send]
+    status, found = check(tmp_path, capsys, *words)
+    assert (status, found["outcome"]) == (3, "inconclusive")
+    trials = [json.loads(file.read_text()) for file in (tmp_path / "run").glob("trials/*/trial.json")]
+    evidence = {each["evidence"] for trial in trials for each in trial["checks"] if each["code"] == "traffic"}
+    assert evidence == {"1 packets entered the links, all to addresses that no host has"}
+
+
+_DAEMON = """
+import os, pathlib, signal, sys, time
+file = pathlib.Path(sys.argv[1])
+if os.fork():
+    time.sleep(1000)
+os.setsid()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(file.unlink()))
+os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+import socket
+here = socket.create_server(("", int(sys.argv[2])))
+while True:
+    here.accept()
+"""
+
+
+def test_a_daemon_leaves_nothing_to_the_next_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # As conmon and dockerd: a process of another session, with a name or a number in a file that must not be there.
+    (tmp_path / "daemon.py").write_text(_DAEMON)
+    line = shlex.join([sys.executable, str(tmp_path / "daemon.py"), str(tmp_path / "daemon.pid")])
+    words = [
+        "--seeds",
+        "3",
+        "--grace",
+        "60s",
+        "--require",
+        "exit status every = 0",
+        "--server",
+        f"exec {line} {{port}}",
+    ]
+    connect = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))"
+    status, found = check(tmp_path, capsys, *words, "--", sys.executable, "-c", connect, "{server}", "{port}")
+    assert_outcome("pass", status, found, tmp_path)
+    assert not (tmp_path / "daemon.pid").exists()
+
+
 _SINK = """
 import socket, sys
 with socket.create_server(("", int(sys.argv[1]))) as here:

@@ -38,7 +38,11 @@ ROUTES = {
     ],
     ("edge", "wb0"): ["198.18.0.0/30 scope link src 198.18.0.2", "198.19.0.0/16 scope link src 198.18.0.2"],
     ("edge", "wb1"): ["198.18.1.0/30 scope link src 198.18.0.2 congctl cubic", "fe80::/64 proto kernel metric 256"],
-    ("client", "wb0"): ["198.18.0.0/30 scope link src 198.18.1.2", "198.19.0.0/16 scope link src 198.18.1.2"],
+    ("client", "wb0"): [
+        "default scope link src 198.18.1.2",
+        "198.18.0.0/30 scope link src 198.18.1.2",
+        "198.19.0.0/16 scope link src 198.18.1.2",
+    ],
 }
 
 

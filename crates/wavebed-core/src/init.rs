@@ -52,6 +52,9 @@ const NEEDED: Set = Set::SYS_ADMIN
 
 /// The order of addresses of a name in glibc, gai.conf(5).
 const ORDER_FILE: &str = "/etc/gai.conf";
+/// Libraries ask 127.0.0.1 then, which refuses at once. Questions to the machine's resolver, which is nowhere, would cross the
+/// path, and some libraries would wait 5 s for each.
+const NO_RESOLVER: &str = "# No resolver is in this laboratory.\n";
 /// The policy table of RFC 6724: the unique local addresses of the hosts come after IPv4, as with other libraries. A
 /// client of a server on IPv4 alone would else pay a round trip for a refused connection, and UDP has no second try.
 const IPV4_FIRST: &str = "\
@@ -276,12 +279,14 @@ fn replace_names(lab: &LabFile, network: &Network) {
     if fs::exists(ORDER_FILE).unwrap_or(false) {
         let _ = mount::replace_file(ORDER_FILE, IPV4_FIRST);
     }
-    if let Some((resolvers, _)) = &network.names
-        && let Err(error) = mount::replace_file(RESOLVERS, resolvers.file())
-    {
-        say(format_args!(
-            "{error}: programs cannot ask the machine's resolver: make the file {RESOLVERS}"
-        ));
+    if let Some((resolvers, _)) = &network.names {
+        if let Err(error) = mount::replace_file(RESOLVERS, resolvers.file()) {
+            say(format_args!(
+                "{error}: programs cannot ask the machine's resolver: make the file {RESOLVERS}"
+            ));
+        }
+    } else if !lab.nat {
+        let _ = mount::replace_file(RESOLVERS, NO_RESOLVER);
     }
 }
 

@@ -31,6 +31,18 @@ use crate::sysctl;
 /// Addresses that programs may add to the server: 198.19.0.0/16. Every host has a route to them, except with NAT.
 const ADDED_TO_SERVER: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
+/// Groups of the devices that lead towards the server and towards the client. No packet leaves by a device of the group
+/// by which it came: two hosts with default routes towards each other never pass a packet to and fro.
+const GROUP_TO_SERVER: u32 = 198_181;
+const GROUP_TO_CLIENT: u32 = 198_182;
+
+/// Multicast and broadcast stay on their host, as no router forwards them. Programs that name a device send by it.
+const STAYS: [(IpAddr, u8); 3] = [
+    (IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 4),
+    (IpAddr::V4(Ipv4Addr::BROADCAST), 32),
+    (IpAddr::V6(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0)), 8),
+];
+
 /// Prefix of the names of the machine's devices to laboratories.
 const MACHINE_DEVICES: &str = "wavebed";
 
@@ -152,7 +164,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         }
         let device_names = devices.iter().map(|(_, device)| device.name().to_owned());
         counters.push(
-            HostCounters::of_this_thread(&file.name, device_names.collect())
+            HostCounters::of_this_thread(&file.name, device_names.collect(), is_machine)
                 .during("read the network counters of", &file.name)?,
         );
         peers.extend(
@@ -222,8 +234,18 @@ impl Builder<'_> {
                     .add_address(device.index(), address, bits)
                     .map_err(|error| refused(&address.to_string(), &error))?;
             }
+            let group = match at.end {
+                End::Near => GROUP_TO_CLIENT,
+                End::Far => GROUP_TO_SERVER,
+            };
+            netlink
+                .set_group(device.index(), group)
+                .and_then(|()| netlink.return_nothing(device.name(), group, self.has_v6))
+                .map_err(|error| refused("a routing rule", &error))?;
+            sysctl::forward_from(device.name());
             devices.push((at, device));
         }
+        self.keep_multicast(&netlink, host)?;
         for (at, device) in &devices {
             self.add_routes(&netlink, host, file, *at, device)?;
         }
@@ -234,6 +256,33 @@ impl Builder<'_> {
         let own = self.legs().ends_of(host);
         self.wait_for_addresses(&netlink, own)?;
         Ok(devices)
+    }
+
+    /// Routes multicast and broadcast to the host's own loopback.
+    fn keep_multicast(&self, netlink: &Netlink, host: usize) -> Result<(), Problem> {
+        let (leg, end) = home(host);
+        let (v4, v6) = addresses(self.base, leg, end);
+        let interface = interface_index("lo")?;
+        for (destination, prefix_bits) in STAYS {
+            let source = if destination.is_ipv4() {
+                IpAddr::V4(v4)
+            } else if self.has_v6 {
+                IpAddr::V6(v6)
+            } else {
+                continue;
+            };
+            let route = Route {
+                destination,
+                prefix_bits,
+                interface,
+                source: Some(source),
+                congestion_control: None,
+            };
+            netlink
+                .add_route_with_metric(&route, Some(1))
+                .map_err(|error| refused(&destination.to_string(), &error))?;
+        }
+        Ok(())
     }
 
     /// Waits until the host of `netlink` accepts packets to its addresses at these ends of legs.
@@ -252,8 +301,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The routes through `device`: every leg in its direction; through a second one to the client also, with a metric,
-    /// every leg that is reached through the first one.
+    /// The routes through `device`: every leg in its direction, and the default route: towards the server, on the server
+    /// towards the client. Through a second leg the client also has, with a metric, every route of the first one.
     fn add_routes(
         &self,
         netlink: &Netlink,
@@ -277,17 +326,16 @@ impl Builder<'_> {
             .flat_map(prefixes)
             .collect();
         let mut when_bound: Vec<_> = legs.reached_when_bound(at).flat_map(prefixes).collect();
-        let has_added = !self.lab.nat && at.end == End::Far;
-        if has_added {
-            let list = if is_second {
-                &mut when_bound
-            } else {
-                &mut wanted
-            };
+        let list = if is_second {
+            &mut when_bound
+        } else {
+            &mut wanted
+        };
+        if !self.lab.nat && at.end == End::Far {
             list.push((ADDED_TO_SERVER.0.into(), ADDED_TO_SERVER.1));
         }
-        if self.lab.nat && at.end == End::Far {
-            wanted.extend(self.both((Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED), 0, 0));
+        if at.end == End::Far || (host == 0 && at.leg == 0) {
+            list.extend(self.both((Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED), 0, 0));
         }
         let wanted = wanted.into_iter().map(|each| (each, None));
         let when_bound = when_bound
@@ -489,12 +537,20 @@ mod tests {
             is(&destination.to_string(), "wb0", &client.0.0);
             is(&format!("{destination} oif wb1"), "wb1", &client.1.0);
         }
+        is("192.0.2.1", "wb0", &client.0.0);
+        is("192.0.2.1 oif wb1", "wb1", &client.1.0);
+        is("224.0.0.251", "lo", &client.0.0);
+        let from_path = "192.0.2.1 from 192.0.2.9 iif wb0";
+        is(from_path, "", &"");
         if network.remarks.is_empty() {
+            is("2001:db8::1", "wb0", &client.0.1);
             is(&server.v6.to_string(), "wb0", &client.0.1);
             is(&format!("{} oif wb1", server.v6), "wb1", &client.1.1);
         }
         server.network.enter().expect("the server");
         is(&client.0.0.to_string(), "wb0", &server.v4);
+        is("192.0.2.1", "wb0", &server.v4);
+        is(from_path, "", &"");
         let own = if row == 1 { "wb1" } else { "wb0" };
         is(&client.1.0.to_string(), own, &server.v4);
         let last = &network.hosts[row - 1];

@@ -1,4 +1,4 @@
-//! Network interfaces over rtnetlink(7): their state, counters, addresses and routes; and veth pairs.
+//! Network interfaces over rtnetlink(7): their state, counters, addresses, routes and rules; and veth pairs.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,15 +8,19 @@ use std::time::{Duration, Instant};
 use netlink_bindings::rt_addr::{self, Ifaddrmsg};
 use netlink_bindings::rt_link::{self, Ifinfomsg, IterableLinkAttrs, PushLinkAttrs};
 use netlink_bindings::rt_route::{self, RtmType, Rtmsg};
+use netlink_bindings::rt_rule::{self, FibRuleHdr, FrAct};
 use netlink_bindings::traits::Pusher;
 use netlink_bindings::utils::{finalize_nested_header, push_nested_header};
 
 use crate::netlink::Netlink;
 
 const RT_TABLE_MAIN: u8 = 254;
+const RT_TABLE_LOCAL: u8 = 255;
 const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_LINK: u8 = 253;
 const IFA_F_NODAD: u8 = 2;
+/// The last two priorities before the main table: rules of programs without a priority come first.
+const INPUT_PRIORITIES: [u32; 2] = [32_764, 32_765];
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 /// Longest wait for the kernel's background work on an address: a busy machine takes tens of milliseconds.
@@ -193,6 +197,16 @@ impl Netlink {
         self.order(&request)
     }
 
+    /// Puts interface `index` into a group of interfaces.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_group(&self, index: u32, group: u32) -> io::Result<()> {
+        let mut request = rt_link::Request::new().op_newlink_do(&link(index));
+        request.encode().push_group(group);
+        self.order(&request)
+    }
+
     /// Gives interface `index` an address, without duplicate address detection.
     ///
     /// # Errors
@@ -254,19 +268,26 @@ impl Netlink {
         self.add_route_with_metric(route, None)
     }
 
-    /// Adds a route to the main table, with a metric: of several routes to a prefix the one with the least is taken. By
+    /// Adds a route to the main table, for IPv6 multicast to the local one, with a metric: of several routes to a prefix the one with the least is taken. By
     /// default it is 0 for IPv4 and 1024 for IPv6.
     ///
     /// # Errors
     /// As [`Self::add_route`]; `EEXIST` if the prefix has a route with this metric already.
     pub fn add_route_with_metric(&self, route: &Route<'_>, metric: Option<u32>) -> io::Result<()> {
+        // The kernel has a route for it there on every interface, and refuses others through the loopback.
+        let is_multicast6 = route.destination.is_ipv6() && route.destination.is_multicast();
+        let (table, kind) = if is_multicast6 {
+            (RT_TABLE_LOCAL, RtmType::Local)
+        } else {
+            (RT_TABLE_MAIN, RtmType::Unicast)
+        };
         let header = Rtmsg {
             rtm_family: family(route.destination),
             rtm_dst_len: route.prefix_bits,
-            rtm_table: RT_TABLE_MAIN,
+            rtm_table: table,
             rtm_protocol: RTPROT_STATIC,
             rtm_scope: RT_SCOPE_LINK,
-            rtm_type: RtmType::Unicast as u8,
+            rtm_type: kind as u8,
             ..Rtmsg::new()
         };
         let mut request = rt_route::Request::new()
@@ -289,6 +310,41 @@ impl Netlink {
         }
         drop(attributes);
         self.order(&request)
+    }
+
+    /// Keeps packets that arrive through interface `name` from leaving through an interface of `group`: such a packet, and
+    /// one without a route, gets the ICMP error "network unreachable". IPv4 needs forwarding on the interface for the
+    /// error.
+    ///
+    /// # Errors
+    /// The kernel's refusal: `EOPNOTSUPP` without routing rules.
+    pub fn return_nothing(&self, name: &str, group: u32, with_v6: bool) -> io::Result<()> {
+        let families: &[u8] = if with_v6 { &[INET, INET6] } else { &[INET] };
+        for &family in families {
+            let header = |action: FrAct, table| FibRuleHdr {
+                family,
+                table,
+                action: action as u8,
+                ..FibRuleHdr::new()
+            };
+            let lookup = header(FrAct::ToTbl, RT_TABLE_MAIN);
+            let refuse = header(FrAct::Unreachable, 0);
+            for (header, priority) in [lookup, refuse].iter().zip(INPUT_PRIORITIES) {
+                let mut request = rt_rule::Request::new()
+                    .set_create()
+                    .set_excl()
+                    .op_newrule_do(header);
+                let attributes = request.encode().push_iifname_bytes(name.as_bytes());
+                let attributes = attributes.push_priority(priority);
+                if priority == INPUT_PRIORITIES[0] {
+                    drop(attributes.push_suppress_ifgroup(group));
+                } else {
+                    drop(attributes);
+                }
+                self.order(&request)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -329,11 +385,15 @@ fn link(index: u32) -> Ifinfomsg {
     }
 }
 
-/// `AF_INET` or `AF_INET6`, as the one byte of a header.
+/// `AF_INET`, as the one byte of a header.
+const INET: u8 = 2;
+/// `AF_INET6`, as the one byte of a header.
+const INET6: u8 = 10;
+
 const fn family(address: IpAddr) -> u8 {
     match address {
-        IpAddr::V4(_) => 2,
-        IpAddr::V6(_) => 10,
+        IpAddr::V4(_) => INET,
+        IpAddr::V6(_) => INET6,
     }
 }
 

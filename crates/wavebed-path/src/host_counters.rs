@@ -1,4 +1,5 @@
-//! The hosts' own counters since the laboratory was made: losses at the ends of a leg, and packets on the loopback.
+//! The hosts' own counters since the laboratory was made: losses at the ends of a leg, packets on the loopback, and packets to
+//! addresses that are nowhere.
 
 use std::fs::File;
 use std::io;
@@ -14,6 +15,7 @@ pub struct HostCounters {
     devices: File,
     sockets: File,
     sockets6: Option<File>,
+    routing: Option<File>,
     start: HostCounts,
 }
 
@@ -26,16 +28,29 @@ pub struct HostCounts {
     pub udp_receive_buffer_errors: u64,
     /// Packets on the host's loopback device (`rx_packets` of `lo`): they never cross the path.
     pub loopback_packets: u64,
+    /// Packets that arrived over the path (`rx_packets` of its devices); a super-packet counts once.
+    pub received_packets: u64,
+    /// Those of them for which the host had no route (`InNoRoutes`, IPv4 and IPv6): it answered with an ICMP error.
+    pub unroutable_packets: u64,
 }
 
 impl HostCounters {
     /// Opens the counters of the calling thread's network namespace and of these devices in it; they count from now
-    /// on.
+    /// on. `is_machine`: other networks reach the host too, so that its packets without a route are not counted.
     ///
     /// # Errors
     /// When `/proc` is not there.
-    pub fn of_this_thread(name: &str, device_names: Vec<String>) -> io::Result<Self> {
-        Self::in_folder(Path::new("/proc/thread-self/net"), name, device_names)
+    pub fn of_this_thread(
+        name: &str,
+        device_names: Vec<String>,
+        is_machine: bool,
+    ) -> io::Result<Self> {
+        let mut counters = Self::in_folder(Path::new("/proc/thread-self/net"), name, device_names)?;
+        if is_machine {
+            counters.routing = None;
+            counters.start.unroutable_packets = 0;
+        }
+        Ok(counters)
     }
 
     fn in_folder(folder: &Path, name: &str, device_names: Vec<String>) -> io::Result<Self> {
@@ -45,6 +60,7 @@ impl HostCounters {
             devices: File::open(folder.join("dev"))?,
             sockets: File::open(folder.join("snmp"))?,
             sockets6: File::open(folder.join("snmp6")).ok(),
+            routing: Some(File::open(folder.join("netstat"))?),
             start: HostCounts::default(),
         };
         counters.start = counters.read()?;
@@ -71,14 +87,22 @@ impl HostCounters {
                 start.udp_receive_buffer_errors,
             ),
             loopback_packets: since(now.loopback_packets, start.loopback_packets),
+            received_packets: since(now.received_packets, start.received_packets),
+            unroutable_packets: since(now.unroutable_packets, start.unroutable_packets),
         })
     }
 
     /// The counters' current values.
     fn read(&self) -> io::Result<HostCounts> {
         let udp4 = table_value(&text(&self.sockets)?, "Udp:", "RcvbufErrors").unwrap_or(0);
-        let udp6 = match &self.sockets6 {
-            Some(file) => line_value(&text(file)?, "Udp6RcvbufErrors").unwrap_or(0),
+        let of_v6 = self.sockets6.as_ref().map(text).transpose()?;
+        let of_v6 = |key| line_value(of_v6.as_deref()?, key);
+        let udp6 = of_v6("Udp6RcvbufErrors").unwrap_or(0);
+        let unroutable_packets = match &self.routing {
+            Some(file) => {
+                let of_v4 = table_value(&text(file)?, "IpExt:", "InNoRoutes");
+                of_v4.unwrap_or(0) + of_v6("Ip6InNoRoutes").unwrap_or(0)
+            }
             None => 0,
         };
         let devices = text(&self.devices)?;
@@ -87,6 +111,8 @@ impl HostCounters {
             device_dropped_packets: device_sum(&devices, &self.device_names, TX_DROPPED),
             udp_receive_buffer_errors: udp4 + udp6,
             loopback_packets: device_sum(&devices, &loopback, RX_PACKETS),
+            received_packets: device_sum(&devices, &self.device_names, RX_PACKETS),
+            unroutable_packets,
         })
     }
 }
@@ -220,13 +246,17 @@ mod tests {
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap();
         let write = |lo: u64, eth0: u64, ours: u64, udp: u64, udp6: u64| {
-            let device = |name, drops| format!("{name}: 9 9 9 9 9 9 9 9 9 9 9 {drops} 9 9 9 9\n");
+            let device =
+                |name, drops| format!("{name}: 9 {drops} 9 9 9 9 9 9 9 9 9 {drops} 9 9 9 9\n");
             let loopback = format!("lo: 9 {lo} 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n");
             let devices = loopback + &device("eth0", eth0) + &device("wavebed0", ours);
             std::fs::write(folder.join("dev"), devices).unwrap();
             let sockets = format!("Udp: InDatagrams RcvbufErrors\nUdp: 7 {udp}\n");
             std::fs::write(folder.join("snmp"), sockets).unwrap();
-            std::fs::write(folder.join("snmp6"), format!("Udp6RcvbufErrors {udp6}\n")).unwrap();
+            let of_v6 = format!("Ip6InNoRoutes {udp6}\nUdp6RcvbufErrors {udp6}\n");
+            std::fs::write(folder.join("snmp6"), of_v6).unwrap();
+            let routing = format!("IpExt: InNoRoutes InMcastPkts\nIpExt: {udp} 7\n");
+            std::fs::write(folder.join("netstat"), routing).unwrap();
         };
         write(6, 1_000, 3, 498, 20);
         let counters = HostCounters::in_folder(&folder, "server", vec!["wavebed0".into()]).unwrap();
@@ -236,6 +266,8 @@ mod tests {
             device_dropped_packets: 5,
             udp_receive_buffer_errors: 3,
             loopback_packets: 4,
+            received_packets: 5,
+            unroutable_packets: 3,
         };
         assert_eq!(counters.counts().unwrap(), lost);
         std::fs::remove_dir_all(&folder).unwrap();
@@ -286,7 +318,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_the_counters() {
-        let counters = HostCounters::of_this_thread("here", Vec::new()).unwrap();
+        let counters = HostCounters::of_this_thread("here", Vec::new(), true).unwrap();
         assert!(
             super::text(&counters.sockets)
                 .unwrap()

@@ -16,8 +16,9 @@ use crate::on_time::{self, Check, Late, Severity};
 use crate::packet_log::LinkLog;
 use crate::sampler::{self, SamplerError};
 
-/// The host at the far end of every path.
+/// The hosts at the ends of every path.
 const CLIENT: &str = "client";
+const SERVER: &str = "server";
 
 /// The counters of a whole laboratory.
 #[derive(Debug, Default, Serialize)]
@@ -297,22 +298,36 @@ impl Summary {
     }
 
     /// Checks whether a packet entered a link of a laboratory. All loops must have been added; call it after
-    /// `judge_time`.
+    /// `judge_time`. Packets to nowhere and their ICMP errors alone do not count: no program was at the other end.
     pub fn judge_traffic(&mut self) {
         let segments: u64 = self.links.iter().map(|link| link.offered_segments).sum();
-        let client = self.hosts.iter().find(|host| host.name == CLIENT);
-        let around = client.map_or(0, |host| host.counts.loopback_packets);
+        let ends = || {
+            self.hosts
+                .iter()
+                .filter(|host| [CLIENT, SERVER].contains(&host.name.as_str()))
+        };
+        let around: u64 = ends()
+            .filter(|host| host.name == CLIENT)
+            .map(|host| host.counts.loopback_packets)
+            .sum();
+        let received: u64 = ends().map(|host| host.counts.received_packets).sum();
+        let nowhere: u64 = ends().map(|host| host.counts.unroutable_packets).sum();
+        // Each is received at one end, and its error at the other.
+        let is_all = nowhere > 0 && received <= 2 * nowhere;
         let evidence = match (segments, around) {
             (0, 0) => "no packet entered the links: the programs sent none".to_owned(),
             (0, _) => format!(
                 "no packet entered the links: {around} packets stayed on the loopback of the client"
             ),
+            _ if is_all => {
+                format!("{nowhere} packets entered the links, all to addresses that no host has")
+            }
             _ => format!("{segments} segments entered the links"),
         };
         self.checks.push(Check {
             code: "traffic",
             name: "packets crossed the path",
-            holds: segments > 0,
+            holds: segments > 0 && !is_all,
             severity: Severity::Suspect,
             evidence,
         });
@@ -560,6 +575,36 @@ mod tests {
         );
         let around = "4 packets stayed on the loopback of the client";
         assert_eq!(judged(0, 4), (false, format!("{none}{around}")));
+    }
+
+    #[test]
+    fn packets_to_nowhere_and_their_errors_are_no_traffic() {
+        let judged = |at_server: (u64, u64), at_client: (u64, u64)| {
+            let mut summary = Summary::default();
+            let mut counts = Counts::default();
+            counts.offered.segments = 30;
+            summary.add_link("radio.up", &counts, 30);
+            for (name, (received, unroutable)) in [
+                ("server", at_server),
+                ("edge", (9, 0)),
+                ("client", at_client),
+            ] {
+                let counts = HostCounts {
+                    received_packets: received,
+                    unroutable_packets: unroutable,
+                    ..HostCounts::default()
+                };
+                summary.add_host(name, counts);
+            }
+            summary.judge_traffic();
+            summary.checks.pop().unwrap().holds
+        };
+        assert!(!judged((3, 3), (3, 0)), "the client asked three times");
+        assert!(!judged((3, 3), (2, 0)), "an error was lost");
+        assert!(!judged((2, 1), (2, 1)), "both asked");
+        assert!(judged((4, 3), (3, 0)), "one more reached the server");
+        assert!(judged((1, 0), (1, 0)), "an error in answer to a port");
+        assert!(judged((0, 0), (0, 0)), "all were lost on the path");
     }
 
     #[test]

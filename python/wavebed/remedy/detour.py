@@ -74,8 +74,9 @@ def _end(host: Host, to: str) -> End:
 class Detour:
     """Rules and routes on one host, by which all that would leave by the path's device leaves by another one.
 
-    The routes are those of the path, with their source addresses and congestion control. The tunnel's own packets, UDP
-    at one port of one address, keep to the path.
+    The routes are those of the path, with their source addresses and congestion control, without the default route:
+    packets to nowhere would pass to and fro in the tunnel. The tunnel's own packets, UDP at one port of one address,
+    keep to the path.
 
     Parameters
     ----------
@@ -131,8 +132,9 @@ class Detour:
 
     def _routes(self, family: str, device: str) -> list[str]:
         shown = said_on(self._end.host, [find("ip"), family, "route", "show", "dev", self._end.device])
+        lines = [line.strip() for line in shown.splitlines() if line.strip()]
         # The kernel's own are to this host's addresses, and to link-local ones.
-        lines = [line.strip() for line in shown.splitlines() if line.strip() and "proto kernel" not in line]
+        lines = [line for line in lines if "proto kernel" not in line and not line.startswith("default ")]
         return [f"route add {line} dev {device} table {self._table}" for line in lines]
 
     def _batch(self, family: str, commands: list[str]) -> None:
