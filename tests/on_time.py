@@ -1,4 +1,4 @@
-"""What a late machine does to a run: its trials are invalid or fail, and what the test asks of them is left open."""
+"""What a late machine does to a run: its trials are invalid, and what the test asks of them is left open."""
 
 from __future__ import annotations
 
@@ -43,13 +43,11 @@ def _records(out: Path) -> list[Path]:
 
 
 def only_late(files: Iterable[Path]) -> str:
-    """Return why trials are not usable; empty if one is so without a late machine, or for another reason as well.
-
-    A program that failed while the machine was late has shown nothing: a stand-still alone may have ended it.
-    """
+    """Return why trials are invalid; empty if a trial failed, or is invalid for another reason than a late machine."""
     records = [json.loads(file.read_text()) for file in files]
-    late = [lateness(record) for record in records if record["verdict"] in {"invalid", "failed"}]
-    return late[0] if late and all(late) else ""
+    late = [lateness(record) for record in records if record["verdict"] == "invalid"]
+    failed = any(record["verdict"] == "failed" for record in records)
+    return late[0] if late and all(late) and not failed else ""
 
 
 def left_open(folder: Path) -> str:

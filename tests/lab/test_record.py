@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.on_time import assert_ended
+from tests.on_time import assert_ended, lateness
 
 from wavebed.pattern import read_trace
 
@@ -76,8 +76,11 @@ def test_an_access_is_recorded_and_replayed(tmp_path: Path) -> None:
     # Light load of a second, so that no stand-still of the machine takes all of it.
     words = ("--duration", "5s", "--light", "1s", "--rounds", "2")
     done = record([str(file), *SHORT, *words, "-o", str(tmp_path / "rec")])
-    assert_ended(done, tmp_path / "rec")
-    if done.returncode:  # Both were late, and a late recording is none.
+    if done.returncode:  # Both were late, also if one failed by that, and a late recording is none.
+        trials = [json.loads(file.read_text()) for file in (tmp_path / "rec").glob("trials/*/trial.json")]
+        unusable = [trial for trial in trials if trial["verdict"] in {"invalid", "failed"}]
+        assert (done.returncode, bool(unusable)) == (1, True), done.stderr
+        assert all(map(lateness, unusable)), done.stderr
         assert not list((tmp_path / "rec").glob("*.csv"))
         return
     for name in ("down", "up"):

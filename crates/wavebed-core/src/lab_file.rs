@@ -38,6 +38,10 @@ const COALESCE_NS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
 const SAMPLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
 
 /// A whole laboratory, as `docs/development/laboratory-file.md` describes it.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a key of the file with a meaning of its own"
+)]
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabFile {

@@ -100,6 +100,23 @@ struct Builder<'a> {
     remarks: Vec<String>,
 }
 
+/// Enters the network namespace of a host: the machine's, one with a table of sockets of its own, or a plain one.
+fn namespace_of(
+    index: usize,
+    machine: Option<NetworkNamespace>,
+    sampled: bool,
+) -> Result<NetworkNamespace, Problem> {
+    Ok(match (index, machine) {
+        (0, Some(machine)) => {
+            machine.enter()?;
+            machine
+        }
+        _ if sampled => sysctl::namespace_with_own_sockets()?,
+        (0, None) => NetworkNamespace::current()?,
+        _ => NetworkNamespace::new()?,
+    })
+}
+
 /// Creates the hosts. The calling thread is in the new, empty network namespace that becomes the server; with NAT
 /// `machine` is the server's namespace. Afterwards the thread is in one of the hosts.
 ///
@@ -129,15 +146,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     let mut machine = machine;
     for (index, file) in lab.hosts.iter().enumerate() {
         let is_machine = index == 0 && machine.is_some();
-        let network = match (index, machine.take()) {
-            (0, Some(machine)) => {
-                machine.enter()?;
-                machine
-            }
-            _ if lab.sample.is_some() => sysctl::namespace_with_own_sockets()?,
-            (0, None) => NetworkNamespace::current()?,
-            _ => NetworkNamespace::new()?,
-        };
+        let network = namespace_of(index, machine.take(), lab.sample.is_some())?;
         let devices = if is_machine {
             let (device, table) = builder.join_machine()?;
             masquerade = Some(table);
