@@ -23,7 +23,7 @@ IPV4 = '[[workload]]\nkind = "download"\nsize = "10mb"\nlimit = "40s"\n'
 IPV6 = """
 [[workload]]
 kind = "command"
-run = ["iperf3", "-6", "-c", "{server}", "-p", "{port}", "-n", "5M", "-R", "-J"]
+run = ["iperf3", "-6", "-c", "server", "-p", "{port}", "-n", "5M", "-R", "-J"]
 server-run = ["iperf3", "-s", "-1", "-p", "{port}"]
 parser = "iperf3"
 """

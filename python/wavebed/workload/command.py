@@ -169,13 +169,13 @@ def _wait_until_bound(servers: Sequence[RunningServer], host: Host, port: int) -
 
 
 def filled_in(command: Sequence[str], context: TrialContext) -> list[str]:
-    """Return a command with ``{server}``, ``{client}``, ``{port}`` and ``{seed}`` replaced."""
-    known = {
-        "{server}": context.server.name,
-        _CLIENT: context.client.name,
-        _PORT: str(context.port),
-        "{seed}": str(context.seed),
-    }
+    """Return a command with ``{server}``, ``{client}``, ``{port}`` and ``{seed}`` replaced.
+
+    A laboratory of this machine replaces the hosts' own itself, by their IPv4 addresses.
+    """
+    hosts = {"{server}": context.server, _CLIENT: context.client}
+    known = {_PORT: str(context.port), "{seed}": str(context.seed)}
+    known |= {name: host.only_address for name, host in hosts.items() if host.only_address}
     result = []
     for part in command:
         text = part
