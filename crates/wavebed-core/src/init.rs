@@ -19,7 +19,7 @@ use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, No
 use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, mount, poll, terminal, unix};
-use wavebed_path::host_counters::SocketQueues;
+use wavebed_path::host_counters::{SocketQueues, Unreached};
 
 use self::outside::Outside;
 use self::rebind::Rebindings;
@@ -108,6 +108,8 @@ struct Init {
     stops: Stops,
     outside: Outside,
     rebindings: Rebindings,
+    /// With NAT: the machine's ports that the client does not reach.
+    unreached: Option<Unreached>,
     /// Hops whose downlink has got another rate while it ran.
     replaced: BTreeSet<String>,
     has_terminal: bool,
@@ -197,19 +199,14 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         sockets,
         masquerade,
         names,
+        unreached,
         ..
     } = network;
-    if let Some((resolvers, doors)) = names {
-        match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
-            Forked::Child => {
-                drop((front, signals, legs, masquerade));
-                if let Err(problem) = names::serve(&resolvers, &doors, &hosts[0].network) {
-                    say(problem);
-                }
-                std::process::exit(FAILED)
-            }
-            Forked::Parent(_) => {}
-        }
+    if let Some((resolvers, doors)) = names
+        && let Forked::Child = namespace::fork(Isolation::None, Notice::DescriptorOnly)?
+    {
+        drop((front, signals, legs, masquerade));
+        names::serve(&resolvers, &doors, &hosts[0].network);
     }
     let (ours, theirs) = unix::stream_pair()?;
     let engine_child = match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
@@ -256,6 +253,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         stops: Stops::default(),
         outside,
         rebindings: Rebindings::default(),
+        unreached,
         replaced: BTreeSet::new(),
         has_terminal,
         interrupted: false,
@@ -440,6 +438,8 @@ impl Init {
         });
         self.outside.look_last(self.command.is_some());
         let stops = self.stops.all(clock::monotonic_ns());
+        // Before the machine's programs that the laboratory started end.
+        self.say_unreached();
         self.end_programs();
         let mut summary = self.engine.ask(&Request::Stop);
         if let Ok(value) = &mut summary {
@@ -475,6 +475,22 @@ impl Init {
             });
         }
         status
+    }
+
+    /// Says which programs of the machine the client cannot reach, if connections of it have failed.
+    fn say_unreached(&self) {
+        let ports = self
+            .unreached
+            .as_ref()
+            .and_then(|unreached| unreached.ports().ok());
+        let ports: Vec<String> = ports.iter().flatten().map(u16::to_string).collect();
+        if !ports.is_empty() {
+            say(format_args!(
+                "nat: connections of the client failed; on this machine's 127.0.0.1 alone listen ports {}: let the \
+                 program listen on 0.0.0.0, and connect to server",
+                ports.join(", ")
+            ));
+        }
     }
 
     fn write_summary(&self, summary: &Value) -> Result<(), String> {

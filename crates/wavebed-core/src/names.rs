@@ -24,7 +24,7 @@ use wavebed_os::netlink::interface_index;
 use wavebed_os::nft::{Delivery, Port};
 
 use crate::engine;
-use crate::problem::Problem;
+use crate::problem::{FAILED, Problem};
 use crate::say::say;
 
 /// The machine's resolvers, resolv.conf(5).
@@ -153,11 +153,16 @@ impl Door {
     }
 }
 
-/// Runs the forwarder's process, which the end of the laboratory ends: asks from the machine's network namespace.
-///
-/// # Errors
-/// The namespace cannot be entered.
-pub fn serve(
+/// Runs the forwarder's process, which the end of the laboratory ends.
+pub fn serve(resolvers: &Resolvers, doors: &[Door], machine: &NetworkNamespace) -> ! {
+    if let Err(problem) = forward(resolvers, doors, machine) {
+        say(problem);
+    }
+    std::process::exit(FAILED)
+}
+
+/// Asks from the machine's network namespace.
+fn forward(
     resolvers: &Resolvers,
     doors: &[Door],
     machine: &NetworkNamespace,

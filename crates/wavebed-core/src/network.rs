@@ -19,7 +19,7 @@ use wavebed_os::named_sockets::Peers;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::HostCounters;
-use wavebed_path::host_counters::SocketQueues;
+use wavebed_path::host_counters::{SocketQueues, Unreached};
 
 use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
 use crate::directory;
@@ -89,6 +89,8 @@ pub struct Network {
     pub masquerade: Option<Masquerade>,
     /// The resolvers that only the machine reaches, and where programs ask for them; with NAT only.
     pub names: Option<(Resolvers, Vec<Door>)>,
+    /// Failed connections of the client, and the machine's ports that it does not reach; with NAT only.
+    pub unreached: Option<Unreached>,
     /// Lines for standard error.
     pub remarks: Vec<String>,
 }
@@ -97,6 +99,8 @@ struct Builder<'a> {
     lab: &'a LabFile,
     base: u8,
     has_v6: bool,
+    names: Option<(Resolvers, Vec<Door>)>,
+    unreached: Option<Unreached>,
     remarks: Vec<String>,
 }
 
@@ -123,17 +127,7 @@ fn namespace_of(
 /// # Errors
 /// The machine lacks a feature, or refuses a setting.
 pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network, Problem> {
-    let mut builder = Builder {
-        lab,
-        base: 0,
-        has_v6: fs::exists("/proc/sys/net/ipv6").unwrap_or(false),
-        remarks: Vec::new(),
-    };
-    if !builder.has_v6 {
-        builder
-            .remarks
-            .push("this machine has no IPv6: the laboratory has IPv4 only".to_owned());
-    }
+    let mut builder = Builder::new(lab);
     let mut masquerade = None;
     let mut hosts = Vec::new();
     let mut counters = Vec::new();
@@ -142,7 +136,6 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     let mut sockets = Vec::new();
     let mut near_ends = Vec::new();
     let mut far_ends = Vec::new();
-    let mut names = None;
     let mut machine = machine;
     for (index, file) in lab.hosts.iter().enumerate() {
         let is_machine = index == 0 && machine.is_some();
@@ -160,16 +153,10 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         } else {
             builder.furnish(index, file)?
         };
-        if is_machine {
-            let resolvers = builder.resolvers();
-            names = resolvers.map(|resolvers| (resolvers, Vec::new()));
-        }
         let (leg, end) = home(index);
         let (v4, v6) = addresses(builder.base, leg, end);
-        if let Some((_, doors)) = &mut names
-            && (is_machine || lab.names == Way::Beside)
-        {
-            doors.push(Door::open(devices[0].1.name(), builder.server(), v4)?);
+        if lab.nat {
+            builder.join_to_machine(index, devices[0].1.name(), v4)?;
         }
         let device_names = devices.iter().map(|(_, device)| device.name().to_owned());
         counters.push(
@@ -218,12 +205,26 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         peers,
         sockets,
         masquerade,
-        names,
+        names: builder.names,
+        unreached: builder.unreached,
         remarks: builder.remarks,
     })
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    fn new(lab: &'a LabFile) -> Self {
+        let has_v6 = fs::exists("/proc/sys/net/ipv6").unwrap_or(false);
+        let remark = "this machine has no IPv6: the laboratory has IPv4 only";
+        Self {
+            lab,
+            base: 0,
+            has_v6,
+            names: None,
+            unreached: None,
+            remarks: Vec::from_iter((!has_v6).then(|| remark.to_owned())),
+        }
+    }
+
     /// Creates devices, addresses and routes of a host in the calling thread's namespace.
     fn furnish(&mut self, host: usize, file: &HostFile) -> Result<Vec<(LegEnd, Tun)>, Problem> {
         sysctl::defaults(self.has_v6);
@@ -423,9 +424,29 @@ impl Builder<'_> {
         addresses(self.base, 0, End::Near).0
     }
 
-    fn resolvers(&self) -> Option<Resolvers> {
-        let own = fs::read_to_string(RESOLVERS).unwrap_or_default();
-        Resolvers::read(&own, self.lab.names, self.server())
+    /// With NAT: lets a host ask the machine's resolver, and reads which programs of the machine the client reaches. The
+    /// calling thread is in the host's namespace.
+    fn join_to_machine(&mut self, host: usize, device: &str, v4: Ipv4Addr) -> Result<(), Problem> {
+        let is_machine = host == 0;
+        let server = self.server();
+        if is_machine {
+            let own = fs::read_to_string(RESOLVERS).unwrap_or_default();
+            let resolvers = Resolvers::read(&own, self.lab.names, server);
+            self.names = resolvers.map(|resolvers| (resolvers, Vec::new()));
+            self.unreached = Unreached::of_this_machine().ok();
+        }
+        if let Some((_, doors)) = &mut self.names
+            && (is_machine || self.lab.names == Way::Beside)
+        {
+            doors.push(Door::open(device, server, v4)?);
+        }
+        if let Some(unreached) = &mut self.unreached
+            && host + 1 == self.lab.hosts.len()
+        {
+            let counted = unreached.count_here();
+            counted.during("read the connections of", "the client")?;
+        }
+        Ok(())
     }
 
     fn both(&self, pair: (Ipv4Addr, Ipv6Addr), v4_bits: u8, v6_bits: u8) -> Vec<(IpAddr, u8)> {

@@ -1,6 +1,7 @@
 //! The hosts' own counters since the laboratory was made: losses at the ends of a leg, packets on the loopback, and packets to
 //! addresses that are nowhere.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -168,10 +169,86 @@ impl SocketQueues {
     }
 }
 
+/// The failed connections of a host, and the machine's ports that only the machine itself reaches.
+pub struct Unreached {
+    listeners: Vec<File>,
+    sockets: Option<(File, u64)>,
+}
+
+impl Unreached {
+    /// Opens the listeners of the calling thread's network namespace, the machine's.
+    ///
+    /// # Errors
+    /// When `/proc` is not there.
+    pub fn of_this_machine() -> io::Result<Self> {
+        let folder = Path::new("/proc/thread-self/net");
+        let mut listeners = vec![File::open(folder.join("tcp"))?];
+        listeners.extend(File::open(folder.join("tcp6")));
+        Ok(Self {
+            listeners,
+            sockets: None,
+        })
+    }
+
+    /// Counts the failed connections in the calling thread's network namespace from now on.
+    ///
+    /// # Errors
+    /// When `/proc` is not there.
+    pub fn count_here(&mut self) -> io::Result<()> {
+        let file = File::open("/proc/thread-self/net/snmp")?;
+        let before = attempt_fails(&file)?;
+        self.sockets = Some((file, before));
+        Ok(())
+    }
+
+    /// The ports at which programs listen on the machine's loopback alone, if connections have failed.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn ports(&self) -> io::Result<BTreeSet<u16>> {
+        let failed = match &self.sockets {
+            Some((file, before)) => attempt_fails(file)? > *before,
+            None => false,
+        };
+        let (mut open, mut of_loopback) = (BTreeSet::new(), BTreeSet::new());
+        for table in self.listeners.iter().filter(|_| failed) {
+            for (is_loopback, port) in text(table)?.lines().skip(1).filter_map(listener_at) {
+                if is_loopback {
+                    of_loopback.insert(port);
+                } else {
+                    open.insert(port);
+                }
+            }
+        }
+        Ok(&of_loopback - &open)
+    }
+}
+
+fn attempt_fails(file: &File) -> io::Result<u64> {
+    Ok(table_value(&text(file)?, "Tcp:", "AttemptFails").unwrap_or(0))
+}
+
+/// Whether the listener of a line of `/proc/net/tcp` has a loopback address, and its port; none of other sockets.
+fn listener_at(line: &str) -> Option<(bool, u16)> {
+    let mut columns = line.split_whitespace().skip(1);
+    let (address, port) = columns.next()?.split_once(':')?;
+    // 127.0.0.0/8 and ::1, as words of this machine's byte order.
+    let is_loopback = if address.len() == 8 {
+        u32::from_str_radix(address, 16).ok()?.to_ne_bytes()[0] == 127
+    } else {
+        let last = u32::from_str_radix(address.get(24..)?, 16).ok()?;
+        address.starts_with("000000000000000000000000") && last.to_ne_bytes() == [0, 0, 0, 1]
+    };
+    let port = u16::from_str_radix(port, 16).ok()?;
+    (columns.nth(1)? == LISTENS).then_some((is_loopback, port))
+}
+
+/// The state of a socket that listens.
+const LISTENS: &str = "0A";
+
 /// The queues of a line of `/proc/net/tcp` or `udp`, sending first; none of a socket that listens, whose queue has
 /// connections.
 fn queued_at(line: &str) -> Option<(u64, u64)> {
-    const LISTENS: &str = "0A";
     let mut columns = line.split_whitespace().skip(3);
     let state = columns.next()?;
     let (sending, receiving) = columns.next()?.split_once(':')?;

@@ -37,9 +37,9 @@ _EPILOG = (
     "The exit status is 0 if every requirement passes, 1 if one fails, 3 if none fails and one is inconclusive"
     " because the machine was late or no packet crossed the path. Inside, the hosts are called server, edge and"
     " client; {server} in CMD and $WAVEBED_SERVER are the server's IPv4 address, {port} is a free port, {seed} the"
-    " seed. Metrics of CMD: wall time, delivery time (until its last byte was read), exit status, and every line NAME = NUMBER UNIT"
-    " that it prints; of the path: docs/models/transport-metrics.md. CMD that fails with a seed, or runs longer than"
-    " --limit, fails the check."
+    " seed. Metrics of CMD: wall time, delivery time (until its last byte was read), exit status, and every line"
+    " NAME = NUMBER UNIT that it prints; of the path: docs/models/transport-metrics.md. CMD that fails with a"
+    " seed, or runs longer than --limit, fails the check."
 )
 
 

@@ -344,3 +344,29 @@ fn a_laboratory_with_nat_inside_another_reaches_what_the_other_reaches() {
         },
     );
 }
+
+#[test]
+fn a_program_on_the_machines_loopback_is_named_when_a_connection_fails() {
+    on_own_machine(
+        "a_program_on_the_machines_loopback_is_named_when_a_connection_fails",
+        || {
+            let bound = ["127.0.0.1:8000", "[::1]:8001", "127.0.0.1:8002"];
+            let _bound = bound.map(|place| TcpListener::bind(place).expect("a port"));
+            let _open = TcpListener::bind("[::]:8003").expect("a port");
+            let connect = |place: &str| {
+                let script = format!("exec 3<>/dev/tcp/{place}");
+                let output = run(&nat_lab("nat", 2, &["bash", "-c", &script]));
+                remarks(&output.stderr)
+            };
+            for place in ["server/8000", "127.0.0.1/8000", "::1/8001"] {
+                let said = connect(place);
+                assert!(
+                    said.contains("listen ports 8000, 8001, 8002: let the"),
+                    "{said}"
+                );
+            }
+            let said = connect("server/8003");
+            assert!(!said.contains("listen"), "{said}");
+        },
+    );
+}
