@@ -27,6 +27,8 @@ __all__ = ["ARGUMENTS", "Conversation", "serve"]
 ARGUMENTS = (
     "--disable-gpu",
     "--no-first-run",
+    # The hosts have private addresses, to which Chromium lets a page connect only with the user's permission.
+    "--disable-features=LocalNetworkAccessChecks",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
