@@ -21,7 +21,7 @@ use wavebed_os::capabilities::{self, Set};
 use wavebed_os::error::Context;
 use wavebed_os::namespace::NetworkNamespace;
 use wavebed_os::netlink::interface_index;
-use wavebed_os::nft::{Delivery, Port};
+use wavebed_os::nft::{Delivery, Port, TCP, UDP};
 
 use crate::engine;
 use crate::problem::{FAILED, Problem};
@@ -30,8 +30,6 @@ use crate::say::say;
 /// The machine's resolvers, resolv.conf(5).
 pub const RESOLVERS: &str = "/etc/resolv.conf";
 const DNS: u16 = 53;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 /// As long as a program waits for an answer, by resolv.conf(5); all resolvers together have it.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a connection of TCP may be idle (RFC 7766, section 6.2.3: in the order of seconds).

@@ -81,7 +81,8 @@ pub struct Network {
     pub counters: Vec<HostCounters>,
     /// The queues at the sockets of each host; none of the machine, whose sockets are not the laboratory's.
     pub queues: Vec<Option<SocketQueues>>,
-    /// The Unix sockets of each host but the machine; none where the kernel does not tell their peers.
+    /// The Unix sockets of each host but the machine, if sockets outside are in reach; none where the kernel does not tell
+    /// their peers.
     pub peers: Vec<Peers>,
     /// A socket to query the TCP sockets of each host, if they are sampled. The machine's own sockets are not.
     pub sockets: Vec<(String, SockDiag)>,
@@ -164,7 +165,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
                 .during("read the network counters of", &file.name)?,
         );
         peers.extend(
-            (!is_machine)
+            (lab.outside_sockets && !is_machine)
                 .then(Peers::of_this_thread)
                 .and_then(Result::ok),
         );

@@ -268,8 +268,8 @@ impl Netlink {
         self.add_route_with_metric(route, None)
     }
 
-    /// Adds a route to the main table, for IPv6 multicast to the local one, with a metric: of several routes to a prefix the one with the least is taken. By
-    /// default it is 0 for IPv4 and 1024 for IPv6.
+    /// Adds a route with a metric to the main table, or to the local one for IPv6 multicast. Of several routes to a prefix
+    /// the one with the least metric is taken. The metric is 0 for IPv4 and 1024 for IPv6 by default.
     ///
     /// # Errors
     /// As [`Self::add_route`]; `EEXIST` if the prefix has a route with this metric already.

@@ -18,7 +18,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use crate::error::{Context, Result};
 use crate::mount;
-use crate::netlink::{Messages, NLM_F_DUMP, NLMSG_DONE, NLMSG_ERROR, Netlink, message_of};
+use crate::netlink::{NLM_F_DUMP, Netlink, message_of};
+use crate::sock_diag::read_dump;
 
 /// Folder of the sockets of services, also of those in other network namespaces, such as a container engine of a user.
 const SERVICES: &str = "/run";
@@ -160,8 +161,8 @@ pub fn close(path: &Path) -> io::Result<()> {
     mount::bind_all(Path::new("/dev/null"), path)
 }
 
-/// Makes the access time of a socket's file that of the last connection from the caller's mount namespace, and returns
-/// the present one: the kernel sets it when a program connects, as often as the mount says.
+/// Lets the kernel set the access time of a socket's file whenever a program of the caller's mount namespace connects.
+/// Returns the present access time.
 ///
 /// # Errors
 /// The error of mount(2): in a user namespace the mount's own setting stays.
@@ -209,25 +210,18 @@ impl Peers {
         body[12..16].copy_from_slice(&SHOW_PEER.to_ne_bytes());
         let question = message_of(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, self.sequence, &body);
         self.netlink.send(&question)?;
+        let word = |bytes: &[u8]| Some(u32::from_ne_bytes(*bytes.first_chunk()?));
         loop {
             let length = self.netlink.receive(&mut self.answer)?;
-            for message in Messages(&self.answer[..length]) {
-                let message = message?;
-                match message.kind {
-                    _ if message.sequence != self.sequence => {}
-                    NLMSG_DONE => return Ok(()),
-                    NLMSG_ERROR => return message.outcome(),
-                    _ => {
-                        let Some((head, attributes)) =
-                            message.body.split_first_chunk::<SOCKET_BYTES>()
-                        else {
-                            continue;
-                        };
-                        let word = |bytes: &[u8]| Some(u32::from_ne_bytes(*bytes.first_chunk()?));
-                        own.extend(word(&head[4..]));
-                        others.extend(find_attr(attributes, UNIX_DIAG_PEER).and_then(word));
-                    }
+            let (bytes, kind) = (&self.answer[..length], SOCK_DIAG_BY_FAMILY);
+            let is_last = read_dump(bytes, self.sequence, kind, &mut |body| {
+                if let Some((head, attributes)) = body.split_first_chunk::<SOCKET_BYTES>() {
+                    own.extend(word(&head[4..]));
+                    others.extend(find_attr(attributes, UNIX_DIAG_PEER).and_then(word));
                 }
+            })?;
+            if is_last {
+                return Ok(());
             }
         }
     }

@@ -51,8 +51,10 @@ const LOOPBACKS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+/// The number of the protocol TCP.
+pub const TCP: u8 = 6;
+/// The number of the protocol UDP.
+pub const UDP: u8 = 17;
 /// Offset of the flags in a TCP header.
 const TCP_FLAGS: u32 = 13;
 const TCP_SYN: u8 = 2;

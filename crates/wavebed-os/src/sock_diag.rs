@@ -210,17 +210,27 @@ pub fn read_answer(
     sequence: u32,
     each: &mut impl FnMut(&TcpSocket<'_>),
 ) -> io::Result<bool> {
+    read_dump(bytes, sequence, TCPDIAG_GETSOCK, &mut |body| {
+        if let Some(socket) = read_socket(body) {
+            each(&socket);
+        }
+    })
+}
+
+/// Calls `each` with the body of every message of a kind in a datagram from the kernel. True when it was the last one.
+pub(crate) fn read_dump(
+    bytes: &[u8],
+    sequence: u32,
+    kind: u16,
+    each: &mut impl FnMut(&[u8]),
+) -> io::Result<bool> {
     for message in Messages(bytes) {
         let message = message?;
         match message.kind {
             _ if message.sequence != sequence => {}
             NLMSG_DONE => return Ok(true),
             NLMSG_ERROR => return message.outcome().map(|()| true),
-            TCPDIAG_GETSOCK => {
-                if let Some(socket) = read_socket(message.body) {
-                    each(&socket);
-                }
-            }
+            found if found == kind => each(message.body),
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET  # what is written here is not read
 
 from wavebed.check.judge import total, value_text
 from wavebed.printable import printable
+from wavebed.report.decision import seeds_text
 from wavebed.report.markdown import escaped, table
 from wavebed.terminal import table_text
 
@@ -28,7 +29,6 @@ EXIT_STATUS: dict[Outcome, int] = {"pass": 0, "fail": 1, "inconclusive": 3}
 """Inconclusive is that of a machine that cannot do it."""
 
 _HEAD = ("requirement", "result", "measured", "seeds")
-_MOST_SEEDS = 20
 _SIGNS = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "⚪ inconclusive"}
 
 
@@ -197,12 +197,17 @@ class CheckResult:
 
 def by_seed(decision: Decision) -> str:
     """Return the value of each seed; in brackets those that decide nothing."""
-    told = []
-    for seed, value in list(decision.values.items())[:_MOST_SEEDS]:
-        text = value_text(value, decision.unit) if math.isfinite(value) else "failed"
-        told.append(f"{seed}: ({text})" if seed in decision.open_seeds else f"{seed}: {text}")
-    left = len(decision.values) - _MOST_SEEDS
-    return ", ".join([*told, f"and {left} more"] if left > 0 else told)
+    values = decision.values.items()
+    return seeds_text(
+        [
+            (
+                seed,
+                value_text(value, decision.unit) if math.isfinite(value) else "failed",
+                seed not in decision.open_seeds,
+            )
+            for seed, value in values
+        ]
+    )
 
 
 def _counted(decision: Decision) -> str:

@@ -173,7 +173,7 @@ class Connection:
             return self.answer(limit_s)
         except TimeoutError:
             told = f"laboratory {self.name!r} hangs: it did not answer {request['do']!r} within {limit_s:g} s"
-            # A late answer would be taken for that of the next request.
+            # The next request would take a late answer for its own.
             self._lost = told
             self.close()
             if self._hung is not None:

@@ -13,9 +13,10 @@ from wavebed.report.numbers import figure
 from wavebed.result.names import CHECK_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["decision_section"]
+__all__ = ["decision_section", "seeds_text"]
 
 _MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 _STYLES = {"pass": "valid", "fail": "failed", "inconclusive": "suspect"}
@@ -82,9 +83,12 @@ def _badge(outcome: str) -> str:
 def _row(requirement: _Requirement, *, several: bool) -> str:
     name = f"{requirement.treatment}: {requirement.requirement}" if several else requirement.requirement
     measured = "" if requirement.value is None else f"{figure(requirement.value)} {requirement.unit}"
-    told = [f"{each.seed}: {_of_seed(each)}" for each in requirement.values[:_MOST_SEEDS]]
-    left = len(requirement.values) - _MOST_SEEDS
-    seeds = ", ".join([*told, f"and {left} more"] if left > 0 else told)
+    seeds = seeds_text(
+        [
+            (each.seed, "failed" if each.value is None else figure(each.value), each.decides)
+            for each in requirement.values
+        ]
+    )
     why = "<br>".join(map(escape, requirement.reasons))
     return (
         f"<tr><th scope=row>{escape(name)}</th><td>{_badge(requirement.outcome)}</td><td>{escape(measured)}</td>"
@@ -92,6 +96,14 @@ def _row(requirement: _Requirement, *, several: bool) -> str:
     )
 
 
-def _of_seed(value: _Value) -> str:
-    told = "failed" if value.value is None else figure(value.value)
-    return told if value.decides else f"({told})"
+def seeds_text(values: Sequence[tuple[int, str, bool]]) -> str:
+    """Return seeds with their values, the first ones of many; values that decide nothing are in brackets.
+
+    Parameters
+    ----------
+    values : sequence of (int, str, bool)
+        Seed, value as text, and whether it decides.
+    """
+    told = [f"{seed}: {text if decides else f'({text})'}" for seed, text, decides in values[:_MOST_SEEDS]]
+    left = len(values) - _MOST_SEEDS
+    return ", ".join([*told, f"and {left} more"] if left > 0 else told)

@@ -53,15 +53,19 @@ impl Outside {
             used: None,
             look_ns: None,
         };
+        if are_open && has_nat {
+            return outside;
+        }
         let mut found = outside.listed();
         found.extend(named_sockets::open_services(&found));
         if !are_open {
             outside.close(found);
-        } else if !has_nat && !found.is_empty() {
+        } else if !found.is_empty() {
             let note =
                 |path: PathBuf| Some((path.clone(), named_sockets::note_connections(&path).ok()?));
             outside.noted = found.into_iter().filter_map(note).collect();
-            outside.look_ns = Some(clock::monotonic_ns());
+            let sees = !outside.noted.is_empty() || !outside.peers.is_empty();
+            outside.look_ns = sees.then(clock::monotonic_ns);
         }
         outside
     }
