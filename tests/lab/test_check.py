@@ -122,7 +122,8 @@ def test_a_socket_of_a_program_outside_is_closed_or_no_evidence(
     assert set(values(found["requirements"][-1])) == {answer}
     for file in (tmp_path / "run").glob("trials/*/trial.json"):
         said = [each["evidence"] for each in json.loads(file.read_text())["checks"] if each["code"] == "traffic"]
-        reason = f"a program connected to {outside}, a socket outside" if answer else "were closed to them"
+        closed = "sockets of programs outside that were closed to them: "
+        reason = f"a program connected to {outside}, a socket outside" if answer else closed
         assert len(said) == 1
         assert reason in said[0]
 
@@ -147,7 +148,9 @@ def test_a_command_that_sends_to_nowhere_alone_decides_nothing(
     assert (status, found["outcome"]) == (3, "inconclusive")
     trials = [json.loads(file.read_text()) for file in (tmp_path / "run").glob("trials/*/trial.json")]
     evidence = {each["evidence"] for trial in trials for each in trial["checks"] if each["code"] == "traffic"}
-    assert evidence == {"1 packets entered the links, all to addresses that no host has"}
+    # Sockets of the machine's own services may be counted behind it.
+    said = "no packet entered the links but 1 to addresses that no host has"
+    assert {each.split(";")[0] for each in evidence} == {said}
 
 
 _DAEMON = """

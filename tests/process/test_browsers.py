@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from playwright.sync_api import Error, sync_playwright
 from tests.unit.test_browser_sessions import RealHost, agent, never  # noqa: F401
 
 from wavebed.errors import WavebedError
+from wavebed.workload.browser.agent import ARGUMENTS
 from wavebed.workload.browser.far import FarBrowser
 
 if TYPE_CHECKING:
@@ -149,3 +151,16 @@ def test_a_browser_that_is_not_started_is_told_to_who_drives_it(far: tuple[Far, 
     assert b"no memory" in (tmp_path / "errors").read_bytes()
     os.close(tell)
     os.close(heard)
+
+
+def test_the_last_list_of_features_that_are_off_names_those_of_all_lists(tmp_path: Path) -> None:
+    """Chromium obeys the last list alone, and Playwright has one too."""
+    arguments, browser = tmp_path / "arguments", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {arguments}\n')
+    browser.chmod(0o755)
+    with sync_playwright() as playwright, pytest.raises(Error):
+        playwright.chromium.launch(executable_path=browser, args=ARGUMENTS, headless=True)
+    head = "--disable-features="
+    lists = [set(line.removeprefix(head).split(",")) for line in arguments.read_text().splitlines() if head in line]
+    assert len(lists) >= 2
+    assert set().union(*lists) == lists[-1]

@@ -320,7 +320,7 @@ impl Summary {
                 "no packet entered the links: {around} packets stayed on the loopback of the client"
             ),
             _ if is_all => {
-                format!("{nowhere} packets entered the links, all to addresses that no host has")
+                format!("no packet entered the links but {nowhere} to addresses that no host has")
             }
             _ => format!("{segments} segments entered the links"),
         };

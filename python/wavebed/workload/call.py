@@ -116,8 +116,6 @@ class Call(Workload[CallOptions]):
                 "--use-fake-ui-for-media-stream",
                 "--use-fake-device-for-media-stream",
                 f"--use-file-for-fake-video-capture={self.film}",
-                # Addresses of this host as they are: names by multicast DNS would not resolve in a laboratory.
-                "--disable-features=WebRtcHideLocalIpsWithMdns",
             ],
             "width": self.options.width,
             "height": self.options.height,

@@ -164,7 +164,9 @@ impl Outside {
         let reason = match (&self.used, self.closed.len()) {
             (Some(path), _) => format!("; a program connected to {path}, a socket outside"),
             (None, 0) => String::new(),
-            (None, count) => format!("; {count} sockets of programs outside were closed to them"),
+            (None, count) => {
+                format!("; sockets of programs outside that were closed to them: {count}")
+            }
         };
         let names: Vec<String> = self
             .closed

@@ -24,11 +24,34 @@ if TYPE_CHECKING:
 
 __all__ = ["ARGUMENTS", "Conversation", "serve"]
 
+_FEATURES_OFF = (
+    # The hosts have private addresses, to which Chromium lets a page connect only with the user's permission.
+    "LocalNetworkAccessChecks",
+    # WebRTC shall offer this host's addresses as they are: names by multicast DNS would not resolve in a laboratory.
+    "WebRtcHideLocalIpsWithMdns",
+    # Playwright switches these off, and of several lists Chromium obeys only the last, which is this one.
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "TcpPortRandomizationWin",
+    "ThirdPartyStoragePartitioning",
+    "msEdgeUpdateLaunchServicesPreferredVersion",
+    "msForceBrowserSignIn",
+)
+
 ARGUMENTS = (
     "--disable-gpu",
     "--no-first-run",
-    # The hosts have private addresses, to which Chromium lets a page connect only with the user's permission.
-    "--disable-features=LocalNetworkAccessChecks",
+    f"--disable-features={','.join(_FEATURES_OFF)}",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
