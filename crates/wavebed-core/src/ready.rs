@@ -7,26 +7,44 @@ use std::time::Duration;
 use wavebed_os::clock;
 
 /// Time limit for all servers to listen. Afterwards the command starts.
-pub const PATIENCE_NS: u64 = 2_000_000_000;
+pub const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// First and longest time between two looks. The kernel takes a part of a millisecond for one.
 const LOOK_AFTER: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(64)];
 
+/// How a wait for servers ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// All ports are open, or the process has ended.
+    Enough,
+    /// The deadline came first; so many ports are open.
+    Late(usize),
+    /// The pause was interrupted.
+    Interrupted,
+}
+
 /// Waits until as many ports are open in the network namespace of `pid` as it has background `programs`, or until that
-/// process has ended. Returns how many are open if `deadline_ns` came first.
-pub fn wait_for_ports(pid: i32, programs: usize, deadline_ns: u64) -> Result<(), usize> {
-    let [mut pause, longest] = LOOK_AFTER;
+/// process has ended. `pause` waits between two looks, and returns whether something else is to be done.
+pub fn wait_for_ports(
+    pid: i32,
+    programs: usize,
+    deadline_ns: u64,
+    mut pause: impl FnMut(Duration) -> bool,
+) -> Waited {
+    let [mut after, longest] = LOOK_AFTER;
     while let Some(open) = open_ports(pid).map(|ports| ports.len()) {
         if open >= programs {
             break;
         }
         if clock::monotonic_ns() >= deadline_ns {
-            return Err(open);
+            return Waited::Late(open);
         }
-        std::thread::sleep(pause);
-        pause = longest.min(pause * 2);
+        if pause(after) {
+            return Waited::Interrupted;
+        }
+        after = longest.min(after * 2);
     }
-    Ok(())
+    Waited::Enough
 }
 
 /// Ports that TCP listens on or UDP is bound to; none of a process that has ended.
@@ -57,7 +75,7 @@ fn ports_in<'a>(table: &'a str, state: &'a str) -> impl Iterator<Item = &'a str>
 mod tests {
     use std::process::Command;
 
-    use super::{open_ports, ports_in, wait_for_ports};
+    use super::{Waited, open_ports, ports_in, wait_for_ports};
 
     #[test]
     fn only_sockets_of_the_state_count() {
@@ -80,7 +98,27 @@ mod tests {
     fn a_program_that_has_ended_is_not_waited_for() {
         let mut child = Command::new("true").spawn().expect("a program");
         let pid = child.id().cast_signed();
-        assert_eq!(wait_for_ports(pid, usize::MAX, u64::MAX), Ok(()));
+        let pause = |time| {
+            std::thread::sleep(time);
+            false
+        };
+        assert_eq!(
+            wait_for_ports(pid, usize::MAX, u64::MAX, pause),
+            Waited::Enough
+        );
         child.wait().expect("it has ended");
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_deadline_and_at_an_interruption() {
+        let own = std::process::id().cast_signed();
+        assert_eq!(
+            wait_for_ports(own, usize::MAX, u64::MAX, |_| true),
+            Waited::Interrupted
+        );
+        assert!(matches!(
+            wait_for_ports(own, usize::MAX, 0, |_| false),
+            Waited::Late(_)
+        ));
     }
 }

@@ -47,8 +47,7 @@ class StartLab(Protocol):
 def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
     """Make the laboratory that a trial names (a `StartLab`).
 
-    Real hosts that cannot be reached end a run only if this process never reached them: later on, it is the trial that
-    fails.
+    Real hosts that cannot be reached end a run only if it never reached them: later on, it is the trial that fails.
 
     Raises
     ------
@@ -59,18 +58,15 @@ def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
     if not isinstance(lab, HostsLab):
         return in_namespaces(resolved, log, limits)
     hosts = (lab.server, lab.client)
-    last = _reached.get(hosts)
+    reached = resolved.reached
+    last = reached.get(hosts)
     try:
-        _reached[hosts] = RealHosts(lab, log, limits, resolved.programs, after_break=last is None or bool(last.problem))
+        reached[hosts] = RealHosts(lab, log, limits, resolved.programs, after_break=last is None or bool(last.problem))
     except (MachineError, UserError) as error:
         if last is None:
             raise
         raise LaboratoryGoneError(str(error)) from None
-    return _reached[hosts]
-
-
-_reached: dict[tuple[str, str], RealHosts] = {}
-"""The last laboratory between two hosts."""
+    return reached[hosts]
 
 
 def in_namespaces(resolved: Resolved, log: Path, limits: Limits) -> Lab:

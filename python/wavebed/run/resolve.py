@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
+    from wavebed.hosts.lab import RealHosts
     from wavebed.run.order import Slot
     from wavebed.run.scenario import Plan
     from wavebed.workload.model import AnyWorkload
@@ -55,6 +56,8 @@ class Resolved:
         The maps of its scenes, for displays; none of a stored trial.
     programs : mapping
         The programs of its workloads on each of its hosts.
+    reached : dict
+        The last laboratory between two real hosts, by their names; the trials of a run share it.
     """
 
     spec: TrialSpec
@@ -63,6 +66,7 @@ class Resolved:
     descriptors: Sequence[int]
     maps: Sequence[Json] = ()
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reached: dict[tuple[str, str], RealHosts] = field(default_factory=dict)
 
 
 def programs_on(workloads: Sequence[AnyWorkload]) -> dict[str, list[str]]:
@@ -95,6 +99,7 @@ class Resolver:
         self._seed: int | None = None
         self._names: dict[str, tuple[str, int, tuple[int, ...]]] = {}
         self._options: dict[AnyWorkload, dict[str, Json]] = {}
+        self._reached: dict[tuple[str, str], RealHosts] = {}
 
     def close(self) -> None:
         """Close all patterns."""
@@ -115,7 +120,8 @@ class Resolver:
         if isinstance(path, StoredTrial):
             with _unpacked(path, self._folder) as (network, files, descriptors):
                 spec = self._spec(slot, path.spec.network, path.spec.patterns)
-                yield Resolved(spec, network, files, descriptors, programs=programs_on(slot.treatment.workloads))
+                programs = programs_on(slot.treatment.workloads)
+                yield Resolved(spec, network, files, descriptors, programs=programs, reached=self._reached)
             return
         if slot.seed != self._seed or len(self._traces.realisations) > _MOST_REALISATIONS:
             self._traces.forget_scenes()
@@ -128,7 +134,7 @@ class Resolver:
         spec = self._spec(slot, known, origins)
         files = {name: file for file, (name, _) in named.items()}
         programs = programs_on(slot.treatment.workloads)
-        yield Resolved(spec, network, files, self._traces.descriptors, scene_maps(path), programs)
+        yield Resolved(spec, network, files, self._traces.descriptors, scene_maps(path), programs, self._reached)
 
     def draw_scene(self) -> None:
         """Draw the map of the current trial's scene, if it has one, or copy that of its run.

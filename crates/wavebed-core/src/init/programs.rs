@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
-use wavebed_os::clock;
 use wavebed_os::confinement::TEMPORARY;
 use wavebed_os::error::Context;
 use wavebed_os::process::{self, Spawn};
+use wavebed_os::{clock, poll};
 
 use super::Init;
 use crate::confine::{self, Needs};
 use crate::lab_file::ProcessFile;
 use crate::network::Host;
 use crate::problem::Problem;
-use crate::ready;
+use crate::ready::{self, Waited};
 use crate::say::say;
 
 /// Variables that name a proxy, in lower case: no proxy can be reached from inside.
@@ -58,11 +59,13 @@ impl Init {
         }
         let deadline_ns = clock::monotonic_ns() + ready::PATIENCE_NS;
         for (host, (pid, programs)) in started {
-            if let Err(open) = ready::wait_for_ports(pid, programs, deadline_ns) {
-                say(format_args!(
+            match ready::wait_for_ports(pid, programs, deadline_ns, |time| self.pause(time)) {
+                Waited::Enough => {}
+                Waited::Late(open) => say(format_args!(
                     "{host}: {open} ports are open after {} s for {programs} programs: the command starts",
                     ready::PATIENCE_NS / 1_000_000_000
-                ));
+                )),
+                Waited::Interrupted => return Ok(()),
             }
         }
         if let Some(command) = self.lab.command.take() {
@@ -74,6 +77,16 @@ impl Init {
             self.command = Some(pid);
         }
         Ok(())
+    }
+
+    /// Waits so long, or for a message of the front process; returns whether the laboratory is to end.
+    fn pause(&mut self, time: Duration) -> bool {
+        let mut readable = [false];
+        let limit_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        if poll::wait(&[self.front.as_fd()], &mut readable, Some(limit_ns)).is_ok() && readable[0] {
+            self.hear_front();
+        }
+        self.end.is_some()
     }
 
     /// Starts a program on a host and returns its process id.

@@ -33,6 +33,7 @@ from wavebed.spec.trial import TrialSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from wavebed.hosts.lab import RealHosts
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import Check, TrialRecord
     from wavebed.run.play import RunningWorkload
@@ -196,6 +197,7 @@ def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_
     slots = [_slot(each, task.block, folder) for each in task.trials]
     specs = {each.number: each.spec for each in task.trials}
     repeated: dict[int, list[bool]] = {}
+    reached: dict[tuple[str, str], RealHosts] = {}
     with measuring(stop_if_cancelled, alone=task.alone) as neighbours:
 
         def look(_lab: Lab, _running: Sequence[RunningWorkload]) -> None:
@@ -209,7 +211,7 @@ def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_
             stop_if_cancelled()
             partial = new_partial(results, slot.folder, _MARK)
             neighbours.look()
-            with _resolved(specs[slot.number], folder) as resolved:
+            with _resolved(specs[slot.number], folder, reached) as resolved:
                 trial = run_trial(slot, resolved, partial, look, checks)
             whole = write_trial(results, partial, trial, task.keep, durable=False)
             repeated.setdefault(slot.number, []).append(trial.verdict not in COUNTED)
@@ -227,10 +229,10 @@ def _slot(task: TrialTask, block: int, folder: Path) -> Slot:
 
 
 @contextmanager
-def _resolved(spec: TrialSpec, folder: Path) -> Iterator[Resolved]:
+def _resolved(spec: TrialSpec, folder: Path, reached: dict[tuple[str, str], RealHosts]) -> Iterator[Resolved]:
     patterns = StoredPatterns(spec.patterns, folder)
     try:
         network = with_pattern_files(spec.network, lambda name: patterns.files[name])
-        yield Resolved(spec, network, patterns.files, patterns.descriptors)
+        yield Resolved(spec, network, patterns.files, patterns.descriptors, reached=reached)
     finally:
         patterns.close()
