@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wavebed.experiment import machine_lock
 from wavebed.experiment.machine_lock import VARIABLE, measuring
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -37,3 +39,39 @@ def test_a_fifo_in_the_place_of_the_lock_does_not_hang(lock: Path) -> None:
     os.mkfifo(lock)
     with measuring() as neighbours:
         assert neighbours.check().holds
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder in the place of /run/lock, and name no file."""
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(machine_lock, "_FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_each_user_has_a_file_that_nobody_else_can_open(folder: Path) -> None:
+    with measuring():
+        (made,) = folder.iterdir()
+    assert made.name == f"wavebed-{os.geteuid()}.lock"
+    assert made.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_others_could_open_is_closed_to_them(folder: Path) -> None:
+    file = folder / f"wavebed-{os.geteuid()}.lock"
+    file.touch(0o644)
+    with measuring():
+        assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda file: file.symlink_to("/dev/null")])
+def test_what_is_no_file_is_no_lock(folder: Path, make: Callable[[Path], None]) -> None:
+    make(folder / f"wavebed-{os.geteuid()}.lock")
+    with measuring(alone=True) as neighbours:
+        assert neighbours.check().holds
+
+
+def test_many_holders_are_named_briefly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_lock, "_holders", lambda *_: set(range(1, 10_000)))
+    with measuring() as neighbours:
+        assert len(neighbours.check().evidence) < 100

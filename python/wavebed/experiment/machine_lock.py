@@ -2,12 +2,18 @@
 
 A run holds a shared flock(2) on one empty file while it measures, a campaign an exclusive one; the kernel releases it
 when the process ends. The kernel's list of locks names the other holders.
+
+Each user has a file of its own, which nobody else can open: who can open a file can lock it, for as long as it likes.
+So a run waits only for runs of its own user. Runs of other users are seen in the kernel's list, and make a trial
+suspect.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
+import stat
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +33,10 @@ BESIDE = "another run measured at the same time"
 """Begins the evidence of a trial that was not alone."""
 
 _LOOK_S = 0.5
+_FOLDER = Path("/run/lock")
+_NAME = re.compile(r"wavebed-([0-9]+)\.lock")
+_MOST_NAMED = 5
+"""Processes that evidence names."""
 
 
 class Neighbours:
@@ -35,23 +45,33 @@ class Neighbours:
     Parameters
     ----------
     descriptor : int or None
-        The locked file; ``None`` if there is none, or nobody else can hold it.
+        The locked file; ``None`` if there is none.
+    alone : bool
+        Whether only other users' runs can be seen.
     """
 
-    def __init__(self, descriptor: int | None) -> None:
+    def __init__(self, descriptor: int | None, *, alone: bool = False) -> None:
         self._descriptor = descriptor
+        self._alone = alone
         self._seen: set[int] = set()
 
     def look(self) -> None:
-        """Note the present holders of the lock."""
+        """Note the present holders of the lock during a trial, unless none of this user is possible.
+
+        Reading the kernel's list takes 10 ms, in which all locks wait.
+        """
+        if not self._alone:
+            self._look()
+
+    def _look(self) -> None:
         if self._descriptor is not None:
-            self._seen |= _holders(self._descriptor) - {os.getpid()}
+            self._seen |= _holders(_file_of(os.fstat(self._descriptor)), *_files_of_others()) - {os.getpid()}
 
     def check(self) -> Check:
         """Return the check of a trial: no other holder since the last call."""
-        self.look()
+        self._look()
         seen, self._seen = sorted(self._seen), set()
-        processes = ", ".join(map(str, seen))
+        processes = ", ".join(map(str, seen[:_MOST_NAMED])) + (" and more" if len(seen) > _MOST_NAMED else "")
         said = f"{BESIDE} (process {processes})" if seen else "no other run was seen"
         return Check("the only run on this machine", not seen, "suspect", said, "neighbours")
 
@@ -61,7 +81,7 @@ def measuring(waiting: Callable[[str], None] = lambda _: None, *, alone: bool = 
     """Hold the machine's lock in the block.
 
     A run that is not `alone` waits for the end of one that is, and reports the others. One that is `alone` waits for
-    all others.
+    all others. Runs of other users are reported, and not waited for.
 
     Parameters
     ----------
@@ -74,8 +94,7 @@ def measuring(waiting: Callable[[str], None] = lambda _: None, *, alone: bool = 
     try:
         if descriptor is not None:
             _wait(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, waiting)
-        # Reading the kernel's list takes 10 ms, in which all locks wait; nobody else is in it while this one is alone.
-        yield Neighbours(None if alone else descriptor)
+        yield Neighbours(descriptor, alone=alone)
     finally:
         if descriptor is not None:
             os.close(descriptor)
@@ -87,7 +106,7 @@ def _wait(descriptor: int, lock: int, waiting: Callable[[str], None]) -> None:
         try:
             fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
         except BlockingIOError:
-            waiting(", ".join(map(str, sorted(_holders(descriptor) - {os.getpid()}))) or "unknown")
+            waiting(", ".join(map(str, sorted(_holders(_file_of(os.fstat(descriptor))) - {os.getpid()}))) or "unknown")
             time.sleep(_LOOK_S)
         except OSError:
             return
@@ -97,25 +116,60 @@ def _wait(descriptor: int, lock: int, waiting: Callable[[str], None]) -> None:
 
 def _open() -> int | None:
     chosen = os.environ.get(VARIABLE)
-    folders = ["/run/lock", os.environ.get("XDG_RUNTIME_DIR")]
-    files = [Path(chosen)] if chosen else [Path(folder) / "wavebed.lock" for folder in folders if folder]
-    for file in files:
-        # First without O_CREAT: with it the kernel refuses to open another user's file in a world-writable folder
-        # (fs.protected_regular).
-        for flags in (0, os.O_CREAT | os.O_EXCL, 0):
-            with suppress(OSError):
-                return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o644)
+    if chosen:
+        return _opened(Path(chosen))
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    user = os.geteuid()
+    for file in (_FOLDER / f"wavebed-{user}.lock", *([Path(runtime) / "wavebed.lock"] if runtime else [])):
+        with suppress(OSError):
+            if user == 0 and file.lstat().st_uid != 0:
+                file.unlink()  # another user has made it, who could lock it
+        descriptor = _opened(file)
+        if descriptor is None:
+            continue
+        found = os.fstat(descriptor)
+        if found.st_uid == user and stat.S_ISREG(found.st_mode):
+            os.fchmod(descriptor, 0o600)  # an earlier version let all users open it
+            return descriptor
+        os.close(descriptor)
     return None
 
 
-def _holders(descriptor: int) -> set[int]:
-    """Return the processes that hold a flock on this file, from the kernel's list of locks."""
+def _opened(file: Path) -> int | None:
+    """Open a file, or make it for this user alone."""
+    # First without O_CREAT: with it the kernel refuses to open another user's file in a world-writable folder
+    # (fs.protected_regular).
+    for make in (0, os.O_CREAT | os.O_EXCL, 0):
+        with suppress(OSError):
+            return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | make, 0o600)
+    return None
+
+
+def _file_of(found: os.stat_result) -> str:
+    """Return how the kernel's list of locks names a file."""
+    return f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+
+
+def _files_of_others() -> Iterator[str]:
+    """Yield the files of other users, each of the user in its name; none where the file is a chosen one."""
+    if os.environ.get(VARIABLE):
+        return
+    with suppress(OSError), os.scandir(_FOLDER) as entries:
+        for entry in entries:
+            match = _NAME.fullmatch(entry.name)
+            if match is None:
+                continue
+            found = entry.stat(follow_symlinks=False)
+            if found.st_uid == int(match[1]) != os.geteuid():
+                yield _file_of(found)
+
+
+def _holders(*files: str) -> set[int]:
+    """Return the processes that hold a flock on one of these files, from the kernel's list of locks."""
     try:
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:
         return set()
-    info = os.fstat(descriptor)
-    file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
     # `1: FLOCK ADVISORY READ 13760 fe:00:9978034 0 EOF`; a waiting process has `->` after the number.
     rows = (line.split() for line in lines)
-    return {int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == file and int(row[4]) > 0}
+    return {int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] in files and int(row[4]) > 0}
