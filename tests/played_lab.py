@@ -254,6 +254,7 @@ def played(monkeypatch: pytest.MonkeyPatch, *labs: PlayedLab) -> Iterator[None]:
 
     monkeypatch.setattr("wavebed.ui.labs.running", running)
     monkeypatch.setattr("wavebed.ui.labs.connect_to", connect)
+    monkeypatch.setattr("wavebed.ui.labs.connect", lambda lab: connect(lab.name))
     yield
     for lab in labs:
         lab.ended.set()

@@ -13,13 +13,16 @@ STEAL_S = 60.0
 
 
 def main() -> None:
-    """Serve ``bind NAME``, ``steal NAME`` (as soon as it is free), ``bytes`` and ``release`` until the input ends."""
+    """Serve ``bind NAME``, ``steal NAME`` (as soon as it is free), ``bytes`` and ``release`` until the input ends.
+
+    After ``answer TEXT``, this line answers every request.
+    """
     os.setgroups([])
     os.setgid(THIEF)
     os.setuid(THIEF)
     selector = selectors.DefaultSelector()
     selector.register(sys.stdin, selectors.EVENT_READ)
-    heard = b""
+    heard = answer = b""
     while True:
         # Commands come last: one of them closes the others, whose events would still be in the list.
         for key, _ in sorted(selector.select(), key=lambda event: not event[0].data):
@@ -29,6 +32,8 @@ def main() -> None:
             elif key.data == "stream":
                 data = key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
                 heard += data
+                if data and answer:
+                    key.fileobj.send(answer)  # type: ignore[union-attr]
                 if not data:
                     selector.unregister(key.fileobj)
             else:
@@ -37,6 +42,9 @@ def main() -> None:
                     return
                 if verb == "bytes":
                     print(len(heard), flush=True)
+                elif verb == "answer":
+                    answer = name.encode() + b"\n"
+                    print("ok", flush=True)
                 elif verb == "release":
                     for each in [each for each in selector.get_map().values() if each.data]:
                         selector.unregister(each.fileobj)

@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import pytest
 from tests.ui_client import page_server
 
@@ -19,7 +20,7 @@ from wavebed.hosts.samples import merge_samples
 from wavebed.lab.ports import WORKLOAD_PORTS
 from wavebed.lab.tools import find
 from wavebed.path.control import running
-from wavebed.path.state import lab_state
+from wavebed.path.state import LabState
 from wavebed.spec.lab import HostsLab
 from wavebed.ui.command import Options
 
@@ -63,7 +64,7 @@ def test_ctl_lists_and_shows_it_and_changes_are_refused(trial: str, capsys: pyte
     assert main(["ctl"]) == 0
     assert trial in capsys.readouterr().out
     assert main(["ctl", trial, "show", "--json"]) == 0
-    state = lab_state(json.loads(capsys.readouterr().out))
+    state = msgspec.convert(json.loads(capsys.readouterr().out), LabState)
     assert [link.name for link in state.links] == ["network.down", "network.up"]
     assert state.links[0].delivered_bytes is not None
     assert state.links[0].queued_bytes is None, "nobody counts it"

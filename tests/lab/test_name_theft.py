@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.ui_client import page_server
 
 import wavebed
 from wavebed.errors import UserError
@@ -97,13 +98,49 @@ def with_laboratory(thief: Thief, name: str) -> None:
             connect_to(name)
 
 
+def ctl(*words: str) -> subprocess.CompletedProcess[str]:
+    words = (sys.executable, "-m", "wavebed", "ctl", *words)
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+
+
 def test_names_with_control_characters_are_not_listed(thief: Thief) -> None:
     random = secrets.token_hex(16)
     assert thief.ask(f"bind wavebed/{UID}/evil\x1b[2J/{random}") == "ok"
     assert thief.ask(f"bind wavebed/65534/evil\x1b[2J/{random}") == "ok"
     assert thief.ask(f"bind wavebed/65534/fine/{random}") == "ok"
-    told = subprocess.run([sys.executable, "-m", "wavebed", "ctl"], capture_output=True, text=True, check=True).stdout
+    told = ctl("--all-users").stdout
     assert "\x1b" not in told
     assert "evil" not in told
     # The other user's own laboratory is root's to see: the listener is who its name says.
     assert "fine" in told
+
+
+def test_root_speaks_with_no_laboratory_of_another_user_unless_told_to(thief: Thief) -> None:
+    """Not `ctl`, and never the page or its metrics; with `--all-users` nonsense is one line."""
+    name = "another-users"
+    assert thief.ask(f"bind wavebed/65534/{name}/{secrets.token_hex(16)}") == "ok"
+    assert name not in ctl().stdout
+    for words in ((name,), (name, "show"), (name, "set", "rate=1mbit"), (name, "timeline")):
+        refused = ctl(*words)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert (
+            f"{name!r} is no running laboratory: `wavebed ctl` lists those that are, with --all-users" in refused.stderr
+        )
+    with page_server() as client:
+        assert name not in client.get("/api/labs").body.decode()
+        assert client.get(f"/api/labs/{name}").status == 404
+        assert client.get("/metrics").status == 200
+        assert client.send("PATCH", f"/api/labs/{name}/links", {"rate": "1mbit"}).status == 404
+    assert thief.ask("bytes") == "0"
+    assert thief.ask("answer [1,2") == "ok"
+    told = ctl("--all-users", name)
+    assert (told.returncode, told.stdout, told.stderr.count("\n")) == (1, "", 1)
+    assert f"laboratory {name!r} sent no answer of this version" in told.stderr
+
+
+def test_a_name_that_another_user_has_too_is_ones_own(thief: Thief) -> None:
+    with wavebed.Path.of(rate="10mbit").up(name="mine-and-his"):
+        assert thief.ask(f"bind wavebed/65534/mine-and-his/{secrets.token_hex(16)}") == "ok"
+        for words in (("mine-and-his",), ("--all-users", "mine-and-his")):
+            assert ctl(*words).returncode == 0
+    assert thief.ask("bytes") == "0"

@@ -13,12 +13,13 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 from urllib.request import Request, urlopen
 
+import msgspec
 import pytest
 from tests.ui_client import page_server
 
 from wavebed.cli import main
 from wavebed.path.api import Path
-from wavebed.path.state import lab_state
+from wavebed.path.state import LabState
 from wavebed.ui.command import Options
 from wavebed.ui.points import COLUMNS
 
@@ -77,7 +78,7 @@ def test_the_state_is_that_of_ctl_and_of_its_type(
     assert {key: value for key, value in shown.items() if key not in moving} == {
         key: value for key, value in told.items() if key not in moving
     }
-    state = lab_state(shown)
+    state = msgspec.convert(shown, LabState)
     assert [each.name for each in state.links] == ["radio.down", "radio.up"]
     assert state.links[0].takes == ("rate", "delay", "pattern")
     assert (state.links[0].rate_bps, state.links[0].delay_ns, state.links[0].loss) == (10_000_000, 1_000_000, None)

@@ -217,7 +217,7 @@ def test_a_laboratory_is_found_by_the_user_who_listens() -> None:
 def test_a_name_that_changed_hands_since_it_was_listed_is_not_spoken_to(monkeypatch: pytest.MonkeyPatch) -> None:
     uid = os.geteuid()
     stolen = Running(NAME, uid + 1, f"wavebed/{uid + 1}/{NAME}/{RANDOM}")
-    monkeypatch.setattr(control, "running", lambda: [stolen])
+    monkeypatch.setattr(control, "running", lambda **_: [stolen])
     with listen(uid + 1, NAME), pytest.raises(UserError, match="is no running laboratory"):
         connect_to(NAME)
 
@@ -225,11 +225,11 @@ def test_a_name_that_changed_hands_since_it_was_listed_is_not_spoken_to(monkeypa
 def test_a_name_of_several_users_is_ambiguous_and_ones_own_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     uid = os.geteuid()
     others = [Running(NAME, uid + 1, "x"), Running(NAME, uid + 2, "x")]
-    monkeypatch.setattr(control, "running", lambda: others)
+    monkeypatch.setattr(control, "running", lambda **_: others)
     with pytest.raises(UserError, match=rf"the users {uid + 1}, {uid + 2} run laboratories of this name"):
         connect_to(NAME)
     own = Running(NAME, uid, f"wavebed/{uid}/{NAME}/{RANDOM}")
-    monkeypatch.setattr(control, "running", lambda: [*others, own])
+    monkeypatch.setattr(control, "running", lambda **_: [*others, own])
     with listen(uid, NAME):
         connect_to(NAME).close()
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
+import msgspec
 import pytest
 from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
 
 from wavebed.errors import UserError
 from wavebed.path.live import CHANGES, FAULTS
-from wavebed.path.state import lab_state
+from wavebed.path.state import LabState
 from wavebed.path.watch import Head, Sample, Watch
 from wavebed.ui import events
 from wavebed.ui.command import Options
@@ -72,7 +73,7 @@ def test_the_laboratories_are_listed_by_name(client: Client) -> None:
 def test_a_laboratory_is_shown_as_ctl_shows_it(client: Client) -> None:
     shown = client.get("/api/labs/walk").json
     check(client, shown, "LabState")
-    state = lab_state(shown)
+    state = msgspec.convert(shown, LabState)
     assert [link.name for link in state.links] == ["hop0.down", "hop0.up", "hop1.down", "hop1.up"]
     assert state.links[0].takes == ("rate", "delay", "pattern")
 

@@ -35,12 +35,12 @@ pub struct Running {
     pub socket: String,
 }
 
-/// The running laboratories that the caller may control: its own, or all for root.
+/// The caller's running laboratories. `all_users` adds those of other users for root, who may control them.
 #[must_use]
-pub fn running() -> Vec<Running> {
+pub fn running(all_users: bool) -> Vec<Running> {
     let (user, _) = effective_user();
     let mut found = candidates();
-    found.retain(|lab| user == 0 || lab.uid == user);
+    found.retain(|lab| lab.uid == user || (all_users && user == 0));
     found
         .into_iter()
         .take(MOST_NAMES)
@@ -187,7 +187,7 @@ mod tests {
         let first = listen(&name, user).expect("listen");
         let refusal = listen(&name, user).expect_err("taken").to_string();
         assert!(refusal.contains("runs already"), "{refusal}");
-        assert!(running().iter().any(|lab| lab.name == name));
+        assert!(running(false).iter().any(|lab| lab.name == name));
         drop(first);
         // A process that another test starts at this moment holds the listener too until its exec.
         let deadline = Instant::now() + Duration::from_secs(60);

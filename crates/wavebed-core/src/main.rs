@@ -90,11 +90,14 @@ enum Job {
         #[arg(long)]
         json: bool,
     },
-    /// List the running laboratories.
+    /// List your running laboratories.
     List {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
+        /// As root, list those of other users too.
+        #[arg(long)]
+        all_users: bool,
     },
 }
 
@@ -108,7 +111,7 @@ fn main() {
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(options) => device::run(&options),
         Job::Doctor { json } => doctor::examine(json),
-        Job::List { json } => list_running(json),
+        Job::List { json, all_users } => list_running(json, all_users),
     };
     std::process::exit(status.unwrap_or_else(|problem: Problem| {
         say::say(&problem);
@@ -116,8 +119,8 @@ fn main() {
     }));
 }
 
-fn list_running(json: bool) -> Result<i32, Problem> {
-    let running = directory::running();
+fn list_running(json: bool, all_users: bool) -> Result<i32, Problem> {
+    let running = directory::running(all_users);
     let text = if json {
         format!("{}\n", serde_json::json!({"laboratories": running}))
     } else {

@@ -7,14 +7,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, cast
 
-from msgspec import convert
-
 from wavebed.cli.outputs import print_json
 from wavebed.config.problems import at, choose
 from wavebed.errors import UserError
-from wavebed.path.control import connect_to, running
+from wavebed.path.control import answer_as, connect_to, running, understood
 from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
-from wavebed.path.state import TimelineState, lab_state
+from wavebed.path.state import LabState, TimelineState
 from wavebed.printable import printable
 from wavebed.terminal import table_text
 
@@ -43,8 +41,13 @@ _ACTIONS = ("show", "set", "timeline")
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("ctl", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.usage = "wavebed ctl [--json] [[LAB] show | [LAB] set KEY=VALUE… | [LAB] timeline [ACTION [VALUE]]]"
+    parser.usage = (
+        "wavebed ctl [--json] [--all-users] [[LAB] show | [LAB] set KEY=VALUE… | [LAB] timeline [ACTION [VALUE]]]"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--all-users", action="store_true", help="as root: list, show and change other users' laboratories too"
+    )
     parser.add_argument("lab", nargs="?", metavar="LAB", help="name of a laboratory; without arguments, all are listed")
     parser.add_argument(
         "action",
@@ -60,22 +63,24 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """List, show or change laboratories."""
     if args.lab is None:
-        _list(as_json=args.json)
+        _list(all_users=args.all_users, as_json=args.json)
         return 0
     lab, action, changes = _chosen(args.lab, args.action, args.changes)
     if action == "set":
-        _set(lab, changes)
+        _set(lab, changes, all_users=args.all_users)
     elif action == "timeline":
-        _timeline(lab, changes, as_json=args.json)
+        _timeline(lab, changes, all_users=args.all_users, as_json=args.json)
     else:
         if changes:
             raise UserError(f"{changes[0]!r}: show takes no more arguments: write set before KEY=VALUE")
-        with connect_to(lab) as connection:
+        with connect_to(lab, all_users=args.all_users) as connection:
             answer = show(connection)
         if args.json:
             print_json("ctl-show", answer)
         else:
-            print(printable(_table(answer), keep="\n"))
+            with understood(lab):
+                text = _table(lab, answer)
+            print(printable(text, keep="\n"))
     return 0
 
 
@@ -97,8 +102,8 @@ def _chosen(lab: str, action: str | None, changes: list[str]) -> tuple[str, str,
     return around, lab, changes if action is None else [action, *changes]
 
 
-def _list(*, as_json: bool) -> None:
-    found = running()
+def _list(*, all_users: bool, as_json: bool) -> None:
+    found = running(all_users=all_users)
     if as_json:
         print_json("ctl-list", {"laboratories": [dataclasses.asdict(lab) for lab in found]})
         return
@@ -118,7 +123,7 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def _set(lab: str, changes: list[str]) -> None:
+def _set(lab: str, changes: list[str], *, all_users: bool) -> None:
     if not changes:
         raise UserError("set: requires a change: write KEY=VALUE, such as rate=50mbit")
     requests = []
@@ -127,14 +132,14 @@ def _set(lab: str, changes: list[str]) -> None:
         if not equals:
             raise UserError(f"{change!r}: has no '=': write KEY=VALUE, such as rate=50mbit")
         requests.append((key, change_request(key, value)))
-    with connect_to(lab) as connection:
+    with connect_to(lab, all_users=all_users) as connection:
         for key, request in requests:
             apply_change(connection, key, request)
 
 
-def _timeline(lab: str, words: list[str], *, as_json: bool) -> None:
+def _timeline(lab: str, words: list[str], *, all_users: bool, as_json: bool) -> None:
     request = timeline_request(words) if words else None
-    with connect_to(lab) as connection:
+    with connect_to(lab, all_users=all_users) as connection:
         if request is not None:
             state = control_timeline(connection, request)
         else:
@@ -145,12 +150,12 @@ def _timeline(lab: str, words: list[str], *, as_json: bool) -> None:
     if as_json:
         print_json("ctl-timeline", state)
     else:
-        print(printable(_timeline_text(state), keep="\n"))
+        print(printable(_timeline_text(lab, state), keep="\n"))
 
 
-def _timeline_text(answer: dict[str, Json]) -> str:
+def _timeline_text(lab: str, answer: dict[str, Json]) -> str:
     """Return the stretches of a timeline, with a mark at the one where it is, and its state."""
-    state = convert(answer, TimelineState)
+    state = answer_as(lab, answer, TimelineState)
     rows: list[tuple[str, ...]] = [("", "stretch", "start")]
     rows += [
         (">" if each.name == state.stretch else "", each.name, f"{each.start_ns / 1e9:g} s") for each in state.stretches
@@ -160,10 +165,10 @@ def _timeline_text(answer: dict[str, Json]) -> str:
     return f"{table_text(rows, left=True)}\n{where}, speed {state.speed:g}, loop {'on' if state.loop else 'off'}"
 
 
-def _table(answer: dict[str, Json]) -> str:
+def _table(lab: str, answer: dict[str, Json]) -> str:
     columns = ("link", "offered", "duplicated", "delivered", "dropped", "marked", "queued")
     rows: list[tuple[str, ...]] = [columns]
-    for link in lab_state(answer).links:
+    for link in answer_as(lab, answer, LabState).links:
         counts = {
             "offered": link.offered_segments,
             "duplicated": link.duplicated_segments,
@@ -178,7 +183,7 @@ def _table(answer: dict[str, Json]) -> str:
     if frames:
         text += f"\n\n{_frames(frames)}"
     timeline = cast("dict[str, Json] | None", answer.get("timeline"))
-    return text if timeline is None else f"{text}\n\n{_timeline_text(timeline)}"
+    return text if timeline is None else f"{text}\n\n{_timeline_text(lab, timeline)}"
 
 
 def _frames(accounts: list[dict[str, Json]]) -> str:

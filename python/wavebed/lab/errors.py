@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wavebed.errors import WavebedError
 
-__all__ = ["LaboratoryGoneError", "LaboratoryHungError", "LaboratoryKilledError"]
+__all__ = ["LaboratoryGoneError", "LaboratoryHungError", "LaboratoryKilledError", "LaboratoryMalformedError"]
 
 
 class LaboratoryGoneError(WavebedError):
@@ -17,3 +17,7 @@ class LaboratoryKilledError(LaboratoryGoneError):
 
 class LaboratoryHungError(WavebedError):
     """The laboratory did not answer in time."""
+
+
+class LaboratoryMalformedError(WavebedError):
+    """What the laboratory sent is no answer."""

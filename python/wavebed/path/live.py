@@ -9,14 +9,16 @@ import functools
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, cast
 
-from msgspec import convert
+from msgspec import Struct, ValidationError
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, choose, unknown_key
 from wavebed.errors import UserError
 from wavebed.foreign import read_text
-from wavebed.path.maps import SceneMap
+from wavebed.path.control import answer_as, understood
+from wavebed.path.maps import SceneMap  # noqa: TC001 - msgspec reads it
 from wavebed.path.model import PatternFile
+from wavebed.path.state import LabState, TimelineState
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from wavebed.path.control import Connection
 
 __all__ = ["CHANGES", "FAULTS", "apply_change", "change_request", "control_timeline", "link_request", "maps", "show"]
-__all__ += ["timeline_request"]
+__all__ += ["state", "timeline_request"]
 
 CHANGES = ("rate", "delay", "loss", "pattern", "outage")
 FAULTS = ("handover", "flap", "rebind")
@@ -37,15 +39,46 @@ MOST_FLAPS = 1_000_000
 _FIRST_LINE = "# wavebed pattern 1"
 
 
-def show(connection: Connection) -> dict[str, Json]:
+class _Maps(Struct):
+    """The answer to ``maps``."""
+
+    maps: list[SceneMap]
+
+
+class _Timeline(Struct):
+    """The answer to ``timeline``."""
+
+    timeline: TimelineState
+
+
+def show(connection: Connection, limit_s: float | None = None) -> dict[str, Json]:
     """Return the counters and conditions of all links, as `wavebed.path.state.LabState` describes them.
+
+    Parameters
+    ----------
+    limit_s : float, optional
+        How long the answer may take, seconds.
 
     Raises
     ------
-    LaboratoryGoneError, LaboratoryHungError
+    LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
         If the laboratory does not answer.
     """
-    return connection.ask({"do": "show"})
+    return _shown(connection, limit_s)[0]
+
+
+def state(connection: Connection, limit_s: float | None = None) -> LabState:
+    """Return what `show` returns, as a type."""
+    return _shown(connection, limit_s)[1]
+
+
+def _shown(connection: Connection, limit_s: float | None) -> tuple[dict[str, Json], LabState]:
+    answer = connection.ask({"do": "show"}, limit_s=limit_s)
+    found = answer_as(connection.name, answer, LabState)
+    with understood(connection.name):
+        if found.name != connection.name:
+            raise ValidationError("the name of another laboratory")
+    return answer, found
 
 
 def maps(connection: Connection) -> list[SceneMap]:
@@ -53,10 +86,10 @@ def maps(connection: Connection) -> list[SceneMap]:
 
     Raises
     ------
-    LaboratoryGoneError, LaboratoryHungError
+    LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
         If the laboratory does not answer.
     """
-    return convert(connection.ask({"do": "maps"})["maps"], list[SceneMap])
+    return answer_as(connection.name, connection.ask({"do": "maps"}), _Maps).maps
 
 
 def change_request(key: str, value: str) -> dict[str, Json]:
@@ -253,7 +286,9 @@ def control_timeline(connection: Connection, request: dict[str, Json]) -> dict[s
     UserError
         If it has none, or there is no such stretch or position.
     """
-    return cast("dict[str, Json]", connection.ask(request)["timeline"])
+    answer = connection.ask(request)
+    answer_as(connection.name, answer, _Timeline)
+    return cast("dict[str, Json]", answer["timeline"])
 
 
 def apply_change(connection: Connection, key: str, request: dict[str, Json]) -> None:

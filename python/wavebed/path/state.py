@@ -7,15 +7,12 @@ segments. A condition of ``null`` means that the link has none, or that it is no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from msgspec import Meta, Struct, convert
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from msgspec import Meta, Struct
 
 __all__ = ["DirectionState", "Flows", "HopState", "HostState", "LabState", "LinkState", "StretchState"]
-__all__ += ["TimelineState", "lab_state"]
+__all__ += ["TimelineState"]
 
 
 class LinkState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,8 +128,3 @@ class LabState(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ()
     timeline: Annotated[TimelineState | None, Meta(description="the timeline that links follow; null without")] = None
-
-
-def lab_state(answer: Mapping[str, object]) -> LabState:
-    """Return the answer to ``show`` as a type."""
-    return convert(answer, LabState)

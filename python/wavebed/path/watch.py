@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct, convert
+from msgspec import Struct, ValidationError
 
 from wavebed.errors import UserError
+from wavebed.path.control import answer_as, understood
 from wavebed.path.state import TimelineState  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ class Head(Struct, frozen=True):
     zero_ns: int
     timeline: TimelineState | None = None
     timeline_columns: tuple[str, ...] = ()
+
+
+class _Watching(Struct):
+    """The answer to ``watch``."""
+
+    watching: Head
 
 
 class Sample(Struct, frozen=True):
@@ -67,7 +74,7 @@ class Watch:
     ------
     UserError
         If the time is out of bounds, or the laboratory's time has not begun.
-    LaboratoryGoneError, LaboratoryHungError
+    LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
         If the laboratory does not answer.
     """
 
@@ -75,7 +82,8 @@ class Watch:
         if not LEAST_MS <= every_ms <= MOST_MS:
             raise UserError(f"every_ms: {every_ms} is out of range: write a whole number from {LEAST_MS} to {MOST_MS}")
         self._connection = connection
-        self.head = convert(connection.ask({"do": "watch", "every_ms": every_ms})["watching"], Head)
+        answer = connection.ask({"do": "watch", "every_ms": every_ms})
+        self.head = answer_as(connection.name, answer, _Watching).watching
 
     def next(self, timeout_s: float | None = None) -> Sample:
         """Wait for the next sample.
@@ -86,8 +94,24 @@ class Watch:
             If none came in time.
         LaboratoryGoneError
             If the laboratory ended.
+        LaboratoryMalformedError
+            If it is no sample.
         """
-        return convert(self._connection.answer(timeout_s), Sample)
+        sample = answer_as(self._connection.name, self._connection.answer(timeout_s), Sample)
+        head = self.head
+        with understood(self._connection.name):
+            for names, columns, rows in (
+                (head.links, head.link_columns, sample.links),
+                (head.directions, head.direction_columns, sample.directions),
+            ):
+                if len(rows) != len(names) or any(len(row) != len(columns) for row in rows):
+                    raise ValidationError("a sample of another form than its head")
+        return sample
+
+    @property
+    def name(self) -> str:
+        """The laboratory's name."""
+        return self._connection.name
 
     def close(self) -> None:
         """End the watch and its connection."""

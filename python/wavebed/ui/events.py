@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from wavebed.errors import WavebedError
+from wavebed.path.control import understood
 from wavebed.ui.messages import RefusedError
 from wavebed.ui.points import COLUMNS, Meter
 
@@ -99,20 +100,21 @@ def _points(watch: Watch) -> Iterator[bytes]:
     while True:
         try:
             sample = watch.next(SILENCE_S)
+            with understood(watch.name):
+                point, now = meter.point(sample), _now(watch.head, sample)
         except TimeoutError:
             yield b": no sample\n\n"
             continue
         except WavebedError as error:
             yield _event("end", {"error": str(error)})
             return
-        point = meter.point(sample)
         if point is None:
             continue
         batch.time_s.append(round(point.time_s, 6))
         batch.links.append(point.links)
         batch.transit_ms.append(point.transit_ms)
         if time.monotonic() - sent_s >= FLUSH_S:
-            yield _event("points", msgspec.structs.replace(batch, lost=sample.lost, timeline=_now(watch.head, sample)))
+            yield _event("points", msgspec.structs.replace(batch, lost=sample.lost, timeline=now))
             batch = Points([], [], [], 0)
             sent_s = time.monotonic()
 

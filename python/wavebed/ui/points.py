@@ -75,7 +75,10 @@ class Meter:
         self._before: Sample | None = None
 
     def point(self, sample: Sample) -> Point | None:
-        """Return the values since the last sample; ``None`` after the first one, or if no time has passed."""
+        """Return the values since the last sample; ``None`` after the first one, or if no time has passed.
+
+        A sample of another form raises what `wavebed.path.control.understood` catches.
+        """
         before = self._before
         if before is None:
             self._before = sample
@@ -135,5 +138,6 @@ def _mean_ms(sum_before: Value, count_before: Value, sum_now: Value, count_now: 
 
 
 def _number(value: Value) -> int | float:
-    assert isinstance(value, int | float), "a counter is a number"
+    if not isinstance(value, int | float):
+        raise TypeError("a counter is a number")
     return value

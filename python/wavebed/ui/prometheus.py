@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.errors import WavebedError
-from wavebed.path.live import show
-from wavebed.path.state import lab_state
+from wavebed.path.control import understood
+from wavebed.path.live import state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from wavebed.path.state import DirectionState, LabState, LinkState
     from wavebed.ui.labs import Labs
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["DIRECTION_METRICS", "KIND", "LINK_METRICS", "Metric", "metrics"]
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
+LAB_S = 1.0
+"""A laboratory may take so long to answer."""
+ALL_S = 5.0
+"""All of them together: Prometheus waits for 10 s."""
 
 
 class Metric(NamedTuple):
@@ -87,34 +92,38 @@ DIRECTION_METRICS = (
 
 
 def metrics(labs: Labs) -> bytes:
-    """Return the metrics of the laboratories that run; one that ends meanwhile is left out."""
-    states = []
+    """Return the metrics of the laboratories that run; one that ends meanwhile or does not answer is left out."""
+    end_s = time.monotonic() + ALL_S
+    written: list[list[str]] = [[] for _ in (*LINK_METRICS, *DIRECTION_METRICS)]
     for lab in labs.running():
         try:
-            with labs.connect(lab.name) as connection:
-                states.append(lab_state(show(connection)))
+            with labs.open(lab) as connection:
+                left_s = end_s - time.monotonic()
+                if left_s <= 0:
+                    break
+                found = state(connection, min(LAB_S, left_s))
+            with understood(lab.name):
+                rows = [[*_written(metric, found, "link", found.links)] for metric in LINK_METRICS]
+                rows += [[*_written(metric, found, "direction", found.directions)] for metric in DIRECTION_METRICS]
         except WavebedError:
             continue
-    lines: list[str] = []
-    for metric in LINK_METRICS:
-        lines += _written(metric, ((state, "link", link) for state in states for link in state.links))
-    for metric in DIRECTION_METRICS:
-        lines += _written(metric, ((state, "direction", each) for state in states for each in state.directions))
-    return ("\n".join(lines) + "\n").encode()
+        for lines, more in zip(written, rows, strict=True):
+            lines.extend(more)
+    text: list[str] = []
+    for metric, lines in zip((*LINK_METRICS, *DIRECTION_METRICS), written, strict=True):
+        text.append(f"# HELP {metric.name} {metric.meaning}")
+        text.append(f"# TYPE {metric.name} {'counter' if metric.grows else 'gauge'}")
+        text += lines
+    return ("\n".join(text) + "\n").encode()
 
 
-def _written(metric: Metric, things: Iterator[tuple[LabState, str, LinkState | DirectionState]]) -> list[str]:
-    lines = [
-        f"# HELP {metric.name} {metric.meaning}",
-        f"# TYPE {metric.name} {'counter' if metric.grows else 'gauge'}",
-    ]
-    for state, kind, thing in things:
+def _written(metric: Metric, found: LabState, kind: str, things: Sequence[LinkState | DirectionState]) -> Iterator[str]:
+    for thing in things:
         for labels, value in metric.values(thing):
             if value is not None:
-                named = {"lab": state.name, kind: thing.name, **labels}
+                named = {"lab": found.name, kind: thing.name, **labels}
                 text = ",".join(f'{key}="{_escaped(label)}"' for key, label in named.items())
-                lines.append(f"{metric.name}{{{text}}} {value}")
-    return lines
+                yield f"{metric.name}{{{text}}} {value}"
 
 
 def _escaped(label: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from wavebed.errors import UserError, WavebedError
+from wavebed.path.control import understood
 from wavebed.ui.messages import RefusedError
 from wavebed.ui.points import COLUMNS, Meter
 
@@ -234,15 +235,16 @@ class _Recording:
         while not self._stop.is_set():
             try:
                 sample = self._watch.next(_LOOK_S)
+                self._lost = sample.lost
+                with understood(self._watch.name):
+                    point = meter.point(sample)
+                    if point is not None:
+                        self._write("".join(_rows(head.links, point)))
+                        self._points += 1
             except TimeoutError:
                 continue
             except WavebedError:
                 return "ended"
-            self._lost = sample.lost
-            point = meter.point(sample)
-            if point is not None:
-                self._write("".join(_rows(head.links, point)))
-                self._points += 1
             if time.monotonic() - flushed_s >= _FLUSH_S:
                 self._file.flush()
                 flushed_s = time.monotonic()
