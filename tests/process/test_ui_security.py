@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import socketserver
 import sys
@@ -22,7 +23,7 @@ from wavebed.path.live import CHANGES, FAULTS
 from wavebed.ui import server as server_module
 from wavebed.ui.app import FILES
 from wavebed.ui.command import Options, serving, token_of
-from wavebed.ui.server import MOST_BODY_BYTES, MOST_CONNECTIONS, listen_address
+from wavebed.ui.server import MOST_BODY_BYTES, MOST_CONNECTIONS, MOST_STRANGERS, listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -317,27 +318,87 @@ def test_every_answer_forbids_other_sources_frames_and_guesses(client: Client) -
         assert "access-control-allow-origin" not in reply.headers
 
 
-def test_more_connections_than_there_may_be_are_closed_and_the_others_served(client: Client) -> None:
-    open_ones = [
-        socket.create_connection(("127.0.0.1", client.server.port), timeout=60) for _ in range(MOST_CONNECTIONS)
-    ]
-    deadline = time.monotonic() + 60
-    refused = b"x"
-    while refused and time.monotonic() < deadline:
-        with socket.create_connection(("127.0.0.1", client.server.port), timeout=60) as one_more:
-            one_more.settimeout(0.2)
-            try:
-                refused = one_more.recv(1)
-            except TimeoutError:
-                refused = b"x"
-            except ConnectionResetError:
-                refused = b""
-    assert refused == b"", "it was closed"
-    for stream in open_ones:
+def stranger(client: Client, beginning: bytes) -> socket.socket:
+    """Return a connection that says this and no more."""
+    stream = socket.create_connection(("127.0.0.1", client.server.port), timeout=60)
+    stream.sendall(beginning)
+    return stream
+
+
+def asked_and_kept(client: Client) -> tuple[socket.socket, int]:
+    """Return a connection that has the token and stays, and the status of its first answer."""
+    stream = socket.create_connection(("127.0.0.1", client.server.port), timeout=60)
+    return stream, ask_again(client, stream)
+
+
+def ask_again(client: Client, stream: socket.socket) -> int:
+    lines = ["GET /page.css HTTP/1.1", f"Host: {client.host}", f"Authorization: Bearer {client.token}", "", ""]
+    stream.sendall("\r\n".join(lines).encode())
+    answer = http.client.HTTPResponse(stream)
+    answer.begin()
+    answer.read()
+    return answer.status
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"", b"G", b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"PATCH / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"]
+)
+def test_strangers_that_hold_connections_keep_no_client_out(client: Client, beginning: bytes) -> None:
+    kept, status = asked_and_kept(client)
+    strangers = [stranger(client, beginning) for _ in range(2 * (MOST_CONNECTIONS + MOST_STRANGERS))]
+    assert status == client.get("/api/labs").status == 200
+    assert ask_again(client, kept) == 200, "one that has the token keeps its place"
+    for stream in (kept, *strangers):
         stream.close()
-    while client.get("/api/labs").status == 0 and time.monotonic() < deadline:
+
+
+def test_more_clients_than_there_may_be_are_refused_and_the_others_served(client: Client) -> None:
+    kept = [asked_and_kept(client) for _ in range(MOST_CONNECTIONS)]
+    assert {status for _, status in kept} == {200}
+    reply = client.get("/api/labs")
+    assert (reply.status, reply.json) == (503, {"error": f"{MOST_CONNECTIONS} connections are open: close one"})
+    assert ask_again(client, kept[0][0]) == 200
+    for stream, _ in kept:
+        stream.close()
+    deadline = time.monotonic() + 60
+    while client.get("/api/labs").status == 503 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert client.get("/api/labs").status == 200
+
+
+def drips_until_closed(client: Client, beginning: bytes) -> bytes:
+    """Send a byte after the other until the server closes; return its answer."""
+    stream = stranger(client, beginning)
+    stream.settimeout(0.02)
+    deadline = time.monotonic() + 60
+    answer = b""
+    with stream:
+        while time.monotonic() < deadline:
+            try:
+                stream.sendall(b"a")
+                part = stream.recv(1 << 16)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return answer
+            if not part:
+                return answer
+            answer += part
+    pytest.fail("the server reads on and on")
+
+
+@pytest.mark.parametrize("beginning", [b"GET /", b"GET / HTTP/1.1\r\nHost", b"GET / HTTP/1.1\r\nHost: x\r\nX: "])
+def test_a_request_that_drips_ends_in_time(client: Client, monkeypatch: pytest.MonkeyPatch, beginning: bytes) -> None:
+    monkeypatch.setattr(server_module, "HEADERS_S", 0.2)
+    assert drips_until_closed(client, beginning) == b""
+
+
+def test_a_body_that_drips_ends_in_time(client: Client, lab: PlayedLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "BODY_S", 0.2)
+    lines = [f"PATCH {LINKS} HTTP/1.1", f"Host: {client.host}", f"Authorization: Bearer {client.token}"]
+    lines += ["Content-Type: application/json", "Content-Length: 1000000", "", ""]
+    assert drips_until_closed(client, "\r\n".join(lines).encode()).startswith(b"HTTP/1.1 408 ")
+    assert changes(lab) == []
 
 
 def test_ctrl_c_ends_the_server_though_the_connection_of_that_moment_was_served_already(
@@ -362,9 +423,8 @@ def test_ctrl_c_ends_the_server_though_the_connection_of_that_moment_was_served_
 
 
 def test_a_client_that_says_nothing_is_left_after_a_while(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module._Handler, "timeout", 0.05)
-    with socket.create_connection(("127.0.0.1", client.server.port), timeout=60) as stream:
-        stream.sendall(b"GET / HTTP/1.1\r\nHost")
+    monkeypatch.setattr(server_module, "HEADERS_S", 0.05)
+    with stranger(client, b"GET / HTTP/1.1\r\nHost") as stream:
         assert stream.recv(1) == b""
 
 

@@ -6,19 +6,21 @@ then needs no package. Its limits are set here: connections, times, sizes, metho
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import re
 import socket
 import socketserver
 import sys
 import threading
+import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
 from wavebed.ui.messages import Answer, RefusedError, Request, json_answer
 
 if TYPE_CHECKING:
@@ -26,14 +28,21 @@ if TYPE_CHECKING:
 
     from wavebed.ui.guard import Guard
 
-__all__ = ["MOST_BODY_BYTES", "MOST_CONNECTIONS", "PageServer", "listen_address"]
+__all__ = ["MOST_BODY_BYTES", "MOST_CONNECTIONS", "MOST_STRANGERS", "PageServer", "listen_address"]
 
 MOST_CONNECTIONS = 64
+"""Of those that have shown the token or the cookie."""
+MOST_STRANGERS = 32
+"""Further ones, which have not; the oldest of them makes room for the next one."""
 MOST_BODY_BYTES = 8 << 20
 """The text of a pattern, and its escapes."""
 MOST_FIELDS = 8
+HEADERS_S = 5.0
+"""A stranger's whole request line and headers have come by then, counted from the connection."""
 IDLE_S = 30.0
-"""A connection without a request for so long is closed."""
+"""The next ones of the same client have come by then, counted from its last answer."""
+BODY_S = 60.0
+"""A whole body has come by then."""
 SEND_S = 10.0
 """A client may take so long to make room for a part of an answer."""
 HEADERS = {
@@ -72,6 +81,72 @@ def listen_address(text: str) -> tuple[str, int]:
     return host, port
 
 
+class _Places:
+    """The places of connections: some for strangers, and others for clients that have authenticated.
+
+    Strangers hold no place against anybody: the oldest is closed when another connection comes. A client sends its
+    request at once, so its place is one of the others before that.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._strangers: list[socket.socket] = []
+        self._clients: set[socket.socket] = set()
+
+    def enter(self, connection: socket.socket) -> None:
+        """Give a new connection a stranger's place."""
+        with self._lock:
+            if len(self._strangers) >= MOST_STRANGERS:
+                with suppress(OSError):  # it may have ended by itself
+                    self._strangers.pop(0).shutdown(socket.SHUT_RDWR)
+            self._strangers.append(connection)
+
+    def know(self, connection: socket.socket) -> bool:
+        """Move a connection that has authenticated to a client's place; return whether one is free."""
+        with self._lock:
+            if connection in self._clients:
+                return True
+            if len(self._clients) >= MOST_CONNECTIONS:
+                return False
+            if connection in self._strangers:
+                self._strangers.remove(connection)
+            self._clients.add(connection)
+            return True
+
+    def leave(self, connection: socket.socket) -> None:
+        """Free the place of a connection."""
+        with self._lock:
+            self._clients.discard(connection)
+            if connection in self._strangers:
+                self._strangers.remove(connection)
+
+
+class _Timed(io.RawIOBase):
+    """The bytes of a connection, until a time on the monotonic clock: what drips gets no more than that."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.end_s = 0.0
+
+    def readable(self) -> bool:
+        """Return whether it can be read."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read some bytes.
+
+        Raises
+        ------
+        TimeoutError
+            If the time is over.
+        """
+        left_s = self.end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left_s)
+        return self._connection.recv_into(buffer)
+
+
 class PageServer(ThreadingHTTPServer):
     """A server of one page and its API, a thread for each connection.
 
@@ -101,7 +176,7 @@ class PageServer(ThreadingHTTPServer):
         make_guard: Callable[[str, int], Guard],
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.places = _Places()
         self.serve = serve
         try:
             super().__init__(address, _Handler)
@@ -129,17 +204,16 @@ class PageServer(ThreadingHTTPServer):
     def process_request_thread(
         self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
     ) -> None:
-        """Serve a connection in its thread, or close it if there are too many.
+        """Serve a connection in its thread.
 
-        The main thread counts none: it may be interrupted while it starts one, and could not tell who ends it.
+        The main thread gives no place: it may be interrupted while it starts one, and could not tell who ends it.
         """
-        if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        assert isinstance(request, socket.socket), "connections are streams"
+        self.places.enter(request)
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            self.places.leave(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Forget a connection that broke: a client that leaves is no error."""
@@ -152,8 +226,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     server: PageServer
     protocol_version = "HTTP/1.1"
-    timeout = IDLE_S
+    connection: socket.socket
     error_content_type = "application/json"
+
+    def setup(self) -> None:
+        """Read within limits of time."""
+        super().setup()
+        self.rfile.close()
+        self._timed = _Timed(self.connection)
+        self.rfile = io.BufferedReader(self._timed)
+        self._next_s = HEADERS_S
+
+    def handle_one_request(self) -> None:
+        """Serve one request, or close the connection if it did not come in time."""
+        self._timed.end_s = time.monotonic() + self._next_s
+        super().handle_one_request()
 
     def log_message(self, *_: object) -> None:
         """Log nothing: an address has the token in it."""
@@ -199,6 +286,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError(400, f"the query has more than {MOST_FIELDS} fields") from None
         request = Request(self.command, path, fields, self.headers, self._body)
         self.server.guard.check(request)
+        if not self.server.places.know(self.connection):
+            raise RefusedError(503, f"{MOST_CONNECTIONS} connections are open: close one")
+        self._next_s = IDLE_S
         return self.server.serve(request, self.server.guard)
 
     def _has_body(self) -> bool:
@@ -215,7 +305,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Expect", "").lower() == "100-continue" and self.request_version == "HTTP/1.1":
             self.send_response_only(100)
             self.end_headers()
-        body = self.rfile.read(length)
+        self._timed.end_s = time.monotonic() + BODY_S
+        try:
+            body = self.rfile.read(length)
+        except TimeoutError:
+            raise RefusedError(408, f"the body did not come within {BODY_S:g} s: send it at once") from None
         self._body_read = True
         if len(body) < length:
             raise RefusedError(400, f"the body has {len(body)} bytes instead of {length}")
@@ -251,8 +345,6 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             self.close_connection = True
         finally:
-            with suppress(OSError):
-                self.connection.settimeout(IDLE_S)
             close = getattr(parts, "close", None)
             if close is not None:
                 close()
@@ -270,6 +362,8 @@ def _status(error: WavebedError) -> int:
         return error.status
     if isinstance(error, LaboratoryHungError):
         return 504
+    if isinstance(error, LaboratoryMalformedError):
+        return 502
     if isinstance(error, LaboratoryGoneError):
         return 404
     return 400 if isinstance(error, UserError) else 500
