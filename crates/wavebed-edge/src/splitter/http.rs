@@ -15,6 +15,8 @@ use super::http_request::{Page, answer};
 pub const MOST_CONNECTIONS: u32 = 16;
 /// Time that a connection may take.
 const LIFETIME_NS: u64 = 5_000_000_000;
+/// Time until its whole request must have come.
+const REQUEST_NS: u64 = 1_000_000_000;
 
 /// Listens for requests.
 ///
@@ -31,6 +33,16 @@ pub fn open(address: SocketAddr) -> io::Result<OwnedFd> {
     bind(&socket, &address)?;
     listen(&socket, 16)?;
     Ok(socket)
+}
+
+/// The place for a new connection: a free one, or that of the oldest connection without a whole request, or that of the
+/// oldest one. So nobody keeps others out by connections that say nothing: a reader of metrics asks at once.
+pub fn place(readers: &[Option<Reader>]) -> Option<usize> {
+    let rank = |reader: &Option<Reader>| {
+        let reader = reader.as_ref()?;
+        Some((reader.has_asked(), reader.since_ns))
+    };
+    (0..readers.len()).min_by_key(|number| rank(&readers[*number]))
 }
 
 /// A connection with a reader of metrics.
@@ -62,7 +74,17 @@ impl Reader {
 
     /// Whether it takes too long.
     pub fn is_late(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.since_ns) > LIFETIME_NS
+        let limit_ns = if self.has_asked() {
+            LIFETIME_NS
+        } else {
+            REQUEST_NS
+        };
+        now_ns.saturating_sub(self.since_ns) > limit_ns
+    }
+
+    /// Whether its whole request has come.
+    const fn has_asked(&self) -> bool {
+        !self.answer.is_empty()
     }
 
     /// Goes on after an event. True when it has ended; a connection that fails ends.
@@ -88,5 +110,32 @@ impl Reader {
             self.sent += send(&self.socket, &self.answer[self.sent..], flags)?;
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_asked_nothing_loses_its_place_first() {
+        let reader = |since_ns, answer: &[u8]| {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("binds");
+            Some(Reader {
+                socket: socket.into(),
+                since_ns,
+                request: Vec::new(),
+                answer: answer.to_vec(),
+                sent: 0,
+            })
+        };
+        let mut readers = vec![reader(1, b"x"), reader(3, b""), reader(2, b"")];
+        assert_eq!(place(&readers), Some(2), "the oldest without a request");
+        readers.drain(1..);
+        readers.push(reader(4, b"x"));
+        assert_eq!(place(&readers), Some(0), "the oldest");
+        readers.push(None);
+        assert_eq!(place(&readers), Some(2), "a free one");
+        assert_eq!(place(&[]), None);
     }
 }

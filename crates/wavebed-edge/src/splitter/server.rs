@@ -241,7 +241,7 @@ impl Splitter {
         let Ok(reader) = Reader::accept(http, now_ns) else {
             return;
         };
-        let Some(number) = self.readers.iter().position(Option::is_none) else {
+        let Some(number) = http::place(&self.readers) else {
             return;
         };
         let token = READER + u32::try_from(number).unwrap_or(0);

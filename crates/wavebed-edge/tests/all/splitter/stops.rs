@@ -1,6 +1,9 @@
 //! The end of the splitter.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::splitter::running::{assert_reset, is_refusing, pair, rest, wait_until};
 
@@ -62,4 +65,42 @@ fn metrics_are_prometheus_text_and_json() {
     assert!(flow["client_leg"]["rtt_us"].as_u64() > Some(0), "{flow}");
     let ended = running.end();
     assert_eq!(ended.totals.up_bytes, 1234);
+}
+
+#[test]
+fn strangers_that_hold_connections_keep_no_reader_of_metrics_out() {
+    let (running, _client, _server) = pair("");
+    let requests = [
+        "",
+        "GET /metrics HT",
+        "GET /metrics HTTP/1.1\r\nX: ",
+        // A whole request, whose answer nobody reads.
+        "GET /flows.json HTTP/1.1\r\n\r\n",
+    ];
+    for request in requests {
+        let strangers: Vec<_> = (0..40)
+            .map(|_| {
+                let mut stranger = TcpStream::connect(running.metrics).expect("connects");
+                // The splitter may have closed it already.
+                let _ = stranger.write_all(request.as_bytes());
+                stranger
+            })
+            .collect();
+        let text = running.page("/metrics");
+        assert!(text.contains("wavebed_splitter_up_bytes_total"), "{text}");
+        drop(strangers);
+    }
+    running.end();
+}
+
+#[test]
+fn a_request_for_metrics_that_drips_ends_in_time() {
+    let (running, _client, _server) = pair("");
+    let mut stranger = TcpStream::connect(running.metrics).expect("connects");
+    let begun = Instant::now();
+    while stranger.write_all(b"x").is_ok() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "it stays open");
+        thread::sleep(Duration::from_millis(50));
+    }
+    running.end();
 }
