@@ -134,8 +134,10 @@ def _directions(folder: Path, workload: str, details: Mapping[str, Json]) -> dic
     for name, receiver in DIRECTIONS.items():
         file = folder / "raw" / workload / f"{receiver}.csv.gz"
         try:
-            packed = cast("io.BufferedReader", open_foreign(file, INCOMPLETE))
-            with packed, gzip.open(packed, "rt", encoding="ascii") as text:
+            with (
+                open_foreign(file, INCOMPLETE) as packed,
+                gzip.open(cast("io.BufferedReader", packed), "rt", encoding="ascii") as text,
+            ):
                 received[name] = read_received(text.read(_LONGEST_RAW), receiver)
         except (OSError, EOFError, UnicodeDecodeError) as error:
             raise WavebedError(f"{file}: cannot be read: {error}") from None

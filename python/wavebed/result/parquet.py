@@ -28,6 +28,10 @@ _TEXT_ROW_BYTES = 8
 """Of a text besides its letters: where it ends, and its place among different texts."""
 _MOST_RATIO = 1 << 15
 """Of ``zstd``, whose block of 128 KiB takes four bytes; the other codecs here compress less."""
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+"""Of the values of a kind, in bytes; texts have another."""
+_LIST_BYTES = 8
+"""Of a value in a list for each level: where the list ends, and whether it is there."""
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "ZSTD")
 _THREADED_CELLS = 1 << 22
 """Threads help with larger tables. A process that ends while Arrow starts them is aborted now and then."""
@@ -90,41 +94,46 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _check_rows(metadata: pq.FileMetaData, fields: Sequence[pa.Field]) -> None:
-    """Check the size of all but the letters of texts."""
+    """Check the size of all but the letters of texts and what is in lists."""
     import pyarrow as pa
 
     row_bytes = 0.0
     for field in fields:
-        if not (_is_text(field.type) or pa.types.is_primitive(field.type)):
+        numeric = pa.types.is_primitive(field.type)
+        if not (numeric or _is_text(field.type) or pa.types.is_nested(field.type)):
             raise _Refused(f"column {field.name!r} has values of a kind that no table here has ({field.type})")
-        row_bytes += _TEXT_ROW_BYTES if _is_text(field.type) else field.type.bit_width / 8
+        row_bytes += field.type.bit_width / 8 if numeric else _TEXT_ROW_BYTES
     rows = sum(metadata.row_group(each).num_rows for each in range(metadata.num_row_groups))
     if max(rows, metadata.num_rows) * row_bytes > MOST_BYTES:
         raise _too_large()
 
 
 def _check_pages(stream: io.FileIO, metadata: pq.FileMetaData, wanted: set[str], texts: set[str]) -> None:
-    """Check the size of what is unpacked, and that texts are encoded so that none is longer than its page."""
-    chunks = []
-    for group in range(metadata.num_row_groups):
-        of_group = metadata.row_group(group)
-        chunks += [of_group.column(each) for each in range(of_group.num_columns)]
-    chunks = [chunk for chunk in chunks if chunk.path_in_schema in wanted]
+    """Check the size of what is unpacked and of what is in lists, and that no text is longer than its page."""
+    groups = [metadata.row_group(each) for each in range(metadata.num_row_groups)]
+    chunks = [group.column(each) for group in groups if group.num_rows for each in range(group.num_columns)]
+    chunks = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted]
     for chunk in chunks:
         if chunk.compression not in _CODECS:
             raise _Refused(f"is compressed by {chunk.compression}, which no table here is")
     small = sum(chunk.total_compressed_size for chunk in chunks) * _MOST_RATIO <= MOST_BYTES
-    total = 0
+    unpacked = 0
     for chunk in chunks:
-        is_text = chunk.path_in_schema in texts
-        if small and not is_text:
+        path = chunk.path_in_schema
+        nested, is_text = path not in wanted, path in texts
+        if small and not nested and not is_text:
             continue
+        width = _WIDTHS.get(chunk.physical_type, 0)
+        values = longest = 0
         for page in pages_of(stream, chunk):
-            total += page.unpacked_bytes
-            if total > MOST_BYTES:
+            unpacked += page.unpacked_bytes
+            values += page.values
+            longest = max(longest, width, 0 if width else page.unpacked_bytes)
+            in_lists = values * (longest + _LIST_BYTES * path.count(".")) if nested else 0
+            if unpacked > MOST_BYTES or in_lists > MOST_BYTES:
                 raise _too_large()
-            if is_text and not page.is_plain:
-                raise _Refused(f"column {chunk.path_in_schema!r} has texts in an encoding that no table here has")
+            if not width and not page.is_plain:
+                raise _Refused(f"column {path!r} has texts in an encoding that no table here has")
 
 
 def _written_out(table: pa.Table, schema: pa.Schema, texts: Sequence[str]) -> pa.Table:

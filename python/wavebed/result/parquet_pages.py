@@ -20,6 +20,7 @@ _UNPACKED, _PACKED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
 """Fields of a page's header."""
 _ENCODING = {_DATA: 2, _DICTIONARY: 2, _DATA_2: 4}
 """The field of the encoding in each of its tables."""
+_VALUES = 1
 _TRUE, _FALSE, _DOUBLE, _BYTES, _LIST, _SET, _STRUCT = 1, 2, 7, 8, 9, 10, 12
 _NUMBERS = (3, 4, 5, 6)
 _DEEPEST = 8
@@ -33,11 +34,14 @@ class Page:
     ----------
     unpacked_bytes : int
         Its size when it is unpacked.
+    values : int
+        How many values its rows have in the column; none if it is a page of the different values.
     is_plain : bool
         Whether each of its values stands in it, or in the page of the different values, as it is.
     """
 
     unpacked_bytes: int
+    values: int
     is_plain: bool
 
 
@@ -59,12 +63,14 @@ def pages_of(stream: io.FileIO, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]
         try:
             fields = header.struct()
             unpacked, packed = fields[_UNPACKED], fields[_PACKED]
+            tables = {key: table for key, table in fields.items() if isinstance(table, dict)}
+            encodings = [table[_ENCODING[key]] for key, table in tables.items()]
+            values = sum(table[_VALUES] for key, table in tables.items() if key != _DICTIONARY)
         except (IndexError, KeyError, RecursionError):
             raise OSError("the header of a page is damaged") from None
-        if not (isinstance(unpacked, int) and isinstance(packed, int)) or unpacked < 0 or packed < 0:
+        if not (isinstance(unpacked, int) and isinstance(packed, int)) or min(unpacked, packed, values) < 0:
             raise OSError("the header of a page is damaged")
-        encodings = [table[_ENCODING[key]] for key, table in fields.items() if isinstance(table, dict)]
-        yield Page(unpacked, all(encoding in _PLAIN for encoding in encodings))
+        yield Page(unpacked, values, all(encoding in _PLAIN for encoding in encodings))
         begin += header.at + packed
 
 
