@@ -1,7 +1,8 @@
 """Read files that others made (traces, scenarios, recordings, results): regular files only, of bounded size.
 
 A named pipe would block for ever, a device has no end and may act when it is opened, a link may be exchanged between
-a look and a read. All of these end here, each with one line that names the file and the rule.
+a look and a read. All of these end here, each with one line that names the file and the rule. Inside a folder of
+results no link is followed (`wavebed.beneath`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from wavebed.beneath import is_beneath, place_of
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_B
     most : int
         Largest size, bytes.
     follow : bool
-        Whether a symbolic link is followed.
+        Whether a symbolic link is followed; inside a folder of results none is.
 
     Raises
     ------
@@ -110,22 +112,32 @@ def open_foreign(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_B
         If it is missing, not readable, not a regular file, or too large.
     """
     name = os.fspath(file)
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     try:
-        # Looking first keeps a device from being opened at all; looking again finds a name that was exchanged.
-        _check(name, Path(name).stat(follow_symlinks=follow), remedy, most)
-        descriptor = os.open(name, flags)
-        try:
-            _check(name, os.fstat(descriptor), remedy, most)
-        except UserError:
-            os.close(descriptor)
-            raise
+        if is_beneath(name):
+            with place_of(name) as (at, last):
+                descriptor = _opened(last, name, remedy, most, at=at, follow=False)
+        else:
+            descriptor = _opened(name, name, remedy, most, at=None, follow=follow)
     except (OSError, ValueError) as error:
         raise _unreadable(name, error, remedy) from None
     noted = _NOTED.get()
     if noted is not None:
         noted.add(Path(name).absolute())
     return io.FileIO(descriptor, "rb")
+
+
+def _opened(last: str, name: str, remedy: str, most: int, *, at: int | None, follow: bool) -> int:
+    """Return a descriptor of the regular file `last` in the folder `at`; messages call it `name`."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    # Looking first keeps a device from being opened at all; looking again finds a name that was exchanged.
+    _check(name, os.stat(last, dir_fd=at, follow_symlinks=follow), remedy, most)
+    descriptor = os.open(last, flags, dir_fd=at)
+    try:
+        _check(name, os.fstat(descriptor), remedy, most)
+    except UserError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def read_bytes(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES, follow: bool = True) -> bytes:

@@ -3,7 +3,8 @@
 A regular file, or one that does not exist yet, is replaced by a new file in the same folder. The new file has no name
 while it is written, where the file system can do that (``O_TMPFILE``), so that even SIGKILL leaves nothing behind.
 Everything else (devices, FIFOs, symbolic links such as ``/dev/stdout``) is opened and written directly, as by ``>`` of
-a shell, and never replaced.
+a shell, and never replaced. Inside a folder of results (`wavebed.beneath`), which may be anybody's, no link is followed
+and whatever has the name is replaced.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from wavebed.beneath import is_beneath, place_of
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,24 +95,23 @@ def replacing(file: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     OSError
         If the new file cannot be made, written or renamed.
     """
-    folder = os.open(file.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    name: str | None = None
-    try:
-        descriptor, name = _new_file(folder, mode)
-        with os.fdopen(descriptor, "wb") as stream:
-            yield stream
-            stream.flush()
-            _take_after(stream.fileno(), folder, file.name)
-            os.fsync(stream.fileno())
-            if name is None:
-                name = _give_name(stream.fileno(), folder)
-        os.rename(name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
-        name = None
-    finally:
-        if name is not None:
-            with suppress(OSError):
-                os.unlink(name, dir_fd=folder)
-        os.close(folder)
+    with place_of(file) as (folder, last):
+        name: str | None = None
+        try:
+            descriptor, name = _new_file(folder, mode)
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                _take_after(stream.fileno(), folder, last)
+                os.fsync(stream.fileno())
+                if name is None:
+                    name = _give_name(stream.fileno(), folder)
+            os.rename(name, last, src_dir_fd=folder, dst_dir_fd=folder)
+            name = None
+        finally:
+            if name is not None:
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
 
 
 def _new_file(folder: int, mode: int) -> tuple[int, str | None]:
@@ -153,6 +154,8 @@ def _take_after(descriptor: int, folder: int, name: str) -> None:
 
 
 def _is_replaceable(target: Path) -> bool:
+    if is_beneath(target):
+        return True
     try:
         return stat.S_ISREG(target.lstat().st_mode)
     except FileNotFoundError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from wavebed.cli.outputs import print_json
 from wavebed.cli.run import add_folder_options, write_report_or_note
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.trust import add_trust, check_owner
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
 from wavebed.foreign import is_there
@@ -65,6 +66,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="with --resume: accept changed files, programs or kernel; blocks that have not ended begin again",
     )
+    add_trust(run_)
     run_.add_argument(
         "--executor",
         metavar="WHERE",
@@ -131,11 +133,13 @@ def _run(args: argparse.Namespace) -> int:
         raise UserError("-o: a campaign goes on in its own folder: leave -o out")
     if args.accept_changes and not args.resume:
         raise UserError("--accept-changes: belongs to --resume: a new campaign has no earlier inputs")
+    if args.trust and not args.resume:
+        raise UserError("--trust: belongs to --resume: a campaign file is run as its user says")
     if args.resume and args.only:
         raise UserError("--only: a campaign goes on with the part that it began: leave --only out")
     live = Live(f"wavebed {args.command}")
     remote = None if args.executor == "local" else _remote(args.executor, live)
-    campaign = _of_folder(Path(args.file)) if args.resume else _of_file(args.file, _only(args.only))
+    campaign = _of_folder(Path(args.file), trusted=args.trust) if args.resume else _of_file(args.file, _only(args.only))
     for note in campaign.plan.notes:
         live.note(f"note: {note}")
     live.note(plan_text(campaign.plan))
@@ -166,7 +170,7 @@ def _remote(given: str, live: Live) -> Remote:
     return Remote(DaskCluster(address), live)
 
 
-def _of_folder(folder: Path) -> Campaign:
+def _of_folder(folder: Path, *, trusted: bool) -> Campaign:
     from wavebed.campaign.read import read_campaign
     from wavebed.result.names import CAMPAIGN_FILE, RUN_FILE
     from wavebed.result.read import read_run
@@ -176,6 +180,8 @@ def _of_folder(folder: Path) -> Campaign:
     if not (folder / RUN_FILE).is_file():
         raise UserError(f"{folder}: has no run.json: name a folder that wavebed campaign run wrote")
     record = read_run(folder, trials=False).campaign
+    if not trusted:
+        check_owner([folder, folder / RUN_FILE])
     if record is None:
         raise UserError(f"{folder}: has no campaign: name a folder that wavebed campaign run wrote")
     if not Path(record.file).exists():

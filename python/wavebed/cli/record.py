@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import guard
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.run import add_change_options, perform, scenario_plan, write_run_report
@@ -110,6 +111,7 @@ def _keep_recording(results: Path, folder: Path) -> Recording:
 
     recording = read_recordings(results, "record")
     folder.mkdir(parents=True, exist_ok=True)
+    guard(folder)
     for name, text in recording_files(recording).items():
         write_output(folder / name, text)
     return recording

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import guard
 from wavebed.cli.run import add_folder_options, perform
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.trust import add_trust, check_trust
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, is_there
 
@@ -26,6 +28,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("rerun", help=_DESCRIPTION, description=_DESCRIPTION)
     parser.add_argument("trial", metavar="DIR/TRIAL", type=Path, help="folder of a trial, such as runs/a/0001-cubic")
     add_folder_options(parser)
+    add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +38,18 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.run.scenario import plan_of_spec
 
     file = _spec_file(args.trial)
-    return perform(plan_of_spec(read_spec(file), file), args)
+    plan = plan_of_spec(read_spec(file), file)
+    if not args.trust:
+        check_trust(plan, [_run_of(file.parent), file.parent, file])
+    return perform(plan, args)
+
+
+def _run_of(trial: Path) -> Path:
+    """Return the folder of the run that a stored trial is of."""
+    from wavebed.result.names import TRIALS_FOLDER
+
+    above = trial.absolute().parent
+    return above.parent if above.name == TRIALS_FOLDER else above
 
 
 def _spec_file(given: Path) -> Path:
@@ -43,6 +57,7 @@ def _spec_file(given: Path) -> Path:
 
     candidates = (given, given.parent / TRIALS_FOLDER / given.name)
     for folder in candidates:
+        guard(_run_of(folder))
         if is_file(folder / SPEC_FILE):
             return folder / SPEC_FILE
     if not any(is_there(folder) for folder in candidates):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import guard, open_beneath, remove, remove_tree
 from wavebed.errors import UserError, WavebedError
 from wavebed.result.names import METRICS_FOLDER, PARTIAL, RUN_FILE, TRIALS_FOLDER
 
@@ -35,6 +35,7 @@ def check_new(folder: Path) -> None:
     UserError
         If it is not empty, or not a folder.
     """
+    guard(folder)
     try:
         held = next(folder.iterdir(), None)
     except FileNotFoundError:
@@ -74,7 +75,7 @@ def held(folder: Path) -> Iterator[bool]:
     bool
         False if a run is under way in it, or the file system has no such locks.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_beneath(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield _locked(descriptor, fcntl.LOCK_SH) is True
     finally:
@@ -92,9 +93,10 @@ def claimed(folder: Path) -> Iterator[None]:
     UserError
         If another process runs in it, or it cannot be made.
     """
+    guard(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = open_beneath(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise _refused(folder, error) from None
     try:
@@ -137,6 +139,7 @@ def remove_leftovers(folder: Path, *, ours: bool = False) -> None:
     ours : bool
         Whether this process has claimed the folder; without, nothing is removed while its run is under way.
     """
+    guard(folder)
     if not any(True for _ in _leftovers(folder)):
         return
     if ours:
@@ -156,10 +159,10 @@ def _leftovers(folder: Path) -> Iterator[Path]:
 def _remove(leftovers: Iterator[Path]) -> None:
     for each in list(leftovers):
         if each.is_dir():
-            shutil.rmtree(each, ignore_errors=True)
+            remove_tree(each)
         else:
             with suppress(OSError):
-                each.unlink()
+                remove(each)
 
 
 def sync_tree(folder: Path) -> None:
@@ -171,7 +174,7 @@ def sync_tree(folder: Path) -> None:
 
 def sync(path: Path) -> None:
     """Wait until a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = open_beneath(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

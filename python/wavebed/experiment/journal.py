@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from wavebed.beneath import guard, open_beneath
 from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.disk import explained
 from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunInterrupted, RunResumed, TrialStored
@@ -87,9 +88,10 @@ class Journal:
         self._open(folder, 0)
 
     def _open(self, folder: Path, flags: int) -> None:
-        flags |= os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        guard(folder)
+        flags |= os.O_RDWR | os.O_APPEND | os.O_CREAT
         with explained(folder, self._kept):
-            self._descriptor = os.open(folder / JOURNAL_FILE, flags, 0o666)
+            self._descriptor = open_beneath(folder / JOURNAL_FILE, flags)
             _cut_incomplete_line(self._descriptor)
         self._folder = folder
         for event in self._early:
@@ -148,6 +150,7 @@ class JournalReader:
     """Reads the events of a folder of results, also while they are being written."""
 
     def __init__(self, folder: Path) -> None:
+        guard(folder)
         self._file = folder / JOURNAL_FILE
         self._offset = 0
         self._lines = 0

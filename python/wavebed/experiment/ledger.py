@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import make_folders, rename
 from wavebed.errors import UserError
 from wavebed.experiment.disk import explained, sync
 from wavebed.experiment.events import BlockEnded, RunEnded, RunResumed, TrialStored
@@ -214,8 +215,8 @@ def set_aside(ledger: Ledger, folder: Path) -> None:
     with explained(folder, KEPT):
         for source, target in _to_move(ledger, folder):
             if source.name not in kept and source.exists() and not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                source.rename(target)
+                make_folders(target.parent)
+                rename(source, target)
                 sync(target.parent)
                 sync(source.parent)
 

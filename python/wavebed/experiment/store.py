@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import make_folder, remove_tree, rename
 from wavebed.experiment.disk import explained, sync, sync_tree
 from wavebed.result.names import PARTIAL, TRIALS_FOLDER
 
@@ -40,9 +40,9 @@ def new_partial(folder: Path, name: str, mark: str, inside: Iterable[str] = ("se
     """
     partial = folder / TRIALS_FOLDER / f".{name}.{mark}{PARTIAL}"
     with explained(folder, KEPT):
-        partial.mkdir()
+        make_folder(partial)
         for each in inside:
-            (partial / each).mkdir()
+            make_folder(partial / each)
     return partial
 
 
@@ -57,7 +57,7 @@ def keep_partial(partial: Path, name: str) -> Path:
     whole = partial.parent / name
     sync_tree(partial)
     if whole.is_dir():
-        shutil.rmtree(whole)
-    partial.rename(whole)
+        remove_tree(whole, ignore_errors=False)
+    rename(partial, whole)
     sync(whole.parent)
     return whole

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import csv
 
+from wavebed.beneath import make_folder
 from wavebed.errors import UserError
 from wavebed.output import write_output
 from wavebed.result.names import LOG_TABLES, TABLES
@@ -39,7 +40,7 @@ def export_csv(trial: Trial, folder: Path) -> list[str]:
     """
     names = [name for name in NAMES if name not in LOG_TABLES or trial.has_packet_log]
     try:
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         reason = (error.strerror or "cannot be made").lower()
         raise UserError(f"{folder}: {reason}: name another folder with -o") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from wavebed.beneath import guard
 from wavebed.errors import UserError
 from wavebed.foreign import read_json
 from wavebed.formats import FORWARD, require_version
@@ -90,6 +91,7 @@ def read_forward(folder: Path) -> ForwardRun:
     UserError
         If the folder holds none, one of another schema, or one that is damaged.
     """
+    guard(folder)
     file = folder / RUN_FILE
     if not file.exists():
         raise UserError(f"{folder}: holds no run.json: name a folder that wavebed forward wrote")

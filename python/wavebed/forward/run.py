@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import threading
 from contextlib import closing, contextmanager, nullcontext
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from wavebed.beneath import remove_tree
 from wavebed.errors import WavebedError
 from wavebed.experiment.disk import check_new
 from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, StepBegun
@@ -181,7 +181,7 @@ def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progr
             journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=parts))
     except BaseException:
         if kept is not None and not kept.trials:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
         raise
     return Outcome(result, folder, _page(folder), interrupted)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from wavebed.beneath import make_folder, remove_tree
 from wavebed.experiment.disk import explained, make_new, sync
 from wavebed.forward.findings import SCHEMA
 from wavebed.forward.pcapng import capture
@@ -54,12 +54,12 @@ def write_forward(folder: Path, record: ForwardRecord, raw: Mapping[str, bytes] 
     make_new(folder)
     try:
         with explained(folder, "nothing was kept"):
-            (folder / SERIES_FOLDER).mkdir()
-            (folder / RAW_FOLDER).mkdir()
+            make_folder(folder / SERIES_FOLDER)
+            make_folder(folder / RAW_FOLDER)
             _write(folder, record, raw or {})
     except BaseException:
         for made in (folder,) if new else folder.iterdir():
-            shutil.rmtree(made, ignore_errors=True)
+            remove_tree(made)
         raise
 
 

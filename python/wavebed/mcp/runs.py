@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
+from wavebed.beneath import guard, remove_tree
 from wavebed.campaign.status import status_of
 from wavebed.errors import WavebedError
 from wavebed.mcp.model import Progress, RunAnswer, ToolError
@@ -61,6 +61,7 @@ class Runs:
     """
 
     def __init__(self, folder: Path, most_s: float) -> None:
+        guard(folder)
         self._folder = folder
         self._most_s = most_s
         self._lock = threading.Lock()
@@ -204,7 +205,7 @@ def _remove(folder: Path) -> None:
     """Remove the folder of a run that has ended; its laboratory ends by itself, and may still make files."""
     until_s = time.monotonic() + _WRITES_S
     while True:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         if not folder.exists() or time.monotonic() >= until_s:
             return
         time.sleep(POLL_S)

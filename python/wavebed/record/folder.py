@@ -11,10 +11,11 @@ import numpy as np
 
 from wavebed import __version__
 from wavebed.errors import UserError, WavebedError
+from wavebed.foreign import open_foreign
 from wavebed.pattern.files import to_native
 from wavebed.record.build import Direction, Load, direction, joined, pattern, saturating, split_delays
 from wavebed.result.model import COUNTED
-from wavebed.result.names import TRIALS_FOLDER
+from wavebed.result.names import INCOMPLETE, TRIALS_FOLDER
 from wavebed.result.read import read_run, read_trial
 from wavebed.workload.one_way import MOST_ERROR
 from wavebed.workload.record import DIRECTIONS, LIGHT_IDLE_S
@@ -22,6 +23,7 @@ from wavebed.workload.record_figures import curves_of
 from wavebed.workload.record_file import read_received
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
@@ -132,7 +134,10 @@ def _directions(folder: Path, workload: str, details: Mapping[str, Json]) -> dic
     for name, receiver in DIRECTIONS.items():
         file = folder / "raw" / workload / f"{receiver}.csv.gz"
         try:
-            with gzip.open(file, "rt", encoding="ascii") as text:
+            with (
+                open_foreign(file, INCOMPLETE) as packed,
+                gzip.open(cast("io.BufferedReader", packed), "rt", encoding="ascii") as text,
+            ):
                 received[name] = read_received(text.read(_LONGEST_RAW), receiver)
         except (OSError, EOFError, UnicodeDecodeError) as error:
             raise WavebedError(f"{file}: cannot be read: {error}") from None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from wavebed.beneath import remove_tree
 from wavebed.experiment.disk import claimed, explained, make_new
 from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.events import CheckFailed, LoadMeasured, RunEnded, RunInterrupted
@@ -181,7 +182,7 @@ def repeat(
             journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(tests)))
     finally:
         if not resume and not any((folder / TRIALS_FOLDER).glob(f"*/{RUN_FILE}")):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
     found, raw = _stored(folder, tests)
     doubts = tuple(f"rounds were made with other inputs: {line}" for line in opened.changed)
     results = tuple(merge(found[kind], doubts) for kind in kinds) if len(found) == len(kinds) else ()

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
+from wavebed.beneath import guard, make_folder, make_folders, remove, remove_tree, rename
 from wavebed.errors import UserError
 from wavebed.experiment.disk import explained, sync
 from wavebed.experiment.events import Part, RunBegun, RunResumed, TrialStored
@@ -24,16 +24,17 @@ from wavebed.experiment.inputs import accepted_changes
 from wavebed.experiment.journal import read_journal
 from wavebed.experiment.store import KEPT
 from wavebed.experiment.trials import Trials
-from wavebed.foreign import read_json
+from wavebed.foreign import MAX_BYTES, open_foreign, read_json
 from wavebed.forward.plain import Value, from_plain, to_plain
 from wavebed.forward.read import read_forward
 from wavebed.forward.record import RAW_FOLDER
 from wavebed.forward.verdicts import refused_parts, verdict_of
 from wavebed.output import replace_file
-from wavebed.result.names import ASIDE_FOLDER, PARTIAL, RUN_FILE, TRIALS_FOLDER
+from wavebed.result.names import ASIDE_FOLDER, INCOMPLETE, PARTIAL, RUN_FILE, TRIALS_FOLDER
 from wavebed.secret import redacted_line
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
@@ -134,9 +135,10 @@ class Opened:
 
 def has_begun(folder: Path) -> bool:
     """Return whether a folder holds a reproduction; what one left that was killed while it began is removed."""
+    guard(folder)
     if folder.is_dir() and not (folder / BEGUN_FILE).exists():
         for file in folder.glob(".wavebed-*"):
-            file.unlink(missing_ok=True)
+            remove(file)
         return any(folder.iterdir())
     return folder.exists()
 
@@ -149,6 +151,7 @@ def read_begun(folder: Path) -> Begun:
     UserError
         If the folder has none.
     """
+    guard(folder)
     file = folder / BEGUN_FILE
     if not file.exists():
         raise UserError(f"{folder}: holds no reproduction that can be resumed: leave --resume out")
@@ -176,7 +179,7 @@ def begin(
     started = datetime.now(UTC).isoformat(timespec="seconds")
     _write(folder, Begun(STUDY, asked, started, tuple(redacted_line(command_line)), dict(inputs)))
     with explained(folder, KEPT):
-        (folder / TRIALS_FOLDER).mkdir()
+        make_folder(folder / TRIALS_FOLDER)
     journal.open(folder)
     journal.emit(RunBegun(kind="reproduction", title=STUDY))
     return Opened(_trials(folder, journal, tests))
@@ -242,7 +245,18 @@ def stored_result(folder: Path, trial: str) -> DeviceResult:
 def stored_raw(folder: Path, trial: str) -> dict[str, bytes]:
     """Return the outputs of other tools of a stored trial, by the names of their files."""
     files = sorted((folder / TRIALS_FOLDER / trial / RAW_FOLDER).glob("*.json.gz"))
-    return {file.name.removesuffix(".gz"): gzip.decompress(file.read_bytes()) for file in files}
+    return {file.name.removesuffix(".gz"): _unpacked(file) for file in files}
+
+
+def _unpacked(file: Path) -> bytes:
+    with open_foreign(file, INCOMPLETE) as stream, gzip.open(cast("io.BufferedReader", stream)) as packed:
+        try:
+            data = packed.read(MAX_BYTES + 1)
+        except (OSError, EOFError) as error:
+            raise UserError(f"{file}: cannot be unpacked ({error}): {INCOMPLETE}") from None
+    if len(data) > MAX_BYTES:
+        raise UserError(f"{file}: is larger than {MAX_BYTES} bytes: {INCOMPLETE}")
+    return data
 
 
 def _trials(folder: Path, journal: Journal, tests: Sequence[PlannedTest]) -> Trials:
@@ -309,16 +323,16 @@ class _Ledger:
         """
         names = {test.name for test in self.tests if test.number not in self.stored}
         with explained(self.folder, KEPT):
-            (self.folder / TRIALS_FOLDER).mkdir(exist_ok=True)
+            make_folder(self.folder / TRIALS_FOLDER)
             # A kill of the sandbox ends the guard with it.
             for partial in (self.folder / TRIALS_FOLDER).glob(f".*{PARTIAL}"):
-                shutil.rmtree(partial, ignore_errors=True)
+                remove_tree(partial)
             for name in sorted(names):
                 if name in self.aside and self._trial(name).exists() and not self._moved(name).exists():
-                    self._moved(name).parent.mkdir(parents=True, exist_ok=True)
-                    self._trial(name).rename(self._moved(name))
+                    make_folders(self._moved(name).parent)
+                    rename(self._trial(name), self._moved(name))
                     sync(self._moved(name).parent)
-                shutil.rmtree(self._trial(name), ignore_errors=True)
+                remove_tree(self._trial(name))
             sync(self.folder / TRIALS_FOLDER)
 
     def _trial(self, name: str) -> Path:

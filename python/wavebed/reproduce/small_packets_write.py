@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import guard, remove_tree
+from wavebed.foreign import read_bytes
 from wavebed.forward.read import read_forward
 from wavebed.forward.record import RAW_FOLDER, SAMPLE_FILE, ForwardRecord
 from wavebed.forward.report.build import REPORT_FILE, write_forward_report
@@ -16,7 +17,7 @@ from wavebed.output import replace_file, write_output
 from wavebed.reproduce.small_packets import KINDS, PUBLISHED, PUBLISHED_CPU, SOURCE
 from wavebed.reproduce.small_packets_text import beside_sections
 from wavebed.result.machine import versions
-from wavebed.result.names import DEVICES_FOLDER, TRIALS_FOLDER
+from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,8 @@ def write_reproduction(
     folder: Path, reproduction: Reproduction, comparison: Comparison, seed: int, command_line: Sequence[str]
 ) -> Path:
     """Write everything beside the trials, and return where the page is; what an earlier call wrote is replaced."""
-    shutil.rmtree(folder / DEVICES_FOLDER, ignore_errors=True)
+    guard(folder)
+    remove_tree(folder / DEVICES_FOLDER)
     for result in reproduction.results:
         raw = reproduction.raw.get(result.kind, {})
         device = folder / DEVICES_FOLDER / result.device
@@ -51,11 +53,12 @@ def _copy_sample(folder: Path, device: Path, kind: str) -> None:
     """Keep the sampled frames of the first round beside the result of all rounds."""
     first = min((folder / TRIALS_FOLDER).glob(f"*-{kind}/{RAW_FOLDER}/{SAMPLE_FILE}"), default=None)
     if first is not None:
-        replace_file(device / RAW_FOLDER / SAMPLE_FILE, first.read_bytes())
+        replace_file(device / RAW_FOLDER / SAMPLE_FILE, read_bytes(first, INCOMPLETE))
 
 
 def write_reproduction_report(folder: Path, file: Path | None = None) -> Path:
     """Write the page again from the folders of the devices, and return where it is."""
+    guard(folder)
     results = [read_forward(device).result for device in (folder / DEVICES_FOLDER).iterdir()]
     results.sort(key=lambda result: KINDS.index(result.kind) if result.kind in KINDS else len(KINDS))
     return _write_page(file or folder / REPORT_FILE, compare(results))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wavebed.beneath import guard
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.report import write_campaign_report
 from wavebed.campaign.results import read_campaign_results
@@ -105,6 +106,7 @@ def begun_in(folder: Path, study: str) -> Begun:
     UserError
         If it is not the folder of this study.
     """
+    guard(folder)
     file = folder / STUDY_FILE
     if not file.is_file():
         raise UserError(f"{folder}: has no {STUDY_FILE}: name a folder that wavebed reproduce {study} began")

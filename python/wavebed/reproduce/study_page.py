@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from wavebed.beneath import make_folder
 from wavebed.campaign.report.picture import drawn
 from wavebed.campaign.report.tables import MOST_LINES, html_table
 from wavebed.output import write_output
@@ -64,7 +65,7 @@ def write_study_page(name: str, study: Study, parts: Sequence[PartResults], fold
         f"{conclusions}<section><h2>How to read it</h2><p>{RULE}</p><ul>{notes}</ul></section>"
         f"{''.join(_section(part, folder, drawings[part.part.name]) for part in parts)}"
     )
-    (folder / PICTURES).mkdir(exist_ok=True)
+    make_folder(folder / PICTURES)
     for picture, svg in itertools.chain.from_iterable(drawings.values()):
         write_output(folder / PICTURES / f"{name}-{picture.name}.svg", svg.decode())
     pictures = {part: [picture for picture, _ in of_part] for part, of_part in drawings.items()}

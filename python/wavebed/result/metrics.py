@@ -6,9 +6,9 @@ long the run is.
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, cast
 
+from wavebed.beneath import make_folder, remove_tree
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import COUNTED
 from wavebed.result.names import METRICS_FILE, METRICS_FOLDER, TRIALS_FOLDER
@@ -85,7 +85,7 @@ def keep_metrics(folder: Path, block: int, lines: Sequence[TrialLine], group: in
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
     schema = _schema(())
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    (folder / METRICS_FOLDER).mkdir(exist_ok=True)
+    make_folder(folder / METRICS_FOLDER)
     with replacing(block_file(folder, block)) as stream:
         pq.write_table(pa.Table.from_arrays(arrays, schema=schema), stream, compression="zstd")
 
@@ -120,7 +120,7 @@ def merge_metrics(folder: Path, blocks: Sequence[int], factors: Mapping[str, Map
             else:
                 table = _of_block(before, block)
             writer.write_table(table.cast(schema))
-    shutil.rmtree(folder / METRICS_FOLDER, ignore_errors=True)
+    remove_tree(folder / METRICS_FOLDER)
 
 
 def blocks_with_metrics(folder: Path) -> set[int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import msgspec
 
+from wavebed.beneath import guard
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, is_there, read_json
 from wavebed.formats import RESULTS, require_version
@@ -37,6 +38,7 @@ def kind_of(folder: Path) -> Kind:
     UserError
         If it has no results, or its ``run.json`` cannot be read.
     """
+    guard(folder)
     file = folder / RUN_FILE
     if not is_file(file):
         if is_there(folder) and (folder / DEVICES_FOLDER).is_dir():
@@ -59,6 +61,7 @@ def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
     UserError
         If the folder has no run, or one of another schema.
     """
+    guard(folder)
     file = folder / RUN_FILE
     if not is_file(file):
         raise UserError(f"{folder}: has no run.json: name a folder that wavebed run wrote")
@@ -96,6 +99,7 @@ def read_trial(folder: Path) -> TrialRecord:
     UserError
         If it is missing, damaged, or of another schema.
     """
+    guard(folder)
     file = folder / TRIAL_FILE
     data = _checked(file, read_json(file, INCOMPLETE))
     try:
@@ -134,6 +138,7 @@ def read_trial_metrics(folder: Path) -> list[tuple[str, Metric]]:
     UserError
         If the file is missing, damaged, or of another schema.
     """
+    guard(folder)
     file = folder / TRIAL_FILE
     try:
         given = msgspec.convert(_checked(file, read_json(file, INCOMPLETE)).get("metrics"), list[_Metric])

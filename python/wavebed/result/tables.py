@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wavebed.beneath import make_folders, open_beneath
 from wavebed.result.engine_csv import read_engine_csv
 from wavebed.result.model import SCHEMA
 from wavebed.result.names import TABLES
@@ -166,10 +168,12 @@ def write_tables(
     tables["events"] = events_table(events)
     if csv_folder is not None:
         tables |= packet_tables(csv_folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     for name, table in tables.items():
         texts = [column.name for column in table.schema if pa.types.is_string(column.type)]
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd", use_dictionary=texts)
+        new = open_beneath(folder / f"{name}.parquet", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(new, "wb") as stream:
+            pq.write_table(table, stream, compression="zstd", use_dictionary=texts)
     return tables
 
 

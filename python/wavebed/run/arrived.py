@@ -7,12 +7,12 @@ of this process: `commit` goes on where it ended.
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from wavebed.beneath import remove_tree, rename
 from wavebed.errors import UserError
 from wavebed.experiment.disk import explained, sync, sync_tree
 from wavebed.experiment.events import CheckFailed
@@ -68,7 +68,7 @@ def keep_arrived(folder: Path, block: int, partial: Path, origin: Origin) -> Non
     with explained(folder, KEPT):
         replace_file(partial / _FILE, msgspec.json.encode(origin))
         sync_tree(partial)
-        partial.rename(_place(folder, block))
+        rename(partial, _place(folder, block))
         sync(folder / TRIALS_FOLDER)
 
 
@@ -89,7 +89,7 @@ def commit(opened: Opened, block: int) -> None:
         whole = folder / TRIALS_FOLDER / name
         with explained(folder, KEPT):
             if not whole.exists():
-                (place / name).rename(whole)
+                rename(place / name, whole)
                 sync(whole.parent)
         if name in listed:
             continue
@@ -130,10 +130,10 @@ def discard_arrived(folder: Path, blocks: Sequence[int] | None = None) -> None:
 def _remove(place: Path) -> None:
     """Remove an arrived block: at once for a reader, and the rest at the next resume if a kill interrupts it."""
     unnamed = place.with_suffix(PARTIAL)
-    shutil.rmtree(unnamed, ignore_errors=True)
+    remove_tree(unnamed)
     with suppress(OSError):
-        place.rename(unnamed)
-    shutil.rmtree(unnamed, ignore_errors=True)
+        rename(place, unnamed)
+    remove_tree(unnamed)
 
 
 def _place(folder: Path, block: int) -> Path:

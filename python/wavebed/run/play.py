@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import make_folders
 from wavebed.errors import WavebedError
 from wavebed.lab.ports import first_ports
 from wavebed.workload.model import Outcome, Span, TrialContext
@@ -98,7 +99,7 @@ def open_all(
     ports = first_ports([workload.port_count for workload in workloads])
     for number, workload in enumerate(workloads):
         folder = raw / workload.name
-        folder.mkdir(parents=True)
+        make_folders(folder)
         context = TrialContext(
             server=host(workload.common.server),
             client=host(workload.common.client),

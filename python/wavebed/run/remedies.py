@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from wavebed.beneath import make_folder
 from wavebed.errors import WavebedError
 from wavebed.remedy import kind_of, remedy_of
 from wavebed.result.model import Check
@@ -67,7 +68,7 @@ class Remedies:
     def start(self, lab: Lab, raw: Path) -> bool:
         """Start all, in order, and return whether all work; outputs go to the folder `raw`."""
         for spec in self.specs:
-            raw.mkdir(exist_ok=True)
+            make_folder(raw)
             try:
                 remedy = remedy_of(spec.kind, spec.options)
                 log = raw / f"remedy.{spec.host}.{spec.kind}.log"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
 from wavebed.experiment.inputs import changes
+from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.result.machine import machine, versions
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE
 from wavebed.result.read import read_run
@@ -45,7 +46,10 @@ def design_in(folder: Path, plan: Plan) -> Design:
             [(each["name"], each["set"]) for each in before.treatments],
             [(each.name, dict(each.changes)) for each in plan.treatments],
         ),
-        "scenario": (scenario.read_text(encoding="utf-8") if scenario.exists() else plan.text, plan.text),
+        "scenario": (
+            read_text(scenario, "name a new folder", most=MAX_TEXT_BYTES) if scenario.exists() else plan.text,
+            plan.text,
+        ),
     }
     for what, (then, now) in asked.items():
         if then != now:

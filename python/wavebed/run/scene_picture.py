@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
+from wavebed.foreign import read_bytes
 from wavebed.output import replace_file
-from wavebed.result.names import SCENE_FILE
+from wavebed.result.names import INCOMPLETE, SCENE_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["copy_scene", "draw_scene"]
 
 _NAME_SPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+
+
+_MOST_BYTES = 16 << 20
 
 
 def draw_scene(realisation: Realisation, folder: Path) -> None:
@@ -38,4 +41,4 @@ def draw_scene(realisation: Realisation, folder: Path) -> None:
 def copy_scene(source: Path, folder: Path) -> None:
     """Copy the map from the run of a stored trial, if it has one."""
     if (source / SCENE_FILE).is_file():
-        shutil.copyfile(source / SCENE_FILE, folder / SCENE_FILE)
+        replace_file(folder / SCENE_FILE, read_bytes(source / SCENE_FILE, INCOMPLETE, most=_MOST_BYTES))

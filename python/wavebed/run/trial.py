@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import make_folder, remove_tree
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import take_back
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
@@ -87,7 +87,7 @@ def run_trial(
     log, raw = partial / "log", partial / "raw"
     steps = capacity_steps(resolved.network)
     course = _perform(slot, lambda: start(resolved, log, limits), raw, look, limits, Remedies(resolved.spec.remedies))
-    raw.mkdir(exist_ok=True)
+    make_folder(raw)
     course.problem = course.problem or _take_back(raw)
     replace_file(raw / "laboratory.log", course.messages.encode())
     found = outcomes(course.running)
@@ -101,7 +101,7 @@ def run_trial(
     transport += lab_metrics(resolved.spec.lab, course.summary)
     checks.extend(course.remedies.checks())
     checks.extend(of_machine())
-    shutil.rmtree(log, ignore_errors=True)
+    remove_tree(log)
     found_verdict, reasons = verdict(checks, workloads)
     if course.problem:
         found_verdict, reasons = "failed", [course.problem, *reasons]
@@ -215,7 +215,7 @@ def _take_back(raw: Path) -> str:
         take_back(raw)
     except (OSError, WavebedError, RecursionError) as error:
         subprocess.run(["rm", "-rf", "--", str(raw)], check=False)
-        raw.mkdir(exist_ok=True)
+        make_folder(raw)
         reason = "folders are nested too deeply" if isinstance(error, RecursionError) else str(error)
         return f"the raw outputs of a program cannot be stored: {reason}"
     return ""

@@ -7,9 +7,11 @@ trials, so storing a trial takes the same time however many there are.
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import make_folder, open_beneath, remove, remove_tree, rename
 from wavebed.errors import WavebedError
 from wavebed.experiment.disk import explained, make_new, sync
 from wavebed.experiment.store import KEPT, keep_partial
@@ -57,7 +59,7 @@ def write_head(run_dir: Path, record: RunRecord, scenario: str, texts: Mapping[s
     """
     write_run(run_dir, record)
     with explained(run_dir, KEPT):
-        (run_dir / TRIALS_FOLDER).mkdir(exist_ok=True)
+        make_folder(run_dir / TRIALS_FOLDER)
         if scenario:
             _replace(run_dir / SCENARIO_FILE, scenario)
         for name, text in texts.items():
@@ -94,7 +96,7 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord, keep: Keep = 
     try:
         with explained(run_dir, KEPT):
             for name in _UNKEPT[keep]:
-                shutil.rmtree(partial / name, ignore_errors=True)
+                remove_tree(partial / name)
             if keep == "all":
                 compress_raw(partial / "raw")
             if record.resolved:
@@ -102,9 +104,11 @@ def write_trial(run_dir: Path, partial: Path, record: TrialRecord, keep: Keep = 
             replace_file(partial / TRIAL_FILE, trial_json(record).encode())
             if durable:
                 return keep_partial(partial, record.folder)
-            return partial.rename(partial.parent / record.folder)
+            whole = partial.parent / record.folder
+            rename(partial, whole)
+            return whole
     except WavebedError:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_tree(partial)
         raise
 
 
@@ -112,7 +116,7 @@ def compress_raw(folder: Path) -> None:
     """Compress every file in `folder` with gzip, except compressed formats; remove sockets and links."""
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            path.unlink()
+            remove(path)
         elif path.is_file() and path.suffix.lower() not in COMPRESSED:
             _compress(path)
 
@@ -120,12 +124,12 @@ def compress_raw(folder: Path) -> None:
 def _compress(path: Path) -> None:
     small = path.with_name(path.name + ".gz")
     with (
-        path.open("rb") as source,
-        small.open("wb") as target,
+        os.fdopen(open_beneath(path, os.O_RDONLY), "rb") as source,
+        os.fdopen(open_beneath(small, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as target,
         gzip.GzipFile(path.name, "wb", _GZIP_LEVEL, target, mtime=0) as packed,
     ):
         shutil.copyfileobj(source, packed, 1 << 18)
-    path.unlink()
+    remove(path)
 
 
 def _replace(file: Path, text: str) -> None:

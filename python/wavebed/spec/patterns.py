@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+from wavebed.beneath import make_folder
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_BYTES, open_foreign
 from wavebed.output import replacing
@@ -55,7 +56,7 @@ def keep(file: str, name: str, folder: Path) -> None:
     kept = folder / f"{name}.gz"
     if kept.exists():
         return
-    kept.parent.mkdir(exist_ok=True)
+    make_folder(kept.parent)
     with (
         Path(file).open("rb") as stream,
         replacing(kept) as whole,

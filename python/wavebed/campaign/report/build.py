@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from wavebed.beneath import make_folder
 from wavebed.campaign.report.answers import answers_section, answers_table, head
 from wavebed.campaign.report.chosen import Chosen
 from wavebed.campaign.report.design import design_section
@@ -148,7 +149,7 @@ def _write_table(folder: Path, table: Table, prefix: str) -> str:
 
 def _write(folder: Path, inside: str, name: str, data: bytes) -> None:
     try:
-        (folder / inside).mkdir(exist_ok=True)
+        make_folder(folder / inside)
     except OSError as error:
         reason = (error.strerror or "cannot be made").lower()
         raise UserError(f"{folder / inside}: {reason}: make the folder of the results writable") from None

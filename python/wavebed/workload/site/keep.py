@@ -6,6 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from wavebed.beneath import make_folders
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_bytes
@@ -78,5 +79,5 @@ def _write(place: Path, files: Iterable[tuple[str, bytes]]) -> None:
     for name, data in files:
         file = place / name
         if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(file.parent)
             replace_file(file, data)
