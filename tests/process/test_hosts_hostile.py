@@ -24,7 +24,9 @@ def send(header, payload=b""):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     out.write(struct.pack("<II", len(text), len(payload)) + text + payload)
     out.flush()
-threading.Thread(target=sys.stdin.buffer.read, daemon=True).start()
+last = b""
+while b'"do": "clock"' not in last:  # the agent, and then a question
+    last = last[-100:] + os.read(0, 1 << 16)
 {evil}
 threading.Event().wait()
 """
