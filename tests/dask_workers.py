@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 __all__ = ["DaskWorkers"]
@@ -32,10 +33,24 @@ class DaskWorkers:
     ----------
     supervised : bool
         Whether workers that end are started again, as a service manager does.
+    options : sequence of str
+        Further ones of the workers; the last of several counts.
+    preload : pathlib.Path
+        A program that a worker runs first; it finds modules beside it.
     """
 
-    def __init__(self, folder: Path, count: int, *, supervised: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        count: int,
+        *,
+        supervised: bool = False,
+        options: Sequence[str] = (),
+        preload: Path | None = None,
+    ) -> None:
         self.folder = folder
+        self._options = [*options, *(["--preload", str(preload)] if preload else [])]
+        self._path = [str(ROOT), str(ROOT / "python"), *([str(preload.parent)] if preload else [])]
         self._count = count
         self.port = 0
         self._scheduler: subprocess.Popen[bytes] | None = None
@@ -87,7 +102,7 @@ class DaskWorkers:
         told = self.folder / "scheduler.json"
         told.unlink(missing_ok=True)
         options = ["--host", "127.0.0.1", "--port", str(self.port), "--scheduler-file", str(told)]
-        self._scheduler = self._start("scheduler", ["scheduler", *options], {})
+        self._scheduler = self._start("scheduler", ["scheduler", *options, *_COMMON], {})
         end_s = time.monotonic() + _WAIT_S
         while time.monotonic() < end_s:
             with suppress(FileNotFoundError, json.JSONDecodeError):  # it may be half written
@@ -133,16 +148,16 @@ class DaskWorkers:
     def _worker(self, number: int) -> subprocess.Popen[bytes]:
         name = f"worker-{number}"
         options = ["--nthreads", "1", "--resources", "lab=1", "--no-nanny", "--memory-limit", "0"]
-        place = ["--local-directory", str(self.folder / name), "--host", "127.0.0.1"]
+        place = ["--local-directory", str(self.folder / name), "--host", "127.0.0.1", *_COMMON, *self._options]
         lock = {"WAVEBED_LOCK": str(self.folder / f"{name}.lock")}
         return self._start(name, ["worker", self.address, *options, *place], lock)
 
     def _start(self, name: str, words: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
-        path = os.pathsep.join([str(ROOT), str(ROOT / "python")])
+        path = os.pathsep.join(self._path)
         self.folder.mkdir(exist_ok=True)
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "dask", *words, *_COMMON],
+                [sys.executable, "-m", "dask", *words],
                 env={**os.environ, "PYTHONPATH": path, **variables},
                 stdout=log,
                 stderr=log,

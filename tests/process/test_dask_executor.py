@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from wavebed.experiment.journal import read_journal
 from wavebed.result.load import load_run
 from wavebed.run.executor.cluster import DaskCluster
 from wavebed.run.executor.remote import Remote
+from wavebed.run.executor.worker import FailedError, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,6 +99,77 @@ def test_no_scheduler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ):
         run_campaign(campaign_in(tmp_path, 1), tmp_path / "run", [], Told(), remote)
     assert not (tmp_path / "run").exists()
+
+
+_EVIL = """
+import os, pickle, sys
+from pathlib import Path
+
+class Bomb(Exception):  # a worker unpickles its own errors to see whether that is possible
+    def __init__(self, file): self.file = file
+    def __reduce__(self):
+        opened = f"open({self.file!r}, 'w').write('x')"
+        return (eval, (f"OSError('x') if __import__('os').getpid() == {os.getpid()} else {opened}",))
+
+def attack(mode, file):
+    def answer(function, *given):
+        from distributed import get_worker
+        if mode == "result": return Bomb(file)
+        if mode == "error": raise Bomb(file)
+        if mode == "event":
+            bomb = pickle.dumps(Bomb(file))
+            for topic in ("warn", "print"):
+                get_worker().log_event(topic, {"message": bomb, "category": bomb, "args": ["\\x1b]0;pwned\\x07"]})
+            raise OSError("event")
+        if mode == "large": return b"x" * (200 << 20)
+        if mode == "text": return "\\x1b]0;pwned\\x07"
+        if mode == "type":
+            import distributed.worker, distributed.worker_state_machine as machine
+            real = machine.TaskFinishedMsg.to_dict
+            def to_dict(self):
+                told = real(self)
+                told["type"] = pickle.dumps(Bomb(file))
+                return told
+            machine.TaskFinishedMsg.to_dict = to_dict
+            return b"?"
+    return answer
+"""
+
+
+@pytest.mark.parametrize("mode", ["result", "error", "event", "large", "text", "type"])
+def test_nothing_that_a_hostile_worker_returns_is_unpickled_by_the_front(
+    mode: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evil.py").write_text(_EVIL)
+    opened = tmp_path / "opened"
+    start = (
+        f"import evil, wavebed.run.executor.worker as worker; worker.answer = evil.attack({mode!r}, {str(opened)!r})"
+    )
+    (tmp_path / "preload.py").write_text(start)
+    with DaskWorkers(tmp_path / "dask", 1, preload=tmp_path / "preload.py") as cluster:
+        front = DaskCluster(cluster.address)
+        assert front.connect()
+        (worker,) = front.workers().values()
+        with pytest.raises(FailedError):
+            front.call(worker, threading.Event(), describe, ())
+        time.sleep(0.5)  # an event comes by its own way
+        front.close()
+    assert not opened.exists()
+    assert "\x1b" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [(["--dashboard"], "has a dashboard"), (["--host", "0.0.0.0"], "listens on every address")],
+)
+def test_a_worker_that_is_open_to_strangers_gets_no_blocks(options: list[str], why: str, tmp_path: Path) -> None:
+    with DaskWorkers(tmp_path / "dask", 1, options=options) as cluster:
+        front = DaskCluster(cluster.address)
+        assert front.connect()
+        (worker,) = front.workers().values()
+        with pytest.raises(FailedError, match=why):
+            front.call(worker, threading.Event(), describe, ())
+        front.close()
 
 
 def workers_are_killed_and_frozen_and_the_scheduler_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

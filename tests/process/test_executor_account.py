@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import re
 import shutil
-import tarfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.simulated_trials import quick_trial
 from tests.worker_campaigns import Told, agree, campaign_in
 
@@ -23,16 +28,18 @@ from wavebed.campaign.status import status_json, status_of, status_text
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.experiment.events import BlockEnded, BlocksPlaced, Event, TrialStored
 from wavebed.run.executor import carrier, worker
-from wavebed.run.executor.block import NotWantedError, Site, differences, perform_block, site
-from wavebed.run.executor.cluster import FailedError, LostError, Worker, address_of
-from wavebed.run.executor.pack import pack, unpack
+from wavebed.run.executor.block import BlockResult, Site, differences, perform_block, site
+from wavebed.run.executor.cluster import Worker, address_of
+from wavebed.run.executor.pack import Packed, PackedFile, pack, unpack
 from wavebed.run.executor.remote import Remote
+from wavebed.run.executor.worker import FailedError, LostError, answer, given_back
+from wavebed.stranger import StrangerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from wavebed.campaign.read import Campaign
-    from wavebed.run.executor.block import BlockResult, BlockTask, RunTrial
+    from wavebed.run.executor.block import BlockTask, RunTrial
     from wavebed.run.progress import Live
 
 T = TypeVar("T")
@@ -48,6 +55,8 @@ class Machine:
     ----------
     before : callable
         Called before each of its calls with the name of the function, in the thread of its carrier.
+    lies : callable
+        Makes what the front gets of what a function returned.
     frozen : bool
         Whether its heart stands still, and its calls wait.
     """
@@ -60,6 +69,7 @@ class Machine:
     beats: int = 0
     calls: list[str] = field(default_factory=list)
     here: Site | None = None
+    lies: Callable[[Callable[..., object], bytes], object] = lambda _, data: data
 
 
 class Machines:
@@ -74,6 +84,7 @@ class Machines:
             self.add()
         monkeypatch.setattr(worker, "_folder", lambda: self._local.folder)
         monkeypatch.setattr(worker, "_cancelled", lambda: self._local.given_up.is_set)
+        monkeypatch.setattr(worker, "_check_doors", lambda: None)
         monkeypatch.setattr(worker, "perform_block", self._perform)
         monkeypatch.setattr(worker, "site", self._site)
 
@@ -101,12 +112,7 @@ class Machines:
             raise LostError(at.address)
         self._local.folder, self._local.given_up, self._local.machine = machine.folder, given_up, machine
         machine.calls.append(function.__name__)
-        try:
-            return function(*given)
-        except NotWantedError:  # as the real one
-            raise LostError(at.address) from None
-        except Exception as error:  # noqa: BLE001 - as the real one
-            raise FailedError(str(error)) from None
+        return cast("T", given_back(function.__name__, machine.lies(function, answer(function, *given))))
 
     def connect(self) -> bool:
         self.lost_scheduler = max(self.lost_scheduler - 1, 0)
@@ -443,7 +449,7 @@ def test_a_block_that_fails_everywhere_ends_the_run(tmp_path: Path, monkeypatch:
         raise ZeroDivisionError("broken")
 
     monkeypatch.setattr(worker, "perform_block", fails)
-    with pytest.raises(WavebedError, match=r"^block 1 failed on 3 workers: broken$"):
+    with pytest.raises(WavebedError, match=r"^block 1 failed on 3 workers: ZeroDivisionError: broken$"):
         _run(campaign, tmp_path, machines)
 
 
@@ -509,37 +515,117 @@ def test_a_packed_folder_is_the_same_unpacked(tmp_path: Path) -> None:
     (source / "raw" / "deep").mkdir(parents=True)
     (source / "raw" / "deep" / "ü.bin").write_bytes(bytes(range(256)) * 5000)
     (source / "trial.json").write_text("{}")
-    packed = pack(source, tmp_path / "a.tar")
-    assert packed.size_bytes == (tmp_path / "a.tar").stat().st_size
-    with (tmp_path / "a.tar").open("rb") as stream:
-        unpack(stream, tmp_path / "b")
+    (source / "empty").touch()
+    packed = pack(source, tmp_path / "a.packed")
+    assert packed.size_bytes == (tmp_path / "a.packed").stat().st_size
+    with (tmp_path / "a.packed").open("rb") as stream:
+        unpack(stream, packed, tmp_path / "b")
     both = [
         {p.relative_to(at): p.read_bytes() for p in at.rglob("*") if p.is_file()} for at in (source, tmp_path / "b")
     ]
     assert both[0] == both[1]
 
 
-def test_links_in_an_archive_are_refused(tmp_path: Path) -> None:
+def test_links_are_not_packed(tmp_path: Path) -> None:
     source = tmp_path / "0001-a"
     source.mkdir()
     (source / "out").symlink_to("/etc/passwd")
-    pack(source, tmp_path / "a.tar")
-    with (
-        (tmp_path / "a.tar").open("rb") as stream,
-        pytest.raises(UserError, match="is no file or folder inside a trial"),
-    ):
-        unpack(stream, tmp_path / "b")
-
-
-@pytest.mark.parametrize("name", ["../beside", "deep/../../beside", "/tmp/beside"])
-def test_a_name_in_an_archive_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo(name), io.BytesIO())
-    written.seek(0)
     with pytest.raises(UserError, match="is no file or folder inside a trial"):
-        unpack(written, tmp_path / "b")
-    assert not (tmp_path / "beside").exists()
+        pack(source, tmp_path / "a.packed")
+
+
+def packed_as(*files: tuple[str, int], content: bytes = b"") -> Packed:
+    return Packed("0001-a", hashlib.sha256(content).hexdigest(), tuple(PackedFile(*each) for each in files))
+
+
+@pytest.mark.parametrize(
+    ("packed", "content", "why"),
+    [
+        (packed_as(("../beside", 0)), b"", "came as the name of a file"),
+        (packed_as(("deep/../../beside", 0)), b"", "came as the name of a file"),
+        (packed_as(("/tmp/beside", 0)), b"", "came as the name of a file"),
+        (packed_as(("a\x1b[2J", 0)), b"", "came as the name of a file"),
+        (packed_as(("a//b", 0)), b"", "came as the name of a file"),
+        (packed_as(("x" * 300, 0)), b"", "came as the name of a file"),
+        (packed_as(("a", 0), ("a", 0)), b"", "came twice"),
+        (packed_as(("a", 0), ("a/b", 0)), b"", "came twice"),
+        (packed_as(("a", (1 << 30) + 1)), b"", "has 1073741825 bytes"),
+        (packed_as(*((f"x{i}", 1 << 30) for i in range(5))), b"", "more than 4294967296 bytes"),
+        (packed_as(*((f"x{i}", 0) for i in range(10_001))), b"", "more than 10000 files"),
+        (packed_as(("a", 5)), b"four", "is cut off"),
+        (packed_as(("a", 4)), b"four", "arrived damaged"),
+    ],
+    ids=range(13),
+)
+def test_what_is_no_packed_trial_is_refused_and_writes_nothing_beside(
+    packed: Packed, content: bytes, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StrangerError, match=re.escape(why)):
+        unpack(io.BytesIO(content), packed, tmp_path / "b")
+    assert {path.name for path in tmp_path.iterdir()} <= {"b"}
+
+
+Lie = Callable[[BlockResult], object]
+LIES: dict[str, tuple[str, Lie]] = {
+    "a trial of a name that leads out": ("came as the name of a trial", lambda told: renamed(told, "../../beside")),
+    "a trial of another block": ("came as the name of a trial", lambda told: renamed(told, "0007-5ms")),
+    "a trial twice": ("came as the name of a trial", lambda told: replace(told, packed=told.packed * 2)),
+    "no result": ("is malformed", lambda _: [1, 2]),
+    "a text in place of a number": ("is malformed", lambda told: {**msgspec.to_builtins(told), "block": "one"}),
+    "a long host name": (
+        "is malformed", lambda told: replace(told, site=replace(told.site, name="x" * 10_000))
+    ),
+}  # fmt: skip
+
+
+def renamed(told: BlockResult, name: str) -> BlockResult:
+    first, *others = told.packed
+    return replace(told, packed=(replace(first, name=name), *others))
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_worker_that_lies_of_its_block_gets_no_more_and_the_campaign_goes_on(
+    lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why, made = LIES[lie]
+    campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
+
+    def lies(function: Callable[..., object], data: bytes) -> object:
+        if function.__name__ != "run_task":
+            return data
+        return answer(lambda: made(given_back("run_task", data)))  # type: ignore[arg-type]
+
+    machines.machines["m0"].lies = lies
+    live = Told()
+    _run(campaign, tmp_path, machines, live)
+    assert "worker m0 gets no more blocks: " in live.text
+    assert why in live.text
+    assert {path.name for path in tmp_path.iterdir()} == {"s.toml", "c.toml", "run", "machines"}
+    agree(tmp_path, campaign, monkeypatch)
+
+
+@pytest.mark.parametrize("field", ["folder", "block", "treatment", "seed", "attempt"])
+def test_a_record_of_another_trial_is_refused(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, machines = campaign_in(tmp_path, 1), Machines(tmp_path / "machines", 1, monkeypatch)
+
+    def lie(*given: Any) -> Any:
+        return changed(quick_trial(*given), **{field: "../../.." if field in ("folder", "treatment") else 7})
+
+    with (
+        Remote(machines, Told(), lie, SILENT_S) as remote,
+        pytest.raises(MachineError, match=r"trial\.json is that of another trial$"),
+    ):
+        run_campaign(campaign, tmp_path / "run", [], Told(), remote)
+
+
+def test_what_a_worker_says_reaches_no_terminal_with_control_characters() -> None:
+    def fails() -> None:
+        raise WavebedError("\x1b]0;pwned\x07" + "x" * 10_000)
+
+    with pytest.raises(FailedError) as told:
+        given_back("forget", answer(fails))
+    assert str(told.value).isprintable()
+    assert len(str(told.value)) < 1100
 
 
 @pytest.mark.parametrize(

@@ -6,25 +6,33 @@ import io
 import json
 import random
 import struct
+import subprocess
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.memory_lab import MemoryLab, Program
 
+from wavebed.errors import WavebedError
 from wavebed.hosts.clocks import ClockBounds, ClockSteppedError
 from wavebed.hosts.files import Fetched
-from wavebed.hosts.frames import FrameError, encode_frame, read_frame
+from wavebed.hosts.frames import encode_frame, read_frame
 from wavebed.hosts.host import AgentHost
+from wavebed.hosts.messages import File, Piece, answer_of, message_of
 from wavebed.hosts.modem import ModemState, read_states
+from wavebed.hosts.process import Sink
+from wavebed.hosts.samples import load_of, merge_samples
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.ports import first_ports
 from wavebed.run.folder import programs
 from wavebed.run.hosts_metrics import hosts_metrics, modem_events, modem_series
 from wavebed.run.resolve import programs_on
 from wavebed.run.scenario import read_plan
+from wavebed.stranger import Budget, StrangerError
 from wavebed.workload import read_workload
 from wavebed.workload import web as web_module
 from wavebed.workload.call import reachable
@@ -39,6 +47,10 @@ if TYPE_CHECKING:
     from wavebed.workload.web import Web
 
 
+TOWARDS: dict[str, object] = {
+    "interface": "eth0", "address": "10.0.0.1", "rx_bytes": 1, "tx_bytes": 1, "rx_packets": 1, "tx_packets": 1,
+    "rx_dropped": 0, "tx_dropped": 0,
+}  # fmt: skip
 MS = 1_000_000
 S = 1_000 * MS
 
@@ -111,8 +123,10 @@ def test_a_thousand_answers_cost_no_more_than_their_number() -> None:
 @given(st.dictionaries(st.text(), st.integers() | st.text()), st.binary(max_size=1000))
 def test_a_frame_is_read_as_it_was_written(header: dict[str, int | str], payload: bytes) -> None:
     stream = io.BytesIO(encode_frame(header, payload) * 2)
-    assert read_frame(stream) == (header, payload)
-    assert read_frame(stream) == (header, payload)
+    for _ in range(2):
+        frame = read_frame(stream)
+        assert frame is not None
+        assert (json.loads(frame[0]), frame[1]) == (header, payload)
     assert read_frame(stream) is None
 
 
@@ -122,19 +136,74 @@ def test_any_bytes_are_frames_or_one_error(data: bytes) -> None:
     try:
         while read_frame(stream) is not None:
             pass
-    except FrameError as error:
+    except StrangerError as error:
         assert "\n" not in str(error)
 
 
 def test_the_greeting_of_a_login_shell_is_named_as_the_reason() -> None:
-    with pytest.raises(FrameError, match="start file of the shell"):
+    with pytest.raises(StrangerError, match="start file of the shell"):
         read_frame(io.BytesIO(b"Welcome to this host!\n"))
 
 
 @pytest.mark.parametrize("header", [b"[]", b"{", b"1"])
 def test_a_header_that_is_no_object_is_refused(header: bytes) -> None:
-    with pytest.raises(FrameError, match="no JSON"):
-        read_frame(io.BytesIO(struct.pack("<II", len(header), 0) + header))
+    frame = read_frame(io.BytesIO(struct.pack("<II", len(header), 0) + header))
+    assert frame is not None
+    with pytest.raises(StrangerError, match="header of a frame is malformed"):
+        message_of(frame[0])
+
+
+@given(
+    st.binary(max_size=200)
+    | st.recursive(st.integers() | st.text() | st.none(), st.lists).map(json.dumps).map(str.encode)
+)
+def test_any_header_is_a_message_or_one_error(text: bytes) -> None:
+    for read in (message_of, *(partial(answer_of, do) for do in ("hello", "clock", "run", "towards", "flows", "stop"))):
+        try:
+            read(text)
+        except StrangerError as error:
+            assert str(error).isprintable()
+
+
+EVENTS: dict[str, object] = {
+    "a list for a number": {"event": "output", "pid": [1], "stream": "stdout"},
+    "a stream that is none": {"event": "output", "pid": 1, "stream": "x"},
+    "a negative size": {"event": "file", "tag": 1, "name": "a", "bytes": -5},
+    "an offset of 2^70": {"event": "piece", "tag": 1, "name": "a", "offset": 1 << 70},
+    "no name": {"event": "file", "tag": 1, "bytes": 1},
+    "a number for a name": {"event": "file", "tag": 1, "name": 7, "bytes": 1},
+    "an unknown event": {"event": "gone"},
+    "an event that is no word": {"event": 1},
+    "a status of 10^30": {"event": "exit", "pid": 1, "status": 10**30},
+    "an error that is no text": {"id": 1, "error": ["x"]},
+    "a deep list": [[[[]]]],
+}
+
+
+@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
+def test_a_header_of_another_type_is_one_error(event: object) -> None:
+    with pytest.raises(StrangerError, match=r"^the header of a frame is malformed \("):
+        message_of(json.dumps(event).encode())
+
+
+ANSWERS: dict[str, tuple[str, object]] = {
+    "a clock of texts": ("clock", {"unix_ns": ["x", None], "monotonic_ns": [1, 2]}),
+    "a clock of no number": ("clock", {"unix_ns": [float("nan")] * 2, "monotonic_ns": [1, 2]}),
+    "a clock of 10^30": ("clock", {"unix_ns": [1, 2], "monotonic_ns": [10**30, 10**30]}),
+    "a clock of one reading": ("clock", {"unix_ns": [1], "monotonic_ns": [1, 2]}),
+    "no number of a process": ("run", {}),
+    "the number of every process": ("run", {"pid": -1}),
+    "an address that is an option": ("towards", TOWARDS | {"address": "-oProxyCommand=x"}),
+    "counters of texts": ("towards", TOWARDS | {"rx_bytes": "1"}),
+    "a word for yes": ("listening", {"listening": "yes"}),
+}
+
+
+@pytest.mark.parametrize("told", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_of_another_type_is_one_error(told: tuple[str, object]) -> None:
+    do, answer = told
+    with pytest.raises(StrangerError, match=rf"^the answer to {do} is malformed \("):
+        answer_of(do, json.dumps(answer).encode())
 
 
 class Host:
@@ -149,9 +218,9 @@ class Host:
     def ask(self, request: dict[str, object], **limits: float) -> dict[str, object]:
         assert limits["limit_s"] > 0
         for name, content in self._files.items():
-            head = {"event": "file", "tag": request["tag"], "name": name, "bytes": len(content)}
-            self._fetched.hear(head, b"")
-            self._fetched.hear({"event": "piece", "tag": request["tag"], "name": name, "offset": 0}, content)
+            tag = cast("int", request["tag"])
+            self._fetched.hear(File(tag, name, len(content)), b"")
+            self._fetched.hear(Piece(tag, name, 0), content)
         return {}
 
 
@@ -182,6 +251,90 @@ def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="inside/x"):
         fetch(inside, {"x": b"z"})
     assert not (tmp_path / "target").exists()
+
+
+class Liar(Host):
+    """An agent that sends what it likes."""
+
+    def __init__(self, fetched: Fetched, *events: tuple[File | Piece, bytes]) -> None:
+        super().__init__(fetched, {})
+        self._events = events
+
+    def ask(self, request: dict[str, object], **_: float) -> dict[str, object]:
+        for event, payload in self._events:
+            self._fetched.hear(replace(event, tag=request["tag"]), payload)
+        return {}
+
+
+LIES: dict[str, tuple[str, list[tuple[File | Piece, bytes]]]] = {
+    "a file of 8 TiB": ("has 8796093022208 bytes", [(File(0, "a", 1 << 43), b"")]),
+    "ten files of 1 GiB": ("more than 4294967296 bytes", [(File(0, f"a{i}", 1 << 30), b"") for i in range(10)]),
+    "20 000 files": ("more than 10000 files", [(File(0, f"d/{i}", 0), b"") for i in range(20_000)]),
+    "a piece of no file": ("more came than the file has", [(Piece(0, "a", 0), b"x")]),
+    "a piece at 2^62": ("more came than the file has", [(File(0, "a", 1), b""), (Piece(0, "a", 1 << 62), b"x")]),
+    "a name that acts on a terminal": ("came as the name of a file", [(File(0, "\x1b[31mx\n", 0), b"")]),
+    "a name with a zero": ("came as the name of a file", [(File(0, "a\0b", 0), b"")]),
+    "a name of half a character": ("came as the name of a file", [(File(0, "a\ud800", 0), b"")]),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_host_that_sends_too_much_is_told_in_one_line(lie: str, tmp_path: Path) -> None:
+    why, events = LIES[lie]
+    fetched = Fetched()
+    with pytest.raises(WavebedError, match=why) as told:
+        fetched.fetch(Liar(fetched, *events), tmp_path, tmp_path, 1.0)  # type: ignore[arg-type]
+    assert str(told.value).isprintable()
+    assert sum(file.stat().st_blocks for file in tmp_path.rglob("*") if file.is_file()) * 512 < 1 << 20
+
+
+def test_captured_output_and_all_that_comes_in_a_trial_have_bounds() -> None:
+    sink, piece = Sink("stdout", subprocess.PIPE, is_far=True), b"x" * (1 << 20)
+    for _ in range(64):
+        sink.take(piece)
+    with pytest.raises(StrangerError, match="the stdout of a program has more than 67108864 bytes"):
+        sink.take(b"x")
+    budget = Budget()
+    for _ in range(4):
+        budget.take(1 << 30)
+    with pytest.raises(StrangerError, match="more than 4294967296 bytes came in one trial"):
+        budget.take(1)
+
+
+CPU_HEAD = "time_ns,core,busy,softirq\n"
+TABLES = {
+    "other columns": "time,core\n1,2\n",
+    "a text for a number": CPU_HEAD + "1,0,x,0\n",
+    "a number of 5000 digits": CPU_HEAD + "9" * 5000 + ",0,0.5,0\n",
+    "a line without end": CPU_HEAD + "1" * 100_000,
+    "a formula": CPU_HEAD + '1,0,"=1+1",0\n',
+    "time that goes back": CPU_HEAD + "5,0,0.5,0\n4,0,0.5,0\n",
+    "no UTF-8": CPU_HEAD + "1,0,\udcff,0\n",
+    "nothing but zeros": "\0" * 200_000,
+}
+
+
+@pytest.mark.parametrize("text", TABLES.values(), ids=TABLES)
+def test_samples_that_no_sampler_wrote_are_one_error(text: str, tmp_path: Path) -> None:
+    far = tmp_path / "far"
+    far.mkdir()
+    (far / "cpu.csv").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(StrangerError, match=r"^cpu\.csv: "):
+        load_of(far, 1)
+    with pytest.raises(StrangerError, match=r"^cpu\.csv: "):
+        merge_samples({"server": far}, tmp_path)
+    assert not (tmp_path / "cpu.csv").exists()
+
+
+def test_samples_of_two_hosts_are_merged_by_time_and_processors_numbered_on(tmp_path: Path) -> None:
+    for name, rows in (("server", "1,0,0.5,0.1\n1,1,0.99,0.1\n3,0,0.5,\n3,1,0.5,\n7"), ("client", "2,0,0.5,0.1\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cpu.csv").write_text(CPU_HEAD + rows)
+    merge_samples({name: tmp_path / name for name in ("server", "client", "none")}, tmp_path)
+    merged = (tmp_path / "cpu.csv").read_text()
+    assert merged == CPU_HEAD + "1,0,0.5,0.1\n1,1,0.99,0.1\n2,2,0.5,0.1\n3,0,0.5,\n3,1,0.5,\n"
+    assert load_of(tmp_path / "server", 1) == (2, 0, 1)
+    assert not (tmp_path / "flows.csv").exists()
 
 
 class LateHost(Host):
@@ -216,7 +369,7 @@ def location(cell: str) -> str:
 
 
 def read(tool: str, text: str) -> ModemState:
-    (state,) = read_states(f"=== {tool} {AT}\n{text}\n")
+    (state,) = read_states(f"=== {tool} {AT}\n{text}\n".split("\n"))
     assert (state.tool, state.unix_ns) == (tool, AT)
     return state
 
@@ -275,15 +428,15 @@ def test_a_phone_tells_5g_if_it_has_it_and_lte_otherwise() -> None:
 
 def test_samples_that_tell_nothing_are_left_out() -> None:
     text = f"=== mmcli {AT}\nerror: couldn't find modem\n=== qmicli {AT}\n=== adb {AT}\nerror: no devices\n"
-    assert read_states(text) == []
-    assert read_states("") == []
+    assert read_states(text.split("\n")) == []
+    assert read_states([]) == []
 
 
 @given(
     st.sampled_from(["mmcli", "qmicli", "adb"]), st.text(alphabet="{}[]:\"=, \nmodemsignal5gRSRPmNr'-0", max_size=300)
 )
 def test_any_output_gives_samples_or_none(tool: str, text: str) -> None:
-    for state in read_states(f"=== {tool} {AT}\n{text}"):
+    for state in read_states(f"=== {tool} {AT}\n{text}".split("\n")):
         assert state.unix_ns == AT
 
 

@@ -11,24 +11,25 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from wavebed._core import find_agent
 from wavebed.errors import MachineError, UserError
 from wavebed.hosts.address import HostAddress, ssh_command
 from wavebed.hosts.clocks import ClockBounds
-from wavebed.hosts.frames import FrameError, encode_frame, read_frame
+from wavebed.hosts.frames import encode_frame, read_frame
+from wavebed.hosts.messages import Message, answer_of, message_of
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.stranger import Budget, StrangerError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from io import BufferedReader
 
     from wavebed.config.data import Json
+    from wavebed.hosts.messages import Event, Header
 
-__all__ = ["SILENT_S", "Agent", "Header"]
-
-Header = dict[str, "Json"]
+__all__ = ["SILENT_S", "Agent"]
 
 _SCRIPT = """umask 077
 [ "$(uname -m)" = {machine} ] || {{ echo "this host is a $(uname -m), the agent is for {machine}" >&2; exit 3; }}
@@ -58,7 +59,7 @@ class Agent:
     address : HostAddress
         Where it is.
     on_event : callable
-        Called by the reading thread with each event of a program and its bytes.
+        Called by the reading thread with each event of a program and its bytes; with ``None`` at the end.
 
     Raises
     ------
@@ -66,12 +67,14 @@ class Agent:
         If ssh or the agent is not installed here.
     """
 
-    def __init__(self, name: str, address: HostAddress, on_event: Callable[[Header, bytes], None]) -> None:
+    def __init__(self, name: str, address: HostAddress, on_event: Callable[[Event | None, bytes], None]) -> None:
         self.name = name
         self.address = address
         self._on_event = on_event
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, tuple[queue.SimpleQueue[Header | None], Callable[[Header], None] | None]] = {}
+        self._waiting: dict[int, _Waiting] = {}
+        self.budget = Budget()
+        """What the host may send; an agent has one trial."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._told = bytearray()
@@ -163,9 +166,9 @@ class Agent:
             If it did not answer in time.
         """
         number = next(self._numbers)
-        answers: queue.SimpleQueue[Header | None] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[Header | str | None] = queue.SimpleQueue()
         with self._lock:
-            self._waiting[number] = (answers, then)
+            self._waiting[number] = _Waiting(request.get("do"), answers, then)
         try:
             self._send({**request, "id": number}, payload)
             try:
@@ -178,8 +181,8 @@ class Agent:
                 self._waiting.pop(number, None)
         if answer is None:
             raise LaboratoryGoneError(self._why)
-        if "error" in answer:
-            raise UserError(f"{self.name}: {answer['error']}")
+        if isinstance(answer, str):
+            raise UserError(f"{self.name}: {answer}")
         return answer
 
     def ask_clock(self, limit_s: float = 20.0) -> None:
@@ -239,41 +242,54 @@ class Agent:
             with cast("BinaryIO", self._process.stdout) as stream:
                 while (frame := read_frame(stream)) is not None:
                     self._take(*frame)
-        except (FrameError, OSError) as error:
-            why = f": {error}"
+        except Exception as error:  # noqa: BLE001 - whatever a host sends, the rest of the run goes on
+            why = f": {error}" if isinstance(error, StrangerError | OSError) else f": {type(error).__name__}: {error}"
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         status = self._process.wait()
         self._errors.join(_LAST_WORDS_S)
-        told = self._told.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("wavebed-agent: ")
+        told = one_line(self._told.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("wavebed-agent: "))
         said = told or _meaning(status, is_ssh=not self.address.is_local)
         where = "the agent on this machine" if self.address.is_local else f"the connection to {self.address}"
         self._why = self._why or f"{self.name}: {where} ended{why}: {said}"
         self._gone.set()
         with self._lock:
             waiting = list(self._waiting.values())
-        for answers, _ in waiting:
-            answers.put(None)
-        self._on_event({"event": "gone"}, b"")
+        for one in waiting:
+            one.answers.put(None)
+        self._on_event(None, b"")
 
-    def _take(self, header: Header, payload: bytes) -> None:
-        if "event" in header:
-            self._on_event(header, payload)
+    def _take(self, text: bytes, payload: bytes) -> None:
+        self.budget.take(len(payload))
+        message = message_of(text)
+        if not isinstance(message, Message):
+            self._on_event(message, payload)
             return
-        number = header.get("id")
         with self._lock:
-            answers, then = self._waiting.get(number, (None, None)) if isinstance(number, int) else (None, None)
-        if answers is None:
+            waiting = None if message.id is None else self._waiting.get(message.id)
+        if waiting is None:
             return
-        if then is not None and "error" not in header:
-            then(header)
-        answers.put(header)
+        if message.error is not None:
+            waiting.answers.put(one_line(message.error))
+            return
+        answer = answer_of(waiting.do, text)
+        if waiting.then is not None:
+            waiting.then(answer)
+        waiting.answers.put(answer)
 
     def _read_errors(self) -> None:
         with cast("BufferedReader", self._process.stderr) as stream:
             while chunk := stream.read1(_MOST_TOLD_BYTES):
                 self._told += chunk
                 del self._told[:-_MOST_TOLD_BYTES]
+
+
+class _Waiting(NamedTuple):
+    """Who waits for an answer: for which request, where it goes, and what is called with it first."""
+
+    do: object
+    answers: queue.SimpleQueue[Header | str | None]
+    then: Callable[[Header], None] | None
 
 
 def _meaning(status: int, *, is_ssh: bool) -> str:

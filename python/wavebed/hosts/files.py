@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
 from wavebed.hosts.frames import MOST_PAYLOAD_BYTES
+from wavebed.hosts.messages import File
+from wavebed.stranger import Budget, StrangerError, is_inside, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from wavebed.hosts.agent import Agent, Header
+    from wavebed.hosts.agent import Agent
+    from wavebed.hosts.messages import Piece
 
 __all__ = ["Fetched", "Pushed"]
 
@@ -95,12 +98,15 @@ def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
 class Fetched:
     """Files that come from an agent into folders here; the reading thread writes them.
 
-    A host may send any name: one that leads out of the folder is refused, and an existing link is not followed.
+    A host may send any name: one that leads out of the folder is refused, and an existing link is not followed. Its
+    files have bounds (`wavebed.stranger`), and no byte is written beyond the size that a file was said to have.
     """
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._folders: dict[int, Path] = {}
+        self._sizes: dict[str, int] = {}
+        self._budget = Budget()
         self._problem = ""
 
     def fetch(self, agent: Agent, far: Path, here: Path, limit_s: float) -> None:
@@ -109,13 +115,13 @@ class Fetched:
         Raises
         ------
         WavebedError
-            If a file cannot be written, or a name is none of a file in the folder.
+            If a file cannot be written, a name is none of a file in the folder, or they are too many or too large.
         LaboratoryGoneError, LaboratoryHungError
             If the agent has ended or does not answer.
         """
         number = next(self._numbers)  # of this time alone: what comes too late belongs to no other
+        self._problem, self._sizes = "", {}
         self._folders[number] = here
-        self._problem = ""
         try:
             agent.ask({"do": "fetch", "path": str(far), "tag": number}, limit_s=limit_s)
         finally:
@@ -123,32 +129,34 @@ class Fetched:
         if self._problem:
             raise WavebedError(f"{agent.name}: {self._problem}")
 
-    def hear(self, header: Header, payload: bytes) -> None:
+    def hear(self, event: File | Piece, payload: bytes) -> None:
         """Take a file's name and size, or a piece of it."""
-        folder = self._folders.get(cast("int", header.get("tag")))
-        name = header.get("name")
+        folder = self._folders.get(event.tag)
         if folder is None or self._problem:
             return
-        if not isinstance(name, str) or not _is_inside(name):
-            self._problem = f"{name!r} came as the name of a file"
-            return
-        path = folder / name
-        is_new = header["event"] == "file"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if is_new else 0)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, flags, 0o644)
-            try:
-                if is_new:
-                    os.ftruncate(descriptor, cast("int", header["bytes"]))
-                else:
-                    os.pwrite(descriptor, payload, cast("int", header["offset"]))
-            finally:
-                os.close(descriptor)
+            self._take(folder, event, payload)
+        except StrangerError as error:
+            self._problem = str(error)
         except OSError as error:
-            self._problem = f"{path}: {(error.strerror or 'cannot be written').lower()}"
+            self._problem = f"{folder / event.name}: {(error.strerror or 'cannot be written').lower()}"
 
-
-def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+    def _take(self, folder: Path, event: File | Piece, payload: bytes) -> None:
+        path, is_new = folder / event.name, isinstance(event, File)
+        if isinstance(event, File):
+            self._budget.file(event.name, event.bytes)
+            self._sizes[event.name] = event.bytes
+        elif not is_inside(event.name):
+            raise StrangerError(f"{one_line(event.name)!r} came as the name of a file")
+        elif event.offset + len(payload) > self._sizes.get(event.name, 0):
+            raise StrangerError(f"{event.name}: more came than the file has")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if is_new else 0)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, flags, 0o644)
+        try:
+            if isinstance(event, File):
+                os.ftruncate(descriptor, event.bytes)
+            else:
+                os.pwrite(descriptor, payload, event.offset)
+        finally:
+            os.close(descriptor)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from wavebed.errors import WavebedError
+from wavebed.stranger import StrangerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,15 +14,11 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["MOST_PAYLOAD_BYTES", "FrameError", "encode_frame", "read_frame"]
+__all__ = ["MOST_PAYLOAD_BYTES", "encode_frame", "read_frame"]
 
 MOST_HEADER_BYTES = 1 << 20
 MOST_PAYLOAD_BYTES = 1 << 20
 _LENGTHS = struct.Struct("<II")
-
-
-class FrameError(WavebedError):
-    """What came is no frame."""
 
 
 def encode_frame(header: Mapping[str, Json], payload: bytes = b"") -> bytes:
@@ -33,29 +29,23 @@ def encode_frame(header: Mapping[str, Json], payload: bytes = b"") -> bytes:
     return _LENGTHS.pack(len(text), len(payload)) + text + payload
 
 
-def read_frame(stream: BinaryIO) -> tuple[dict[str, Json], bytes] | None:
+def read_frame(stream: BinaryIO) -> tuple[bytes, bytes] | None:
     """Return the next header and its payload; ``None`` at the end of the stream.
 
     Raises
     ------
-    FrameError
+    StrangerError
         If something else comes, such as the greeting of a login shell, or the stream ends within a frame.
     """
     head = stream.read(_LENGTHS.size)
     if not head:
         return None
     if len(head) < _LENGTHS.size:
-        raise FrameError(f"{head!r} came in place of a frame")
+        raise StrangerError(f"{head!r} came in place of a frame")
     header_bytes, payload_bytes = _LENGTHS.unpack(head)
     if header_bytes > MOST_HEADER_BYTES or payload_bytes > MOST_PAYLOAD_BYTES:
-        raise FrameError(f"{head!r} came in place of a frame: does a start file of the shell print something?")
+        raise StrangerError(f"{head!r} came in place of a frame: does a start file of the shell print something?")
     text, payload = stream.read(header_bytes), stream.read(payload_bytes)
     if len(text) < header_bytes or len(payload) < payload_bytes:
-        raise FrameError("the stream ended within a frame")
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FrameError("the header of a frame is no JSON") from None
-    if not isinstance(header, dict):
-        raise FrameError("the header of a frame is no JSON object")
-    return cast("dict[str, Json]", header), payload
+        raise StrangerError("the stream ended within a frame")
+    return text, payload

@@ -12,6 +12,7 @@ from wavebed.errors import MachineError, UserError
 from wavebed.hosts.agent import Agent
 from wavebed.hosts.clocks import ClockSteppedError
 from wavebed.hosts.files import Fetched, Pushed
+from wavebed.hosts.messages import Closed, Exit, File, Output, Piece
 from wavebed.hosts.process import AgentProcess, Sink
 from wavebed.lab.confine import Confined, confinement_rules, program_files
 from wavebed.lab.protocol import ClockOffset, Host
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.hosts.address import HostAddress
-    from wavebed.hosts.agent import Header
     from wavebed.hosts.clocks import ClockBounds
+    from wavebed.hosts.messages import Event, Header
     from wavebed.lab.clock import MachineClock
     from wavebed.lab.protocol import Redirect
 
@@ -246,27 +247,20 @@ class AgentHost(Host):
         """End its programs and its agent."""
         self.agent.close(limit_s)
 
-    def _hear(self, header: Header, payload: bytes) -> None:
-        event = header["event"]
-        if event in ("file", "piece"):
-            self._fetched.hear(header, payload)
-        elif event == "gone":
+    def _hear(self, event: Event | None, payload: bytes) -> None:
+        if event is None:
             for process in list(self._processes.values()):
                 process.hear_gone()
-        else:
-            self._hear_program(str(event), header, payload)
-
-    def _hear_program(self, event: str, header: Header, payload: bytes) -> None:
-        process = self._processes.get(cast("int", header.get("pid")))
-        if process is None:
-            return
-        stream = str(header.get("stream"))
-        if event == "output":
-            process.hear(stream, payload)
-        elif event == "closed":
-            process.hear_closed(stream)
-        elif event == "exit":
-            process.hear_exit(cast("int", header["status"]))
+        elif isinstance(event, File | Piece):
+            self._fetched.hear(event, payload)
+        elif (running := self._processes.get(event.pid)) is not None:
+            match event:
+                case Output():
+                    running.hear(event.stream, payload)
+                case Closed():
+                    running.hear_closed(event.stream)
+                case Exit():
+                    running.hear_exit(event.status)
 
 
 def _without(offset: ClockBounds, at_ns: int) -> int:

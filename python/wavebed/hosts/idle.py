@@ -19,7 +19,7 @@ _DRAINING = 10
 """Pings after a trial that are left out, in which queues of its load may drain."""
 _INTERVAL_S = 0.05
 _WAIT_S = 2
-_TIME = re.compile(r"time=([0-9.]+) ms")
+_TIME = re.compile(r"time=([0-9]{1,9}(?:\.[0-9]{1,9})?) ms")
 
 
 def idle_rtts_ms(client: AgentHost, address: str, *, after: bool) -> list[float]:

@@ -30,6 +30,7 @@ from wavebed.lab.limits import LIMITS, Limits
 from wavebed.lab.ports import WORKLOAD_PORTS
 from wavebed.lab.protocol import Lab
 from wavebed.lab.tools import cache_folder
+from wavebed.stranger import StrangerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -287,9 +288,17 @@ class RealHosts(Lab):
                 except WavebedError as error:
                     self._problem = self._problem or str(error)
                     shutil.rmtree(here, ignore_errors=True)  # half a file is none
-                self._load[name] = load_of(here, _CPU_NS)
+                try:
+                    self._load[name] = load_of(here, _CPU_NS)
+                except StrangerError as error:
+                    self._problem = self._problem or f"{name}: {error}"
+                    shutil.rmtree(here, ignore_errors=True)
+                    self._load[name] = load_of(here, _CPU_NS)
             self._log.mkdir(parents=True, exist_ok=True)
-            merge_samples({name: Path(folder) / name for name in self._hosts}, self._log)
+            try:
+                merge_samples({name: Path(folder) / name for name in self._hosts}, self._log)
+            except StrangerError as error:
+                self._problem = self._problem or str(error)
         self.summary = self._summary(ended)
 
     def _summary(self, ended: dict[str, dict[str, Json]]) -> dict[str, Json]:
@@ -311,7 +320,11 @@ class RealHosts(Lab):
                 entry["load"] = {**self._load[name]._asdict()}
             hosts.append(entry)
         idle: dict[str, Json] = {key: [*values] for key, values in self._idle.items()}
-        modem = None if self._modem is None else self._modem.end()
+        modem: Json = None
+        try:
+            modem = None if self._modem is None else self._modem.end()
+        except StrangerError as error:
+            self._problem = self._problem or f"client: {error}"
         told: dict[str, Json] = {"backend": "hosts", "server_address": self._address, "hosts": hosts}
         return {**told, "idle_rtts_ms": idle, "modem": modem}
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from wavebed.stranger import one_line
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = ["SCRIPT", "ModemState", "Tool", "read_states"]
 
@@ -32,7 +35,9 @@ while :; do echo "=== $tool $(date +%s%N)"; look 2>/dev/null; echo; sleep 1; don
 """
 """Runs on the client host, with the tool as its argument, ``auto`` for the first that finds a modem."""
 
-_HEAD = re.compile(r"^=== (mmcli|qmicli|adb) ([0-9]{15,20})$", re.MULTILINE)
+_HEAD = re.compile(r"=== (mmcli|qmicli|adb) ([0-9]{15,19})")
+_MOST_SAMPLES = 100_000
+_MOST_TEXT = 1 << 15
 _ABSENT = 2147483647
 """What Android writes for an unknown number."""
 _LTE, _NR = "LTE", "NR"
@@ -65,12 +70,30 @@ class ModemState:
     band: str | None = None
 
 
-def read_states(text: str) -> list[ModemState]:
-    """Return the samples in what `SCRIPT` has printed; those that tell nothing are left out."""
-    heads = list(_HEAD.finditer(text))
-    ends = [*(head.start() for head in heads[1:]), len(text)][: len(heads)]
-    found = [_READERS[head[1]](int(head[2]), text[head.end() : end]) for head, end in zip(heads, ends, strict=True)]
-    return [each for each in found if (each.rsrp_dbm, each.sinr_db, each.cell) != (None, None, None)]
+def read_states(lines: Iterable[str]) -> list[ModemState]:
+    """Return the samples in what `SCRIPT` has printed; those that tell nothing are left out.
+
+    A host may print anything: of a sample only the first 32 KiB are read, and no more than 10^5 samples.
+    """
+    found: list[ModemState] = []
+    head: re.Match[str] | None = None
+    text: list[str] = []
+    room = 0
+    for line in itertools.chain(lines, [None]):
+        begins = None if line is None else _HEAD.fullmatch(line)
+        if line is not None and begins is None:
+            room -= len(line) + 1
+            if room >= 0:
+                text.append(line)
+            continue
+        if head is not None:
+            state = _READERS[head[1]](int(head[2]), "\n".join(text))
+            if (state.rsrp_dbm, state.sinr_db, state.cell) != (None, None, None):
+                found.append(state)
+        if len(found) == _MOST_SAMPLES:
+            break
+        head, text, room = begins, [], _MOST_TEXT
+    return found
 
 
 def _mmcli(unix_ns: int, text: str) -> ModemState:
@@ -100,12 +123,12 @@ def _below(value: object, *keys: str) -> Mapping[str, object]:
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value not in ("", "--") else None
+    return one_line(value) if isinstance(value, str) and value not in ("", "--") else None
 
 
 def _number(value: object) -> float | None:
     """Return the number that a text begins with."""
-    found = re.match(r"\s*(-?[0-9]+(?:\.[0-9]+)?)", value) if isinstance(value, str) else None
+    found = re.match(r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)", value) if isinstance(value, str) else None
     return float(found[1]) if found else None
 
 
@@ -126,10 +149,10 @@ def _qmicli(unix_ns: int, text: str) -> ModemState:
     for technology in (_NR, _LTE):
         values = signals.get(technology, {})
         if any(value is not None for value in values.values()):
-            band = bands.get(technology)
-            told = cell[1] if cell else None
+            band = one_line(bands[technology]) if technology in bands else None
+            told = one_line(cell[1]) if cell else None
             return ModemState(unix_ns, "qmicli", technology, values.get("RSRP"), values.get("SNR"), told, band)
-    return ModemState(unix_ns, "qmicli", cell=cell[1] if cell else None)
+    return ModemState(unix_ns, "qmicli", cell=one_line(cell[1]) if cell else None)
 
 
 def _adb(unix_ns: int, text: str) -> ModemState:
@@ -138,7 +161,7 @@ def _adb(unix_ns: int, text: str) -> ModemState:
     identity = re.search(r"mCellIdentity=CellIdentity(?:Nr|Lte):\{(.*)", text)
     cell = _field(identity[1], "mNci", "mCi") if identity else None
     band = re.search(r"mBands\s*=\s*\[([^\]]*)\]", identity[1]) if identity else None
-    about = (None if cell is None else f"{cell:.0f}", band[1] if band and band[1] else None)
+    about = (None if cell is None else f"{cell:.0f}", one_line(band[1]) if band and band[1] else None)
     if nr and (rsrp := _field(nr[1], "ssRsrp")) is not None:
         return ModemState(unix_ns, "adb", _NR, rsrp, _field(nr[1], "ssSinr"), *about)
     if lte and (rsrp := _field(lte[1], "rsrp")) is not None:
@@ -149,7 +172,7 @@ def _adb(unix_ns: int, text: str) -> ModemState:
 
 def _field(text: str, *names: str) -> float | None:
     for name in names:
-        found = re.search(rf"\b{name}\s*=\s*(-?[0-9]+)\b", text)
+        found = re.search(rf"\b{name}\s*=\s*(-?[0-9]{{1,15}})\b", text)
         if found and abs(int(found[1])) != _ABSENT:
             return float(found[1])
     return None

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
-from wavebed.foreign import read_text
 from wavebed.hosts.modem import SCRIPT, read_states
+from wavebed.stranger import lines_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,11 +51,17 @@ class ModemSamples:
             self._process: AgentProcess = client.start(argv, stdout=stream, stderr=subprocess.DEVNULL)
 
     def end(self) -> Json:
-        """End the sampling and return the samples, or nothing without a modem."""
+        """End the sampling and return the samples, or nothing without a modem.
+
+        Raises
+        ------
+        StrangerError
+            If the tool printed no text.
+        """
         with suppress(WavebedError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait(_ENDED_S)
-        states = read_states(read_text(self._file, "it is a file of this run", errors="replace"))
+        states = read_states(lines_of(self._file))
         if not states:
             self._file.unlink(missing_ok=True)
             return None

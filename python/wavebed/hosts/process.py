@@ -15,6 +15,7 @@ from wavebed.errors import UserError
 from wavebed.hosts.frames import MOST_PAYLOAD_BYTES
 from wavebed.lab.errors import LaboratoryGoneError
 from wavebed.lab.protocol import Process
+from wavebed.stranger import MOST_CAPTURED_BYTES, MOST_FILE_BYTES, StrangerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,9 @@ class Sink:
     """
 
     def __init__(self, name: str, given: Redirect, *, is_far: bool) -> None:
+        self._name = name
         self._chunks: list[bytes] | None = [] if given == subprocess.PIPE else None
+        self._left = MOST_FILE_BYTES if self._chunks is None else MOST_CAPTURED_BYTES
         self._descriptor: int | None = None
         self.closed = threading.Event()
         self.mode = "live"
@@ -57,7 +60,17 @@ class Sink:
             self.closed.set()
 
     def take(self, data: bytes) -> None:
-        """Write bytes; a reader that is gone wants none."""
+        """Write bytes; a reader that is gone wants none.
+
+        Raises
+        ------
+        StrangerError
+            If they are too many.
+        """
+        self._left -= len(data)
+        if self._left < 0:
+            most = MOST_FILE_BYTES if self._chunks is None else MOST_CAPTURED_BYTES
+            raise StrangerError(f"the {self._name} of a program has more than {most} bytes")
         if self._chunks is not None:
             self._chunks.append(data)
             return

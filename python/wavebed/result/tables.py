@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wavebed.beneath import make_folders, open_beneath
+from wavebed.lab.sample_columns import FLOW_TEXTS, FLOWS
 from wavebed.result.engine_csv import read_engine_csv
 from wavebed.result.model import SCHEMA
 from wavebed.result.names import TABLES
@@ -60,42 +61,10 @@ _LINKS = (
     "l4s_sojourn_max_ns",
 )
 _DEPARTURES = ("time_ms", "packets", "segments", "bytes", "late_max_ns", "refused_segments")
-_FLOW_TEXTS = ("host", "local", "remote", "state", "congestion", "ca_state")
-_FLOWS = (
-    "time_ns",
-    "host",
-    "cookie",
-    "local",
-    "remote",
-    "state",
-    "congestion",
-    "ca_state",
-    "cwnd_segments",
-    "ssthresh_segments",
-    "mss_bytes",
-    "rtt_us",
-    "rttvar_us",
-    "min_rtt_us",
-    "rto_us",
-    "unacked_segments",
-    "lost_segments",
-    "total_retrans_segments",
-    "bytes_sent",
-    "bytes_retrans",
-    "bytes_acked",
-    "bytes_received",
-    "delivery_rate_bps",
-    "delivery_app_limited",
-    "pacing_rate_bps",
-    "notsent_bytes",
-    "busy_us",
-    "rwnd_limited_us",
-    "sndbuf_limited_us",
-)
 
 
 def _flow_type(name: str) -> pa.DataType:
-    if name in _FLOW_TEXTS:
+    if name in FLOW_TEXTS:
         return pa.string()
     if name == "delivery_app_limited":
         return pa.bool_()
@@ -114,7 +83,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "capacity": _schema(
         ("time_s", pa.float64()), ("link", pa.string()), ("rate_bps", pa.int64()), ("state", pa.string())
     ),
-    "flows": _schema(*((name, _flow_type(name)) for name in _FLOWS)),
+    "flows": _schema(*((name, _flow_type(name)) for name in FLOWS)),
     "cpu": _schema(("time_ns", pa.int64()), ("core", pa.int64()), ("busy", pa.float64()), ("softirq", pa.float64())),
     "samples": _schema(
         ("time_s", pa.float64()),

@@ -7,7 +7,7 @@ import platform
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import msgspec
 
@@ -29,6 +29,7 @@ from wavebed.run.write import write_trial
 from wavebed.spec.network import with_pattern_files
 from wavebed.spec.patterns import StoredPatterns
 from wavebed.spec.trial import TrialSpec
+from wavebed.stranger import MOST_FILES, Count, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +46,7 @@ RESULTS = "results"
 """Folder of the results of the last block, in the folder of a worker."""
 _CORE = "wavebed-core"
 _MARK = "worker"
+_MOST_FACTS = 1000
 
 
 class RunTrial(Protocol):
@@ -84,10 +86,10 @@ class Site(msgspec.Struct, frozen=True):
         Needed programs and packages that are not installed.
     """
 
-    name: str
-    versions: dict[str, str]
-    machine: dict[str, str]
-    absent: tuple[str, ...] = ()
+    name: Line
+    versions: Annotated[dict[Line, Line], msgspec.Meta(max_length=_MOST_FACTS)]
+    machine: Annotated[dict[Line, Line], msgspec.Meta(max_length=_MOST_FACTS)]
+    absent: Annotated[tuple[Line, ...], msgspec.Meta(max_length=_MOST_FACTS)] = ()
 
 
 class BlockTask(msgspec.Struct, frozen=True):
@@ -117,9 +119,9 @@ class BlockTask(msgspec.Struct, frozen=True):
 class BlockResult(msgspec.Struct, frozen=True):
     """A block that ran: where, and its packed attempts at trials in order."""
 
-    block: int
+    block: Count
     site: Site
-    packed: tuple[Packed, ...]
+    packed: Annotated[tuple[Packed, ...], msgspec.Meta(max_length=MOST_FILES)]
 
 
 class NotWantedError(BaseException):
@@ -215,7 +217,7 @@ def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_
                 trial = run_trial(slot, resolved, partial, look, checks)
             whole = write_trial(results, partial, trial, task.keep, durable=False)
             repeated.setdefault(slot.number, []).append(trial.verdict not in COUNTED)
-            yield pack(whole, results / f"{slot.folder}.tar")
+            yield pack(whole, results / f"{slot.folder}.packed")
             shutil.rmtree(whole)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import itertools
 import shutil
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, cast
 
 import msgspec
@@ -17,13 +16,24 @@ import msgspec
 from wavebed.errors import UserError
 from wavebed.experiment.disk import explained
 from wavebed.experiment.store import KEPT, new_partial
+from wavebed.result.names import TRIAL_FILE
+from wavebed.result.read import read_trial
 from wavebed.run.arrived import Origin
 from wavebed.run.executor.block import BlockTask, TrialTask
-from wavebed.run.executor.cluster import FailedError, LostError
 from wavebed.run.executor.pack import unpack
-from wavebed.run.executor.worker import TASK_FILE, absent_files, forget, put_piece, read_piece, run_task
+from wavebed.run.executor.worker import (
+    TASK_FILE,
+    FailedError,
+    LostError,
+    absent_files,
+    forget,
+    put_piece,
+    read_piece,
+    run_task,
+)
 from wavebed.secret import HIDDEN
 from wavebed.spec.patterns import SITES
+from wavebed.stranger import StrangerError, one_line
 
 if TYPE_CHECKING:
     import queue
@@ -54,12 +64,15 @@ class Outgoing:
         The compressed `BlockTask`.
     files : mapping
         Patterns and sites in the folder of results: name, and size in bytes.
+    trials : mapping
+        The slot of each attempt at its trials, by the name of its folder.
     """
 
     block: int
     task: bytes
     folder: Path
     files: Mapping[str, int]
+    trials: Mapping[str, Slot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +126,9 @@ def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapp
         alone=design.alone,
     )
     files = {name: (folder / name).stat().st_size for name in sorted(names)}
-    return Outgoing(block, gzip.compress(msgspec.json.encode(task), 6, mtime=0), folder, files)
+    attempts = [replace(slot, attempt=number) for slot in slots for number in range(1, design.attempts + 1)]
+    named = {slot.folder: slot for slot in attempts}
+    return Outgoing(block, gzip.compress(msgspec.json.encode(task), 6, mtime=0), folder, files, named)
 
 
 def _needed(spec: TrialSpec, folder: Path) -> Iterator[str]:
@@ -209,13 +224,25 @@ class Carrier(threading.Thread):
         try:
             with explained(folder, KEPT):
                 for packed in result.packed:
-                    archive = _Arriving(self._piece, packed)
-                    unpack(cast("IO[bytes]", archive), partial / packed.name)
-                    archive.check()
+                    self._take(packed, partial)
+        except (StrangerError, UserError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise FailedError(str(error)) from None
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         return partial
+
+    def _take(self, packed: Packed, partial: Path) -> None:
+        """Unpack a trial; one that is not of this block, or whose record says so, is an error of the worker."""
+        slot = self._outgoing.trials.get(packed.name)
+        if slot is None or (partial / packed.name).exists():
+            raise StrangerError(f"{one_line(packed.name)!r} came as the name of a trial")
+        unpack(cast("IO[bytes]", _Arriving(self._piece, packed)), packed, partial / packed.name)
+        trial = read_trial(partial / packed.name)
+        told = (trial.folder, trial.block, trial.treatment, trial.seed, trial.attempt)
+        if told != (slot.folder, slot.block, slot.treatment.name, slot.seed, slot.attempt):
+            raise StrangerError(f"{packed.name}: {TRIAL_FILE} is that of another trial")
 
     def _piece(self, name: str, offset: int) -> bytes:
         with self._places:
@@ -228,34 +255,15 @@ class _Arriving(io.RawIOBase):
     def __init__(self, fetch: Callable[[str, int], bytes], packed: Packed) -> None:
         self._fetch = fetch
         self._packed = packed
-        self._digest = hashlib.sha256()
         self._offset = 0
         self._piece = memoryview(b"")
 
     def read(self, size: int = -1, /) -> bytes:
         """Return the next bytes; none at the end."""
-        if not self._piece:
-            self._next()
+        if not self._piece and self._offset < self._packed.size_bytes:
+            piece = self._fetch(self._packed.name, self._offset)
+            self._offset += len(piece)
+            self._piece = memoryview(piece)
         taken = bytes(self._piece if size < 0 else self._piece[:size])
         self._piece = self._piece[len(taken) :]
         return taken
-
-    def check(self) -> None:
-        """Read the rest, and compare the content with its digest.
-
-        Raises
-        ------
-        LostError
-            If it differs.
-        """
-        while self.read():
-            pass
-        if self._digest.hexdigest() != self._packed.sha256:
-            raise LostError(f"{self._packed.name}: arrived damaged")
-
-    def _next(self) -> None:
-        if self._offset < self._packed.size_bytes:
-            piece = self._fetch(self._packed.name, self._offset)
-            self._digest.update(piece)
-            self._offset += len(piece)
-            self._piece = memoryview(piece)

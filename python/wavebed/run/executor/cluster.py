@@ -15,13 +15,16 @@ from concurrent.futures import CancelledError as ClosedError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.run.executor.block import NotWantedError
+from wavebed.errors import MachineError, UserError
+from wavebed.run.executor.worker import FailedError, LostError, answer, given_back
+from wavebed.stranger import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from distributed import Client, Future
+    from distributed import Future
+
+    from wavebed.run.executor.client import Client
 
 __all__ = ["Cluster", "DaskCluster", "FailedError", "LostError", "Worker", "address_of"]
 
@@ -32,14 +35,8 @@ LAB = "lab"
 _CONNECT_S = 10.0
 _LOOK_S = 0.2
 _GATHER_S = 10.0
-
-
-class LostError(Exception):
-    """The worker, or the scheduler, is lost or was given up."""
-
-
-class FailedError(Exception):
-    """The called function failed on the worker."""
+_MOST_GATHER_S = 300.0
+"""A piece of 8 MiB takes so long at 220 kbit/s."""
 
 
 class Worker:
@@ -125,14 +122,14 @@ class DaskCluster:
         MachineError
             If Dask's configuration of TLS does not fit the address.
         """
-        from distributed import Client
+        from wavebed.run.executor.client import Client
 
         self.close()
         _check_tls(self._address)
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
-            self._client = Client(self._address, timeout=_CONNECT_S, set_as_default=False)
+            self._client = Client(self._address, _CONNECT_S)
         except (OSError, TimeoutError):
             return False
         return True
@@ -179,23 +176,23 @@ class DaskCluster:
         key = f"wavebed-{self._mark}-{next(self._numbers)}-{function.__name__}"
         try:
             future = client.submit(
-                function, *given, key=key, pure=False, workers=[worker.address], resources={LAB: 1}, retries=0
+                answer, function, *given, key=key, pure=False, workers=[worker.address], resources={LAB: 1}, retries=0
             )
             future.add_done_callback(lambda _: done.set())
         except (OSError, RuntimeError, AttributeError) as error:  # the client is closed
             raise LostError(str(error)) from None
         try:
             while not done.wait(_LOOK_S):
-                if given_up.is_set() or client.status == "closed":
+                if given_up.is_set() or client.is_over:
                     raise LostError(worker.address)
-            return _result(future, given_up, worker)
+            return cast("T", given_back(function.__name__, _result(future, given_up, worker)))
         finally:
             with suppress(Exception):
                 future.cancel(reason="over", msg="")
                 future.release()
 
     def _connected(self) -> Client:
-        if self._client is None or self._client.status != "running":
+        if self._client is None or self._client.status != "running" or self._client.is_over:
             raise LostError(self._address)
         return self._client
 
@@ -241,21 +238,19 @@ def _unfit(told: Mapping[str, object]) -> str:
     return ""
 
 
-def _result(future: Future[T], given_up: threading.Event, worker: Worker) -> T:
-    from distributed import KilledWorker
+def _result(future: Future[bytes], given_up: threading.Event, worker: Worker) -> object:
     from distributed.comm.core import CommClosedError
 
+    end_s = time.monotonic() + _MOST_GATHER_S
     while True:
         try:
             return future.result(timeout=_GATHER_S)
         except TimeoutError:
             if given_up.is_set():
                 raise LostError(worker.address) from None
-        except (KilledWorker, CommClosedError, ClosedError) as error:
+            if time.monotonic() > end_s:
+                raise FailedError("gives no result") from None
+        except (CommClosedError, ClosedError) as error:
             raise LostError(str(error)) from None
-        except WavebedError as error:
-            raise FailedError(str(error)) from None
-        except NotWantedError:
-            raise LostError(worker.address) from None
-        except Exception as error:
-            raise FailedError(f"{type(error).__name__}: {error}") from error
+        except Exception as error:  # noqa: BLE001 - whatever came in place of a result
+            raise FailedError(one_line(f"{type(error).__name__}: {error}")) from None

@@ -1,19 +1,31 @@
-"""A trial's folder as one file: an uncompressed tar archive, since its tables and raw outputs are compressed."""
+"""A trial's folder as one file: the contents of its files one after the other, and a list of their names and sizes.
+
+It has no format that could hide links, holes or further names: the list is checked before a byte is written.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import tarfile
-from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, TYPE_CHECKING, Annotated
 
 import msgspec
 
 from wavebed.errors import UserError
+from wavebed.stranger import MOST_FILES, Budget, Count, Name, StrangerError
 
-__all__ = ["Packed", "pack", "unpack"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Packed", "PackedFile", "pack", "unpack"]
 
 _PIECE_BYTES = 1 << 20
+
+
+class PackedFile(msgspec.Struct, frozen=True):
+    """A file below the folder."""
+
+    name: Name
+    size_bytes: Count
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -23,64 +35,84 @@ class Packed(msgspec.Struct, frozen=True):
     ----------
     name : str
         Of the folder.
-    size_bytes : int
-        Of the archive.
     sha256 : str
-        Of the archive.
+        Of the contents of all files.
+    files : tuple of PackedFile
+        In the order of their contents.
     """
 
-    name: str
-    size_bytes: int
-    sha256: str
+    name: Name
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    files: Annotated[tuple[PackedFile, ...], msgspec.Meta(max_length=MOST_FILES)]
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of all contents."""
+        return sum(each.size_bytes for each in self.files)
 
 
 def pack(folder: Path, file: Path) -> Packed:
-    """Write a folder into an archive.
+    """Write the contents of a folder's files into a file.
 
     Raises
     ------
     OSError
-        If the archive cannot be written.
+        If a file cannot be read, or the packed one not be written.
+    UserError
+        If something in the folder is neither file nor folder.
     """
-    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as archive:
-        archive.add(folder, "")
-    with file.open("rb") as stream:
-        return Packed(folder.name, file.stat().st_size, hashlib.file_digest(stream, "sha256").hexdigest())
+    files, digest = [], hashlib.sha256()
+    with file.open("wb") as target:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                raise UserError(f"{folder.name}: {name!r} is no file or folder inside a trial")
+            if path.is_dir():
+                continue
+            begun = target.tell()
+            with path.open("rb") as source:
+                while piece := source.read(_PIECE_BYTES):
+                    digest.update(piece)
+                    target.write(piece)
+            files.append(PackedFile(name, target.tell() - begun))
+    return Packed(folder.name, digest.hexdigest(), tuple(files))
 
 
-def unpack(stream: IO[bytes], folder: Path) -> None:
-    """Make a folder from an archive: regular files and folders, with the default permissions.
+def unpack(stream: IO[bytes], packed: Packed, folder: Path) -> None:
+    """Make a folder from what `pack` wrote: regular files and their folders, with the default permissions.
 
     Parameters
     ----------
     stream : file
-        The archive; it is read once, in order.
+        The contents; they are read once, in order, and not beyond their size.
 
     Raises
     ------
     OSError
         If the folder cannot be written.
-    UserError
-        If the archive is damaged, or has other members.
+    StrangerError
+        If a name leads out of the folder or comes twice, the files are too many or too large, or the content differs.
     """
+    budget = Budget()
+    for each in packed.files:
+        budget.file(each.name, each.size_bytes)
+    digest = hashlib.sha256()
     folder.mkdir()
-    try:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE_BYTES) as archive:
-            for member in archive:
-                _take(archive, member, folder)
-    except tarfile.TarError as error:
-        raise UserError(f"{folder.name}: is a damaged archive ({error})") from None
-
-
-def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    name = PurePosixPath(member.name)
-    if name.is_absolute() or ".." in name.parts or not (member.isreg() or member.isdir()):
-        raise UserError(f"{folder.name}: {member.name!r} is no file or folder inside a trial")
-    if member.isdir():
-        (folder / name).mkdir(exist_ok=True)
-        return
-    content = archive.extractfile(member)
-    assert content is not None, "a regular file"
-    with content, (folder / name).open("xb") as target:
-        while piece := content.read(_PIECE_BYTES):
-            target.write(piece)
+    for each in packed.files:
+        path = folder / each.name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            target = path.open("xb")
+        except (FileExistsError, NotADirectoryError):
+            raise StrangerError(f"{folder.name}: {each.name!r} came twice") from None
+        left = each.size_bytes
+        with target:
+            while left:
+                piece = stream.read(min(left, _PIECE_BYTES))
+                if not piece:
+                    raise StrangerError(f"{folder.name}: {each.name!r} is cut off")
+                digest.update(piece)
+                target.write(piece)
+                left -= len(piece)
+    if digest.hexdigest() != packed.sha256:
+        raise StrangerError(f"{folder.name}: arrived damaged")

@@ -19,8 +19,7 @@ from wavebed.experiment.events import BlocksPlaced
 from wavebed.extras import TABLES, require
 from wavebed.run.executor.account import Account
 from wavebed.run.executor.carrier import IN_FLIGHT_BYTES, PIECE_BYTES, Carrier, outgoing
-from wavebed.run.executor.cluster import FailedError, LostError
-from wavebed.run.executor.worker import describe
+from wavebed.run.executor.worker import FailedError, LostError, describe
 from wavebed.run.trial import run_trial as run_real_trial
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""The functions that a Dask worker calls: it takes files, runs a block, and gives the results in pieces."""
+"""The functions that a Dask worker calls: it takes files, runs a block, and gives the results in pieces.
+
+The front gets bytes from `answer`, which it decodes by the type of the function in `ANSWERS`: no object of a worker is
+unpickled.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,83 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wavebed.run.executor.block import RESULTS, BlockResult, BlockTask, NotWantedError, perform_block, site
+from wavebed.errors import MachineError, WavebedError
+from wavebed.run.executor.block import RESULTS, BlockResult, BlockTask, NotWantedError, Site, perform_block, site
+from wavebed.stranger import Line, StrangerError, decode, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wavebed.run.executor.block import RunTrial, Site
+    from wavebed.run.executor.block import RunTrial
 
-__all__ = ["TASK_FILE", "absent_files", "describe", "forget", "put_piece", "read_piece", "run_task"]
+__all__ = ["TASK_FILE", "FailedError", "LostError", "absent_files", "answer", "describe", "forget", "given_back"]
+__all__ += ["put_piece", "read_piece", "run_task"]
 
 TASK_FILE = "block.json.gz"
 _TASKS = msgspec.json.Decoder(BlockTask)
 """Made here: two threads that decode a type for the first time at once crash (msgspec 0.22)."""
+_ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - the addresses that a worker should not have
+
+
+class LostError(Exception):
+    """The worker, or the scheduler, is lost or was given up."""
+
+
+class FailedError(Exception):
+    """The called function failed on the worker."""
+
+
+class _Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The end of a call: its value, or why there is none."""
+
+    value: msgspec.Raw = msgspec.Raw(b"\xc0")
+    error: Line = ""
+    lost: bool = False
+
+
+_ANSWER = msgspec.msgpack.Decoder(_Answer)
+
+
+def answer(function: Callable[..., object], *given: object) -> bytes:
+    """Call one of the functions below, and return its result or its error as bytes."""
+    try:
+        return msgspec.msgpack.encode(_Answer(msgspec.Raw(msgspec.msgpack.encode(function(*given)))))
+    except NotWantedError:
+        told = _Answer(lost=True)
+    except WavebedError as error:
+        told = _Answer(error=one_line(str(error)))
+    except Exception as error:  # noqa: BLE001 - the front tells it
+        told = _Answer(error=one_line(f"{type(error).__name__}: {error}"))
+    return msgspec.msgpack.encode(told)
+
+
+def given_back(name: str, data: object) -> object:
+    """Return the result of the function `name` from what `answer` returned on a worker.
+
+    Raises
+    ------
+    LostError
+        If the worker does not want the block any more.
+    FailedError
+        If the function failed, or the answer has not its type.
+    """
+    if not isinstance(data, bytes):
+        raise FailedError(f"{name}: the worker's answer is no bytes")
+    try:
+        told = decode(data, _ANSWER, f"{name}: the worker's answer")
+        value = None if told.lost or told.error else decode(told.value, _ANSWERS[name], f"{name}: the worker's answer")
+    except StrangerError as error:
+        raise FailedError(str(error)) from None
+    if told.lost:
+        raise LostError(name)
+    if told.error:
+        raise FailedError(one_line(told.error))
+    return value
 
 
 def describe(programs: Sequence[str]) -> Site:
     """Return the worker's machine, and what it has installed."""
+    _check_doors()
     return site(programs)
 
 
@@ -56,6 +121,7 @@ def put_piece(name: str, offset: int, data: bytes) -> None:
 
 def run_task(run_trial: RunTrial) -> BlockResult:
     """Run the block whose files have arrived."""
+    _check_doors()
     folder = _folder()
     with _kept():
         packed = (folder / TASK_FILE).read_bytes()
@@ -65,7 +131,7 @@ def run_task(run_trial: RunTrial) -> BlockResult:
 
 def read_piece(name: str, offset: int, size: int) -> bytes:
     """Return a piece of a packed trial."""
-    with _kept(), (_folder() / RESULTS / f"{name}.tar").open("rb") as stream:
+    with _kept(), (_folder() / RESULTS / f"{name}.packed").open("rb") as stream:
         stream.seek(offset)
         return stream.read(size)
 
@@ -73,6 +139,28 @@ def read_piece(name: str, offset: int, size: int) -> bytes:
 def forget() -> None:
     """Remove the results."""
     shutil.rmtree(_folder() / RESULTS, ignore_errors=True)
+
+
+_ANSWERS: dict[str, msgspec.msgpack.Decoder[object]] = {
+    "describe": msgspec.msgpack.Decoder(Site),
+    "absent_files": msgspec.msgpack.Decoder(list[str]),
+    "put_piece": msgspec.msgpack.Decoder(None),
+    "run_task": msgspec.msgpack.Decoder(BlockResult),
+    "read_piece": msgspec.msgpack.Decoder(bytes),
+    "forget": msgspec.msgpack.Decoder(None),
+}
+
+
+def _check_doors() -> None:
+    """Raise a `MachineError` if whoever reaches this machine can look into this worker, or run programs on it."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    if getattr(worker, "_dashboard", False):
+        raise MachineError("has a dashboard, which asks nobody who he is: start it with --no-dashboard")
+    for listener in worker.listeners:
+        if getattr(listener, "ip", "") in _ANYWHERE and not getattr(listener, "encrypted", False):
+            raise MachineError("listens on every address without TLS: start it with --host ADDRESS, or with TLS")
 
 
 def _folder() -> Path:
