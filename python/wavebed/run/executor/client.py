@@ -72,6 +72,10 @@ class Client(distributed.Client):
         """Whether it hears nothing more."""
         return self.status == "closed" or self._has_ended
 
+    def _handle_task_erred(self, key: object = None, exception: object = None, traceback: object = None) -> None:
+        del exception, traceback  # where they are no such objects, Dask would keep the caller waiting for ever
+        super()._handle_task_erred(key, _Refused(), None)  # type: ignore[no-untyped-call]
+
     async def _handle_report(self) -> None:
         try:
             await super()._handle_report()
