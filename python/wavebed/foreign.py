@@ -33,7 +33,17 @@ __all__ = [
     "read_json",
     "read_text",
 ]
-__all__ += ["descriptor_of", "folder_of", "is_file", "is_there", "openable", "read_toml"]
+__all__ += [
+    "MOST_DEPTH",
+    "MOST_KEY_PARTS",
+    "descriptor_of",
+    "folder_of",
+    "is_file",
+    "is_there",
+    "openable",
+    "read_private",
+    "read_toml",
+]
 
 MAX_BYTES = 1 << 30
 MAX_TEXT_BYTES = 1_000_000
@@ -167,6 +177,27 @@ def read_text(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
         return read_bytes(file, remedy, most=most).decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise UserError(f"{os.fspath(file)}: byte {error.start}: is not UTF-8: save the file as UTF-8") from None
+
+
+def read_private(file: str | os.PathLike[str], remedy: str, *, most: int) -> str:
+    """Return the text of a file that its owner alone may read, who is this user or root; see `open_foreign`.
+
+    Raises
+    ------
+    UserError
+        If others own it or may read it: they may know what stands in it, or have chosen it.
+    """
+    name = os.fspath(file)
+    with open_foreign(file, remedy, most=most) as stream:
+        found = os.fstat(stream.fileno())
+        if found.st_uid not in (os.geteuid(), 0):
+            raise UserError(f"{name}: belongs to user {found.st_uid}: name a file of your own")
+        if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise UserError(f"{name}: others can read it: chmod 600 it")
+        try:
+            return _read(stream, name, remedy, most).decode()
+        except UnicodeDecodeError:
+            raise UserError(f"{name}: is not UTF-8: {remedy}") from None
 
 
 def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES) -> object:

@@ -272,7 +272,8 @@ def test_a_run_with_secrets_goes_on_in_its_folder(scenario: Path, tmp_path: Path
 
 
 def test_a_block_with_a_secret_is_not_sent(tmp_path: Path) -> None:
-    spec = WorkloadSpec(kind="command", name="fetch", options={"run": ["curl", "--token", SECRET]})
+    asked: dict[str, Json] = {"run": ["curl", "--token", SECRET]}
+    spec = WorkloadSpec("fetch", "command", 0, None, 1, "server", "client", asked)
     with pytest.raises(UserError, match="workload fetch: has a secret, which is not sent to workers"):
         list(needed_files(SimpleNamespace(patterns=[], workloads=[spec]), tmp_path))  # type: ignore[arg-type]
 
