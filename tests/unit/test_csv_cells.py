@@ -65,13 +65,12 @@ def test_tables_of_a_trial_and_of_a_campaign_have_the_rule() -> None:
 
 def test_one_place_writes_csv_of_texts() -> None:
     package = Path(wavebed.__file__).parent
-    # Those of hosts/samples.py are for this program, and have numbers and names.
     writers = ("csv.writer(", "csv.DictWriter(", "write_csv(")
     found = {
         str(file.relative_to(package))
         for file in package.rglob("*.py")
         if any(writer in file.read_text(encoding="utf-8") for writer in writers)
     }
-    assert found == {"output.py", "export/tables_csv.py", "hosts/samples.py"}, (
+    assert found == {"output.py", "export/tables_csv.py"}, (
         "use wavebed.output.csv_rows: a spreadsheet runs formulas"
     )
