@@ -129,6 +129,8 @@ lock: $(TOOLS)   ## write the lock files of the Python tools anew, with the newe
 	  $(BIN)/uv pip compile --quiet --upgrade $$sources --group pyproject.toml:$$group --generate-hashes --universal \
 	    --python-version 3.11 --no-emit-index-url --custom-compile-command "make lock" -o requirements-$$group.txt; \
 	done
+	$(BIN)/uv pip compile --quiet --upgrade pyproject.toml --extra report --generate-hashes --universal \
+	  --python-version 3.11 --no-emit-index-url --custom-compile-command "make lock" -o requirements-container.txt
 
 coverage: test-setup  ## lines that the Python tests run, programs they start included; of Rust, where cargo-llvm-cov is
 	scripts/coverage $(BIN)

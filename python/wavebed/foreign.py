@@ -33,7 +33,17 @@ __all__ = [
     "read_json",
     "read_text",
 ]
-__all__ += ["descriptor_of", "folder_of", "is_file", "is_there", "openable", "read_toml"]
+__all__ += [
+    "MOST_DEPTH",
+    "MOST_KEY_PARTS",
+    "descriptor_of",
+    "folder_of",
+    "is_file",
+    "is_there",
+    "openable",
+    "read_private",
+    "read_toml",
+]
 
 MAX_BYTES = 1 << 30
 MAX_TEXT_BYTES = 1_000_000
@@ -47,6 +57,17 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFDIR: "a directory",
 }
+
+MOST_KEY_PARTS = 32
+MOST_DEPTH = 64
+"""Of arrays and tables inside each other."""
+_STRINGS = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+"{0,5}|\'\'\'(?:[^\']|\'(?!\'\'))*+\'{0,5}|"(?:[^"\\\n]|\\.)*+"?|\'[^\'\n]*+\'?|#[^\n]*+',
+    re.DOTALL,
+)
+"""Strings and comments of TOML; in what is left, dots stand in keys, numbers and times."""
+_BETWEEN_KEYS = re.compile(r"[\n=,\[\]{}]")
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 _DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]+)", re.ASCII)
 """The name of a descriptor of this process, as a shell writes it for ``<(COMMAND)``."""
@@ -158,6 +179,27 @@ def read_text(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
         raise UserError(f"{os.fspath(file)}: byte {error.start}: is not UTF-8: save the file as UTF-8") from None
 
 
+def read_private(file: str | os.PathLike[str], remedy: str, *, most: int) -> str:
+    """Return the text of a file that its owner alone may read, who is this user or root; see `open_foreign`.
+
+    Raises
+    ------
+    UserError
+        If others own it or may read it: they may know what stands in it, or have chosen it.
+    """
+    name = os.fspath(file)
+    with open_foreign(file, remedy, most=most) as stream:
+        found = os.fstat(stream.fileno())
+        if found.st_uid not in (os.geteuid(), 0):
+            raise UserError(f"{name}: belongs to user {found.st_uid}: name a file of your own")
+        if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise UserError(f"{name}: others can read it: chmod 600 it")
+        try:
+            return _read(stream, name, remedy, most).decode()
+        except UnicodeDecodeError:
+            raise UserError(f"{name}: is not UTF-8: {remedy}") from None
+
+
 def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTES) -> object:
     """Return the content of a JSON file; see `open_foreign`."""
     try:
@@ -188,12 +230,29 @@ def parse_toml(text: str, name: str) -> dict[str, object]:
     """
     import tomllib  # 5 ms of the start-up of commands that read none
 
+    _check_shape(text, name)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{name}: is not TOML: {error}: see https://toml.io") from None
     except (RecursionError, ValueError):
         raise UserError(f"{name}: is not TOML: nested too deeply, or a number too long") from None
+
+
+def _check_shape(text: str, name: str) -> None:
+    """Check what costs more than linear time or a deep stack, before anything parses it."""
+    if len(text) > MAX_TEXT_BYTES:
+        raise UserError(f"{name}: is larger than {MAX_TEXT_BYTES} bytes: write less TOML")
+    plain = _STRINGS.sub("s", text)
+    if any(key.count(".") >= MOST_KEY_PARTS for key in _BETWEEN_KEYS.split(plain)):
+        raise UserError(
+            f"{name}: a key has more than {MOST_KEY_PARTS} parts: write at most {MOST_KEY_PARTS}, with dots"
+        )
+    depth = 0
+    for bracket in _BRACKETS.findall(plain):
+        depth += 1 if bracket in "[{" else -1
+        if depth > MOST_DEPTH:
+            raise UserError(f"{name}: is nested more than {MOST_DEPTH} deep: write fewer brackets inside each other")
 
 
 def _check(name: str, found: os.stat_result, remedy: str, most: int) -> None:

@@ -10,7 +10,9 @@ and whatever has the name is replaced.
 from __future__ import annotations
 
 import errno
+import io
 import os
+import re
 import secrets
 import stat
 import sys
@@ -23,15 +25,36 @@ from wavebed.beneath import is_beneath, place_of
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["FIFO_PATIENCE_S", "replace_file", "replacing", "write_output"]
+__all__ = ["FIFO_PATIENCE_S", "FORMULA", "csv_cell", "csv_rows", "replace_file", "replacing", "write_output"]
 
 FIFO_PATIENCE_S = 10.0
 """How long a FIFO without a reader is waited for: enough to start the reader in another terminal."""
+FORMULA = r"^[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
+"""How a cell begins that a spreadsheet would run, as RE2 writes it; the last four are the wide forms."""
+_BEGINS_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LOOK_AGAIN_S = 0.02
 _NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 """What a file system or a kernel without ``O_TMPFILE`` answers."""
+
+
+def csv_cell(value: object) -> object:
+    """Return a value as a cell of CSV: an apostrophe keeps a spreadsheet from running a text; numbers stay numbers."""
+    if not isinstance(value, str):
+        return value
+    guard = "'" if value.startswith(_BEGINS_FORMULA) and not _NUMBER.fullmatch(value) else ""
+    return guard + value.replace("\r", " ")  # the csv module leaves it bare, and it would begin a row
+
+
+def csv_rows(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV; unknown values are empty."""
+    import csv  # most commands write none
+
+    target = io.StringIO()
+    csv.writer(target, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
+    return target.getvalue()
 
 
 def write_output(path: str | os.PathLike[str], data: bytes | str, option: str = "-o") -> None:

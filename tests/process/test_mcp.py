@@ -24,7 +24,7 @@ from tests.unit.test_mcp import HEAD, NO_CALL, PING, WAIT_S, Connection, FakeToo
 import wavebed
 from wavebed.mcp import facts
 from wavebed.mcp.model import Bounds, RunAnswer, ToolError
-from wavebed.mcp.processes import Child
+from wavebed.mcp.processes import UNKNOWN, Child
 from wavebed.mcp.runs import Runs
 from wavebed.mcp.scenarios import ScenarioFiles
 from wavebed.mcp.tools import TOOLS
@@ -448,3 +448,20 @@ def test_the_client_of_the_sdk_takes_the_answers(tmp_path: Path) -> None:
     assert found["refused"]["isError"] is True
     assert found["missing"]["isError"] is True
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_that_other_code_has_reaped_is_over_and_nothing_is_signalled(
+    fake_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Child("fake_run", ["-o", str(fake_run / "r")], fake_run)
+    reaper = threading.Thread(target=os.waitpid, args=(child._process.pid, 0))
+    reaper.start()
+    reaper.join()
+    signalled: list[int] = []
+    for kill in ("kill", "killpg"):
+        monkeypatch.setattr(os, kill, lambda number, _: signalled.append(number))
+    assert not child.runs
+    assert child.wait(1.0)
+    child.stop()
+    assert not signalled
+    assert child.close().status == UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import socketserver
 import sys
@@ -484,6 +485,18 @@ def test_a_token_file_is_ones_own_and_has_a_token_that_nobody_guesses(tmp_path: 
             token_of(file)
     with pytest.raises(UserError, match="no such file"):
         token_of(tmp_path / "absent")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another user")
+def test_a_token_file_of_another_user_is_refused_whoever_reaches_it(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("0123456789abcdef0123456789abcdef\n")
+    file.chmod(0o600)
+    (tmp_path / "link").symlink_to(file)
+    os.chown(file, 65534, 0)
+    for name in (file, tmp_path / "link"):
+        with pytest.raises(UserError, match="belongs to user 65534: name a file of your own"):
+            token_of(name)
 
 
 def test_tokens_are_new_each_time_and_long() -> None:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+import tomllib
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wavebed
 from wavebed import foreign
 from wavebed.campaign.read import read_campaign
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.foreign import read_bytes, read_json, read_text, read_toml
+from wavebed.foreign import parse_toml, read_bytes, read_json, read_text, read_toml
 from wavebed.printable import printable
 from wavebed.report.build import write_report
 from wavebed.result.load import load_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_results_are_no_pipes(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_link_is_followed_only_where_that_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"\xff", "not UTF-8"), (b"a = ", "not TOML"), (b"a = " + b"[" * 5000, "not TOML"), (b"a=" + b"9" * 5000, "TOML")],
+    [(b"\xff", "not UTF-8"), (b"a = ", "not TOML"), (b"a = " + b"[" * 5000, "64 deep"), (b"a=" + b"9" * 5000, "TOML")],
 )
 def test_what_is_no_toml_is_told_in_one_line(data: bytes, said: str, tmp_path: Path) -> None:
     file = tmp_path / "file.toml"
@@ -123,3 +123,54 @@ def test_no_control_character_passes(text: str) -> None:
     shown = printable(text)
     assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in shown)
     shown.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (".".join("a" * 40_000) + " = 1", "a key has more than 32 parts"),
+        (f"[{'.'.join('a' * 40_000)}]", "a key has more than 32 parts"),
+        ("x = {" + " . ".join("a" * 40_000) + " = 1}", "a key has more than 32 parts"),
+        (".".join(["'a'", '"="', '"#"'] * 20_000) + " = 1", "a key has more than 32 parts"),
+        ('x = """"""\n' + ".".join("a" * 40_000) + " = 1", "a key has more than 32 parts"),
+        ("x = " + "[" * 100 + "]" * 100, "is nested more than 64 deep"),
+        ("x = " + "{a = " * 100 + "1" + "}" * 100, "is nested more than 64 deep"),
+        ("#" * 1_000_001, "is larger than 1000000 bytes"),
+        ('x = "' + '\\"' * 400_000, "is not TOML"),
+    ],
+    ids=["key", "heading", "inline", "quoted", "after a text", "arrays", "tables", "size", "open text"],
+)
+def test_toml_whose_cost_is_more_than_its_size_is_refused(text: str, rule: str) -> None:
+    began_s = time.process_time()
+    with pytest.raises(UserError, match=f"^scenario: {rule}") as failed:
+        parse_toml(text, "scenario")
+    assert "\n" not in str(failed.value)
+    assert time.process_time() - began_s < 60  # quadratic time at the largest size is hours
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'x = "{"a." * 100}"',
+        f"x = '''\n{'[' * 100}\n{'a.' * 100}'''",
+        f'x = """\n{"{" * 100} \\"\\"\\" {"a." * 100}"""',
+        f"# {'a.' * 100} {'[' * 100}\nx = 1",
+        f"x = [{'1.5, ' * 1000}]",
+        ".".join("a" * 32) + " = 1",
+        "x = " + "[" * 64 + "]" * 64,
+    ],
+)
+def test_toml_that_a_person_writes_is_parsed(text: str) -> None:
+    assert parse_toml(text, "scenario") == tomllib.loads(text)
+
+
+def test_one_module_parses_toml() -> None:
+    package = Path(wavebed.__file__).parent
+    users = [file for file in package.rglob("*.py") if "import tomllib" in file.read_text(encoding="utf-8")]
+    assert users == [package / "foreign.py"], "wavebed.foreign bounds what a TOML text costs: use its parse_toml"
+
+
+def test_the_options_that_take_toml_have_the_same_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "base", "--set", f"{'.'.join('a' * 40_000)}=1"]) == 2
+    assert main(["run", "base", "--set", f"path.rate={'[' * 5000}"]) == 2
+    assert capsys.readouterr().err.count("\n") == 2

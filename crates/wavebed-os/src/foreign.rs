@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// The largest file that is read.
@@ -13,6 +13,30 @@ pub const MAX_BYTES: u64 = 1 << 30;
 /// # Errors
 /// One line without the file's name: it cannot be read, is not a regular file, is larger than `most_bytes` or not UTF-8.
 pub fn read_text(file: &Path, most_bytes: u64) -> Result<String, String> {
+    let (opened, metadata) = open_regular(file, most_bytes)?;
+    read_all(opened, &metadata, most_bytes)
+}
+
+/// The text of a regular file that its owner alone may read, who is this user or root.
+///
+/// # Errors
+/// As [`read_text`], and: another user owns the file, and knows what is in it or chose that; or others may read it.
+pub fn read_private(file: &Path, most_bytes: u64) -> Result<String, String> {
+    let (opened, metadata) = open_regular(file, most_bytes)?;
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(format!("belongs to user {owner}: name a file of your own"));
+    }
+    let mode = metadata.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "others may read this file (mode {mode:o}): chmod 600"
+        ));
+    }
+    read_all(opened, &metadata, most_bytes)
+}
+
+fn open_regular(file: &Path, most_bytes: u64) -> Result<(File, std::fs::Metadata), String> {
     let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     let regular = |metadata: &std::fs::Metadata| {
         if metadata.is_file() {
@@ -33,11 +57,12 @@ pub fn read_text(file: &Path, most_bytes: u64) -> Result<String, String> {
     if metadata.len() > most_bytes {
         return Err(too_large(most_bytes));
     }
-    read_into(
-        String::with_capacity(metadata.len().try_into().unwrap_or(0)),
-        opened,
-        most_bytes,
-    )
+    Ok((opened, metadata))
+}
+
+fn read_all(file: File, metadata: &std::fs::Metadata, most_bytes: u64) -> Result<String, String> {
+    let room = metadata.len().try_into().unwrap_or(0);
+    read_into(String::with_capacity(room), file, most_bytes)
 }
 
 /// The text of a file of any kind or of a pipe.

@@ -16,6 +16,7 @@ from wavebed.result.read import read_run
 from wavebed.run.design import Design
 from wavebed.run.folder import programs
 from wavebed.run.runner import Local, run_claimed, run_plan
+from wavebed.secret import redacted_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +130,7 @@ def record_of(campaign: Campaign, inputs: Mapping[str, str]) -> CampaignRecord:
     table = campaign.table
     return CampaignRecord(
         file=str(campaign.file.absolute()),
-        text=campaign.text,
+        text=redacted_toml(campaign.text),
         factors={factor.name: list(factor.levels) for factor in campaign.factors},
         factor=campaign.compared[0],
         baseline=campaign.compared[1],

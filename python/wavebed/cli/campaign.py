@@ -16,6 +16,7 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
 from wavebed.foreign import is_there
 from wavebed.printable import printable
+from wavebed.secret import command_line
 
 if TYPE_CHECKING:
     import argparse
@@ -145,13 +146,13 @@ def _run(args: argparse.Namespace) -> int:
     live.note(plan_text(campaign.plan))
     named = Path("runs") / f"{campaign.file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     folder = Path(args.file) if args.resume else args.output or named
-    command_line = ["wavebed", *sys.argv[1:]]
+    words = command_line()
     try:
         with remote or nullcontext():
             if args.resume:
-                outcome = resume_campaign(campaign, folder, command_line, live, remote, accept=args.accept_changes)
+                outcome = resume_campaign(campaign, folder, words, live, remote, accept=args.accept_changes)
             else:
-                outcome = run_campaign(campaign, folder, command_line, live, remote)
+                outcome = run_campaign(campaign, folder, words, live, remote)
         from wavebed.campaign.report import write_campaign_report
 
         page = write_report_or_note(folder, live, write_campaign_report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from wavebed.errors import UserError
 from wavebed.extras import TABLES, require
 from wavebed.path.options import add_path_options, path_options
 from wavebed.printable import printable
+from wavebed.secret import command_line, redacted_value
 
 if TYPE_CHECKING:
     import argparse
@@ -148,12 +148,12 @@ def run(args: argparse.Namespace) -> int:
             plan,
             requirements,
             folder,
-            ["wavebed", *sys.argv[1:]],
+            command_line(),
             live,
             attempts=attempts,
             fail_fast=args.fail_fast,
         )
-        write_output(folder / CHECK_FILE, json.dumps(result.json(), indent=1), "check")
+        write_output(folder / CHECK_FILE, json.dumps(redacted_value(result.json()), indent=1), "check")
         page = write_run_report(folder, live)
     finally:
         live.clear()

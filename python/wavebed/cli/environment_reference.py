@@ -53,6 +53,12 @@ VARIABLES = (
         "user",
         "The token of wavebed forward and wavebed serve forward. Other users cannot read it, unlike an option.",
     ),
+    Variable(
+        "WAVEBED_SECRET",
+        "user",
+        "Begins the names of variables such as WAVEBED_SECRET_WORKLOAD_FETCH_RUN_3. They give wavebed rerun and run the"
+        " secrets that a folder of results does not have. The message of the command names each.",
+    ),
     Variable("NO_COLOR", "user", "If set, nothing is coloured."),
     Variable("SHELL", "user", "The program that wavebed shell runs without CMD. Default: /bin/sh."),
     Variable("XDG_CACHE_HOME", "user", "The user's cache, for WAVEBED_CACHE. Default: .cache in the home."),

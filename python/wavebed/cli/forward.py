@@ -13,6 +13,7 @@ from wavebed.cli.signals import end_on_signals
 from wavebed.errors import WavebedError
 from wavebed.extras import require
 from wavebed.printable import printable
+from wavebed.secret import command_line
 
 if TYPE_CHECKING:
     import argparse
@@ -140,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
 
     folder = args.output if args.output is not None else new_folder(f"forward-{_plain(spec.name)}")
     with Progress("wavebed forward") as progress:
-        outcome = run_spec(spec, folder, ["wavebed", *sys.argv[1:]], progress)
+        outcome = run_spec(spec, folder, command_line(), progress)
     if args.json:
         print_json("forward", outcome.as_json())
     else:

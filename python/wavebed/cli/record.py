@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
 from wavebed.output import write_output
 from wavebed.printable import printable
+from wavebed.secret import command_line
 
 if TYPE_CHECKING:
     import argparse
@@ -155,10 +155,10 @@ def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> in
     first = judged_plan(plan, settings)
     make_new(folder)
     live = Live("wavebed record")
-    command_line = ["wavebed", *sys.argv[1:]]
+    words = command_line()
     try:
         live.note(plan_text(first))
-        outcome = run_plan(first, live_folder, command_line, live)
+        outcome = run_plan(first, live_folder, words, live)
         if not all(outcome.counted.values()):
             raise WavebedError(f"{live_folder}: live trials or recordings have none that counts: see its trials")
         recording = _keep_recording(live_folder, recording_folder)
@@ -167,7 +167,7 @@ def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> in
         spread_s = _spread_s(recording_folder, plan.trials)
         second = replay_plan(plan, recording_folder, every=True, spread_s=spread_s)
         live.note(plan_text(second))
-        run_plan(second, replay_folder, command_line, live)
+        run_plan(second, replay_folder, words, live)
         for each in (live_folder, replay_folder):
             write_run_report(each, live)
     finally:

@@ -13,6 +13,7 @@ from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import require
+from wavebed.secret import command_line
 
 if TYPE_CHECKING:
     import argparse
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
             seed=seed,
             progress=progress,
             folder=folder,
-            command_line=["wavebed", *sys.argv[1:]],
+            command_line=command_line(),
             resume=args.resume,
             accept_changes=args.accept_changes,
         )
@@ -143,7 +144,7 @@ def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, se
     if not reproduction.results:
         raise KeyboardInterrupt
     comparison = compare(reproduction.results)
-    page = write_reproduction(folder, reproduction, comparison, seed, ["wavebed", *sys.argv[1:]])
+    page = write_reproduction(folder, reproduction, comparison, seed, command_line())
     if args.json:
         told = {**tables_json(comparison, reproduction), "seed": seed, "folder": str(folder), "report": str(page)}
         print_json("reproduce-small-packets", told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +13,7 @@ from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError
 from wavebed.extras import require
+from wavebed.secret import command_line
 
 if TYPE_CHECKING:
     import argparse
@@ -47,7 +47,7 @@ def run_study_command(args: argparse.Namespace) -> int:
     if not args.resume:
         begin(folder, begun)
     try:
-        run_study(campaigns, folder, ["wavebed", *sys.argv[1:]], live, accept=args.accept_changes)
+        run_study(campaigns, folder, command_line(), live, accept=args.accept_changes)
         parts = results_of(study, folder)
         live.say("writing the page")
         page = write_study_page(args.study, study, parts, folder, quick=begun.quick)

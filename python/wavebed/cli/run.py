@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
 from wavebed.printable import printable
+from wavebed.secret import command_line
 from wavebed.shipped import find
 
 if TYPE_CHECKING:
@@ -138,9 +138,9 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
     folder = args.output if args.output is not None else new_folder(name)
     design = design_in(folder, plan) if getattr(args, "resume", False) else Design()
-    command_line = ["wavebed", *sys.argv[1:]]
+    words = command_line()
     try:
-        outcome = run_plan(plan, folder, command_line, live, design)
+        outcome = run_plan(plan, folder, words, live, design)
         page = write_run_report(folder, live)
     finally:
         live.clear()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING
 
 from wavebed.compare.samples import EMPTY
+from wavebed.output import csv_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wavebed.compare.find import Answer, Column, Comparison
     from wavebed.compare.samples import Key, Sample
@@ -50,18 +49,16 @@ def comparison_json(comparison: Comparison) -> dict[str, Json]:
 
 def comparison_csv(comparison: Comparison) -> str:
     """Return a row for each metric and column; unknown values are empty."""
-    target = io.StringIO()
-    writer = csv.writer(target, lineterminator="\n")
     bases = {one.treatment: one.name for one in comparison.columns if not one.folder}
     head = ["workload", "metric", "unit", "better", "run", "treatment", "compared_with"]
-    writer.writerow([*head, *_cells(EMPTY, None)])
+    rows: list[Sequence[object]] = [[*head, *_cells(EMPTY, None)]]
     for (workload, metric), cells in _lines(comparison):
         for column, told in cells:
             run = comparison.folders[column.folder].name
             base = None if column.base is None else bases[column.base]
             name = (workload, metric.name, metric.unit, metric.better)
-            writer.writerow([*name, run, column.treatment, base, *told.values()])
-    return target.getvalue()
+            rows.append([*name, run, column.treatment, base, *told.values()])
+    return csv_rows(rows)
 
 
 def finding_json(answer: Answer | None) -> dict[str, Json]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from wavebed.config import units
 from wavebed.config.problems import Problem, choose, described, unknown_key
 from wavebed.config.reader import Reader, reader
+from wavebed.errors import UserError
+from wavebed.foreign import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,13 +56,10 @@ def table_of(text: object) -> object:
     """Return the table that an option's text writes inline, or the text itself."""
     if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return text
-    import tomllib
-
     try:
-        value: object = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError as error:
-        raise Problem(f"{text!r} is not an inline table: {error}") from None
-    return value
+        return parse_toml(f"value = {text}", "an inline table")["value"]
+    except UserError as error:
+        raise Problem(f"{text!r}: {error}") from None
 
 
 def quantity(

@@ -22,6 +22,7 @@ from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunInterrupte
 from wavebed.experiment.store import KEPT
 from wavebed.foreign import open_foreign
 from wavebed.result.names import JOURNAL_FILE
+from wavebed.secret import redacted_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,7 +122,7 @@ class Journal:
 
     def _write(self, event: Event) -> None:
         assert self._folder is not None, "opened"
-        line = msgspec.json.encode(event) + b"\n"
+        line = redacted_json(msgspec.json.encode(event)) + b"\n"
         with explained(self._folder, self._kept):
             before = os.fstat(self._descriptor).st_size
             if os.write(self._descriptor, line) < len(line):

@@ -6,11 +6,12 @@ import io
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyarrow import compute as pc
 from pyarrow import csv
 
 from wavebed.beneath import make_folder
 from wavebed.errors import UserError
-from wavebed.output import write_output
+from wavebed.output import FORMULA, csv_cell, write_output
 from wavebed.result.names import LOG_TABLES, TABLES
 
 if TYPE_CHECKING:
@@ -93,7 +94,11 @@ def _metrics(trial: Trial) -> pa.Table:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return a column as CSV can hold it: a list becomes text, its values separated by blanks."""
+    """Return a column as CSV can hold it: a list becomes text, its values separated by blanks; no text is a formula."""
+    if pa.types.is_string(column.type):
+        if not pc.any(pc.match_substring_regex(column, FORMULA)).as_py():
+            return column
+        return pa.array([None if text is None else csv_cell(text) for text in column.to_pylist()], pa.string())
     if not pa.types.is_list(column.type):
         return column
     texts = (None if not values else " ".join(map(str, values)) for values in column.to_pylist())

@@ -17,6 +17,7 @@ from wavebed.forward.findings import DeviceResult
 from wavebed.forward.record import KIND, SCHEMAS, SERIES_FOLDER, TRIALS_TABLE, ForwardRecord, trials_of
 from wavebed.result.names import INCOMPLETE, RUN_FILE
 from wavebed.result.parquet import read_parquet
+from wavebed.secret import redacted_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +102,7 @@ def read_forward(folder: Path) -> ForwardRun:
     require_version(file, data.get("schema"), FORWARD, "schema")
     try:
         result = DeviceResult.from_plain(_object(data, "result"))
-        command_line = tuple(str(word) for word in data["command_line"])
+        command_line = tuple(redacted_line([str(word) for word in data["command_line"]]))
         versions = {name: str(version) for name, version in _object(data, "versions").items()}
     except UserError as error:
         raise UserError(f"{file}: is not as documented ({error}): {INCOMPLETE}") from None

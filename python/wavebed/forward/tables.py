@@ -7,10 +7,10 @@ Unlike `wavebed.report.compare` it pairs no trials: each device is tested alone.
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from wavebed.output import csv_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -294,7 +294,6 @@ def _rank_json(rank: Rank | None) -> dict[str, Json]:
 
 def comparison_csv(comparison: Comparison) -> str:
     """Return a row for every device and measure; unknown values are empty."""
-    target = io.StringIO()
     first = {
         "device": "",
         "kind": "",
@@ -304,12 +303,12 @@ def comparison_csv(comparison: Comparison) -> str:
         "ranks_gained": None,
         "ranks_gained_clear": None,
     }
-    writer = csv.DictWriter(target, list(first), lineterminator="\n")
-    writer.writeheader()
+    rows: list[Sequence[object]] = [list(first)]
     for device in comparison.devices:
         for measure in MEASURES:
             told = {**_value_json(device.values[measure]), **_rank_json(device.ranks.get(measure))}
             head = {"device": device.name, "kind": device.kind, "measure": measure}
             moved = {"ranks_gained": device.moved, "ranks_gained_clear": device.clear}
-            writer.writerow({**head, **told, **moved})
-    return target.getvalue()
+            row = {**head, **told, **moved}
+            rows.append([row.get(name) for name in first])
+    return csv_rows(rows)

@@ -9,6 +9,7 @@ import gzip
 import json
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from wavebed.forward.record import KIND, RAW_FOLDER, SAMPLE_FILE, SERIES_FOLDER,
 from wavebed.forward.verdicts import verdict_of
 from wavebed.output import replace_file, replacing
 from wavebed.result.names import RUN_FILE
-from wavebed.secret import redacted_line
+from wavebed.secret import redacted_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,12 +96,13 @@ def run_json(record: ForwardRecord) -> str:
     told = {
         "kind": KIND,
         "schema": SCHEMA,
-        "command_line": redacted_line(record.command_line),
+        "command_line": list(record.command_line),
         "versions": dict(record.versions),
         "verdict": verdict_of(record.result),
         "result": replace(record.result, trials=()).to_plain(),
     }
-    return json.dumps(told, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+    text = json.dumps(told, allow_nan=False, ensure_ascii=False)
+    return msgspec.json.format(redacted_json(text.encode()), indent=1).decode() + "\n"
 
 
 def shown_samples(trials: Sequence[Trial]) -> list[Sample]:

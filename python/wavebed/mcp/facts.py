@@ -6,13 +6,13 @@ A process of its own, since a scenario may take any time and memory to read.
 from __future__ import annotations
 
 import sys
-import tomllib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, json
 
 from wavebed.errors import WavebedError
+from wavebed.foreign import read_toml
 from wavebed.run.change import parse_change
 from wavebed.run.expected import expected_s
 from wavebed.run.scenario import read_plan
@@ -63,7 +63,7 @@ def answer(asked: Asked) -> Facts:
         changes = dict(map(parse_change, asked.set))
         given: list[object] = list(changes.values())
         if not asked.shipped:  # the shipped ones name their own files
-            given.append(tomllib.loads(Path(asked.scenario).read_text(encoding="utf-8")))
+            given.append(read_toml(asked.scenario, "name a scenario file"))
         elsewhere = [f"{text!r} names a file elsewhere" for text in _texts(given) if _is_elsewhere(text)]
         if elsewhere:
             return Facts(refused=elsewhere)
@@ -72,7 +72,7 @@ def answer(asked: Asked) -> Facts:
                 Path(asked.scenario), overrides=changes, only=asked.workloads, trials=asked.trials, seed=asked.seed
             )
         )
-    except (WavebedError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except WavebedError as error:
         return Facts(error=str(error))
 
 

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["MOST_OUTPUT_BYTES", "Child", "Ended"]
+__all__ = ["MOST_OUTPUT_BYTES", "UNKNOWN", "Child", "Ended"]
 
 MOST_OUTPUT_BYTES = 4 << 20
 """Larger answers help no agent."""
 POLL_S = 0.05
+UNKNOWN = 255
+"""The exit status of a process that other code reaped."""
 _LOOK_ONLY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 GRACE_S = 1.5
 """From SIGTERM to SIGKILL: a client gives its server two seconds to end."""
@@ -99,8 +101,14 @@ class Child:
 
     def _runs(self) -> bool:
         """Return whether it has not ended, without reaping it; the caller holds the lock."""
-        # Popen.poll would reap it.
-        return not self._is_reaped() and os.waitid(os.P_PID, self._process.pid, _LOOK_ONLY) is None
+        if self._is_reaped():
+            return False
+        try:
+            return os.waitid(os.P_PID, self._process.pid, _LOOK_ONLY) is None  # Popen.poll would reap it
+        except ChildProcessError:
+            # Other code of this process reaped it. Its number may be another's now, which nothing may signal.
+            self._process.returncode = UNKNOWN
+            return False
 
     def _is_reaped(self) -> bool:
         return self._process.returncode is not None
@@ -119,6 +127,7 @@ class Child:
                 os.kill(self._process.pid, signal.SIGTERM)  # Popen.terminate would reap it
         self.wait(GRACE_S)
         with self._reaping:
+            self._runs()  # notes whether other code has reaped it since
             if not self._is_reaped():
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
@@ -13,6 +12,7 @@ import msgspec
 from wavebed import shipped
 from wavebed.errors import WavebedError
 from wavebed.explain.model import Explanation
+from wavebed.foreign import read_toml
 from wavebed.mcp.facts import Asked, Facts
 from wavebed.mcp.model import (
     Bounds,
@@ -289,8 +289,8 @@ def _titled(what: str, folder: str) -> Iterator[Listed]:
     """Yield the shipped files with their titles."""
     for name in shipped.names(folder):
         title = ""
-        with suppress(OSError, tomllib.TOMLDecodeError):
-            title = str(tomllib.loads(shipped.find(name, what, folder).read_text(encoding="utf-8")).get("title", ""))
+        with suppress(WavebedError):
+            title = str(read_toml(shipped.find(name, what, folder), "name another").get("title", ""))
         yield Listed(name, title)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.report.names import breakable
 from wavebed.result.names import INCOMPLETE
+from wavebed.secret import redacted_table, redacted_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,7 +141,7 @@ def repeat_section(results: Results) -> str:
     )
     try:
         file = results.run.folder / "scenario.toml"
-        scenario = read_text(file, INCOMPLETE, most=MAX_TEXT_BYTES, errors="replace")
+        scenario = redacted_toml(read_text(file, INCOMPLETE, most=MAX_TEXT_BYTES, errors="replace"))
     except UserError:
         scenario = ""
     command = shlex.join(record.command_line)
@@ -163,7 +164,7 @@ def _laboratories(results: Results) -> dict[str, Mapping[str, Json]]:
     found: dict[str, Mapping[str, Json]] = {}
     for trial in results.trials:
         found.setdefault(trial.line.treatment, trial.record.resolved)
-    return {name: laboratory for name, laboratory in found.items() if laboratory}
+    return {name: cast("dict[str, Json]", redacted_table(each)) for name, each in found.items() if each}
 
 
 def _folded(title: str, text: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from wavebed.result.model import SCHEMA
-from wavebed.secret import redacted_line, redacted_table
+from wavebed.secret import redacted_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +25,7 @@ PATH_WORKLOAD = "path"
 
 def run_json(record: RunRecord) -> str:
     """Return the text of ``run.json``."""
-    hidden = {"overrides": redacted_table(record.overrides), "command_line": redacted_line(record.command_line)}
-    return _text({"schema": SCHEMA, **msgspec.to_builtins(record), **hidden})
+    return _text({"schema": SCHEMA, **msgspec.to_builtins(record)})
 
 
 def trial_json(record: TrialRecord) -> str:
@@ -53,12 +52,8 @@ def trial_json(record: TrialRecord) -> str:
 
 
 def spec_json(resolved: Mapping[str, Json]) -> str:
-    """Return the text of ``spec.json`` with secrets replaced, which a repetition of the trial reports."""
-    known = dict(resolved)
-    for key in ("treatment", "workloads"):
-        if key in known:
-            known[key] = cast("Json", redacted_table({"": known[key]})[""])
-    return _text(known)
+    """Return the text of ``spec.json``; a repetition of the trial asks for the secrets that are left out."""
+    return _text(resolved)
 
 
 def _metric(workload: str, metric: Metric) -> dict[str, object]:
@@ -81,7 +76,8 @@ def _workload(workload: WorkloadRecord) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(value, enc_hook=_number), indent=1).decode() + "\n"
+    """Return a record as JSON without secrets: every record of a run passes here."""
+    return msgspec.json.format(redacted_json(msgspec.json.encode(value, enc_hook=_number)), indent=1).decode() + "\n"
 
 
 def _number(value: object) -> int | float:

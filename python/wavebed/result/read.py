@@ -16,6 +16,7 @@ from wavebed.formats import RESULTS, require_version
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import Check, RunRecord, Text, TrialLine, TrialRecord, Verdict, WorkloadRecord
 from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, RUN_FILE, SPEC_FILE, STORED, TRIAL_FILE
+from wavebed.secret import redacted_table
 from wavebed.workload.model import Better, Metric, Outcome, Span, Status
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
         raise UserError(f"{folder}: is of a forwarding test: use wavebed report, wavebed compare or wavebed.load")
     data = _checked(file, content)
     try:
-        record = msgspec.convert(_renamed(data), RunRecord)
+        record = msgspec.convert(_renamed(_told(data)), RunRecord)
         for keys, items in ((("name", "kind"), record.workloads), (("name",), record.treatments)):
             for item in items:
                 msgspec.convert([item[key] for key in keys], list[Text])
@@ -200,6 +201,12 @@ def _resolved(folder: Path) -> Mapping[str, Json]:
 
     file = folder / SPEC_FILE
     return plain(load_spec(file, INCOMPLETE)) if file.exists() else {}
+
+
+def _told(data: dict[str, Json]) -> dict[str, Json]:
+    """Return what the user wrote without secrets: records of earlier versions and of others may have some."""
+    wrote = ("title", "source", "overrides", "command_line", "workloads", "treatments")
+    return data | cast("dict[str, Json]", redacted_table({key: data[key] for key in wrote if key in data}))
 
 
 def _renamed(data: dict[str, Json]) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from wavebed.result.engine_csv import read_engine_csv
 from wavebed.result.model import SCHEMA
 from wavebed.result.names import TABLES
 from wavebed.result.packets import packet_tables
+from wavebed.secret import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -196,7 +197,7 @@ def events_table(events: Mapping[str, Sequence[Event]]) -> pa.Table:
     found = [(workload, event) for workload, of_workload in events.items() for event in of_workload]
     found.sort(key=lambda item: item[1].time_s)
     rows = (
-        (event.time_s, _finite(event.end_s), workload, event.name, event.text, _finite(event.value))
+        (event.time_s, _finite(event.end_s), workload, event.name, redacted(event.text), _finite(event.value))
         for workload, event in found
     )
     return _of_rows(SCHEMAS["events"], rows)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import json
 import re
-import tomllib
 from typing import TYPE_CHECKING, cast
 
 from wavebed.config.problems import Problem, described
 from wavebed.config.renamed import both_given, with_new_names
+from wavebed.errors import UserError
+from wavebed.foreign import parse_toml
 from wavebed.path.tables import path_keys
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def parse_change(text: str) -> tuple[str, object]:
     key, value = parts
     key_parts(key)
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key, parse_toml(f"value = {value}", key)["value"]
+    except UserError:
         return key, value
 
 
@@ -68,8 +69,8 @@ def key_parts(key: str) -> tuple[str, ...]:
         If it is not one, or does not begin with ``lab``, ``path``, ``run`` or ``workload``.
     """
     try:
-        table: object = tomllib.loads(f"{key} = 0")
-    except tomllib.TOMLDecodeError:
+        table: object = parse_toml(f"{key} = 0", key)
+    except UserError:
         raise Problem("is not a key: write its parts with dots between them, such as path.rate", key) from None
     parts = []
     while isinstance(table, dict):

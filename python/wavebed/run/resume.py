@@ -12,6 +12,7 @@ from wavebed.result.names import RUN_FILE, SCENARIO_FILE
 from wavebed.result.read import read_run
 from wavebed.run.design import Design
 from wavebed.run.folder import programs
+from wavebed.secret import redacted_toml, redacted_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,22 +38,20 @@ def design_in(folder: Path, plan: Plan) -> Design:
     if before.campaign is not None:
         raise UserError(f"{folder}: has a campaign: go on with wavebed campaign run --resume {folder}")
     scenario = folder / SCENARIO_FILE
+    stored = read_text(scenario, "name a new folder", most=MAX_TEXT_BYTES) if scenario.exists() else plan.text
     asked = {
         "seed": (before.seed, plan.seed),
         "number of trials": (before.blocks, plan.trials),
         "values of --set": (dict(before.overrides), dict(plan.overrides)),
         "workloads": ([dict(each) for each in before.workloads], [dict(each) for each in plan.tables]),
         "treatments": (
-            [(each["name"], each["set"]) for each in before.treatments],
-            [(each.name, dict(each.changes)) for each in plan.treatments],
+            [[each["name"], each["set"]] for each in before.treatments],
+            [[each.name, dict(each.changes)] for each in plan.treatments],
         ),
-        "scenario": (
-            read_text(scenario, "name a new folder", most=MAX_TEXT_BYTES) if scenario.exists() else plan.text,
-            plan.text,
-        ),
+        "scenario": (redacted_toml(stored), redacted_toml(plan.text)),
     }
     for what, (then, now) in asked.items():
-        if then != now:
+        if redacted_value(then) != redacted_value(now):  # a secret is in no record: nobody can tell whether it differs
             raise UserError(f"{folder}: has another run: its {what} differs: name a new folder")
     changed = [
         *changes(before.versions, versions(programs(plan))),

@@ -26,7 +26,7 @@ from wavebed.remedy import remedy_of
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.change import changed, key_parts, with_new_keys
 from wavebed.run.lab_table import read_lab
-from wavebed.secret import HIDDEN
+from wavebed.secret import restored
 from wavebed.spec.lab import IN_NAMESPACES, LabSpec
 from wavebed.spec.network import MOST_SEED
 from wavebed.workload import kind_of, read_workload
@@ -48,6 +48,7 @@ AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
 MAX_TRIALS = 10_000
 
+_WORDS = ("title", "source")
 _OF_THE_RUN = "run"
 _SEED = ("path", "seed")
 
@@ -160,7 +161,7 @@ def read_plan(
     Problem
         If anything in it is wrong; with `cells`, at a place in the campaign.
     """
-    document = read_document(scenario)
+    document = _whole(read_document(scenario), scenario)
     source = f"{overrides_are}: "
     overrides = at(overrides_are, functools.partial(with_new_keys, source=source), overrides or {})
     traces = Traces()
@@ -202,6 +203,14 @@ def read_plan(
     )
 
 
+def _whole(document: Mapping[str, object], scenario: Path) -> dict[str, object]:
+    """Return a document with the secrets that are left out of it, if it is the copy in a folder of results."""
+    try:
+        return {key: value if key in _WORDS else restored(value, key) for key, value in document.items()}
+    except UserError as error:
+        raise UserError(f"{scenario}: {error}") from None
+
+
 def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
     """Return the plan of one trial that was resolved before.
 
@@ -213,12 +222,14 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
     spec = stored.spec
     try:
         workloads = tuple(
-            at(f"workloads.{each.name}", partial(_workload_of, folder=stored.folder), each) for each in spec.workloads
+            at(f"workloads.{each.name}", partial(_workload_of, folder=stored.folder), replace(each, options=options))
+            for each in spec.workloads
+            for options in [cast("dict[str, Json]", restored(each.options, f"workload.{each.name}"))]
         )
         for number, each in enumerate(spec.remedies, 1):
             at(f"remedies[{number}]", partial(remedy_of, options=each.options), each.kind)
-    except Problem as problem:
-        raise UserError(f"{file}: {problem}") from None
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
     treatment = TreatmentPlan(spec.treatment.name, spec.treatment.changes, stored, workloads, spec.lab)
     return Plan(
         scenario=file,
@@ -234,8 +245,6 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
 
 
 def _workload_of(spec: WorkloadSpec, folder: Path) -> AnyWorkload:
-    if HIDDEN in repr(spec.options):
-        raise Problem(f"a secret was left out of the results ({HIDDEN}): resolve the scenario that has it", "options")
     kind = at("kind", kind_of, spec.kind)
     common = {
         "kind": spec.kind,

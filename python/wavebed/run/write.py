@@ -18,6 +18,7 @@ from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.output import replace_file
 from wavebed.result.encode import run_json, spec_json, trial_json
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.secret import redacted_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,9 +62,9 @@ def write_head(run_dir: Path, record: RunRecord, scenario: str, texts: Mapping[s
     with explained(run_dir, KEPT):
         make_folder(run_dir / TRIALS_FOLDER)
         if scenario:
-            _replace(run_dir / SCENARIO_FILE, scenario)
+            _replace(run_dir / SCENARIO_FILE, redacted_toml(scenario))
         for name, text in texts.items():
-            _replace(run_dir / name, text)
+            _replace(run_dir / name, redacted_toml(text))
 
 
 def write_run(run_dir: Path, record: RunRecord) -> None:

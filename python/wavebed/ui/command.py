@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import re
 import secrets
-import stat
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
-from wavebed.foreign import read_text
+from wavebed.foreign import read_private
 from wavebed.secret import Secret
 from wavebed.ui.app import App
 from wavebed.ui.guard import Guard
@@ -86,11 +85,9 @@ def token_of(file: Path) -> Secret:
     Raises
     ------
     UserError
-        If others can read it, or it holds no token.
+        If others own it or can read it, or it holds no token.
     """
-    text = read_text(file, "name a file with a token", most=4096).strip()
-    if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UserError(f"--token-file: {str(file)!r}: others can read it: chmod 600 it")
+    text = at("--token-file", lambda name: read_private(name, "name a file with a token", most=4096), file).strip()
     if not _TOKEN.fullmatch(text):
         raise UserError(
             f"--token-file: {str(file)!r}: holds no token of 22 to 256 letters, digits and - . _ ~:"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wavebed.campaign.decide import metric_title
 from wavebed.report.names import breakable
 from wavebed.result.names import CAMPAIGN_FILE
+from wavebed.secret import redacted_toml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,8 @@ def design_section(chosen: Chosen, prefix: str) -> str:
         + '<p class="soft">A seed reproduces every random process of the emulated path and so the channel. Kernel'
         f' timing is not reproducible. <a href="{escape(prefix + CAMPAIGN_FILE)}">The campaign file</a> is in the'
         " folder.</p>"
-        f"<details><summary>Campaign file {escape(campaign.file)}</summary><pre>{escape(campaign.text)}</pre></details>"
+        f"<details><summary>Campaign file {escape(campaign.file)}</summary><pre>"
+        f"{escape(redacted_toml(campaign.text))}</pre></details>"
         f"<details><summary>SHA-256 of {len(campaign.inputs)} inputs</summary><ul class=plain>{inputs}</ul></details>"
         "</section>"
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.output import csv_rows
 from wavebed.report.names import breakable
 from wavebed.report.numbers import figure
 
@@ -61,11 +60,7 @@ def _shown(cell: Cell) -> str:
 
 def csv_text(table: Table) -> str:
     """Return all rows with all digits; what is missing is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.head)
-    writer.writerows(table.rows)
-    return out.getvalue()
+    return csv_rows([table.head, *table.rows])
 
 
 def markdown_text(table: Table) -> str:

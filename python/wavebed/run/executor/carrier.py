@@ -31,7 +31,7 @@ from wavebed.run.executor.worker import (
     read_piece,
     run_task,
 )
-from wavebed.secret import HIDDEN
+from wavebed.secret import redacted_table
 from wavebed.spec.patterns import SITES
 from wavebed.stranger import StrangerError, one_line
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from wavebed.run.order import Slot
     from wavebed.spec.trial import TrialSpec
 
-__all__ = ["IN_FLIGHT_BYTES", "Carried", "Carrier", "Outgoing", "outgoing"]
+__all__ = ["IN_FLIGHT_BYTES", "Carried", "Carrier", "Outgoing", "needed_files", "outgoing"]
 
 IN_FLIGHT_BYTES = 256 << 20
 """Most bytes of results that are under way at the same time, of all workers."""
@@ -115,7 +115,7 @@ def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapp
                 session.resolver.draw_scene()
             trials.append(TrialTask(slot.number, resolved.spec))
     folder, design = session.opened.trials.folder, session.design
-    names = {name for trial in trials for name in _needed(trial.spec, folder)}
+    names = {name for trial in trials for name in needed_files(trial.spec, folder)}
     task = BlockTask(
         block=block,
         trials=tuple(trials),
@@ -131,12 +131,18 @@ def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapp
     return Outgoing(block, gzip.compress(msgspec.json.encode(task), 6, mtime=0), folder, files, named)
 
 
-def _needed(spec: TrialSpec, folder: Path) -> Iterator[str]:
-    """Yield the names of the files in the folder of results that a specification needs."""
+def needed_files(spec: TrialSpec, folder: Path) -> Iterator[str]:
+    """Yield the names of the files in the folder of results that a specification needs.
+
+    Raises
+    ------
+    UserError
+        If a workload has a secret.
+    """
     for name in spec.patterns:
         yield f"{name}.gz"
     for workload in spec.workloads:
-        if HIDDEN in repr(workload.options):
+        if redacted_table(workload.options) != workload.options:
             raise UserError(f"workload {workload.name}: has a secret, which is not sent to workers: run it locally")
         for value in workload.options.values():
             if isinstance(value, str) and value.startswith(f"{SITES}/"):

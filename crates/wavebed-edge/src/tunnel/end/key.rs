@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ring::rand::SystemRandom;
@@ -85,19 +85,10 @@ impl PrivateKey {
     /// Reads the key of `file`.
     ///
     /// # Errors
-    /// One line: it is no key, or others may read it.
+    /// One line: it is no key, or others own it or may read it.
     pub fn read(file: &Path) -> Result<Self, String> {
         let failed = |error: &dyn fmt::Display| format!("{}: {error}", file.display());
-        let mode = std::fs::metadata(file)
-            .map_err(|error| failed(&error))?
-            .mode();
-        if mode & 0o077 != 0 {
-            return Err(failed(&format!(
-                "others may read this private key (mode {:o}): chmod 600",
-                mode & 0o777
-            )));
-        }
-        let text = foreign::read_text(file, MAX_BYTES).map_err(|error| failed(&error))?;
+        let text = foreign::read_private(file, MAX_BYTES).map_err(|error| failed(&error))?;
         let bytes = bytes_of(text.trim()).ok_or_else(|| failed(&Self::NONE))?;
         Self::of(bytes).map_err(|error| failed(&error))
     }
@@ -166,6 +157,12 @@ mod tests {
         assert_eq!(PublicKey::try_from(text), Ok(made.public()));
         std::fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("chmod");
         assert!(PrivateKey::read(&file).is_err_and(|error| error.contains("chmod 600")));
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("chmod");
+        if std::os::unix::fs::chown(&file, Some(65534), None).is_ok() {
+            // Only root gives a file to another user.
+            let refused = PrivateKey::read(&file).err().expect("refused");
+            assert!(refused.contains("belongs to user 65534"), "{refused}");
+        }
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
