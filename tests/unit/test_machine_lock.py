@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import wavebed
 from wavebed.experiment import machine_lock
 from wavebed.experiment.machine_lock import VARIABLE, measuring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +76,11 @@ def test_many_holders_are_named_briefly(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(machine_lock, "_holders", lambda *_: set(range(1, 10_000)))
     with measuring() as neighbours:
         assert len(neighbours.check().evidence) < 100
+
+
+def test_nothing_else_waits_for_a_lock_that_others_could_hold() -> None:
+    """The other locks are in folders of results, in the caches of this user, and of drafts: a new one needs a look."""
+    package = Path(wavebed.__file__).parent
+    found = {file.relative_to(package) for file in package.rglob("*.py") if "fcntl.flock(" in file.read_text("utf-8")}
+    known = {"experiment": ["disk", "machine_lock"], "mcp": ["scenarios"], "workload": ["drafts", "video_player"]}
+    assert found == {Path(folder) / f"{name}.py" for folder, names in known.items() for name in names}
