@@ -180,7 +180,8 @@ def _upwards() -> OSError:
 
 def _absolute(name: str | os.PathLike[str]) -> str:
     """Return a name from the root, without ``.``; ``..`` stays, as a link may be before it."""
-    return str(Path(name).absolute())
+    text = str(name if isinstance(name, Path) else Path(name))
+    return text if text.startswith("/") else str(Path(text).absolute())
 
 
 def _split(name: str | os.PathLike[str]) -> tuple[str, list[str]] | None:
