@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ def guard(folder: str | os.PathLike[str]) -> None:
     """Follow no link inside a folder of results from now on."""
     if _split(folder) is None:
         _GUARDED.add(_absolute(folder))
+        _found.cache_clear()
 
 
 def is_beneath(file: str | os.PathLike[str]) -> bool:
@@ -184,14 +186,16 @@ def _absolute(name: str | os.PathLike[str]) -> str:
     return text if text.startswith("/") else str(Path(text).absolute())
 
 
-def _split(name: str | os.PathLike[str]) -> tuple[str, list[str]] | None:
+def _split(name: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]] | None:
     """Return the outermost folder of results that a name is in, and the steps from there."""
-    if not _GUARDED:
-        return None
-    whole = _absolute(name)
+    return _found(_absolute(name)) if _GUARDED else None
+
+
+@lru_cache(maxsize=64)  # each file is asked for some times in a row
+def _found(whole: str) -> tuple[str, tuple[str, ...]] | None:
     end = whole.find("/", 1)
     while end > 0:
         if whole[:end] in _GUARDED:
-            return whole[:end], whole[end + 1 :].split("/")
+            return whole[:end], tuple(whole[end + 1 :].split("/"))
         end = whole.find("/", end + 1)
     return None

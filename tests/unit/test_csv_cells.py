@@ -71,6 +71,4 @@ def test_one_place_writes_csv_of_texts() -> None:
         for file in package.rglob("*.py")
         if any(writer in file.read_text(encoding="utf-8") for writer in writers)
     }
-    assert found == {"output.py", "export/tables_csv.py"}, (
-        "use wavebed.output.csv_rows: a spreadsheet runs formulas"
-    )
+    assert found == {"output.py", "export/tables_csv.py"}, "use wavebed.output.csv_rows: a spreadsheet runs formulas"
