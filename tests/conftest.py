@@ -15,6 +15,8 @@ from tests.outputs import checked_text
 from tests.samples_by_seed import SEED, VARIABLE
 from tests.traces import Absent
 
+from wavebed import beneath
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -54,6 +56,13 @@ def own_signals() -> Iterator[None]:
     yield
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture(autouse=True)
+def own_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the folders of results of this test: a program never does, and each test stands for one."""
+    monkeypatch.setattr("wavebed.beneath._GUARDED", set(beneath._GUARDED))
+    beneath._found.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -116,7 +116,7 @@ def test_the_folder_of_a_part_goes_on_with_that_part(tmp_path: Path, monkeypatch
     assert record is not None
     assert record.only == {"delay": ["40ms"], "rate": ["1mbit"]}
     assert record.factors == {"delay": ["5ms", "40ms"], "rate": ["1mbit"]}
-    assert names(_of_folder(folder)) == ["5ms-1mbit", "40ms-1mbit"]
+    assert names(_of_folder(folder, trusted=False)) == ["5ms-1mbit", "40ms-1mbit"]
 
 
 SHIPPED = sorted(Path(str(resources.files("wavebed"))).glob("scenarios/campaigns/*.toml"))

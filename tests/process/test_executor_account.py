@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -22,6 +21,7 @@ from msgspec.structs import replace
 from tests.simulated_trials import quick_trial
 from tests.worker_campaigns import Told, agree, campaign_in
 
+from wavebed.beneath import remove_tree
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.campaign.status import status_json, status_of, status_text
@@ -37,6 +37,7 @@ from wavebed.stranger import StrangerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from wavebed.campaign.read import Campaign
     from wavebed.run.executor.block import BlockTask, RunTrial
@@ -322,22 +323,22 @@ def test_a_front_killed_while_it_removes_a_stored_block_goes_on(
     kill_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
-    whole, count = shutil.rmtree, 0
+    whole, count = remove_tree, 0
 
     class Killed(BaseException):
         pass
 
-    def killed(folder: Path, *given: Any, **named: Any) -> None:
+    def killed(folder: Path) -> None:
         nonlocal count
-        if Path(folder).parent == tmp_path / "run" / "trials" and Path(folder).exists():
+        if folder.parent == tmp_path / "run" / "trials" and folder.exists():
             count += 1
             if count == kill_at:
-                (Path(folder) / "block.json").unlink()
+                (folder / "block.json").unlink()
                 raise Killed
-        whole(folder, *given, **named)
+        whole(folder)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shutil, "rmtree", killed)
+        patch.setattr("wavebed.run.arrived.remove_tree", killed)
         with pytest.raises(Killed):
             _run(campaign, tmp_path, machines)
     _run(campaign, tmp_path, machines, resume=True)
@@ -608,12 +609,14 @@ def test_a_worker_that_lies_of_its_block_gets_no_more_and_the_campaign_goes_on(
 def test_a_record_of_another_trial_is_refused(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, machines = campaign_in(tmp_path, 1), Machines(tmp_path / "machines", 1, monkeypatch)
 
+    lies = {"folder": "0007-other", "treatment": "../../.."}
+
     def lie(*given: Any) -> Any:
-        return changed(quick_trial(*given), **{field: "../../.." if field in ("folder", "treatment") else 7})
+        return changed(quick_trial(*given), **{field: lies.get(field, 7)})
 
     with (
         Remote(machines, Told(), lie, SILENT_S) as remote,
-        pytest.raises(MachineError, match=r"trial\.json is that of another trial$"),
+        pytest.raises(MachineError, match=r"trial\.json is that of another trial$|came as the name of a trial$"),
     ):
         run_campaign(campaign, tmp_path / "run", [], Told(), remote)
 

@@ -15,13 +15,13 @@ from contextlib import suppress
 from datetime import datetime, tzinfo
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.unit.test_mcp import HEAD, NO_CALL, PING, WAIT_S, Connection, FakeTools, asked, called
 
 import wavebed
+from wavebed.beneath import remove_tree
 from wavebed.mcp import facts
 from wavebed.mcp.model import Bounds, RunAnswer, ToolError
 from wavebed.mcp.processes import UNKNOWN, Child
@@ -143,14 +143,14 @@ def test_what_a_laboratory_writes_while_its_cancelled_run_is_removed_does_not_st
 ) -> None:
     removed: list[Path] = []
 
-    def remove(folder: Path, *, ignore_errors: bool) -> None:
-        rmtree(folder, ignore_errors=ignore_errors)
+    def remove(folder: Path) -> None:
+        remove_tree(folder)
         removed.append(folder)
         if len(removed) == 1:
             folder.mkdir()
             (folder / "series.csv").touch()
 
-    monkeypatch.setattr("wavebed.mcp.runs.shutil.rmtree", remove)
+    monkeypatch.setattr("wavebed.mcp.runs.remove_tree", remove)
     runs = Runs(fake_run, 60.0)
     name = runs.start("walk", ["--slow"])
     begun(fake_run / name)

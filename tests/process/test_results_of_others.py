@@ -240,6 +240,17 @@ def test_a_trial_of_the_record_is_not_outside(made: dict[str, Path], tmp_path: P
         read_trial(load_run(folder).path("../../elsewhere"))
 
 
+def test_a_name_typed_inside_a_folder_of_results_may_lead_out(
+    made: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _copy(made, "run", tmp_path)
+    monkeypatch.chdir(folder)
+    assert main(["report", ".", "-o", "../page.html"]) == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    with pytest.raises(OSError, match="leads out of the folder of results"):
+        beneath.open_beneath(Path("trials/../../page.html"), os.O_RDONLY)
+
+
 def test_a_link_that_appears_between_look_and_read_is_refused(victim: Path, tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / "results"
     (folder / "raw").mkdir(parents=True)

@@ -128,7 +128,7 @@ def test_ctl_shows_the_frames_of_both_directions() -> None:
         "ports": {"a": "eth1", "b": "eth2"},
         "frames": [{"from": "eth1", "to": "eth2", "dropped_frames": {"loss": 1, "too_long": 1}, **frames}],
     }
-    lines = [line.split() for line in _table(answer).splitlines()]  # type: ignore[arg-type]
+    lines = [line.split() for line in _table("bench", answer).splitlines()]  # type: ignore[arg-type]
     assert ["frames", "received", "delivered", "around", "dropped", "queued"] in lines
     assert ["eth1", "to", "eth2", "12", "7", "2", "2", "1"] in lines
 
@@ -137,7 +137,7 @@ def test_ctl_shows_the_drops_of_all_reasons_together() -> None:
     fields = dict.fromkeys(LinkState.__struct_fields__)
     link = {**fields, "name": "radio.down", "takes": (), "dropped_segments": {"overflow": 3, "loss": 4, "aqm": 5}}
     answer = {"name": "walk", "links": [link], "hosts": [], "hops": [], "state": "running"}
-    head, row = (line.split() for line in _table(answer).splitlines()[:2])  # type: ignore[arg-type]
+    head, row = (line.split() for line in _table("bench", answer).splitlines()[:2])  # type: ignore[arg-type]
     assert dict(zip(head, row, strict=True))["dropped"] == "12"
 
 

@@ -269,6 +269,7 @@ def test_faults_are_read_and_wrong_ones_told() -> None:
 def test_the_state_of_a_timeline_is_shown_with_its_stretches() -> None:
     stretches = [{"name": "home", "start_ns": 0}, {"name": "lift", "start_ns": 10 * SECOND}]
     text = _timeline_text(
+        "bench",
         {
             "position_ns": 12 * SECOND,
             "duration_ns": 20 * SECOND,
@@ -278,7 +279,7 @@ def test_the_state_of_a_timeline_is_shown_with_its_stretches() -> None:
             "speed": 2.0,
             "loop": True,
             "stretches": stretches,  # type: ignore[dict-item]
-        }
+        },
     )
     assert "paused at 12.000 s of 20 s, speed 2, loop on" in text
     assert ">" in next(line for line in text.splitlines() if "lift" in line)

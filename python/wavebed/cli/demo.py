@@ -27,6 +27,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Run it."""
     args.action, args.file, args.executor = "run", "demo", "local"
-    args.resume = args.accept_changes = False
+    args.resume = args.accept_changes = args.trust = False
     args.only = []
     return campaign_command.run(args)

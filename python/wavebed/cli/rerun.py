@@ -57,7 +57,8 @@ def _spec_file(given: Path) -> Path:
 
     candidates = (given, given.parent / TRIALS_FOLDER / given.name)
     for folder in candidates:
-        guard(_run_of(folder))
+        if is_there(folder):
+            guard(_run_of(folder))
         if is_file(folder / SPEC_FILE):
             return folder / SPEC_FILE
     if not any(is_there(folder) for folder in candidates):

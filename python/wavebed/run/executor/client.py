@@ -15,7 +15,7 @@ from distributed.protocol import core
 from distributed.protocol.serialize import families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["Client"]
 
@@ -41,8 +41,6 @@ class Client(distributed.Client):
     timeout : float
         Seconds in which it has to answer.
     """
-
-    _default_event_handlers: dict[str, Callable[[Any], Any]] = {}  # noqa: RUF012 - as Dask has it
 
     def __init__(self, address: str, timeout: float) -> None:
         _guard()
@@ -75,6 +73,9 @@ class Client(distributed.Client):
     def _handle_task_erred(self, key: object = None, exception: object = None, traceback: object = None) -> None:
         del exception, traceback  # where they are no such objects, Dask would keep the caller waiting for ever
         super()._handle_task_erred(key, _Refused(), None)  # type: ignore[no-untyped-call]
+
+    async def _handle_event(self, topic: str, event: object) -> None:
+        """Hear no event: Dask prints those of ``print`` and ``warn``, and unpickles what they hold."""
 
     async def _handle_report(self) -> None:
         try:
