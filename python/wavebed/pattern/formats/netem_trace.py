@@ -53,7 +53,6 @@ SAWTOOTH = {"bottom": "0bps", "top": "12Mbps", "interval": "1s", "duration": "1s
 """Values that netem-trace takes for keys that are left out."""
 NOISE = ("std_dev", "seed", "upper_noise_bound", "lower_noise_bound")
 RANDOM = "draws random numbers, which differ between versions of netem-trace"
-EXPORT = "print its values in netem-trace and write them as Trace…Config"
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ/]+)\s*")
 
 Span = tuple[int, "int | float"]
@@ -240,7 +239,10 @@ class _Reader:
         """Return a wave that rises from bottom to top for a fraction of the interval, and falls in the rest of it."""
         fields: dict[str, object] = dict(SAWTOOTH) | self.member(value, where, {*SAWTOOTH, *NOISE, "duty_ratio"}, set())
         if fields.get("std_dev") is not None and self.rate(fields["std_dev"], f"{where}.std_dev"):
-            raise self.fail(f"{where}.std_dev", f"{RANDOM}; leave it out, or {EXPORT}")
+            raise self.fail(
+                f"{where}.std_dev",
+                f"{RANDOM}; leave it out, or print its values in netem-trace and write TraceBwConfig",
+            )
         bottom, top = (self.rate(fields[name], f"{where}.{name}") for name in ("bottom", "top"))
         interval, duration, step = (
             self.time(fields[name], f"{where}.{name}") for name in ("interval", "duration", "step")
@@ -309,7 +311,9 @@ class _Reader:
         if depth == 0 and not name.endswith("Config"):
             raise self.fail(where, f"is JSON that no format here fits; {AS_TABLE}")
         if name.startswith(("Normalized", "LogNormalized")):
-            raise self.fail(f"{where}.{name}"[:80], f"{RANDOM}; {EXPORT}")
+            of = name.removeprefix("Log").removeprefix("Normalized").removesuffix("Config")
+            series = "TraceBwConfig" if of == "Bw" else f"a Repeated{of}PatternConfig of Static{of}Config"
+            raise self.fail(f"{where}.{name}"[:80], f"{RANDOM}; print its values in netem-trace and write {series}")
         raise self.fail(
             f"{where}.{name}"[:80],
             "is not a series that can be read; use Static…Config and Repeated…PatternConfig of Bw, Delay or Loss, "
