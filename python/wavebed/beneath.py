@@ -25,7 +25,7 @@ __all__ += ["rename"]
 
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _GUARDED: set[str] = set()
-"""Absolute names, for the life of the process: that a folder was of results is never forgotten."""
+"""Absolute names of folders of results. A process never forgets one."""
 
 
 def guard(folder: str | os.PathLike[str]) -> None:
@@ -184,8 +184,8 @@ def _upwards() -> OSError:
 def _absolute(name: str | os.PathLike[str]) -> str:
     """Return a name from the root, without ``.``.
 
-    A user types ``../page.html`` from inside a folder of results: no name that a folder's content gives begins so, as
-    it follows that of the folder. In such a name each ``..`` is taken away; in another one it stays, and is refused.
+    A user who works inside a folder of results types ``../page.html``. Names from the content of a folder begin with
+    the name of the folder. So a ``..`` at the beginning is resolved, and any other ``..`` stays and is refused.
     """
     text = str(name if isinstance(name, Path) else Path(name))
     if text.startswith("/"):

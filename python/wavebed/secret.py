@@ -3,7 +3,7 @@
 Everything that is stored or shown passes through here: records, journals, copies of scenarios, command lines, pages.
 `Secret` shows itself as stars whatever prints it. The functions ``redacted…`` take out of a text, a command line, a
 table or a file what is a secret by its place. `restored` takes it back from the environment for a repetition.
-Every pattern here takes linear time: the texts are those of others too.
+Every pattern here takes linear time, as others may have written the texts.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def redacted_json(data: bytes) -> bytes:
 
 
 def redacted_toml(text: str) -> str:
-    """Return a TOML text without secrets; one that has some loses its comments too."""
+    """Return a TOML text without secrets. A text with secrets loses its comments too."""
     if not _is_suspect(text):
         return text
     try:
@@ -201,7 +201,7 @@ def restored(value: object, place: str) -> object:
     Parameters
     ----------
     place : str
-        Where it stands, such as ``workload.fetch``; it is in the name of the variable.
+        Its place in the record, such as ``workload.fetch``. The name of the variable is made from it.
 
     Raises
     ------

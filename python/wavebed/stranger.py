@@ -75,7 +75,7 @@ def one_line(text: str) -> str:
 
 
 def is_inside(name: str) -> bool:
-    """Return whether a name is that of something below a folder: it is relative, printable, and not too long."""
+    """Return whether a name stays below a folder, and is relative, printable and not too long."""
     parts = name.split("/")
     return (
         len(name) <= _MOST_NAME

@@ -35,7 +35,7 @@ pub struct Running {
     pub socket: String,
 }
 
-/// The caller's running laboratories. `all_users` adds those of other users for root, who may control them.
+/// The caller's running laboratories. For root, `all_users` adds the laboratories of other users.
 #[must_use]
 pub fn running(all_users: bool) -> Vec<Running> {
     let (user, _) = effective_user();

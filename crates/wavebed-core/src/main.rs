@@ -95,7 +95,7 @@ enum Job {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
-        /// As root, list those of other users too.
+        /// As root, list the laboratories of other users too.
         #[arg(long)]
         all_users: bool,
     },

@@ -15,16 +15,16 @@ const LOOK_AFTER: [Duration; 2] = [Duration::from_millis(2), Duration::from_mill
 /// How a wait for servers ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// All ports are open, or the process has ended.
+    /// There is a port for each program, or the process has ended.
     Enough,
-    /// The deadline came first; so many ports are open.
+    /// The deadline came first. This number of ports is open.
     Late(usize),
     /// The pause was interrupted.
     Interrupted,
 }
 
-/// Waits until as many ports are open in the network namespace of `pid` as it has background `programs`, or until that
-/// process has ended. `pause` waits between two looks, and returns whether something else is to be done.
+/// Waits until the network namespace of `pid` has an open port for each of its background `programs`, or until that
+/// process has ended. `pause` waits between two looks; if it returns true, the wait is over.
 pub fn wait_for_ports(
     pid: i32,
     programs: usize,

@@ -1,4 +1,4 @@
-"""Folders of results whose programs run again: without a word of the user only one's own, and only confined."""
+"""Which folders of results may run their programs again without ``--trust``: the user's own, if all are confined."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_trust(plan: Plan, places: Sequence[Path]) -> None:
 
 
 def check_owner(places: Iterable[Path]) -> None:
-    """Check that the user owns files and folders; with sudo, that this is so of the user who called it.
+    """Check that the user owns files and folders. The user who called sudo counts too.
 
     Raises
     ------

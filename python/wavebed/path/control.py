@@ -98,12 +98,12 @@ def running(*, all_users: bool = False) -> list[Running]:
     Parameters
     ----------
     all_users : bool
-        Whether those of other users are listed too, which only root may control.
+        Whether laboratories of other users are listed too. Only root may control them.
 
     Raises
     ------
     UserError
-        If somebody else than root asks for those of other users.
+        If another user than root asks for the laboratories of others.
     MachineError
         If they cannot be listed.
     """

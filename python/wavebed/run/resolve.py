@@ -57,7 +57,7 @@ class Resolved:
     programs : mapping
         The programs of its workloads on each of its hosts.
     reached : dict
-        The last laboratory between two real hosts, by their names; the trials of a run share it.
+        The last laboratory between each pair of real hosts, by their names. The trials of a run share this table.
     """
 
     spec: TrialSpec

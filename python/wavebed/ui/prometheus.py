@@ -19,9 +19,9 @@ __all__ = ["DIRECTION_METRICS", "KIND", "LINK_METRICS", "Metric", "metrics"]
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 LAB_S = 1.0
-"""A laboratory may take so long to answer."""
+"""Longest wait for the answer of one laboratory, seconds."""
 ALL_S = 5.0
-"""All of them together: Prometheus waits for 10 s."""
+"""Longest wait for all answers, seconds. Prometheus itself waits for 10 s."""
 
 
 class Metric(NamedTuple):

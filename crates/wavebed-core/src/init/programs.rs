@@ -79,7 +79,8 @@ impl Init {
         Ok(())
     }
 
-    /// Waits so long, or for a message of the front process; returns whether the laboratory is to end.
+    /// Waits for this time at most, and serves a message of the front process that comes. Returns whether the laboratory
+    /// is to end.
     fn pause(&mut self, time: Duration) -> bool {
         let mut readable = [false];
         let limit_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

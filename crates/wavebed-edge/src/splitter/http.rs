@@ -35,8 +35,8 @@ pub fn open(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The place for a new connection: a free one, or that of the oldest connection without a whole request, or that of the
-/// oldest one. So nobody keeps others out by connections that say nothing: a reader of metrics asks at once.
+/// The place for a new connection: a free one, else the place of the oldest connection without a whole request, else
+/// of the oldest connection. Silent connections keep nobody out: a reader of metrics asks at once.
 pub fn place(readers: &[Option<Reader>]) -> Option<usize> {
     let rank = |reader: &Option<Reader>| {
         let reader = reader.as_ref()?;

@@ -240,7 +240,7 @@ class Carrier(threading.Thread):
         return partial
 
     def _take(self, packed: Packed, partial: Path) -> None:
-        """Unpack a trial; one that is not of this block, or whose record says so, is an error of the worker."""
+        """Unpack a trial. A trial or a record of another block is an error of the worker."""
         slot = self._outgoing.trials.get(packed.name)
         if slot is None or (partial / packed.name).exists():
             raise StrangerError(f"{one_line(packed.name)!r} came as the name of a trial")

@@ -32,7 +32,7 @@ class RefusedError(TypeError, OSError):
 
 
 class Client(distributed.Client):
-    """A client that hears no events, and takes bytes only.
+    """A client that ignores events, and takes bytes only.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Client(distributed.Client):
         super()._handle_task_erred(key, _Refused(), None)  # type: ignore[no-untyped-call]
 
     async def _handle_event(self, topic: str, event: object) -> None:
-        """Hear no event: Dask prints those of ``print`` and ``warn``, and unpickles what they hold."""
+        """Ignore an event: Dask would print events of ``print`` and ``warn``, and unpickle what they hold."""
 
     async def _handle_report(self) -> None:
         try:

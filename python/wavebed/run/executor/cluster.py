@@ -36,7 +36,7 @@ _CONNECT_S = 10.0
 _LOOK_S = 0.2
 _GATHER_S = 10.0
 _MOST_GATHER_S = 300.0
-"""A piece of 8 MiB takes so long at 220 kbit/s."""
+"""The time that a piece of 8 MiB takes at 220 kbit/s."""
 
 
 class Worker:
