@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tests.stress import remains
 from tests.stress.campaign_files import CELLS, RUN, WHOLE, argv, damage, stored, write_files
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import GONE_WITHIN_S, Process, end_all, ended, family, kill, settled, wait_until
+from tests.stress.remains import Process, end_all, ended, family, gone_within_s, kill, settled, wait_until
 from tests.stress.sandbox import inside
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def disturb(kills: int, trials: int, seed: int) -> dict[str, Any]:
     disturbance = _Disturbance(kills, trials, seed)
     told, differs = disturbance.all(), disturbance.end()
     took_s = time.monotonic() - began
-    _, left = settled(before, 0, GONE_WITHIN_S)
+    _, left = settled(before, 0, gone_within_s())
     end_all()
     differs += [*left, *(damage(RUN, WHOLE) if (RUN / "metrics.parquet").exists() else ["it has not ended"])]
     return {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import GONE_WITHIN_S, Process, end_all, ended, family, kill, settled, subtree, wait_until
+from tests.stress.remains import Process, end_all, ended, family, gone_within_s, kill, settled, subtree, wait_until
 from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ def _figures(kind: str, told: list[dict[str, Any]]) -> list[Figure]:
     ]
     longest_s = max(each["gone_s"] for each in told)
     found = f"{longest_s:.2f} s at most" if longest_s < math.inf else "not all"
-    state: State = "met" if longest_s <= GONE_WITHIN_S else "missed"
+    state: State = "met" if longest_s <= gone_within_s() else "missed"
     return [
         of_all(f"SIGKILL in {kind}, nothing left", [(case, not left) for case, left in cases], what="kills"),
-        Figure(f"SIGKILL in {kind}, all gone", f"in {GONE_WITHIN_S:g} s", found, state),
+        Figure(f"SIGKILL in {kind}, all gone", f"in {gone_within_s():g} s", found, state),
     ]
 
 
@@ -167,13 +167,13 @@ def _strike(kind: Kind, chance: random.Random, folder: Path, part: float, before
     gone_s, left = 0.0, []
     if victim is not None:
         doomed = _doomed(processes, victim.pid, front.pid)
-        doomed_s = wait_until(lambda: not _alive(doomed, front), GONE_WITHIN_S)
+        doomed_s = wait_until(lambda: not _alive(doomed, front), gone_within_s())
         gone_s = math.inf if doomed_s is None else doomed_s
         left += [f"{each.role} outlives it" for each in _alive(doomed, front)]
     if wait_until(lambda: ended(front), kind.ends_within_s) is None:
         left.append(f"the front still runs after {kind.ends_within_s:g} s")
     else:
-        settled_s, remained = settled(before, front.pid, GONE_WITHIN_S)
+        settled_s, remained = settled(before, front.pid, gone_within_s())
         gone_s = max(gone_s, math.inf if settled_s is None else settled_s)
         left += remained
     end_all()

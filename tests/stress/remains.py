@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterable
 
-__all__ = ["GONE_WITHIN_S", "Process", "State", "end_all", "ended", "family", "settled", "subtree", "wait_until"]
+__all__ = ["Process", "State", "end_all", "ended", "family", "gone_within_s", "settled", "subtree", "wait_until"]
 
 LOOK_EVERY_S = 0.01
-GONE_WITHIN_S = float(os.environ.get("WAVEBED_STRESS_GONE_WITHIN_S", "3"))
-"""After a kill or a second signal all is gone within this time; tests on a busy machine allow more."""
 TEMPORARY = tuple(folder for folder in ("/tmp", "/var/tmp", "/dev/shm") if Path(folder).is_dir())
 ABSENT = "(absent)"
 VOLATILE = ("count", "flush", "entries", "stat", "random", "uuid")
@@ -47,6 +45,11 @@ class Process:
             return "core" if self.depth == 0 else "init" if self.number == 1 else "engine"
         kind = next((each.partition("=")[2] for each in self.arguments if each.startswith("--type=")), "")
         return f"{self.program} {kind}".strip()
+
+
+def gone_within_s() -> float:
+    """Return the time in which all is gone after a kill or a second signal; tests on a busy machine allow more."""
+    return float(os.environ.get("WAVEBED_STRESS_GONE_WITHIN_S", "3"))
 
 
 def process(pid: int) -> Process | None:

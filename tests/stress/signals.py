@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import GONE_WITHIN_S, end_all, ended, family, settled, wait_until
+from tests.stress.remains import end_all, ended, family, gone_within_s, settled, wait_until
 from tests.stress.sandbox import WORK, run_all, wavebed_command
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _send(name: str, number: int, place: int) -> dict[str, Any]:
     time.sleep(kind.settle_s)
     front.send_signal(number)
     took_s = wait_until(lambda: ended(front), ENDS_WITHIN_S)
-    _, left = settled(before, front.pid, GONE_WITHIN_S) if took_s is not None else (None, ["the front still runs"])
+    _, left = settled(before, front.pid, gone_within_s()) if took_s is not None else (None, ["the front still runs"])
     end_all()
     front.wait()
     left += [f"file {path.name}" for path in folder.glob("out/trials/.*")]
