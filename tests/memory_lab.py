@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.confine import Confined
-    from wavebed.lab.protocol import Redirect, Undelivered
+    from wavebed.lab.protocol import Port, Redirect, Undelivered
 
 __all__ = ["MemoryHost", "MemoryLab", "MemoryProcess", "Program", "Script"]
 
 _POLL_S = 0.001
-_LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,14 +250,10 @@ class MemoryHost(Host):
             raise subprocess.CalledProcessError(status, process.args, output, errors)
         return subprocess.CompletedProcess(process.args, status, output, errors)
 
-    def wait_for_port(self, port: int, timeout: float = 10.0, *, udp: bool = False) -> None:  # noqa: ARG002
-        """Wait until a script listens on a port."""
-        end_s = self.clock.monotonic_s() + timeout
-        while port not in self.ports:
-            self.lab.answer()
-            if self.clock.monotonic_s() >= end_s:
-                raise TimeoutError(f"nothing on {self.name} listens on port {port} after {timeout:g} s")
-            self.clock.sleep(_LOOK_S)
+    def open_ports(self) -> frozenset[Port]:
+        """Return the ports on which scripts listen."""
+        self.lab.answer()
+        return frozenset(("tcp", port) for port in self.ports)
 
 
 def _opened(given: Redirect, mode: str) -> BinaryIO:

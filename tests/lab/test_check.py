@@ -235,6 +235,13 @@ def test_a_command_that_fails_fails_the_check(tmp_path: Path, capsys: pytest.Cap
     assert status == 3 or "command: curl ended with 7: " in found["requirements"][0]["reasons"][0]
 
 
+def test_a_command_waits_for_a_server_that_starts_late(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = f"sleep 1; exec {shlex.quote(sys.executable)} -m http.server 8000"
+    words = ["--seeds", "1", "--server", server, "--", "curl", "-sSf", "-o", "/dev/null", "http://{server}:8000/"]
+    status, found = check(tmp_path, capsys, *words)
+    assert_outcome("pass", status, found, tmp_path)
+
+
 def test_a_server_that_ends_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--seeds", "1", "--server", "echo no licence >&2; exit 4", "--wait-for-port", "80", "--", "true"]
     status, found = check(tmp_path, capsys, *words)

@@ -11,7 +11,7 @@ import threading
 import time
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
 from tests.unit.test_lab import NAME, PORT, clock  # noqa: F401
@@ -19,7 +19,7 @@ from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import UserError
 from wavebed.lab.clock import MachineClock
-from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.errors import LaboratoryGoneError, LaboratoryMalformedError
 from wavebed.lab.limits import LIMITS
 from wavebed.path import control
 from wavebed.path.control import Running, connect_to, running
@@ -234,28 +234,34 @@ def test_a_name_of_several_users_is_ambiguous_and_ones_own_goes_first(monkeypatc
         connect_to(NAME).close()
 
 
-HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+def lab_host(*answers: dict[str, Any]) -> LabHost:
+    """Return a host that tells first these open ports, then those; the last stay."""
+    left = list(answers)
+
+    class Answering:
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def ask(self, request: object) -> dict[str, Any]:
+            assert request == {"do": "ports", "host": "server"}
+            return left.pop(0) if len(left) > 1 else left[0]
+
+    laboratory = SimpleNamespace(name=NAME, clock=MachineClock(), connect=Answering)
+    return LabHost(cast("Any", laboratory), "server")
 
 
-def lab_host(monkeypatch: pytest.MonkeyPatch, *tables: str) -> LabHost:
-    """Return a host in namespaces whose sockets are first these, then those; the last stay."""
-    left = list(tables)
-
-    def run(*_: object, **__: object) -> Any:
-        return SimpleNamespace(stdout=HEAD + (left.pop(0) if len(left) > 1 else left[0]))
-
-    monkeypatch.setattr(LabHost, "run", run)
-    return LabHost(cast("Any", SimpleNamespace(clock=None, limits=LIMITS)), "server")
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+def test_a_port_is_open_when_a_socket_without_a_peer_has_it(transport: str) -> None:
+    lab_host({"ports": []}, {"ports": [[transport, PORT]]}).wait_for_port(PORT, udp=True)
 
 
-@pytest.mark.parametrize(
-    "row", ["   0: 00000000:4E20 00000000:0000 0A 0", "   0: 00000000:4E20 00000000:0000 07 0"], ids=["tcp", "udp"]
-)
-def test_a_port_is_open_when_a_socket_without_a_peer_has_it(monkeypatch: pytest.MonkeyPatch, row: str) -> None:
-    lab_host(monkeypatch, "", row).wait_for_port(PORT, udp=True)
-
-
-def test_a_connection_to_such_a_port_elsewhere_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = "   0: 00000000:8000 00000000:4E20 01 0\n   1: 00000000:4E20 0100007F:9000 01 0"
+def test_a_port_of_udp_is_none_of_tcp() -> None:
     with pytest.raises(TimeoutError, match=r"nothing on server listens on port 20000 after 0.05 s"):
-        lab_host(monkeypatch, row).wait_for_port(PORT, 0.05, udp=True)
+        lab_host({"ports": [["udp", PORT], ["tcp", PORT + 1]]}).wait_for_port(PORT, 0.05)
+
+
+def test_open_ports_of_another_type_are_one_error() -> None:
+    with pytest.raises(LaboratoryMalformedError):
+        lab_host({"ports": [["tcp", "80"]]}).open_ports()

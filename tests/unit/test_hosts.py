@@ -195,7 +195,8 @@ ANSWERS: dict[str, tuple[str, object]] = {
     "the number of every process": ("run", {"pid": -1}),
     "an address that is an option": ("towards", TOWARDS | {"address": "-oProxyCommand=x"}),
     "counters of texts": ("towards", TOWARDS | {"rx_bytes": "1"}),
-    "a word for yes": ("listening", {"listening": "yes"}),
+    "a port of no protocol": ("ports", {"ports": [["sctp", 80]]}),
+    "a port beyond the last": ("ports", {"ports": [["tcp", 65_536]]}),
 }
 
 

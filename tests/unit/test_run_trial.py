@@ -258,6 +258,52 @@ def test_servers_are_up_before_time_begins(tmp_path: Path) -> None:
     assert workload(record, "command").outcome.status == "ok"
 
 
+def opened(at_s: dict[str, float], ports: Sequence[int], opens_s: float) -> tuple[Script, Script]:
+    """Return a server that opens ports, and a client; both note when."""
+
+    def server(process: MemoryProcess) -> int:
+        process.host.clock.sleep(opens_s)
+        process.listen(*ports)
+        at_s["open"] = process.host.clock.monotonic_s()
+        return -(process.next_signal(None) or 0)
+
+    def client(process: MemoryProcess) -> int:
+        at_s["client"] = process.host.clock.monotonic_s()
+        return 0
+
+    return server, client
+
+
+def test_a_command_waits_for_a_port_of_each_server_whichever_it_is(tmp_path: Path) -> None:
+    at_s: dict[str, float] = {}
+    server, client = opened(at_s, (8080,), 4.0)
+    text = SENDER + 'servers = ["t"]\n'
+    record = trial(tmp_path, text, {"x": client, "s": server, "sh": Program(None, ports=(53,), opens_s=1.0)}).run()
+    assert at_s["open"] <= at_s["client"] <= at_s["open"] + 0.1
+    assert workload(record, "command").outcome.details == {}
+
+
+@pytest.mark.parametrize(("keys", "waits_s"), [("", 10.0), ("wait-for-port = 0\n", 0.0)])
+def test_a_server_without_a_port_is_awaited_for_ten_seconds_unless_told(
+    tmp_path: Path, keys: str, waits_s: float
+) -> None:
+    at_s: dict[str, float] = {}
+    server, client = opened(at_s, (), 0.0)
+    record = trial(tmp_path, SENDER + keys, {"x": client, "s": server}).run()
+    assert at_s["client"] - at_s["open"] == pytest.approx(waits_s, abs=0.2)
+    told = workload(record, "command").outcome.details.get("programs on the server")
+    assert told == ("0 of 1 have opened a port after 10 s: wait-for-port = 0 waits for none" if waits_s else None)
+
+
+def test_a_server_that_has_done_its_work_is_not_awaited(tmp_path: Path) -> None:
+    at_s: dict[str, float] = {}
+    _, client = opened(at_s, (), 0.0)
+    made = trial(tmp_path, SENDER, {"x": client, "s": Program(0.5)})
+    begun_s = made.lab.clock.monotonic_s()
+    made.run()
+    assert 0.5 <= at_s["client"] - begun_s < 1.0
+
+
 def test_a_server_that_dies_ends_its_workload_with_its_last_line(tmp_path: Path) -> None:
     text = '[[workload]]\nkind = "command"\nrun = ["x"]\nserver-run = ["s", "{port}"]\n' + command("good")
     server = Program(15.0, status=4, errors="no more\n", ports=(20_000,))

@@ -267,10 +267,7 @@ impl Init {
             Request::Run(run) => return self.start(&run),
             Request::Input { pid } => self.programs.give(pid, payload)?,
             Request::Kill { pid, signal } => self.kill(pid, signal)?,
-            Request::Listening { port, to, udp } => {
-                let ports = port..=to.unwrap_or(port);
-                return Ok(json!({"listening": machine::is_listening(&ports, udp)}));
-            }
+            Request::Ports => return machine::open_ports(),
             Request::Congestion { address, algorithm } => {
                 if !self.is_root {
                     return Err(Problem::of("congestion control by route", "log in as root"));

@@ -9,13 +9,11 @@ use serde_json::{Value, json};
 use wavebed_os::clock;
 use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::sock_diag::{SockDiag, TcpSocket};
+use wavebed_path::host_counters::Sockets;
 
 use crate::problem::Problem;
 use crate::request::VERSION;
 
-/// State of a TCP socket that listens, and of a UDP socket without a peer, in `/proc/net`.
-const LISTENING: &str = "0A";
-const BOUND: &str = "07";
 /// Any port: only the route is asked for.
 const DISCARD: u16 = 9;
 
@@ -54,27 +52,14 @@ pub fn description(is_root: bool) -> Value {
     })
 }
 
-/// Whether a program listens on one of these TCP ports, or with `udp` has bound one of the UDP ports.
-#[must_use]
-pub fn is_listening(ports: &RangeInclusive<u16>, udp: bool) -> bool {
-    let in_table = |path: &str, state: &str| {
-        fs::read_to_string(path).is_ok_and(|table| has_port(&table, ports, state))
-    };
-    in_table("/proc/net/tcp", LISTENING)
-        || in_table("/proc/net/tcp6", LISTENING)
-        || udp && (in_table("/proc/net/udp", BOUND) || in_table("/proc/net/udp6", BOUND))
-}
-
-fn has_port(table: &str, ports: &RangeInclusive<u16>, state: &str) -> bool {
-    table.lines().skip(1).any(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let local = words.next().unwrap_or_default();
-        let port = local
-            .rsplit(':')
-            .next()
-            .and_then(|port| u16::from_str_radix(port, 16).ok());
-        port.is_some_and(|port| ports.contains(&port)) && words.nth(1) == Some(state)
-    })
+/// The ports at which a program listens by TCP, or which UDP sockets without a peer have.
+///
+/// # Errors
+/// The system does not tell them.
+pub fn open_ports() -> Result<Value, Problem> {
+    let ports = Sockets::of_this_thread().and_then(|sockets| sockets.open_ports());
+    let ports = ports.map_err(|error| Problem::of("open ports", error))?;
+    Ok(json!({"ports": ports}))
 }
 
 /// The interface towards a host, its own address, and its counters.
@@ -153,20 +138,6 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-
-    const TABLE: &str = "  sl  local_address rem_address   st tx_queue\n\
-        0: 00000000:4E20 00000000:0000 0A 00000000:00000000 00:00000000\n\
-        1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000\n";
-
-    #[test]
-    fn a_port_counts_only_in_the_state_that_is_asked_for() {
-        assert!(has_port(TABLE, &(20_000..=20_000), LISTENING));
-        assert!(!has_port(TABLE, &(8080..=8080), LISTENING));
-        assert!(has_port(TABLE, &(20_000..=20_639), LISTENING));
-        assert!(!has_port(TABLE, &(20_001..=20_639), LISTENING));
-        assert!(!has_port(TABLE, &(20_000..=20_000), BOUND));
-        assert!(!has_port("", &(20_000..=20_639), LISTENING));
-    }
 
     #[test]
     fn a_connection_counts_by_the_port_of_either_end() {

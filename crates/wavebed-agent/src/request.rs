@@ -73,17 +73,8 @@ pub enum Request {
         /// The signal's number.
         signal: i32,
     },
-    /// Asks whether a program listens on a TCP port, or has bound a UDP port.
-    Listening {
-        /// The port, or the first of several.
-        port: u16,
-        /// The last of them.
-        #[serde(default)]
-        to: Option<u16>,
-        /// Whether a UDP port will do as well.
-        #[serde(default)]
-        udp: bool,
-    },
+    /// Asks for the ports at which programs listen by TCP, or which UDP sockets without a peer have.
+    Ports,
     /// Asks for the interface towards a host, its address and its counters.
     Towards {
         /// The other host.

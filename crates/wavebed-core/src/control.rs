@@ -24,6 +24,9 @@ const LONGEST_LINE: usize = 256 << 20;
 enum Line {
     Show,
     Undelivered,
+    Ports {
+        host: String,
+    },
     Maps,
     Watch {
         every_ms: u64,
@@ -58,6 +61,11 @@ pub enum ControlRequest {
     Show,
     /// Return what is on its way from program to program.
     Undelivered,
+    /// Return the open ports of a host.
+    Ports {
+        /// Its name.
+        host: String,
+    },
     /// Return the maps of the scenes.
     Maps,
     /// Send samples of the counters from now on.
@@ -178,6 +186,7 @@ impl Connection {
         Ok(match line {
             Line::Show => ControlRequest::Show,
             Line::Undelivered => ControlRequest::Undelivered,
+            Line::Ports { host } => ControlRequest::Ports { host },
             Line::Maps => ControlRequest::Maps,
             Line::Watch { every_ms } if EVERY_MS.contains(&every_ms) => {
                 ControlRequest::Watch { every_ms }

@@ -19,7 +19,7 @@ use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, No
 use wavebed_os::nft::Masquerade;
 use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, mount, poll, terminal, unix};
-use wavebed_path::host_counters::{SocketQueues, Unreached};
+use wavebed_path::host_counters::{Sockets, Unreached};
 
 use self::outside::Outside;
 use self::rebind::Rebindings;
@@ -93,7 +93,7 @@ struct Init {
     rules: Option<Rules>,
     hosts: Vec<Host>,
     /// Of each host, unless it is the machine.
-    queues: Vec<Option<SocketQueues>>,
+    host_sockets: Vec<Option<Sockets>>,
     front: OwnedFd,
     signals: Signals,
     engine: EngineLink,
@@ -194,7 +194,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         hosts,
         legs,
         counters,
-        queues,
+        host_sockets,
         peers,
         sockets,
         masquerade,
@@ -240,7 +240,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         lab,
         rules,
         hosts,
-        queues,
+        host_sockets,
         front,
         signals,
         engine,

@@ -19,7 +19,7 @@ use wavebed_os::named_sockets::Peers;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::HostCounters;
-use wavebed_path::host_counters::{SocketQueues, Unreached};
+use wavebed_path::host_counters::{Sockets, Unreached};
 
 use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
 use crate::directory;
@@ -79,8 +79,8 @@ pub struct Network {
     pub legs: Vec<(Tun, Tun)>,
     /// The hosts' counters.
     pub counters: Vec<HostCounters>,
-    /// The queues at the sockets of each host; none of the machine, whose sockets are not the laboratory's.
-    pub queues: Vec<Option<SocketQueues>>,
+    /// The sockets of each host; none of the machine, whose sockets are not the laboratory's.
+    pub host_sockets: Vec<Option<Sockets>>,
     /// The Unix sockets of each host but the machine, if sockets outside are in reach; none where the kernel does not tell
     /// their peers.
     pub peers: Vec<Peers>,
@@ -132,7 +132,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     let mut masquerade = None;
     let mut hosts = Vec::new();
     let mut counters = Vec::new();
-    let mut queues = Vec::new();
+    let mut host_sockets = Vec::new();
     let mut peers = Vec::new();
     let mut sockets = Vec::new();
     let mut near_ends = Vec::new();
@@ -169,8 +169,8 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
                 .then(Peers::of_this_thread)
                 .and_then(Result::ok),
         );
-        let own = (!is_machine).then(SocketQueues::of_this_thread).transpose();
-        queues.push(own.during("read the sockets of", &file.name)?);
+        let own = (!is_machine).then(Sockets::of_this_thread).transpose();
+        host_sockets.push(own.during("read the sockets of", &file.name)?);
         for (at, device) in devices {
             match at.end {
                 End::Near => near_ends.push(device),
@@ -202,7 +202,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         hosts,
         legs,
         counters,
-        queues,
+        host_sockets,
         peers,
         sockets,
         masquerade,

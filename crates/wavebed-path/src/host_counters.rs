@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use serde::Serialize;
+
 /// The counters of one host. The files belong to the network namespace in which they were opened, whichever thread
 /// reads them. With NAT a host is this machine, with other devices and with counters that run since boot: only the
 /// laboratory's devices are counted, as differences.
@@ -21,7 +23,7 @@ pub struct HostCounters {
 }
 
 /// Counters of a host in the laboratory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostCounts {
     /// Packets that the TUN devices dropped because the event loop had not read them yet (`tx_dropped`).
     pub device_dropped_packets: u64,
@@ -118,9 +120,20 @@ impl HostCounters {
     }
 }
 
-/// The TCP and UDP sockets of one host, with what is queued at them (`/proc/net/tcp`, `udp` and those of IPv6).
-pub struct SocketQueues {
-    tables: Vec<File>,
+/// The TCP and UDP sockets of one host: what is queued at them, and their ports (`/proc/net/tcp`, `udp` and those of
+/// IPv6).
+pub struct Sockets {
+    tables: Vec<(Transport, File)>,
+}
+
+/// The protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
 }
 
 /// Bytes that are queued at sockets.
@@ -132,24 +145,31 @@ pub struct QueuedBytes {
     pub unread: u64,
 }
 
-impl SocketQueues {
+impl Sockets {
     /// Opens the tables of the calling thread's network namespace.
     ///
     /// # Errors
     /// When `/proc` is not there.
     pub fn of_this_thread() -> io::Result<Self> {
-        let folder = Path::new("/proc/thread-self/net");
-        let mut tables = vec![
-            File::open(folder.join("tcp"))?,
-            File::open(folder.join("udp"))?,
-        ];
-        // A machine without IPv6 has no such tables.
-        let of_ipv6 = ["tcp6", "udp6"];
-        tables.extend(
-            of_ipv6
-                .iter()
-                .flat_map(|name| File::open(folder.join(name))),
-        );
+        Self::in_folder(Path::new("/proc/thread-self/net"))
+    }
+
+    /// Opens the tables of a process's network namespace.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    pub fn of_process(pid: i32) -> io::Result<Self> {
+        Self::in_folder(&Path::new("/proc").join(pid.to_string()).join("net"))
+    }
+
+    fn in_folder(folder: &Path) -> io::Result<Self> {
+        let mut tables = Vec::new();
+        for (transport, name) in [(Transport::Tcp, "tcp"), (Transport::Udp, "udp")] {
+            tables.push((transport, File::open(folder.join(name))?));
+            // A machine without IPv6 has no such tables.
+            let of_ipv6 = File::open(folder.join(format!("{name}6")));
+            tables.extend(of_ipv6.map(|file| (transport, file)));
+        }
         Ok(Self { tables })
     }
 
@@ -159,7 +179,7 @@ impl SocketQueues {
     /// When a table cannot be read.
     pub fn queued(&self) -> io::Result<QueuedBytes> {
         let mut all = QueuedBytes::default();
-        for table in &self.tables {
+        for (_, table) in &self.tables {
             for (unacknowledged, unread) in text(table)?.lines().skip(1).filter_map(queued_at) {
                 all.unacknowledged += unacknowledged;
                 all.unread += unread;
@@ -167,6 +187,35 @@ impl SocketQueues {
         }
         Ok(all)
     }
+
+    /// The ports at which a program listens by TCP, or which UDP sockets without a peer have.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub fn open_ports(&self) -> io::Result<BTreeSet<(Transport, u16)>> {
+        let mut ports = BTreeSet::new();
+        for (transport, table) in &self.tables {
+            let state = match transport {
+                Transport::Tcp => LISTENS,
+                Transport::Udp => BOUND,
+            };
+            let open = ports_in(&text(table)?, state);
+            ports.extend(open.into_iter().map(|port| (*transport, port)));
+        }
+        Ok(ports)
+    }
+}
+
+/// The local ports of the sockets of a table that are in a state.
+fn ports_in(table: &str, state: &str) -> Vec<u16> {
+    let port = |line: &str| {
+        let mut columns = line.split_whitespace().skip(1);
+        let (_, port) = columns.next()?.rsplit_once(':')?;
+        (columns.nth(1)? == state)
+            .then(|| u16::from_str_radix(port, 16).ok())
+            .flatten()
+    };
+    table.lines().skip(1).filter_map(port).collect()
 }
 
 /// The failed connections of a host, and the machine's ports that only the machine itself reaches.
@@ -243,8 +292,10 @@ fn listener_at(line: &str) -> Option<(bool, u16)> {
     (columns.nth(1)? == LISTENS).then_some((is_loopback, port))
 }
 
-/// The state of a socket that listens.
+/// The state of a TCP socket that listens.
 const LISTENS: &str = "0A";
+/// The state of a UDP socket without a peer.
+const BOUND: &str = "07";
 
 /// The queues of a line of `/proc/net/tcp` or `udp`, sending first; none of a socket that listens, whose queue has
 /// connections.
@@ -309,11 +360,11 @@ fn line_value(text: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{TcpListener, UdpSocket};
 
     use super::{
-        HostCounters, HostCounts, RX_PACKETS, SocketQueues, TX_DROPPED, device_sum, line_value,
-        queued_at, table_value,
+        HostCounters, HostCounts, RX_PACKETS, Sockets, TX_DROPPED, Transport, device_sum,
+        line_value, ports_in, queued_at, table_value,
     };
 
     #[test]
@@ -388,9 +439,33 @@ mod tests {
     fn bytes_that_nobody_reads_are_unread() {
         let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
         let (from, to) = (socket(), socket());
-        let queues = SocketQueues::of_this_thread().unwrap();
+        let sockets = Sockets::of_this_thread().unwrap();
         from.send_to(&[1; 100], to.local_addr().unwrap()).unwrap();
-        assert!(queues.queued().unwrap().unread >= 100);
+        assert!(sockets.queued().unwrap().unread >= 100);
+    }
+
+    #[test]
+    fn only_ports_of_sockets_in_the_state_are_open() {
+        let table = "  sl  local_address rem_address   st tx_queue\n   \
+                     0: 0100007F:1F90 00000000:0000 0A 0:0\n   \
+                     1: 0100007F:0016 0100007F:A001 01 0:0\n   \
+                     2: 00000000000000000000000001000000:4E20 00000000000000000000000000000000:0000 0A 0:0\n";
+        assert_eq!(ports_in(table, "0A"), [8080, 20_000]);
+        assert_eq!(ports_in(table, "07"), [0; 0]);
+        assert_eq!(ports_in("", "0A"), [0; 0]);
+    }
+
+    #[test]
+    fn sockets_of_this_process_have_open_ports_until_it_has_ended() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let bound = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ports = Sockets::of_process(std::process::id().cast_signed()).unwrap();
+        let ports = ports.open_ports().unwrap();
+        assert!(ports.contains(&(Transport::Tcp, listener.local_addr().unwrap().port())));
+        assert!(ports.contains(&(Transport::Udp, bound.local_addr().unwrap().port())));
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        assert!(Sockets::of_process(ended.id().cast_signed()).is_err());
     }
 
     #[test]

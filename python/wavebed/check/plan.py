@@ -155,5 +155,5 @@ def _table(command: CheckedCommand, *, any_status: bool) -> dict[str, Json]:
             raise Problem("there is no --server to open it: leave it out", "--wait-for-port")
         from wavebed.config.values import number
 
-        table["wait-for-port"] = at("--wait-for-port", number(1, 65535), command.wait_for_port)
+        table["wait-for-port"] = at("--wait-for-port", number(0, 65535), command.wait_for_port)
     return table

@@ -80,8 +80,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument(
         "--wait-for-port",
         metavar="PORT",
-        help="CMD starts when a program on the server has opened this port, TCP or UDP (default: {port}, if a command"
-        " on the server has it)",
+        help="CMD starts when a program on the server has opened this port, TCP or UDP; 0: at once (default: {port},"
+        " if a --server has it; otherwise CMD waits for one new port of each --server, at most 10s)",
     )
     group.add_argument("--limit", metavar="TIME", help="longest time that CMD may run (default: 60s)")
     group.add_argument(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -26,12 +25,11 @@ if TYPE_CHECKING:
     from wavebed.hosts.clocks import ClockBounds
     from wavebed.hosts.messages import Event, Header
     from wavebed.lab.clock import MachineClock
-    from wavebed.lab.protocol import Redirect
+    from wavebed.lab.protocol import Port, Redirect
 
 __all__ = ["AgentHost"]
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt")
-_LOOK_S = 0.05
 _LONGEST_S = 20.0
 
 
@@ -174,14 +172,9 @@ class AgentHost(Host):
             raise subprocess.CalledProcessError(status, process.args, output, errors)
         return subprocess.CompletedProcess(process.args, status, output, errors)
 
-    def wait_for_port(self, port: int, timeout: float = 10.0, *, udp: bool = False) -> None:
-        """Wait until a program listens on a port; the host's own tables are read, no packet is sent."""
-        end_s = time.monotonic() + timeout
-        while time.monotonic() < end_s:
-            if self.agent.ask({"do": "listening", "port": port, "udp": udp})["listening"]:
-                return
-            time.sleep(_LOOK_S)
-        raise TimeoutError(f"nothing on {self.name} listens on port {port} after {timeout:g} s")
+    def open_ports(self) -> frozenset[Port]:
+        """Return the ports at which the host's programs listen by TCP, and those of UDP sockets without a peer."""
+        return frozenset(cast("list[Port]", self.agent.ask({"do": "ports"})["ports"]))
 
     def clock_offset(self, at_s: float) -> ClockOffset | None:
         """Return the offset of its system clock from that of this machine; ``None`` if one of them was set."""

@@ -130,9 +130,8 @@ class RealHosts(Lab):
     def _wait_for_ports(self) -> None:
         """Wait until the programs of an agent that lost its connection have ended; what still runs then is others'."""
         end_s = time.monotonic() + SILENT_S + _GRACE_S
-        ports: dict[str, Json] = {"port": WORKLOAD_PORTS.start, "to": WORKLOAD_PORTS.stop - 1, "udp": True}
         for host in self._hosts.values():
-            while host.agent.ask({"do": "listening", **ports})["listening"] and time.monotonic() < end_s:
+            while any(port in WORKLOAD_PORTS for _, port in host.open_ports()) and time.monotonic() < end_s:
                 time.sleep(_LOOK_S)
 
     def _set_congestion_controls(self) -> None:

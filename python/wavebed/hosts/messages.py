@@ -90,8 +90,8 @@ class _Run(TypedDict):
     pid: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
 
 
-class _Listening(TypedDict):
-    listening: bool
+class _Ports(TypedDict):
+    ports: list[tuple[Literal["tcp", "udp"], Annotated[int, msgspec.Meta(ge=0, le=65535)]]]
 
 
 class _Flows(TypedDict):
@@ -122,7 +122,7 @@ _ANSWERS: dict[str, msgspec.json.Decoder[Any]] = {
     "hello": msgspec.json.Decoder(_Hello),
     "clock": msgspec.json.Decoder(_Clock),
     "run": msgspec.json.Decoder(_Run),
-    "listening": msgspec.json.Decoder(_Listening),
+    "ports": msgspec.json.Decoder(_Ports),
     "flows": msgspec.json.Decoder(_Flows),
     "towards": msgspec.json.Decoder(_Towards),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
 from wavebed.lab.tools import find
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.confine import Confined
 
-__all__ = ["Clock", "ClockOffset", "Host", "Lab", "Process", "Redirect", "Stamps", "Undelivered"]
+__all__ = ["Clock", "ClockOffset", "Host", "Lab", "Port", "Process", "Redirect", "Stamps", "Undelivered"]
 
 Redirect: TypeAlias = int | IO[bytes] | IO[str] | None
 """A file, a descriptor, ``subprocess.PIPE`` or ``subprocess.DEVNULL``; ``None``: that of this process."""
+
+Port: TypeAlias = tuple[Literal["tcp", "udp"], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,21 @@ class Host(Stamps, Protocol):
         ------
         TimeoutError
             If none does within `timeout` seconds.
+        """
+        wanted = {("tcp", port), ("udp", port)} if udp else {("tcp", port)}
+        end_s = self.clock.monotonic_s() + timeout
+        while not wanted & self.open_ports():
+            if self.clock.monotonic_s() >= end_s:
+                raise TimeoutError(f"nothing on {self.name} listens on port {port} after {timeout:g} s")
+            self.clock.sleep(0.05 if self.is_far else 0.005)
+
+    def open_ports(self) -> frozenset[Port]:
+        """Return the ports at which its programs listen by TCP, and those of UDP sockets without a peer.
+
+        Raises
+        ------
+        LaboratoryGoneError, LaboratoryHungError
+            If the laboratory has ended, or did not answer.
         """
 
     def clock_offset(self, at_s: float) -> ClockOffset | None:

@@ -7,7 +7,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Self
 
-from msgspec import convert
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from wavebed.errors import MachineError, UserError, WavebedError
@@ -15,7 +15,8 @@ from wavebed.lab.clock import MachineClock
 from wavebed.lab.confine import Confined, confinement_rules, hand_over
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS, Limits
-from wavebed.lab.protocol import Host, Lab, Undelivered
+from wavebed.lab.protocol import Host, Lab, Port, Undelivered
+from wavebed.path.control import answer_as
 from wavebed.path.core import Core
 from wavebed.path.laboratory import laboratory_file
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
     from wavebed.spec.network import Network
 
 __all__ = ["LabHost", "Laboratory"]
-
-_TCP_SOCKETS = ("/proc/net/tcp", "/proc/net/tcp6")
-_UDP_SOCKETS = ("/proc/net/udp", "/proc/net/udp6")
-_STATE = 3
-_OPEN = ("0A", "07")
-"""TCP that listens, UDP without a peer."""
 
 
 class LabHost(Host):
@@ -204,28 +199,15 @@ class LabHost(Host):
             raise subprocess.CalledProcessError(status, process.args, output, errors)
         return subprocess.CompletedProcess(process.args, status, output, errors)
 
-    def wait_for_port(self, port: int, timeout: float = 10.0, *, udp: bool = False) -> None:
-        """Wait until a program on this host accepts TCP connections on `port`, without making one.
+    def open_ports(self) -> frozenset[Port]:
+        """Return the ports at which its programs listen by TCP, and those of UDP sockets without a peer."""
+        with self.laboratory.connect() as connection:
+            answer = connection.ask({"do": "ports", "host": self.name})
+        return answer_as(self.laboratory.name, answer, _Ports).ports
 
-        Parameters
-        ----------
-        udp : bool
-            Whether a program that has bound the UDP port will do as well.
 
-        Raises
-        ------
-        TimeoutError
-            If none does within `timeout` seconds.
-        """
-        end = time.monotonic() + timeout
-        argv = ["cat", *_TCP_SOCKETS, *(_UDP_SOCKETS if udp else ())]
-        while time.monotonic() < end:
-            tables = self.run(argv, capture_output=True, timeout=self.laboratory.limits.answer_s, confined=True).stdout
-            for row in map(str.split, tables.splitlines()):
-                if len(row) > _STATE and row[_STATE] in _OPEN and row[1].endswith(f":{port:04X}"):
-                    return
-            time.sleep(0.01)
-        raise TimeoutError(f"nothing on {self.name} listens on port {port} after {timeout:g} s")
+class _Ports(Struct):
+    ports: frozenset[Port]
 
 
 def _descriptor(given: Redirect, default: int) -> int:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.confine import Confined
-    from wavebed.lab.protocol import Lab, Process, Redirect
+    from wavebed.lab.protocol import Lab, Port, Process, Redirect
 
 __all__ = ["Mptcp", "MptcpOptions", "fallback_problem", "read_counters"]
 
@@ -144,9 +144,9 @@ class _MptcpHost(Host):
             argv, capture_output=capture_output, timeout=timeout, check=check, input=input, confined=confined
         )
 
-    def wait_for_port(self, port: int, timeout: float = 10.0, *, udp: bool = False) -> None:
-        """Wait for a server; the first subflow of an MPTCP socket listens as a TCP socket does."""
-        self._host.wait_for_port(port, timeout, udp=udp)
+    def open_ports(self) -> frozenset[Port]:
+        """Return the open ports; the first subflow of an MPTCP socket listens as a TCP socket does."""
+        return self._host.open_ports()
 
 
 @cache

@@ -25,7 +25,8 @@ from wavebed.workload.waiting import end_all, end_within, last_line, output_of, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.lab.protocol import Host, Process, Undelivered
+    from wavebed.config.data import Json
+    from wavebed.lab.protocol import Host, Port, Process, Undelivered
     from wavebed.workload.model import Schedule, Status, TrialContext
 
 __all__ = ["DELIVERY_TIME", "EXIT_STATUS", "WALL_TIME", "Command"]
@@ -76,9 +77,10 @@ class CommandOptions(Struct, frozen=True, kw_only=True):
     wait_for_port: Annotated[
         int | None,
         Key(
-            values.number(1, 65535),
-            "the trial begins when a program on the server has opened this port, TCP or UDP",
-            absent="`{port}`, if a command on the server has it",
+            values.number(0, 65535),
+            "the trial begins when a program on the server has opened this port, TCP or UDP; 0: at once",
+            absent="`{port}`, if a command on the server has it; otherwise as many new ports as programs on the server"
+            " that run, at most 10 s",
         ),
     ] = None
     folder: Annotated[
@@ -143,7 +145,7 @@ class Command(Workload[CommandOptions]):
         return self.options.parser not in KNOWN
 
     def open(self, context: TrialContext) -> Session:
-        """Start the server's program, if any, and wait until it has opened ``{port}`` if its command has that."""
+        """Start the programs on the server, if any, and wait for their ports."""
         return _CommandSession(self, context)
 
 
@@ -166,6 +168,17 @@ def _wait_until_bound(servers: Sequence[RunningServer], host: Host, port: int) -
                 raise WavebedError(failure) from None
         else:
             return
+
+
+def _wait_until_listening(servers: Sequence[RunningServer], host: Host, before: frozenset[Port]) -> str:
+    """Wait until there are as many new open ports as servers that run; return a line if that does not happen."""
+    end_s = host.clock.monotonic_s() + START_TIMEOUT_S
+    while (opened := len(host.open_ports() - before)) < (running := sum(each.failure() is None for each in servers)):
+        if host.clock.monotonic_s() >= end_s:
+            told = f"{opened} of {running} have opened a port after {START_TIMEOUT_S:g} s"
+            return f"{told}: wait-for-port = 0 waits for none"
+        host.clock.sleep(_LOOK_EVERY_S if host.is_far else _DRAIN_LOOK_S)
+    return ""
 
 
 def filled_in(command: Sequence[str], context: TrialContext) -> list[str]:
@@ -210,13 +223,17 @@ class _CommandSession(Session):
         self._delivery_s: float | None = None
         self._left: Undelivered | None = None
         self._was_stopped = False
+        self._not_ready = ""
         options = workload.options
         commands = [] if options.server_run is None else [options.server_run]
         commands += [["sh", "-c", line] for line in options.servers]
-        self._servers = [self._start_server(command, number) for number, command in enumerate(commands, 1)]
         has_port = any(_PORT in part for command in commands for part in command)
         port = context.port if options.wait_for_port is None and has_port else options.wait_for_port
-        if self._servers and port is not None:
+        before = context.server.open_ports() if commands and port is None else frozenset()
+        self._servers = [self._start_server(command, number) for number, command in enumerate(commands, 1)]
+        if port is None:
+            self._not_ready = _wait_until_listening(self._servers, context.server, before)
+        elif self._servers and port > 0:
             _wait_until_bound(self._servers, context.server, port)
 
     def _start_server(self, command: Sequence[str], number: int) -> RunningServer:
@@ -297,7 +314,8 @@ class _CommandSession(Session):
             limit_s = self._workload.options.drain_s
             doubts = [f"{limit_s:g} s after its end data was still on the way: {self._left}: raise drain"]
         try:
-            return Outcome(status, reason, metrics=self._metrics(), doubts=doubts)
+            details: dict[str, Json] = {"programs on the server": self._not_ready} if self._not_ready else {}
+            return Outcome(status, reason, metrics=self._metrics(), doubts=doubts, details=details)
         except WavebedError as error:
             return Outcome("failed", str(error))
 

@@ -37,6 +37,7 @@ impl Bridge {
             Ok(
                 ControlRequest::Run { .. }
                 | ControlRequest::Kill { .. }
+                | ControlRequest::Ports { .. }
                 | ControlRequest::Undelivered,
             ) => Err("a bridge has no programs".to_owned()),
             Ok(ControlRequest::Rebind) => Err(

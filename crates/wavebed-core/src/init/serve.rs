@@ -68,6 +68,7 @@ impl Init {
             Ok(ControlRequest::Undelivered) => {
                 self.undelivered().map(|each| serde_json::json!(each))
             }
+            Ok(ControlRequest::Ports { host }) => self.ports(&host),
             Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
             Ok(ControlRequest::Begin) => self.engine.ask(&Request::Begin).map(|zero_ns| {
                 self.plan_rebindings(zero_ns.as_u64().unwrap_or_default());
@@ -149,9 +150,9 @@ impl Init {
         };
         // The client is the last one, whose programs have ended.
         let client = self.hosts.len() - 1;
-        for (index, queues) in self.queues.iter().enumerate() {
-            let Some(queues) = queues else { continue };
-            let bytes = queues
+        for (index, sockets) in self.host_sockets.iter().enumerate() {
+            let Some(sockets) = sockets else { continue };
+            let bytes = sockets
                 .queued()
                 .map_err(|error| format!("{}: sockets: {error}", self.hosts[index].name))?;
             found.unacknowledged_bytes += bytes.unacknowledged;
@@ -160,6 +161,16 @@ impl Init {
             }
         }
         Ok(found)
+    }
+
+    /// The open ports of a host.
+    fn ports(&self, host: &str) -> Result<Value, String> {
+        let ports = match &self.host_sockets[self.lab.host_index(host)?] {
+            Some(sockets) => sockets.open_ports(),
+            None => return Err(format!("{host}: its ports are those of this machine")),
+        };
+        let ports = ports.map_err(|error| format!("{host}: sockets: {error}"))?;
+        Ok(serde_json::json!({"ports": ports}))
     }
 
     fn set(&mut self, link: Option<String>, setting: Setting) -> Result<Value, String> {
