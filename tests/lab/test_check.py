@@ -72,6 +72,14 @@ def test_numbers_that_a_command_prints_are_decided_over_the_seeds(
     assert all(value > 0.038 for value in values(every))
 
 
+@pytest.mark.parametrize("family", [4, 6])
+def test_the_family_of_the_packets_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], family: int) -> None:
+    check(tmp_path, capsys, "--seeds", "1", "--", "ping", f"-{family}", "-c", "1", "server")
+    trials = [json.loads(file.read_text()) for file in (tmp_path / "run").glob("trials/*/trial.json")]
+    evidence = {each["evidence"] for trial in trials for each in trial["checks"] if each["code"] == "traffic"}
+    assert evidence == {f"2 segments entered the links, all of IPv{family}"}
+
+
 def test_a_command_that_sends_nothing_decides_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, found = check(tmp_path, capsys, "--seeds", "1", "--require", "wall time p50 < 60 s", "--", "true")
     assert (status, found["outcome"]) == (3, "inconclusive")

@@ -460,3 +460,15 @@ pub fn try_masquerade() -> io::Result<()> {
         .map(drop)
         .map_err(|error| error.source)
 }
+
+/// Checks that this machine can give flows other source ports, in the calling thread's network namespace, whose
+/// connections are forgotten.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn try_source_ports() -> io::Result<()> {
+    let name = format!("wavebed-doctor-{}", std::process::id());
+    SourcePorts::new(&name, &name, (1024, 2048))
+        .and_then(|_table| forget_connections())
+        .map_err(|error| error.source)
+}

@@ -41,6 +41,8 @@ pub struct DeviceCounters {
     pub packets_read: u64,
     /// Wire segments in them.
     pub segments_read: u64,
+    /// Those of IPv6.
+    pub ipv6_segments_read: u64,
     /// Packets written to the device.
     pub packets_written: u64,
     /// Wire segments in them.
@@ -113,7 +115,12 @@ impl LinkChain {
         let (Ok(run) | Err((run, _))) = &kept;
         self.devices.segments_read += u64::from(run.count);
         let run = match kept {
-            Ok(run) => run,
+            Ok(run) => {
+                if packets.packet(run.packet).shape.network == Network::V6 {
+                    self.devices.ipv6_segments_read += u64::from(run.count);
+                }
+                run
+            }
             Err((run, reason)) => {
                 if let Some(first) = self.links.first_mut() {
                     first.link.refuse(&run, reason);

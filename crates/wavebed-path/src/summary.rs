@@ -102,6 +102,10 @@ pub struct DepartureSummary {
     pub name: String,
     /// Packets read from the input device; a super-packet counts once.
     pub packets_read: u64,
+    /// Wire segments in them.
+    pub segments_read: u64,
+    /// Those of IPv6.
+    pub ipv6_segments_read: u64,
     /// Packets written.
     pub packets_written: u64,
     /// Wire segments lost because the output device refused them.
@@ -322,7 +326,7 @@ impl Summary {
             _ if is_all => {
                 format!("no packet entered the links but {nowhere} to addresses that no host has")
             }
-            _ => format!("{segments} segments entered the links"),
+            _ => format!("{segments} segments entered the links{}", self.family()),
         };
         self.checks.push(Check {
             code: "traffic",
@@ -331,6 +335,22 @@ impl Summary {
             severity: Severity::Suspect,
             evidence,
         });
+    }
+
+    /// The family of what was read from the devices, as the end of a sentence; nothing if nothing was read.
+    fn family(&self) -> String {
+        let all: u64 = self.departures.iter().map(|each| each.segments_read).sum();
+        let of_ipv6: u64 = self
+            .departures
+            .iter()
+            .map(|each| each.ipv6_segments_read)
+            .sum();
+        match (all, of_ipv6) {
+            (0, _) => String::new(),
+            (_, 0) => ", all of IPv4".to_owned(),
+            _ if of_ipv6 == all => ", all of IPv6".to_owned(),
+            _ => ", of IPv4 and IPv6".to_owned(),
+        }
     }
 
     /// Records rows that are missing on disk.
@@ -401,6 +421,8 @@ impl Summary {
         self.departures.push(DepartureSummary {
             name: name.into(),
             packets_read: chain.devices.packets_read,
+            segments_read: chain.devices.segments_read,
+            ipv6_segments_read: chain.devices.ipv6_segments_read,
             packets_written: chain.devices.packets_written,
             refused_segments: chain.devices.refused_segments,
             late_p50_us: late.percentile(0.5).map(micros),

@@ -35,6 +35,7 @@ pub fn all() -> Vec<Check> {
         checks.push(own_proc(findings));
         checks.push(settings(findings));
         checks.push(nat(findings, is_root));
+        checks.push(rebinding(findings));
         checks.push(browser_sandbox(findings));
     }
     checks.extend([ipv6(), congestion_controls(), throttle()]);
@@ -176,6 +177,19 @@ fn nat(findings: &Findings, is_root: bool) -> Check {
             name,
             format!("nftables: {error}"),
             "only --nat needs it: modprobe -a nf_tables nft_masq nft_chain_nat (Linux 5.12 or newer)",
+        ),
+    }
+}
+
+fn rebinding(findings: &Findings) -> Check {
+    let name = "rebind";
+    match &findings.rebind {
+        Ok(()) => Check::ok(name, "nftables can change the ports of flows"),
+        Err(error) => Check::warn(
+            name,
+            format!("nftables: {error}"),
+            "only --rebind-at and ctl rebind=now need it: \
+             modprobe -a nf_tables nft_nat nft_ct nft_chain_nat nf_conntrack_netlink (Linux 5.12 or newer)",
         ),
     }
 }

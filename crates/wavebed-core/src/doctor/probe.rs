@@ -25,6 +25,8 @@ pub struct Findings {
     pub tun: Result<bool, String>,
     /// Whether the kernel can masquerade.
     pub nft: Result<(), String>,
+    /// Whether the kernel can give flows other source ports.
+    pub rebind: Result<(), String>,
     /// Whether a confined browser may create the namespaces of its sandbox.
     pub sandbox: Result<(), String>,
 }
@@ -69,6 +71,7 @@ fn look_around(outer: Option<(u32, u32)>) -> Findings {
             .map(|tun| tun.has_udp_offload())
             .map_err(|error| error.to_string()),
         nft: nft::try_masquerade().map_err(|error| error.to_string()),
+        rebind: nft::try_source_ports().map_err(|error| error.to_string()),
         // Last: it cannot be undone.
         sandbox: confinement::try_sandbox(if outer.is_some() {
             User::Renamed(NOBODYS)
