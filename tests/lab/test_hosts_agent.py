@@ -126,6 +126,20 @@ def test_streams_arrive_whole_and_a_signal_is_told(tmp_path: Path) -> None:
     assert (done.returncode, len(done.stdout), done.stderr) == (-signal.SIGKILL, 3_000_000, "err\n")
 
 
+def test_the_input_of_a_program_ends_while_samples_are_taken(tmp_path: Path) -> None:
+    folder = tmp_path / "samples"
+    ours, theirs = os.pipe()
+    with agent(tmp_path) as host:
+        process = host.start(["cat"], stdin=ours)
+        os.close(ours)
+        host.agent.ask({"do": "folder", "path": str(folder)})
+        sample = {"folder": str(folder), "host": "server", "zero_ns": time.monotonic_ns()}
+        host.agent.ask({"do": "sample", **sample, "flows_ns": 100_000_000, "cpu_ns": 100_000_000})
+        os.close(theirs)
+        assert process.wait(WAIT_S) == 0
+        host.agent.ask({"do": "stop_sampling"})
+
+
 def test_a_high_status_is_no_signal(tmp_path: Path) -> None:
     with agent(tmp_path) as host:
         assert [host.run(["sh", "-c", f"exit {status}"]).returncode for status in (129, 255)] == [129, 255]

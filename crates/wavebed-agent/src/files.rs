@@ -256,6 +256,11 @@ pub(crate) mod tests {
             let refused = files.make_file(&path, 1, false, false).unwrap_err();
             assert!(refused.0.contains("outside"), "{refused}");
         }
+        let other = root.join("x");
+        fs::write(&other, "kept").unwrap();
+        let refused = files.write(&other, 0, b"lost").unwrap_err();
+        assert!(refused.0.contains("outside"), "{refused}");
+        assert_eq!(fs::read(&other).unwrap(), b"kept");
         fs::remove_dir_all(root).unwrap();
     }
 

@@ -58,7 +58,10 @@ impl Post {
         match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
             Forked::Parent(child) => Ok(child),
             Forked::Child => {
-                let done = stand_apart().map(|()| serve(&self.stream));
+                let done = stand_apart().map(|()| {
+                    let set = |change: &Change| route::set(change.address, &change.algorithm);
+                    serve(&self.stream, set, |undo| drop(route::undo(&undo)));
+                });
                 std::process::exit(i32::from(done.is_err()));
             }
         }
@@ -118,14 +121,16 @@ fn stand_apart() -> Result<(), Problem> {
     Ok(())
 }
 
-fn serve(stream: &UnixStream) {
+/// Makes the changes that are asked for until the other end is closed. Then it undoes them, the last one first: a later
+/// change of the same route has kept what the earlier one made.
+fn serve<T>(stream: &UnixStream, set: impl Fn(&Change) -> Result<T, Problem>, undo: impl FnMut(T)) {
     let mut changes = Vec::new();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
         let change: Result<Change, _> = serde_json::from_str(&line);
         let answer = change
             .map_err(|error| Problem::of("a request", error))
-            .and_then(|it| route::set(it.address, &it.algorithm));
+            .and_then(|change| set(&change));
         let told = match answer {
             Ok(undo) => {
                 changes.push(undo);
@@ -136,14 +141,32 @@ fn serve(stream: &UnixStream) {
         // Nobody to hear it: then the next line is the end.
         let _ = (&*stream).write_all(format!("{told}\n").as_bytes());
     }
-    for change in changes.iter().rev() {
-        let _ = route::undo(change);
-    }
+    changes.into_iter().rev().for_each(undo);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_are_undone_in_the_reverse_order_once_the_other_end_is_closed() {
+        let (guardian, post) = pair().expect("a pair");
+        let served = std::thread::spawn(move || {
+            let mut undone = Vec::new();
+            let name = |change: &Change| Ok(change.algorithm.clone());
+            serve(&post.stream, name, |name| undone.push(name));
+            undone
+        });
+        for name in ["reno", "bbr", "cubic"] {
+            let set = guardian.set_congestion_control(Ipv4Addr::LOCALHOST, name.to_owned());
+            set.expect("it is set");
+        }
+        drop(guardian);
+        assert_eq!(
+            served.join().expect("it has ended"),
+            ["cubic", "bbr", "reno"]
+        );
+    }
 
     #[test]
     fn an_answer_that_comes_too_late_is_not_that_to_the_next_request() {

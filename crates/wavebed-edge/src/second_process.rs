@@ -89,3 +89,25 @@ impl Drop for SecondProcess {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN_NAME: &str = "second_process::tests::its_end_is_awaited_and_its_status_told";
+    const IS_SECOND: &str = "WAVEBED_TEST_IS_SECOND";
+
+    #[test]
+    fn its_end_is_awaited_and_its_status_told() {
+        if std::env::var_os(IS_SECOND).is_some() {
+            // What the test runner has written before says that this process is ready.
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::process::exit(3);
+        }
+        let environment = [(IS_SECOND.to_owned(), "1".to_owned())];
+        let mut second = SecondProcess::start("--exact", [OWN_NAME.to_owned()], &environment)
+            .expect("this program");
+        assert_eq!(second.end().expect("its end"), ChildState::Exited(3));
+    }
+}

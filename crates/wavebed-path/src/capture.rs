@@ -235,3 +235,28 @@ fn write_segment(out: &mut impl Write, at_unix_ns: u64, segment: &[u8]) -> io::R
     out.write_all(&[0u8; 3][..padding])?;
     out.write_all(&total.to_ne_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::write_head;
+
+    /// Code of the option `if_tsresol`.
+    const RESOLUTION: u16 = 9;
+
+    #[test]
+    fn the_unit_of_time_stamps_is_the_nanosecond() {
+        let mut head = Vec::new();
+        write_head(&mut head, "radio.down").expect("memory");
+        let number = |at: usize, bytes: usize| {
+            let value = head[at..at + bytes].iter().rev();
+            value.fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+        };
+        let interface = number(4, 4);
+        assert_eq!(number(interface, 4), 1, "an interface description");
+        let mut at = interface + 16;
+        while number(at, 2) != usize::from(RESOLUTION) {
+            at += 4 + number(at + 2, 2).next_multiple_of(4);
+        }
+        assert_eq!((number(at + 2, 2), head[at + 4]), (1, 9), "10^-9 s");
+    }
+}
