@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DaskWorkers"]
 
 ROOT = Path(__file__).parents[1]
-_COMMON = ["--no-dashboard"]
+_COMMON = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
 _WAIT_S = 60
 
 

@@ -233,7 +233,10 @@ def restored(value: object, place: str) -> object:
 def _is_suspect(text: str) -> bool:
     """Return whether a text may have a secret; the patterns take a hundred times as long."""
     small = text.lower()
-    return any(mark in small for mark in _MARKS)
+    for mark in _MARKS:  # noqa: SIM110 - a generator takes twice as long
+        if mark in small:
+            return True
+    return False
 
 
 def _place(value: object, index: int) -> str:

@@ -160,7 +160,11 @@ def test_nothing_that_a_hostile_worker_returns_is_unpickled_by_the_front(
 
 @pytest.mark.parametrize(
     ("options", "why"),
-    [(["--dashboard"], "has a dashboard"), (["--host", "0.0.0.0"], "listens on every address")],
+    [
+        (["--dashboard"], "has a dashboard"),
+        (["--dashboard-address", ":0"], "answers everybody by HTTP"),
+        (["--host", "0.0.0.0"], "listens on every address"),
+    ],
 )
 def test_a_worker_that_is_open_to_strangers_gets_no_blocks(options: list[str], why: str, tmp_path: Path) -> None:
     with DaskWorkers(tmp_path / "dask", 1, options=options) as cluster:

@@ -605,6 +605,102 @@ def test_a_worker_that_lies_of_its_block_gets_no_more_and_the_campaign_goes_on(
     agree(tmp_path, campaign, monkeypatch)
 
 
+@pytest.mark.parametrize("name", ["../secret", "{absolute}", "run.json", "s.toml\x1b[31m"])
+def test_a_worker_that_asks_for_a_file_of_the_front_gets_none(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
+    (tmp_path / "secret").write_text("PRIVATE")
+    hostile = machines.machines["m0"]
+
+    def lies(function: Callable[..., object], data: bytes) -> object:
+        wanted = [name.format(absolute=tmp_path / "secret")]
+        return answer(lambda: wanted) if function.__name__ == "absent_files" else data
+
+    hostile.lies = lies
+    live = Told()
+    _run(campaign, tmp_path, machines, live)
+    assert "put_piece" not in hostile.calls
+    assert "worker m0 gets no more blocks: " in live.text
+    assert "is no file of its block" in live.text
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_a_block_of_a_worker_that_never_answers_goes_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
+    hostile, end = machines.machines["m0"], threading.Event()
+    monkeypatch.setattr(carrier.Carrier, "is_overdue", property(lambda one: one.worker is hostile.worker))
+
+    def before(name: str) -> None:
+        if name != "describe":
+            end.wait(WAIT_S)
+
+    hostile.before = before
+    live = Told({4: end.set})
+    _run(campaign, tmp_path, machines, live)
+    assert "worker m0 keeps block 1 longer than its trials may take: the next free worker runs it, too" in live.text
+    assert machines.machines["m1"].calls.count("run_task") == 4
+    agree(tmp_path, campaign, monkeypatch)
+
+
+def test_a_block_is_overdue_after_twice_the_limits_of_its_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, real, overdue = 100.0, carrier.Carrier.run, []
+    monkeypatch.setattr(carrier, "time", SimpleNamespace(monotonic=lambda: now_s))
+    campaign = campaign_in(tmp_path, 1)
+    workloads = [each.workloads[0] for each in campaign.plan.treatments]
+    longest_s = campaign.table.campaign.attempts * sum(each.common.limit_s + each.tail_s for each in workloads)
+
+    def run(one: carrier.Carrier) -> None:
+        nonlocal now_s
+        overdue.append(one.is_overdue)
+        now_s += 2 * longest_s
+        overdue.append(one.is_overdue)
+        now_s += carrier.BESIDE_S + 1
+        overdue.append(one.is_overdue)
+        real(one)
+
+    monkeypatch.setattr(carrier.Carrier, "run", run)
+    _run(campaign, tmp_path, Machines(tmp_path / "machines", 1, monkeypatch))
+    assert overdue == [False, False, True]
+
+
+def test_a_first_worker_that_never_answers_keeps_no_campaign_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wavebed.run.executor.remote.DESCRIBE_S", 0.2)
+    campaign, machines = campaign_in(tmp_path, 2), Machines(tmp_path / "machines", 2, monkeypatch)
+    machines.machines["m0"].frozen = True
+    _run(campaign, tmp_path, machines)
+    assert machines.machines["m1"].calls.count("run_task") == 2
+    agree(tmp_path, campaign, monkeypatch)
+
+
+@pytest.mark.parametrize("lie", ["an error", "no versions", "an absent program", "no bytes"])
+def test_a_first_worker_that_is_not_fit_leaves_the_start_to_the_next(
+    lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, machines = campaign_in(tmp_path, 2), Machines(tmp_path / "machines", 2, monkeypatch)
+
+    def lies(function: Callable[..., object], data: bytes) -> object:
+        if function.__name__ != "describe":
+            return data
+        if lie == "no bytes":
+            return "?"
+        if lie == "an error":
+            return answer(lambda: 1 // 0)
+        found = cast("Site", given_back("describe", data))
+        bad = Site("", {}, found.machine) if lie == "no versions" else replace(found, absent=("iperf3",))
+        return answer(lambda: bad)
+
+    machines.machines["m0"].lies = lies
+    _run(campaign, tmp_path, machines)
+    agree(tmp_path, campaign, monkeypatch)
+
+
 @pytest.mark.parametrize("field", ["folder", "block", "treatment", "seed", "attempt"])
 def test_a_record_of_another_trial_is_refused(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, machines = campaign_in(tmp_path, 1), Machines(tmp_path / "machines", 1, monkeypatch)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wavebed.hosts.messages import Event
 
-_SSH = """
+SSH = """
 import json, os, struct, sys, threading
 out = sys.stdout.buffer
 def send(header, payload=b""):
@@ -51,7 +51,7 @@ def test_a_host_that_sends_nonsense_is_given_up_soon_in_one_line(
     evil: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "ssh.py"
-    program.write_text(_SSH.format(evil=EVILS[evil]))
+    program.write_text(SSH.format(evil=EVILS[evil]))
     monkeypatch.setenv("WAVEBED_SSH", f"{sys.executable} {program}")
     gone = []
 
@@ -72,7 +72,7 @@ def test_a_host_that_sends_nonsense_is_given_up_soon_in_one_line(
 
 def test_an_error_in_taking_an_event_ends_this_agent_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "ssh.py"
-    program.write_text(_SSH.format(evil='send({"event": "exit", "pid": 1, "status": 0})'))
+    program.write_text(SSH.format(evil='send({"event": "exit", "pid": 1, "status": 0})'))
     monkeypatch.setenv("WAVEBED_SSH", f"{sys.executable} {program}")
 
     def hear(event: Event | None, _: bytes) -> None:

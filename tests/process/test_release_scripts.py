@@ -188,3 +188,14 @@ def test_workflows_run_scripts_and_targets_that_there_are() -> None:
                 assert set(words.split()) <= targets, (file.name, words)
                 found += 1
     assert found >= 7
+
+
+def test_actions_and_the_base_image_are_named_by_hashes() -> None:
+    files = [ROOT / "action.yml", *(ROOT / ".github/workflows").glob("*.yml")]
+    used = [found for file in files for found in re.findall(r"uses: (\S+)", file.read_text()) if found != "./"]
+    assert len(used) > 20
+    assert [each for each in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each)] == []
+    container = (ROOT / "packaging/container/Containerfile").read_text()
+    (base,) = re.findall(r"^ARG BASE=(\S+)", container, re.MULTILINE)
+    assert re.fullmatch(r"\S+@sha256:[0-9a-f]{64}", base)
+    assert "--require-hashes --requirement /tmp/wheels/requirements-container.txt" in container

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import shutil
+import tarfile
 from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -364,6 +365,32 @@ def test_a_damaged_header_of_a_page_is_one_line(bytes_: bytes, tmp_path: Path) -
             read_parquet(file)
     else:
         assert read_parquet(file).column("z").to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("fault", ["lost", "text"])
+@pytest.mark.parametrize("name", ["links", "events", "samples", "flows"])
+def test_a_column_that_is_missing_or_of_another_type_is_one_line(
+    name: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = made_run(tmp_path, packet_log=False) / "trials/0001-cubic"
+    file = trial / f"series/{name}.parquet"
+    table = pq.read_table(file)
+    column = next(field.name for field in table.schema if not pa.types.is_string(field.type))
+    place, texts = table.column_names.index(column), pa.array(["x"] * len(table))
+    pq.write_table(table.remove_column(place) if fault == "lost" else table.set_column(place, column, texts), file)
+    with pytest.raises(UserError, match=f"{column!r}") as refused:
+        load_run(trial.parents[1]).table(name)
+    assert "\n" not in str(refused.value)
+    assert main(["explain", str(trial)]) in (0, UserError.exit_status)
+    assert capsys.readouterr().err.count("\n") <= 1
+
+
+def test_a_trial_whose_table_lacks_newer_columns_is_explained(tmp_path: Path) -> None:
+    with tarfile.open(Path(__file__).parents[1] / "samples/results-1.tar.xz") as sample:
+        sample.extractall(tmp_path, filter="data")
+    (links,) = tmp_path.rglob("links.parquet")
+    assert "link_failures" not in pq.read_schema(links).names
+    assert main(["explain", str(links.parents[1])]) == 0
 
 
 # Programs.

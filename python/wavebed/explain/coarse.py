@@ -35,7 +35,8 @@ def link_counts(rows: pa.Table, span: tuple[int, int]) -> dict[str, int]:
         The table ``links``, of this link only.
     """
     inside = _inside(rows, span)
-    found = {name: int(pc.sum(inside[name]).as_py() or 0) for name in _COUNTS}
+    known = [name for name in _COUNTS if name in inside.column_names]  # link_failures came later
+    found = dict.fromkeys(_COUNTS, 0) | {name: int(pc.sum(inside[name]).as_py() or 0) for name in known}
     found["segments"] = int(pc.sum(inside["offered_segments"]).as_py() or 0)
     found["delivered_segments"] = int(pc.sum(inside["delivered_segments"]).as_py() or 0)
     return found

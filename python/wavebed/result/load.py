@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, UserError
 from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.result.names import LOG_TABLES, TABLES, TRIALS_FOLDER
+from wavebed.result.names import INCOMPLETE, LOG_TABLES, TABLES, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
 from wavebed.result.read import read_run, read_trial
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Run", "load_run"]
 
 _TRIAL_COLUMNS = ["folder", "block", "treatment", "seed", "verdict"]
+_L4S = ("marked_segments", "dropped_segments", "sojourn_mean_ns", "sojourn_max_ns")
+_NEW = ("link_failures", *(f"l4s_{name}" for name in _L4S))
+"""Columns that tables of earlier versions lack."""
 _METRIC_COLUMNS = [*_TRIAL_COLUMNS, "workload", "name", "value", "unit", "better", "definition"]
 
 
@@ -171,6 +174,7 @@ class Run:
         if name in LOG_TABLES and not file.exists():
             raise UserError(f"{file}: the trial has no packet log: run it with --set path.packet-log=true")
         body = read_parquet(file, columns)
+        _check_columns(file, name, body, whole=columns is None)
         return _headed(body, line.folder, line.block, line.treatment)
 
     def _line(self, folder: str) -> TrialLine:
@@ -179,6 +183,19 @@ class Run:
                 return line
         known = ", ".join(line.folder for line in self.record.trials[:8]) or "none yet"
         raise UserError(f"{self.folder}: no trial {folder!r}: it has {known}")
+
+
+def _check_columns(file: Path, name: str, body: pa.Table, *, whole: bool) -> None:
+    """Check that a table has the columns of its kind; a `whole` one lacks only columns that are new."""
+    from wavebed.result.packets import LOG_SCHEMAS
+    from wavebed.result.tables import SCHEMAS
+
+    for field in {**SCHEMAS, **LOG_SCHEMAS}[name]:
+        if field.name not in body.column_names:
+            if whole and name in SCHEMAS and field.name not in _NEW:
+                raise UserError(f"{file}: has no column {field.name!r}: {INCOMPLETE}")
+        elif (found := body.schema.field(field.name).type) != field.type:
+            raise UserError(f"{file}: column {field.name!r} has values of type {found}, not {field.type}: {INCOMPLETE}")
 
 
 def _headed(body: pa.Table, folder: str, block: int, treatment: str) -> pa.Table:

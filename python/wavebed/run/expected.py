@@ -10,9 +10,12 @@ from wavebed.run.progress import BROWSER_S, OVERHEAD_S
 from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:
-    from wavebed.run.scenario import Plan, TreatmentPlan
+    from collections.abc import Iterable
 
-__all__ = ["expected_bytes", "expected_s", "plan_text"]
+    from wavebed.run.scenario import Plan, TreatmentPlan
+    from wavebed.workload.model import AnyWorkload
+
+__all__ = ["expected_bytes", "expected_s", "limits_s", "plan_text"]
 
 IDLE_PINGS_S = 3.0
 """Of the pings over an idle path before and after a trial between real hosts."""
@@ -33,6 +36,11 @@ def expected_s(treatment: TreatmentPlan) -> float:
     browsers = any("chromium" in workload.needed_programs() for workload in treatment.workloads)
     pings_s = IDLE_PINGS_S if isinstance(treatment.lab, HostsLab) else 0.0
     return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + pings_s + (BROWSER_S if browsers else 0.0)
+
+
+def limits_s(workloads: Iterable[AnyWorkload]) -> float:
+    """Return the seconds after which all workloads of a trial have ended, by their limits."""
+    return sum(each.common.start_s + each.common.limit_s + each.tail_s for each in workloads if not each.endless)
 
 
 def expected_bytes(treatment: TreatmentPlan) -> float | None:

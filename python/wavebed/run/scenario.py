@@ -25,6 +25,7 @@ from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.change import changed, key_parts, with_new_keys
+from wavebed.run.expected import limits_s
 from wavebed.run.lab_table import read_lab
 from wavebed.secret import restored
 from wavebed.spec.lab import IN_NAMESPACES, LabSpec
@@ -389,8 +390,7 @@ def _treatment(
 
 def _let_go_on(workloads: Sequence[AnyWorkload], limited: Collection[str]) -> None:
     """Let endless workloads without a limit go on as long as the other workloads may."""
-    others = [workload for workload in workloads if not workload.endless]
-    longest_s = sum(other.common.start_s + other.common.limit_s + other.tail_s for other in others)
+    longest_s = limits_s(workloads)
     for workload in workloads:
         if workload.endless and workload.name not in limited:
             workload.common = replace(workload.common, limit_s=max(workload.common.limit_s, longest_s))

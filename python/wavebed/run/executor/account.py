@@ -45,6 +45,7 @@ class Account:
         self.arrived = set(arrived_blocks(session.opened.trials.folder))
         self.carriers: list[Carrier] = []
         self.refused: dict[str, str] = {}
+        self._overdue: set[Carrier] = set()
         self._works = False
         self._served_s = float("-inf")
 
@@ -86,13 +87,21 @@ class Account:
         ]
 
     def next_block(self) -> int | None:
-        """Return the first block that no worker runs, or only silent ones."""
+        """Return the first block that no worker runs, or only silent and overdue ones."""
         for block in self.left:
             if block not in self.arrived and all(
-                carrier.worker.silent_s >= self._silent_s for carrier in self.carriers if carrier.block == block
+                carrier.worker.silent_s >= self._silent_s or carrier.is_overdue
+                for carrier in self.carriers
+                if carrier.block == block
             ):
                 return block
         return None
+
+    def newly_overdue(self) -> list[Carrier]:
+        """Return the carriers that have become overdue since the last call."""
+        found = [carrier for carrier in self.carriers if carrier.is_overdue and carrier not in self._overdue]
+        self._overdue.update(found)
+        return found
 
     def give_up_lost(self, workers: Mapping[str, Worker]) -> None:
         """Give up the carriers whose workers are not there any more."""

@@ -7,6 +7,7 @@ import io
 import itertools
 import shutil
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, cast
@@ -31,6 +32,7 @@ from wavebed.run.executor.worker import (
     read_piece,
     run_task,
 )
+from wavebed.run.expected import limits_s
 from wavebed.secret import redacted_table
 from wavebed.spec.patterns import SITES
 from wavebed.stranger import StrangerError, one_line
@@ -52,6 +54,8 @@ __all__ = ["IN_FLIGHT_BYTES", "Carried", "Carrier", "Outgoing", "needed_files", 
 IN_FLIGHT_BYTES = 256 << 20
 """Most bytes of results that are under way at the same time, of all workers."""
 PIECE_BYTES = 8 << 20
+BESIDE_S = 600.0
+"""What a block may take beside its trials: the way there and back, and the wait for another run on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ class Outgoing:
         The compressed `BlockTask`.
     files : mapping
         Patterns and sites in the folder of results: name, and size in bytes.
+    longest_s : float
+        The time after which a worker keeps the block too long.
     trials : mapping
         The slot of each attempt at its trials, by the name of its folder.
     """
@@ -72,6 +78,7 @@ class Outgoing:
     task: bytes
     folder: Path
     files: Mapping[str, int]
+    longest_s: float
     trials: Mapping[str, Slot]
 
 
@@ -128,7 +135,8 @@ def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapp
     files = {name: (folder / name).stat().st_size for name in sorted(names)}
     attempts = [replace(slot, attempt=number) for slot in slots for number in range(1, design.attempts + 1)]
     named = {slot.folder: slot for slot in attempts}
-    return Outgoing(block, gzip.compress(msgspec.json.encode(task), 6, mtime=0), folder, files, named)
+    longest_s = 2 * design.attempts * sum(limits_s(slot.treatment.workloads) for slot in slots) + BESIDE_S
+    return Outgoing(block, gzip.compress(msgspec.json.encode(task), 6, mtime=0), folder, files, longest_s, named)
 
 
 def needed_files(spec: TrialSpec, folder: Path) -> Iterator[str]:
@@ -180,12 +188,18 @@ class Carrier(threading.Thread):
         self.block = block.block
         self._number = next(_NUMBERS)
         self.given_up = threading.Event()
+        self._overdue_s = time.monotonic() + block.longest_s
         self._cluster = cluster
         self._outgoing = block
         self._mark = mark
         self._places = places
         self._ended = ended
         self._run_trial = run_trial
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the block takes longer than an honest worker needs for it."""
+        return time.monotonic() > self._overdue_s
 
     def run(self) -> None:
         """Carry the block."""
@@ -212,6 +226,8 @@ class Carrier(threading.Thread):
         block, task_size = self._outgoing, len(self._outgoing.task)
         wanted = {**block.files, TASK_FILE: task_size}
         absent = set(self._cluster.call(self.worker, self.given_up, absent_files, wanted))
+        if others := absent - wanted.keys():
+            raise FailedError(f"{one_line(min(others))!r} is no file of its block, and it asked for it")
         for name in sorted(absent - {TASK_FILE}):
             with (block.folder / name).open("rb") as stream:
                 offset = 0

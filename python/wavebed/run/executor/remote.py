@@ -1,9 +1,9 @@
 """Blocks on the workers of a Dask scheduler; this process keeps the account of them.
 
 A worker has one task at a time, bound to it, so Dask never queues, steals or repeats a block. A block whose worker is
-lost is sent to another one; so is one whose worker is silent, as soon as another is free. The first result counts, and
-later ones are dropped. Blocks are stored in the order of the plan (`wavebed.run.arrived`), and the stop rule is asked
-before each: blocks behind it that have arrived are dropped.
+lost is sent to another one. So is one whose worker is silent, or takes longer than the limits of its trials allow, as
+soon as another is free. The first result counts, and later ones are dropped. Blocks are stored in the order of the
+plan (`wavebed.run.arrived`), and the stop rule is asked before each: blocks behind it that have arrived are dropped.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ SILENT_S = 30.0
 """A worker without a heartbeat for so long may be lost; Dask's scheduler drops it after five minutes. A worker beats
 every half second; a computation that holds Python's interpreter lock delays that by a few seconds."""
 LOOK_S = 0.5
+DESCRIBE_S = 60.0
+"""For the answer of a worker that may set the versions; then the next one is asked."""
 _END_S = 15.0
 
 
@@ -82,36 +84,62 @@ class Remote:
         require("report", "a folder of results", TABLES)
 
     def site(self, programs: Sequence[str]) -> Site:
-        """Return the machine of the first worker, whose versions are those of the campaign; wait until there is one.
+        """Return the machine of the first fit worker, which sets the campaign's versions; wait until there is one.
 
         Raises
         ------
         MachineError
-            If no scheduler answers, or the worker is not fit for the campaign.
+            If no scheduler answers, or no worker is fit for the campaign.
         """
         if self._site is not None:
             return self._site
         if not self._cluster.connect():
             raise MachineError("--executor: no scheduler answers there: start it with dask scheduler, or name its port")
+        refused: dict[str, str] = {}
         while True:
-            worker = next(iter(self._fit().values()), None)
-            if worker is None:
-                self._live.say("waiting for a worker of the scheduler")
-                time.sleep(LOOK_S)
-                continue
-            try:
-                found = self._cluster.call(worker, threading.Event(), describe, tuple(programs))
-            except LostError:
-                continue
-            except FailedError as error:
-                raise MachineError(f"worker {worker.address}: {error}") from None
-            if found.absent:
-                raise MachineError(f"worker {found.name}: {found.absent[0]} is not installed there")
-            if found.versions["wavebed"] != __version__:
-                there = found.versions["wavebed"]
-                raise MachineError(f"worker {found.name}: has wavebed {there}, not {__version__} as here: install that")
-            self._site = found
-            return found
+            workers = self._fit()
+            for address, worker in workers.items():
+                if address in refused:
+                    continue
+                try:
+                    self._site = self._described(worker, programs)
+                except LostError:
+                    continue
+                except FailedError as error:
+                    refused[address] = str(error)
+                    continue
+                return self._site
+            if workers and workers.keys() <= refused.keys():
+                raise MachineError(refused[next(iter(workers))])
+            self._live.say("waiting for a worker of the scheduler")
+            time.sleep(LOOK_S)
+
+    def _described(self, worker: Worker, programs: Sequence[str]) -> Site:
+        """Return the machine of a worker.
+
+        Raises
+        ------
+        LostError
+            If it is lost, or does not answer: it may run a block of somebody else.
+        FailedError
+            If it is not fit.
+        """
+        given_up = threading.Event()
+        late = threading.Timer(DESCRIBE_S, given_up.set)
+        late.daemon = True
+        late.start()
+        try:
+            found = self._cluster.call(worker, given_up, describe, tuple(programs))
+        except FailedError as error:
+            raise FailedError(f"worker {worker.address}: {error}") from None
+        finally:
+            late.cancel()
+        if found.absent:
+            raise FailedError(f"worker {found.name}: {found.absent[0]} is not installed there")
+        there = found.versions.get("wavebed", "missing")
+        if there != __version__:
+            raise FailedError(f"worker {found.name}: has wavebed {there}, not {__version__} as here: install that")
+        return found
 
     def run(self, session: Session) -> str:
         """Run the blocks that are left and return the reason of the stop rule, if it stopped.
@@ -143,6 +171,9 @@ class Remote:
                 return stopped
             workers = self._fit()
             account.give_up_lost(workers)
+            for late in account.newly_overdue():
+                held = f"worker {late.worker.address} keeps block {late.block} longer than its trials may take"
+                self._live.note(f"{held}: the next free worker runs it, too")
             for worker in account.idle(workers):
                 block = account.next_block()
                 if block is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import shutil
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,6 +159,11 @@ def _check_doors() -> None:
     worker = get_worker()
     if getattr(worker, "_dashboard", False):
         raise MachineError("has a dashboard, which asks nobody who he is: start it with --no-dashboard")
+    sockets = worker.http_server._sockets.values()  # noqa: SLF001 - older versions of Dask tell the port alone
+    if not all(ip_address(each.getsockname()[0]).is_loopback for each in sockets):
+        raise MachineError(
+            "answers everybody by HTTP, with --no-dashboard too: start it with --dashboard-address 127.0.0.1:0"
+        )
     for listener in worker.listeners:
         if getattr(listener, "ip", "") in _ANYWHERE and not getattr(listener, "encrypted", False):
             raise MachineError("listens on every address without TLS: start it with --host ADDRESS, or with TLS")
