@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help setup demo package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
+.PHONY: help setup demo kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -104,6 +104,12 @@ setup: $(INSTALLED) $(REMEDIES) $(TOOLS)  ## build the programs for measuring; i
 demo: $(INSTALLED)   ## run the main job on shipped input; ends in report.html
 	$(TIMED) "set-up: system programs" scripts/system-packages $(DEMO_PROGRAMS)
 	$(BIN)/wavebed demo
+
+KERNEL_PROGRAMS := gcc=gcc make=make flex=flex bison=bison bc=bc patch=patch xz=xz-utils ar=binutils
+KERNEL_SOURCE ?=
+kernel: $(INSTALLED)  ## the kernel of virtual time, unless it is in the cache; KERNEL_SOURCE=FILE names its source
+	scripts/system-packages $(KERNEL_PROGRAMS)
+	$(TIMED) "set-up: the kernel of virtual time" $(BIN)/wavebed kernel build $(if $(KERNEL_SOURCE),--source $(KERNEL_SOURCE))
 
 package:  ## the Debian package of wavebed-edge, in target/
 	scripts/system-packages dpkg-deb=dpkg readelf=binutils
