@@ -44,15 +44,20 @@ impl Ruleset {
         }
     }
 
+    /// The bytes of the structure that a kernel of this version knows.
+    fn known_bytes(version: u32) -> usize {
+        let fields = 1 + usize::from(version >= NET_SINCE) + usize::from(version >= SCOPE_SINCE);
+        fields * mem::size_of::<u64>()
+    }
+
     /// Makes a set of rules that refuses all of this.
     fn make(&self, version: u32) -> io::Result<OwnedFd> {
-        let fields = 1 + usize::from(version >= NET_SINCE) + usize::from(version >= SCOPE_SINCE);
         // SAFETY: the structure outlives the call, and has as many fields as the kernel of this version reads.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_landlock_create_ruleset,
                 std::ptr::from_ref(self),
-                fields * mem::size_of::<u64>(),
+                Self::known_bytes(version),
                 0 as libc::c_uint,
             )
         };
@@ -203,11 +208,14 @@ mod tests {
 
     #[test]
     fn a_kernel_gets_no_rules_that_it_does_not_know() {
-        let (rules, bytes) = Ruleset::all(1);
-        assert_eq!((rules.files, rules.net, bytes), (0x1fff, 0, 8));
-        let (rules, bytes) = Ruleset::all(4);
-        assert_eq!((rules.files, rules.net, bytes), (0x7fff, 3, 16));
-        let (rules, bytes) = Ruleset::all(7);
-        assert_eq!((rules.files, rules.scoped, bytes), (0xffff, 3, 24));
+        for (version, files, net, scoped, bytes) in [
+            (1, 0x1fff, 0, 0, 8),
+            (4, 0x7fff, 3, 0, 16),
+            (7, 0xffff, 3, 3, 24),
+        ] {
+            let rules = Ruleset::all(version);
+            assert_eq!((rules.files, rules.net, rules.scoped), (files, net, scoped));
+            assert_eq!(Ruleset::known_bytes(version), bytes);
+        }
     }
 }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
-__all__ = ["add_change_options", "add_folder_options", "add_output_options", "add_virtual_time", "changes_of"]
+__all__ = ["add_change_options", "add_folder_options", "add_output_options", "add_virtual_time"]
 __all__ += ["perform", "register", "run", "scenario_plan", "write_report_or_note", "write_run_report"]
 
 _USAGE = (
@@ -68,7 +68,7 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
     add_virtual_time(parser)
 
 
-def add_virtual_time(parser: argparse.ArgumentParser) -> None:
+def add_virtual_time(parser: argparse._ActionsContainer) -> None:
     """Add the option that runs trials in virtual time."""
     parser.add_argument(
         "--virtual-time",
@@ -106,32 +106,25 @@ def run(args: argparse.Namespace) -> int:
 
 def scenario_plan(args: argparse.Namespace, trials: int | None = None) -> Plan:
     """Return the plan of the scenario that was named, with the options laid above it."""
-    from wavebed.run.scenario import read_plan
+    from wavebed.run.change import parse_change
+    from wavebed.run.scenario import as_virtual, read_plan
     from wavebed.spec.network import MOST_SEED
 
-    return read_plan(
+    plan = read_plan(
         find(args.scenario, "scenario"),
-        overrides=changes_of(args),
+        overrides=dict(at("--set", parse_change, change) for change in args.changes),
         only=args.workload,
         trials=trials,
         seed=None if args.seed is None else at("--seed", number(0, MOST_SEED), args.seed),
     )
-
-
-def changes_of(args: argparse.Namespace) -> dict[str, object]:
-    """Return the changes of a scenario that were given as options."""
-    from wavebed.run.change import parse_change
-
-    changes = dict(at("--set", parse_change, change) for change in args.changes)
-    return {**changes, "lab.time": "virtual"} if args.virtual_time else changes
+    return as_virtual(plan) if args.virtual_time else plan
 
 
 def _stored_plan(args: argparse.Namespace) -> Plan:
     from wavebed.run.resolve import read_spec
-    from wavebed.run.scenario import plan_of_spec
+    from wavebed.run.scenario import as_virtual, plan_of_spec
 
     given = {
-        "--virtual-time": args.virtual_time,
         "--set": args.changes,
         "--workload": args.workload,
         "--trials": args.trials,
@@ -141,7 +134,8 @@ def _stored_plan(args: argparse.Namespace) -> Plan:
         if value:
             raise UserError(f"{option}: a specification is one trial, resolved: change its scenario and resolve again")
     file = Path(args.scenario)
-    return plan_of_spec(read_spec(file), file)
+    plan = plan_of_spec(read_spec(file), file)
+    return as_virtual(plan) if args.virtual_time else plan
 
 
 def perform(plan: Plan, args: argparse.Namespace) -> int:

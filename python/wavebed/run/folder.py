@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan, TreatmentPlan
     from wavebed.spec.lab import LabSpec
 
-__all__ = ["Opened", "Outcome", "check_programs", "in_virtual_time", "open_folder", "programs"]
+__all__ = ["Opened", "Outcome", "check_programs", "in_virtual_time", "open_folder", "programs", "versions_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ def _record(plan: Plan, command_line: Sequence[str], design: Design) -> RunRecor
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=plan.seed,
         blocks=plan.trials,
-        versions=_versions(plan) if design.versions is None else design.versions,
+        versions=versions_of(plan) if design.versions is None else design.versions,
         machine=machine() if design.machine is None else design.machine,
         workloads=list(plan.tables),
         treatments=[_treatment(each, design) for each in plan.treatments],
@@ -253,7 +253,7 @@ def _record(plan: Plan, command_line: Sequence[str], design: Design) -> RunRecor
     )
 
 
-def _versions(plan: Plan) -> dict[str, str]:
+def versions_of(plan: Plan) -> dict[str, str]:
     """Return the versions of the programs, and of the kernel on which they run."""
     found = versions(programs(plan))
     return {**found, "kernel": needed_kernel()[1].release} if in_virtual_time(plan) else found

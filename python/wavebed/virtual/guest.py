@@ -10,7 +10,7 @@ import fcntl
 import os
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,15 +84,16 @@ def guest_folder() -> Iterator[GuestFolder]:
     parent = cache_folder().absolute() / "guests"
     if any(letter in str(parent) for letter in _UNSAFE):
         raise MachineError(f"{parent}: has a blank, a comma or a quote: name another folder with WAVEBED_CACHE")
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        with drafted_folder(parent) as folder:
-            made = GuestFolder(folder)
-            for each in (made.input, made.output, folder / "uml"):
+    with ExitStack() as stack:
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            made = GuestFolder(stack.enter_context(drafted_folder(parent)))
+            for each in (made.input, made.output, made.folder / "uml"):
                 each.mkdir()
-            yield made
-    except OSError as error:
-        raise MachineError(f"{parent}: no guest can be made there: {(error.strerror or str(error)).lower()}") from None
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise MachineError(f"{parent}: no guest can be made there: {why}") from None
+        yield made
 
 
 def in_guest() -> bool:

@@ -12,11 +12,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
 from wavebed.experiment.machine_lock import measuring
-from wavebed.result.machine import machine, versions
-from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site
+from wavebed.result.machine import machine
+from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker
 from wavebed.run.executor.inside import ERROR_FILE, PACKED_FILE
 from wavebed.run.executor.pack import Packed
@@ -74,8 +75,8 @@ class Guests(Remote):
 
     def site(self, programs: Sequence[str]) -> Site:
         """Return this machine with the guest's kernel."""
-        _, kernel = needed_kernel()
-        return Site(platform.node(), {**versions(programs), "kernel": kernel.release}, machine())
+        here = site(programs)
+        return replace(here, versions={**here.versions, "kernel": needed_kernel()[1].release})
 
     def run(self, session: Session) -> str:
         """Run the blocks that are left, as `Remote.run`; a trial in real time beside them is told of them.
