@@ -105,11 +105,15 @@ demo: $(INSTALLED)   ## run the main job on shipped input; ends in report.html
 	$(TIMED) "set-up: system programs" scripts/system-packages $(DEMO_PROGRAMS)
 	$(BIN)/wavebed demo
 
+# Needs neither Rust nor the packages of wavebed, so that it is built beside them.
 KERNEL_PROGRAMS := gcc=gcc make=make flex=flex bison=bison bc=bc patch=patch xz=xz-utils ar=binutils
+KERNEL_PACKAGES := $(VENV)/kernel-packages
 KERNEL_SOURCE ?=
-kernel: $(INSTALLED)  ## the kernel of virtual time, unless it is in the cache; KERNEL_SOURCE=FILE names its source
+kernel: | $(CONSTRAINTS)  ## the kernel of virtual time, unless it is in the cache; KERNEL_SOURCE=FILE names its source
 	scripts/system-packages $(KERNEL_PROGRAMS)
-	$(TIMED) "set-up: the kernel of virtual time" $(BIN)/wavebed kernel build $(if $(KERNEL_SOURCE),--source $(KERNEL_SOURCE))
+	$(INSTALL) --constraint $(CONSTRAINTS) --target $(KERNEL_PACKAGES) msgspec
+	MAKEFLAGS= PYTHONPATH=python:$(KERNEL_PACKAGES) $(TIMED) "set-up: the kernel of virtual time" \
+	  nice $(BIN)/python -m wavebed kernel build $(if $(KERNEL_SOURCE),--source $(KERNEL_SOURCE))
 
 package:  ## the Debian package of wavebed-edge, in target/
 	scripts/system-packages dpkg-deb=dpkg readelf=binutils
@@ -142,7 +146,8 @@ coverage: test-setup  ## lines that the Python tests run, programs they start in
 	scripts/coverage $(BIN)
 
 # Tests that compute and tests that wait for the kernel go on beside each other, the longest first.
-test: build-tests test-setup  ## every test whose result no machine's speed changes
+test:            ## every test whose result no machine's speed changes
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target kernel build-tests test-setup
 	$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-lab test-rust test-unit test-browser
 
 # More threads than processors, as most of these tests wait for the kernel.

@@ -120,7 +120,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
         "PATH": ":".join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": ":".join([str(Path(__file__).parents[2]), *filter(None, [given.get("PYTHONPATH")])]),
         "TZ": "UTC",
         "WAVEBED_CACHE": str(cache_folder().absolute()),
     }
