@@ -12,6 +12,7 @@ mod doctor;
 mod ending;
 mod engine;
 mod front;
+mod guest;
 mod init;
 mod isolation;
 mod lab_file;
@@ -84,6 +85,15 @@ enum Job {
     },
     /// Be a device that forwards frames between two interfaces, until standard input ends.
     Device(device::Options),
+    /// Become the kernel of a guest of virtual time.
+    Guest(guest::Options),
+    /// Be the first process of a guest of virtual time.
+    GuestInit {
+        /// The file that names the guest's command.
+        file: String,
+        /// What the kernel appends to its own command line.
+        kernel: Vec<String>,
+    },
     /// Check what this machine supports, and print the remedy for each failed check.
     Doctor {
         /// Print one JSON object.
@@ -110,6 +120,8 @@ fn main() {
         Job::Sandbox { command } => sandbox::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(options) => device::run(&options),
+        Job::Guest(options) => guest::start(&options),
+        Job::GuestInit { file, .. } => guest::init(&file),
         Job::Doctor { json } => doctor::examine(json),
         Job::List { json, all_users } => list_running(json, all_users),
     };

@@ -2,6 +2,9 @@
 
 use std::io;
 use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::error::check;
 
@@ -9,6 +12,11 @@ use crate::error::check;
 const CREATE_RULESET_VERSION: libc::c_uint = 1;
 /// All rights over files up to each version: 1 has 13, then come links between folders, truncation, and device controls.
 const FILE_RIGHTS: [(u32, u64); 4] = [(1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15)];
+const WRITE_FILE: u64 = 1 << 1;
+const TRUNCATE: u64 = 1 << 14;
+/// The rights over files that change something: all but to execute, to read, and to control devices.
+const WRITING: u64 = !(1 | 1 << 2 | 1 << 3 | 1 << 15);
+const RULE_PATH_BENEATH: libc::c_int = 1;
 /// Since this version: to bind and to connect TCP sockets.
 const NET_SINCE: u32 = 4;
 const NET_RIGHTS: u64 = 0b11;
@@ -26,24 +34,44 @@ struct Ruleset {
 }
 
 impl Ruleset {
-    /// All that a kernel of this version can refuse, and the bytes of the structure that it knows.
-    fn all(version: u32) -> (Self, usize) {
+    /// All that a kernel of this version can refuse.
+    fn all(version: u32) -> Self {
         let files = FILE_RIGHTS.iter().filter(|(since, _)| *since <= version);
-        let mut rules = Self {
+        Self {
             files: files.fold(0, |all, (_, rights)| all | rights),
-            ..Self::default()
-        };
-        let mut fields = 1;
-        if version >= NET_SINCE {
-            rules.net = NET_RIGHTS;
-            fields = 2;
+            net: if version >= NET_SINCE { NET_RIGHTS } else { 0 },
+            scoped: if version >= SCOPE_SINCE { SCOPES } else { 0 },
         }
-        if version >= SCOPE_SINCE {
-            rules.scoped = SCOPES;
-            fields = 3;
-        }
-        (rules, fields * mem::size_of::<u64>())
     }
+
+    /// The bytes of the structure that a kernel of this version knows.
+    fn known_bytes(version: u32) -> usize {
+        let fields = 1 + usize::from(version >= NET_SINCE) + usize::from(version >= SCOPE_SINCE);
+        fields * mem::size_of::<u64>()
+    }
+
+    /// Makes a set of rules that refuses all of this.
+    fn make(&self, version: u32) -> io::Result<OwnedFd> {
+        // SAFETY: the structure outlives the call, and has as many fields as the kernel of this version reads.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_landlock_create_ruleset,
+                std::ptr::from_ref(self),
+                Self::known_bytes(version),
+                0 as libc::c_uint,
+            )
+        };
+        let fd = check(i32::try_from(fd).unwrap_or(-1))?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+/// `struct landlock_path_beneath_attr`.
+#[repr(C, packed)]
+struct Beneath {
+    rights: u64,
+    folder: i32,
 }
 
 /// The version of the kernel's Landlock; `None` where it has none (before 5.13, or switched off).
@@ -72,30 +100,89 @@ pub fn refuse_all() -> io::Result<bool> {
     let Some(version) = version() else {
         return Ok(false);
     };
-    let (rules, bytes) = Ruleset::all(version);
-    // SAFETY: `rules` outlives the call, and `bytes` is not above its size.
-    let fd = unsafe {
+    let rules = Ruleset::all(version).make(version)?;
+    restrict(&rules).map(|()| true)
+}
+
+/// From now on the calling thread and its children write, make and remove files only below `folders`, and write to
+/// `/dev/null`; where the kernel knows these rules, they neither use TCP nor signal other processes. They read what
+/// they could before. Needs `no_new_privs`.
+///
+/// Returns false where the kernel has no Landlock.
+///
+/// # Errors
+/// A folder cannot be opened, or `no_new_privs` is not set.
+pub fn write_only_in(folders: &[String]) -> io::Result<bool> {
+    let Some(version) = version() else {
+        return Ok(false);
+    };
+    let mut wanted = Ruleset::all(version);
+    wanted.files &= WRITING;
+    let rules = wanted.make(version)?;
+    let file = |rights: u64| (wanted.files & rights, "/dev/null");
+    let below = folders.iter().map(|folder| (wanted.files, folder.as_str()));
+    for (rights, path) in below.chain([file(WRITE_FILE | TRUNCATE)]) {
+        allow(&rules, path, rights)
+            .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+    }
+    restrict(&rules).map(|()| true)
+}
+
+fn allow(rules: &OwnedFd, path: &str, rights: u64) -> io::Result<()> {
+    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let rule = Beneath {
+        rights,
+        folder: place.as_raw_fd(),
+    };
+    // SAFETY: `rule` outlives the call, which reads it as the kind that the second number names.
+    let answer = unsafe {
         libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            &raw const rules,
-            bytes,
+            libc::SYS_landlock_add_rule,
+            rules.as_raw_fd(),
+            RULE_PATH_BENEATH,
+            &raw const rule,
             0 as libc::c_uint,
         )
     };
-    let fd = check(i32::try_from(fd).unwrap_or(-1))?;
-    // SAFETY: the kernel has just made this descriptor for us.
-    let rules = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&rules);
+    check(i32::try_from(answer).unwrap_or(-1)).map(drop)
+}
+
+fn restrict(rules: &OwnedFd) -> io::Result<()> {
     // SAFETY: the call takes two numbers.
-    let answer = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, fd, 0 as libc::c_uint) };
-    check(i32::try_from(answer).unwrap_or(-1)).map(|_| true)
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_restrict_self,
+            rules.as_raw_fd(),
+            0 as libc::c_uint,
+        )
+    };
+    check(i32::try_from(answer).unwrap_or(-1)).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capabilities;
     use std::fs::File;
     use std::net::TcpListener;
+
+    #[test]
+    fn a_thread_that_may_write_in_one_folder_reads_everywhere_and_writes_there() {
+        let folder = std::env::temp_dir().join(format!("wavebed-landlock-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("made");
+        let inside = folder.join("inside");
+        std::fs::create_dir(&inside).expect("made");
+        let work = || {
+            capabilities::never_gain().expect("set");
+            let refuses = write_only_in(&[inside.display().to_string()]).expect("set");
+            std::fs::write(inside.join("file"), "text").expect("allowed");
+            assert!(File::open("/proc/version").is_ok());
+            std::fs::write("/dev/null", "text").expect("allowed");
+            assert_eq!(File::create(folder.join("file")).is_err(), refuses);
+        };
+        std::thread::scope(|scope| scope.spawn(work).join().expect("holds"));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
 
     #[test]
     fn a_thread_that_gave_up_everything_opens_nothing_and_keeps_what_is_open() {
@@ -121,11 +208,14 @@ mod tests {
 
     #[test]
     fn a_kernel_gets_no_rules_that_it_does_not_know() {
-        let (rules, bytes) = Ruleset::all(1);
-        assert_eq!((rules.files, rules.net, bytes), (0x1fff, 0, 8));
-        let (rules, bytes) = Ruleset::all(4);
-        assert_eq!((rules.files, rules.net, bytes), (0x7fff, 3, 16));
-        let (rules, bytes) = Ruleset::all(7);
-        assert_eq!((rules.files, rules.scoped, bytes), (0xffff, 3, 24));
+        for (version, files, net, scoped, bytes) in [
+            (1, 0x1fff, 0, 0, 8),
+            (4, 0x7fff, 3, 0, 16),
+            (7, 0xffff, 3, 3, 24),
+        ] {
+            let rules = Ruleset::all(version);
+            assert_eq!((rules.files, rules.net, rules.scoped), (files, net, scoped));
+            assert_eq!(Ruleset::known_bytes(version), bytes);
+        }
     }
 }

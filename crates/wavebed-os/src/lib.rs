@@ -16,6 +16,7 @@ pub mod error;
 pub mod ethernet_port;
 pub mod ethtool;
 pub mod foreign;
+pub mod guest;
 pub mod interface;
 pub mod landlock;
 pub mod machine_time;

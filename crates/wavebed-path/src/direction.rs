@@ -77,6 +77,33 @@ impl Direction {
         } else {
             READ_BATCH
         };
+        self.read_up_to(batch, input, output, clock)
+    }
+
+    /// Reads one packet from `input`, as [`Self::read`]: the next poll tells whether there is another one.
+    ///
+    /// # Errors
+    /// When the device fails for good.
+    pub fn read_one(
+        &mut self,
+        input: &mut impl Port,
+        output: &mut impl Port,
+        clock: &impl Fn() -> u64,
+    ) -> io::Result<Turn> {
+        let turn = self.read_up_to(1, input, output, clock)?;
+        Ok(Turn {
+            more: false,
+            ..turn
+        })
+    }
+
+    fn read_up_to(
+        &mut self,
+        batch: usize,
+        input: &mut impl Port,
+        output: &mut impl Port,
+        clock: &impl Fn() -> u64,
+    ) -> io::Result<Turn> {
         for packets in 0..batch {
             let Some(length) = input.read(self.packets.pool.room())? else {
                 self.empty_ns = clock();

@@ -1,6 +1,7 @@
 //! The event loop of one or both directions of a leg: it waits, reads, advances the links, and writes. One thread per
 //! loop.
 
+use std::cell::Cell;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use wavebed_link::{Change, Conditions, Counts, TimeSum};
 use wavebed_os::awake::Awake;
-use wavebed_os::{clock, poll, sched};
+use wavebed_os::{clock, guest, poll, sched};
 
 use crate::direction::Direction;
 use crate::frames::FrameAccount;
@@ -108,11 +109,14 @@ pub struct AttachedDirection {
 }
 
 impl AttachedDirection {
-    /// Reads a few packets. Returns whether there may be more.
-    fn read(&mut self, clock: &impl Fn() -> u64) -> io::Result<bool> {
-        let turn = self
-            .direction
-            .read(&mut self.input, &mut self.output, clock)?;
+    /// Reads a few packets, or one. Returns whether there may be more, where the poll need not tell.
+    fn read(&mut self, clock: &impl Fn() -> u64, one: bool) -> io::Result<bool> {
+        let (input, output) = (&mut self.input, &mut self.output);
+        let turn = if one {
+            self.direction.read_one(input, output, clock)?
+        } else {
+            self.direction.read(input, output, clock)?
+        };
         Ok(turn.more)
     }
 
@@ -162,8 +166,13 @@ impl Loop {
     /// # Errors
     /// When a device or the poll fails for good.
     pub fn run(mut self) -> io::Result<Ended> {
-        let origin_ns = self.origin_ns;
-        let clock = move || clock::monotonic_ns().saturating_sub(origin_ns);
+        let time = TurnClock::new(self.origin_ns, guest::is_guest());
+        let clock = || time.now_ns();
+        let (least_wait_ns, longest_sleep_ns) = if time.stands_still() {
+            (0, u64::MAX / 2)
+        } else {
+            (TURN_NS, LONGEST_SLEEP_NS)
+        };
         let mut guard = Guard::new(sched::prepare_thread(sched::Options::default()));
         // The last entry is the pipe, which blocks: it is read only after poll reported it readable.
         let pipe = self.directions.len();
@@ -180,7 +189,7 @@ impl Loop {
             }
             let mut more = false;
             for (attached, readable) in self.directions.iter_mut().zip(&mut readable) {
-                *readable = *readable && attached.read(&clock)?;
+                *readable = *readable && attached.read(&clock, time.stands_still())?;
                 more |= *readable;
             }
             // Rows end here: a processor may be lost between the advance and the next look at the clock.
@@ -202,15 +211,16 @@ impl Loop {
                 .iter()
                 .filter_map(|attached| attached.direction.next_event_ns())
                 .min();
-            let due_ns = due_ns.map_or(u64::MAX, |due_ns| due_ns.max(now_ns + TURN_NS));
+            let due_ns = due_ns.map_or(u64::MAX, |due_ns| due_ns.max(now_ns + least_wait_ns));
             let until_ns = if more {
                 now_ns
             } else {
-                due_ns.min(housekeeping_ns).min(now_ns + LONGEST_SLEEP_NS)
+                due_ns.min(housekeeping_ns).min(now_ns + longest_sleep_ns)
             };
             let was_empty: [bool; 2] =
                 std::array::from_fn(|index| index < pipe && !readable[index]);
             self.wait(until_ns.saturating_sub(now_ns), &mut readable)?;
+            time.begin_turn();
             let woke_ns = clock();
             guard.slept(now_ns, woke_ns);
             gaps.look(now_ns, until_ns, woke_ns);
@@ -381,6 +391,44 @@ impl Loop {
                 }
                 sender.departures(departures + place, chain.take_departures(closing));
             }
+        }
+    }
+}
+
+/// The loop's clock. In a guest of virtual time it is read once per turn: each reading is a system call there, and time
+/// stands still during a turn in any case.
+struct TurnClock {
+    origin_ns: u64,
+    turn_ns: Option<Cell<u64>>,
+}
+
+impl TurnClock {
+    fn new(origin_ns: u64, in_guest: bool) -> Self {
+        let made = Self {
+            origin_ns,
+            turn_ns: in_guest.then(Cell::default),
+        };
+        made.begin_turn();
+        made
+    }
+
+    const fn stands_still(&self) -> bool {
+        self.turn_ns.is_some()
+    }
+
+    fn read_ns(&self) -> u64 {
+        clock::monotonic_ns().saturating_sub(self.origin_ns)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.turn_ns
+            .as_ref()
+            .map_or_else(|| self.read_ns(), Cell::get)
+    }
+
+    fn begin_turn(&self) {
+        if let Some(turn_ns) = &self.turn_ns {
+            turn_ns.set(self.read_ns());
         }
     }
 }

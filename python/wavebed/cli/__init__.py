@@ -30,6 +30,7 @@ __all__ = ["COMMANDS", "Parser", "build_parser", "main"]
 COMMANDS = {
     "demo": "the main job on shipped input, ending in report.html",
     "doctor": "check this machine for a laboratory, and name the remedies",
+    "kernel": "build or install the kernel of virtual time",
     "run": "run the workloads of a scenario, any number of times, and report",
     "check": "decide whether an application meets requirements on a path, over several seeds",
     "campaign": "plan, run, resume and watch many trials of many cells",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
-from wavebed.cli.run import add_folder_options, write_report_or_note
+from wavebed.cli.run import add_folder_options, add_virtual_time, write_report_or_note
 from wavebed.cli.signals import end_on_signals
 from wavebed.cli.trust import add_trust, check_owner
+from wavebed.config.problems import at
+from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
 from wavebed.foreign import is_there
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
 
-__all__ = ["add_folder_options", "register", "run"]
+__all__ = ["add_folder_options", "add_virtual_time", "register", "run"]
 
 _DESCRIPTION = (
     "Plan, run, resume and watch a campaign: the cells of a campaign file, each once in every block, in random order"
@@ -40,6 +43,8 @@ _EPILOG = (
 _PLAN = "Print the cells, the order, the time, the disk, and with a pilot the blocks that the questions need."
 _RUN = "Run a campaign file into a folder, or the rest of a campaign in its folder; then write its report."
 _STATUS = "Print how far the campaign in a folder is, whoever runs it."
+
+_MOST_JOBS = 1024
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -68,6 +73,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="with --resume: accept changed files, programs or kernel; blocks that have not ended begin again",
     )
     add_trust(run_)
+    add_virtual_time(run_)
+    run_.add_argument(
+        "--jobs", metavar="N", help="most guests at the same time, in virtual time (default: each processor)"
+    )
     run_.add_argument(
         "--executor",
         metavar="WHERE",
@@ -141,6 +150,9 @@ def _run(args: argparse.Namespace) -> int:
     live = Live(f"wavebed {args.command}")
     remote = None if args.executor == "local" else _remote(args.executor, live)
     campaign = _of_folder(Path(args.file), trusted=args.trust) if args.resume else _of_file(args.file, _only(args.only))
+    if args.virtual_time:
+        campaign = _virtual(campaign)
+    remote = _placed(args, campaign, live) or remote
     for note in campaign.plan.notes:
         live.note(f"note: {note}")
     live.note(plan_text(campaign.plan))
@@ -162,6 +174,27 @@ def _run(args: argparse.Namespace) -> int:
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 
 
+def _virtual(campaign: Campaign) -> Campaign:
+    from wavebed.run.scenario import as_virtual
+
+    return replace(campaign, plan=as_virtual(campaign.plan))
+
+
+def _placed(args: argparse.Namespace, campaign: Campaign, live: Live) -> Remote | None:
+    """Return the executor of virtual time, if the campaign runs in it."""
+    from wavebed.run.folder import in_virtual_time
+
+    if not in_virtual_time(campaign.plan):
+        if args.jobs is not None:
+            raise UserError("--jobs: belongs to virtual time: in real time trials run one after the other")
+        return None
+    if args.executor != "local":
+        raise UserError("--executor: virtual time runs on this machine: leave one of the two out")
+    from wavebed.run.executor.guests import Guests
+
+    return Guests(live, None if args.jobs is None else at("--jobs", number(1, _MOST_JOBS), args.jobs))
+
+
 def _remote(given: str, live: Live) -> Remote:
     from wavebed.run.executor.cluster import DaskCluster, address_of
     from wavebed.run.executor.remote import Remote
@@ -175,12 +208,14 @@ def _of_folder(folder: Path, *, trusted: bool) -> Campaign:
     from wavebed.campaign.read import read_campaign
     from wavebed.result.names import CAMPAIGN_FILE, RUN_FILE
     from wavebed.result.read import read_run
+    from wavebed.run.scenario import VIRTUAL_KEY
 
     if folder.is_file():
         raise UserError(f"{folder}: is a file: name the folder of a campaign, or leave out --resume to begin one")
     if not (folder / RUN_FILE).is_file():
         raise UserError(f"{folder}: has no run.json: name a folder that wavebed campaign run wrote")
-    record = read_run(folder, trials=False).campaign
+    run = read_run(folder, trials=False)
+    record = run.campaign
     if not trusted:
         check_owner([folder, folder / RUN_FILE])
     if record is None:
@@ -190,7 +225,8 @@ def _of_folder(folder: Path, *, trusted: bool) -> Campaign:
             f"{record.file}: is gone: the campaign in {folder} was read from it: put it back; its text is in"
             f" {folder / CAMPAIGN_FILE}"
         )
-    return read_campaign(Path(record.file), only=record.only)
+    campaign = read_campaign(Path(record.file), only=record.only)
+    return _virtual(campaign) if run.overrides.get(VIRTUAL_KEY) == "virtual" else campaign
 
 
 def _of_file(given: str, only: Mapping[str, Sequence[str]]) -> Campaign:

@@ -22,11 +22,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("demo", help="the main job on shipped input", description=_DESCRIPTION)
     campaign_command.add_folder_options(parser)
+    campaign_command.add_virtual_time(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run it."""
     args.action, args.file, args.executor = "run", "demo", "local"
     args.resume = args.accept_changes = args.trust = False
-    args.only = []
+    args.only, args.jobs = [], None
     return campaign_command.run(args)

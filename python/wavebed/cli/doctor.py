@@ -11,7 +11,7 @@ import textwrap
 from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_core
-from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks
+from wavebed.cli.doctor_checks import apparmor_check, extra_checks, kernel_check, program_checks
 from wavebed.cli.outputs import print_json
 from wavebed.errors import MachineError, WavebedError
 from wavebed.printable import printable
@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     core = find_core()
     can_run, checks = _kernel(core)
     checks.append(apparmor_check(core, {check["name"]: check["status"] for check in checks}))
+    checks.append(kernel_check())
     programs, extras = program_checks(), extra_checks()
     if args.json:
         print_json("doctor", {"can_run": can_run, "checks": checks, "programs": programs, "extras": extras})

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from wavebed.lab.tools import Program
 
-__all__ = ["APPARMOR_SETTING", "Check", "apparmor_check", "apparmor_profile", "extra_checks", "program_checks"]
+__all__ = ["APPARMOR_SETTING", "Check", "apparmor_check", "apparmor_profile", "extra_checks", "kernel_check"]
+__all__ += ["program_checks"]
 
 APPARMOR_SETTING = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _PROFILE = Path("/etc/apparmor.d/wavebed-core")
@@ -116,6 +117,17 @@ def _with_version(module: str) -> str:
         return f"{package} {version(package)}"
     except PackageNotFoundError:  # on the path, but not installed
         return package
+
+
+def kernel_check() -> Check:
+    """Return whether the kernel of virtual time is installed; without it, everything runs in real time."""
+    from wavebed.virtual.kernel import find_kernel
+
+    name = "virtual time"
+    found = find_kernel()
+    if found is None:
+        return Check(name=name, status="warn", found="its kernel is not installed", remedy="wavebed kernel build")
+    return Check(name=name, status="ok", found=f"Linux {found[1].release}", remedy=None)
 
 
 def apparmor_check(core: str, kernel: Mapping[str, str], setting: Path = APPARMOR_SETTING) -> Check:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
-__all__ = ["add_change_options", "add_folder_options", "add_output_options", "perform", "register", "run"]
-__all__ += ["scenario_plan", "write_report_or_note", "write_run_report"]
+__all__ = ["add_change_options", "add_folder_options", "add_output_options", "add_virtual_time"]
+__all__ += ["perform", "register", "run", "scenario_plan", "write_report_or_note", "write_run_report"]
 
 _USAGE = (
     "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
@@ -65,6 +65,16 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workload", metavar="NAME", action="append", default=[], help="run this workload only; may be repeated"
     )
+    add_virtual_time(parser)
+
+
+def add_virtual_time(parser: argparse._ActionsContainer) -> None:
+    """Add the option that runs trials in virtual time."""
+    parser.add_argument(
+        "--virtual-time",
+        action="store_true",
+        help="run in a guest, whose time stands still while programs compute: the same result on any machine",
+    )
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -97,28 +107,35 @@ def run(args: argparse.Namespace) -> int:
 def scenario_plan(args: argparse.Namespace, trials: int | None = None) -> Plan:
     """Return the plan of the scenario that was named, with the options laid above it."""
     from wavebed.run.change import parse_change
-    from wavebed.run.scenario import read_plan
+    from wavebed.run.scenario import as_virtual, read_plan
     from wavebed.spec.network import MOST_SEED
 
-    return read_plan(
+    plan = read_plan(
         find(args.scenario, "scenario"),
         overrides=dict(at("--set", parse_change, change) for change in args.changes),
         only=args.workload,
         trials=trials,
         seed=None if args.seed is None else at("--seed", number(0, MOST_SEED), args.seed),
     )
+    return as_virtual(plan) if args.virtual_time else plan
 
 
 def _stored_plan(args: argparse.Namespace) -> Plan:
     from wavebed.run.resolve import read_spec
-    from wavebed.run.scenario import plan_of_spec
+    from wavebed.run.scenario import as_virtual, plan_of_spec
 
-    given = {"--set": args.changes, "--workload": args.workload, "--trials": args.trials, "--seed": args.seed}
+    given = {
+        "--set": args.changes,
+        "--workload": args.workload,
+        "--trials": args.trials,
+        "--seed": args.seed,
+    }
     for option, value in given.items():
         if value:
             raise UserError(f"{option}: a specification is one trial, resolved: change its scenario and resolve again")
     file = Path(args.scenario)
-    return plan_of_spec(read_spec(file), file)
+    plan = plan_of_spec(read_spec(file), file)
+    return as_virtual(plan) if args.virtual_time else plan
 
 
 def perform(plan: Plan, args: argparse.Namespace) -> int:

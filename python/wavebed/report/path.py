@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["path_row", "scene_map", "second_radio_links"]
 
+_VIRTUAL = (
+    '<p class="note">The trials ran in virtual time, in which programs compute in no time: figures that contain computing'
+    " are those of an infinitely fast device.</p>"
+)
 _MOST_PICTURE_BYTES = 16 << 20
 
 
@@ -40,7 +44,8 @@ def path_row(resolved: Table) -> str:
         return _real_hosts(lab)
     row = len(hosts) - 1
     rows = _row(hosts, legs[:row], patterns, "The path, from server to client")
-    return rows + (_row(hosts[-2:], legs[row:], patterns, "The second radio of the client") if legs[row:] else "")
+    rows += _row(hosts[-2:], legs[row:], patterns, "The second radio of the client") if legs[row:] else ""
+    return rows + (_VIRTUAL if lab.get("time") == "virtual" else "")
 
 
 def _real_hosts(lab: Table) -> str:

@@ -12,7 +12,8 @@ from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.checks import engine_checks
 from wavebed.run.hosts_checks import hosts_checks
 from wavebed.run.hosts_metrics import hosts_metrics
-from wavebed.spec.lab import HostsLab
+from wavebed.spec.lab import HostsLab, is_virtual
+from wavebed.virtual.guest import in_guest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,8 @@ def start_lab(resolved: Resolved, log: Path, limits: Limits) -> Lab:
     """
     lab = resolved.spec.lab
     if not isinstance(lab, HostsLab):
+        if is_virtual(lab) and not in_guest():
+            raise MachineError("virtual time is not here: this process is not in a guest")
         return in_namespaces(resolved, log, limits)
     hosts = (lab.server, lab.client)
     reached = resolved.reached

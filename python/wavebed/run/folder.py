@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_edge
-from wavebed.errors import MachineError
+from wavebed.errors import MachineError, UserError
 from wavebed.experiment.disk import explained
 from wavebed.experiment.events import BlockEnded, Part, RunBegun, RunEnded, RunResumed
 from wavebed.experiment.ledger import Ledger, Stored, read_ledger, reconciled, set_aside
@@ -26,7 +26,8 @@ from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
 from wavebed.run.remedies import remedy_programs
 from wavebed.run.write import open_run, write_head, write_run
-from wavebed.spec.lab import HostsLab
+from wavebed.spec.lab import HostsLab, is_virtual
+from wavebed.virtual.kernel import needed_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan, TreatmentPlan
     from wavebed.spec.lab import LabSpec
 
-__all__ = ["Opened", "Outcome", "check_programs", "open_folder", "programs"]
+__all__ = ["Opened", "Outcome", "check_programs", "in_virtual_time", "open_folder", "programs", "versions_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,23 @@ def _ends_here(lab: LabSpec) -> list[End]:
     return ends
 
 
+def in_virtual_time(plan: Plan) -> bool:
+    """Return whether the trials of a plan run in virtual time.
+
+    Raises
+    ------
+    UserError
+        If some of them do.
+    """
+    virtual = [is_virtual(each.lab) for each in plan.treatments]
+    if any(virtual) and not all(virtual):
+        real = plan.treatments[virtual.index(False)].name
+        raise UserError(
+            f'lab.time: treatment {real} is in real time, and others are not: write time = "virtual" for all'
+        )
+    return all(virtual)
+
+
 def check_programs(plan: Plan) -> None:
     """Check that the programs and packages of a plan are installed.
 
@@ -227,12 +245,18 @@ def _record(plan: Plan, command_line: Sequence[str], design: Design) -> RunRecor
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=plan.seed,
         blocks=plan.trials,
-        versions=versions(programs(plan)) if design.versions is None else design.versions,
+        versions=versions_of(plan) if design.versions is None else design.versions,
         machine=machine() if design.machine is None else design.machine,
         workloads=list(plan.tables),
         treatments=[_treatment(each, design) for each in plan.treatments],
         campaign=design.record,
     )
+
+
+def versions_of(plan: Plan) -> dict[str, str]:
+    """Return the versions of the programs, and of the kernel on which they run."""
+    found = versions(programs(plan))
+    return {**found, "kernel": needed_kernel()[1].release} if in_virtual_time(plan) else found
 
 
 def _treatment(treatment: TreatmentPlan, design: Design) -> dict[str, Json]:

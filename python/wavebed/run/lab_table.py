@@ -41,6 +41,14 @@ class LabTable(Struct, frozen=True, kw_only=True):
             "`namespaces`: hosts and path are emulated on this machine; `hosts`: real hosts and what lies between them",
         ),
     ] = "namespaces"
+    time: Annotated[
+        Literal["real", "virtual"] | None,
+        Key(
+            values.word("real", "virtual"),
+            "`real`: this machine's time; `virtual`: a guest's, which stands still while programs compute",
+            absent="`real`",
+        ),
+    ] = None
     server: Annotated[HostAddress | None, Key(host_address, "where the server is (`hosts`)", absent="none")] = None
     client: Annotated[
         HostAddress | None, Key(host_address, "where the client is (`hosts`)", absent="`local`: this machine")
@@ -90,9 +98,11 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
     if lab.backend == "namespaces":
         given = [name for name, field in fields(LabTable).items() if getattr(lab, field.attribute) is not None]
         for name in given:
-            if name != "backend":
+            if name not in ("backend", "time"):
                 raise Problem('is for real hosts: remove it, or write backend = "hosts"', f"lab.{name}")
-        return NamespacesLab()
+        return NamespacesLab(lab.time or "real")
+    if lab.time == "virtual":
+        raise Problem('is for emulated hosts: remove it, or backend = "hosts"', "lab.time")
     server, client = lab.server, lab.client or HostAddress()
     if server is None:
         raise Problem('is missing: write "ssh://USER@HOST", or "local"', "lab.server")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 from wavebed.errors import UserError
 from wavebed.experiment.inputs import changes
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
-from wavebed.result.machine import machine, versions
+from wavebed.result.machine import machine
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE
 from wavebed.result.read import read_run
 from wavebed.run.design import Design
-from wavebed.run.folder import programs
+from wavebed.run.folder import versions_of
 from wavebed.secret import redacted_toml, redacted_value
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def design_in(folder: Path, plan: Plan) -> Design:
         if redacted_value(then) != redacted_value(now):  # a secret is in no record: nobody can tell whether it differs
             raise UserError(f"{folder}: has another run: its {what} differs: name a new folder")
     changed = [
-        *changes(before.versions, versions(programs(plan))),
+        *changes(before.versions, versions_of(plan)),
         *changes(*({key: one[key] for key in _OF_MACHINE if key in one} for one in (before.machine, machine()))),
     ]
     if changed:

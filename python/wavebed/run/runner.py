@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
@@ -16,7 +16,7 @@ from wavebed.result.model import TrialLine
 from wavebed.run.arrived import arrived_blocks, commit, discard_arrived
 from wavebed.run.design import Design, next_trial
 from wavebed.run.executor.session import Session
-from wavebed.run.folder import check_programs, open_folder, programs
+from wavebed.run.folder import check_programs, in_virtual_time, open_folder, programs
 from wavebed.run.order import ordered
 from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
@@ -24,7 +24,7 @@ from wavebed.run.trial import run_trial
 from wavebed.run.write import write_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from wavebed.experiment.ledger import Ledger
@@ -98,7 +98,7 @@ def run_plan(
     Parameters
     ----------
     executor : Executor, optional
-        Where blocks run: by default on this machine.
+        Where blocks run: by default on this machine, in real or in virtual time as the plan says.
 
     Raises
     ------
@@ -109,10 +109,22 @@ def run_plan(
     WavebedError
         If the results cannot be written; earlier trials stay readable.
     """
-    executor = executor or Local()
-    executor.check(plan)
-    with claimed(folder):
-        return run_claimed(plan, folder, command_line, live, design, executor)
+    with _chosen(plan, live) if executor is None else nullcontext(executor) as chosen:
+        chosen.check(plan)
+        with claimed(folder):
+            return run_claimed(plan, folder, command_line, live, design, chosen)
+
+
+@contextmanager
+def _chosen(plan: Plan, live: Live) -> Iterator[Executor]:
+    """Yield the executor of this machine, or that of virtual time."""
+    if not in_virtual_time(plan):
+        yield Local()
+        return
+    from wavebed.run.executor.guests import Guests
+
+    with Guests(live) as guests:
+        yield guests
 
 
 def run_claimed(

@@ -5,6 +5,7 @@ Everything is read before anything runs, so that a mistake in the last treatment
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,7 @@ from wavebed.run.change import changed, key_parts, with_new_keys
 from wavebed.run.expected import limits_s
 from wavebed.run.lab_table import read_lab
 from wavebed.secret import restored
-from wavebed.spec.lab import IN_NAMESPACES, LabSpec
+from wavebed.spec.lab import IN_NAMESPACES, HostsLab, LabSpec, NamespacesLab
 from wavebed.spec.network import MOST_SEED
 from wavebed.workload import kind_of, read_workload
 from wavebed.workload.keys import read_common
@@ -42,8 +43,17 @@ if TYPE_CHECKING:
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.workload.model import AnyWorkload
 
-__all__ = ["AS_DESCRIBED", "MAX_TRIALS", "Plan", "RunTable", "StoredTrial", "TreatmentPlan", "described_treatments"]
-__all__ += ["plan_of_spec", "read_plan"]
+__all__ = [
+    "AS_DESCRIBED",
+    "MAX_TRIALS",
+    "VIRTUAL_KEY",
+    "Plan",
+    "RunTable",
+    "StoredTrial",
+    "TreatmentPlan",
+    "as_virtual",
+]
+__all__ += ["described_treatments", "plan_of_spec", "read_plan"]
 
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
@@ -76,6 +86,10 @@ class StoredTrial:
 
     spec: TrialSpec
     folder: Path
+
+
+VIRTUAL_KEY = "lab.time"
+"""The key that ``--virtual-time`` changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +139,20 @@ class Plan:
     treatments: tuple[TreatmentPlan, ...]
     tables: Sequence[Mapping[str, Json]]
     notes: tuple[str, ...] = ()
+
+
+def as_virtual(plan: Plan) -> Plan:
+    """Return the plan in virtual time, whatever its scenario says.
+
+    Raises
+    ------
+    UserError
+        If its hosts are real.
+    """
+    if any(isinstance(each.lab, HostsLab) for each in plan.treatments):
+        raise UserError("--virtual-time: real hosts have real time: leave the option out")
+    treatments = tuple(dataclasses.replace(each, lab=NamespacesLab("virtual")) for each in plan.treatments)
+    return dataclasses.replace(plan, treatments=treatments, overrides={**plan.overrides, VIRTUAL_KEY: "virtual"})
 
 
 def read_plan(

@@ -8,14 +8,22 @@ from msgspec import Meta
 
 from wavebed.spec.link import Kind
 
-__all__ = ["IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab"]
+__all__ = ["IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab", "is_virtual"]
 
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^(local|ssh://[^\s]+)$")]
 """``local``, or an address of ssh."""
 
 
 class NamespacesLab(Kind, frozen=True, tag="namespaces"):
-    """Network namespaces of one machine, with the path between them."""
+    """Network namespaces of one machine, with the path between them.
+
+    Parameters
+    ----------
+    time : str
+        ``real``: the machine's; ``virtual``: that of a guest, in which computing takes no time.
+    """
+
+    time: Literal["real", "virtual"] = "real"
 
 
 class HostsLab(Kind, frozen=True, tag="hosts"):
@@ -50,3 +58,8 @@ class HostsLab(Kind, frozen=True, tag="hosts"):
 LabSpec: TypeAlias = NamespacesLab | HostsLab
 
 IN_NAMESPACES = NamespacesLab()
+
+
+def is_virtual(lab: LabSpec) -> bool:
+    """Return whether a trial runs in virtual time."""
+    return isinstance(lab, NamespacesLab) and lab.time == "virtual"

@@ -51,6 +51,9 @@ OUTPUTS: Mapping[str, Output] = {
     "fit": _of("fits", "FitOutput", "fit", "judgement of what was learned from walks"),
     "fit-replay": _of("fits", "ReplayOutput", "fit --as replay", "figures of a recording under both loads"),
     "forward": _of("forwarding", "ForwardOutput", "forward", "findings of a forwarding test"),
+    "kernel": _of(
+        "machine", "KernelOutput", "kernel build, kernel install, kernel status", "the installed kernel of virtual time"
+    ),
     "record-judge": _of("runs", "JudgedOutput", "record --judge", "live beside replayed trials"),
     "report": _of("runs", "ReportOutput", "report", "where the report is"),
     "reproduce-small-packets": _of("forwarding", "SmallPacketsOutput", "reproduce small-packets", "our tables"),

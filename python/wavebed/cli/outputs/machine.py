@@ -7,7 +7,7 @@ from msgspec import Struct
 from wavebed.cli.doctor_checks import Check
 from wavebed.path.control import Running
 
-__all__ = ["ByKind", "ByOrigin", "DoctorOutput", "LabsOutput", "SiteOutput"]
+__all__ = ["ByKind", "ByOrigin", "DoctorOutput", "KernelOutput", "LabsOutput", "SiteOutput"]
 
 
 class DoctorOutput(Struct, forbid_unknown_fields=True):
@@ -17,6 +17,20 @@ class DoctorOutput(Struct, forbid_unknown_fields=True):
     checks: list[Check]
     programs: list[Check]
     extras: list[Check]
+
+
+class KernelOutput(Struct, forbid_unknown_fields=True):
+    """The installed kernel of virtual time.
+
+    Parameters
+    ----------
+    release : str
+        What ``uname -r`` prints in a guest: the version of Linux, and a hash of source, patch and configuration.
+    """
+
+    file: str
+    release: str
+    sha256: str
 
 
 class LabsOutput(Struct, forbid_unknown_fields=True):

@@ -34,12 +34,15 @@ class Account:
         The run.
     silent_s : float
         Seconds without a heartbeat after which a worker's block is sent to another worker too.
+    most_failures : int
+        A block that failed on so many workers ends the run.
     """
 
-    def __init__(self, session: Session, silent_s: float) -> None:
+    def __init__(self, session: Session, silent_s: float, most_failures: int = MOST_FAILURES) -> None:
         self._opened = session.opened
         self._stop = session.design.stop
         self._silent_s = silent_s
+        self._most_failures = most_failures
         self._failures: Counter[int] = Counter()
         self.left = session.left()
         self.arrived = set(arrived_blocks(session.opened.trials.folder))
@@ -138,7 +141,8 @@ class Account:
 
     def _refuse(self, carrier: Carrier, error: str) -> str:
         self._failures[carrier.block] += 1
-        if self._failures[carrier.block] == MOST_FAILURES:
-            raise WavebedError(f"block {carrier.block} failed on {MOST_FAILURES} workers: {error}")
+        if self._failures[carrier.block] == self._most_failures:
+            where = f" on {self._most_failures} workers" if self._most_failures > 1 else ""
+            raise WavebedError(f"block {carrier.block} failed{where}: {error}")
         self.refused[carrier.worker.address] = error
         return error

@@ -39,8 +39,11 @@ if TYPE_CHECKING:
     from wavebed.result.model import Check, TrialRecord
     from wavebed.run.play import RunningWorkload
 
-__all__ = ["RESULTS", "BlockResult", "BlockTask", "NotWantedError", "RunTrial", "Site", "TrialTask", "perform_block"]
-__all__ += ["site"]
+__all__ = ["RESULTS", "TASK_FILE", "BlockResult", "BlockTask", "NotWantedError", "RunTrial", "Site", "TrialTask"]
+__all__ += ["perform_block", "perform_trials", "site"]
+
+TASK_FILE = "block.json.gz"
+"""The compressed `BlockTask`, in the folder of its patterns and sites."""
 
 RESULTS = "results"
 """Folder of the results of the last block, in the folder of a worker."""
@@ -177,11 +180,25 @@ def perform_block(task: BlockTask, folder: Path, cancelled: Callable[[], bool], 
     found = site(task.programs)
     if differs := differences(found, task.versions):
         raise MachineError("; ".join(differs))
+    packed = tuple(each for each, _ in perform_trials(task, folder, cancelled, run_trial))
+    return BlockResult(task.block, found, packed)
+
+
+def perform_trials(
+    task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_trial: RunTrial
+) -> Iterator[tuple[Packed, Path]]:
+    """Run a block as `perform_block`, on a machine that fits; yield each attempt at a trial, and its packed file.
+
+    Raises
+    ------
+    NotWantedError, WavebedError
+        As `perform_block`.
+    """
     results = folder / RESULTS
     shutil.rmtree(results, ignore_errors=True)
     try:
         (results / TRIALS_FOLDER).mkdir(parents=True)
-        return BlockResult(task.block, found, tuple(_attempts(task, folder, cancelled, run_trial)))
+        yield from _attempts(task, folder, cancelled, run_trial)
     except OSError as error:
         shutil.rmtree(results, ignore_errors=True)
         raise WavebedError(f"{results}: {(error.strerror or 'cannot be written').lower()}") from error
@@ -190,7 +207,9 @@ def perform_block(task: BlockTask, folder: Path, cancelled: Callable[[], bool], 
         raise
 
 
-def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_trial: RunTrial) -> Iterator[Packed]:
+def _attempts(
+    task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_trial: RunTrial
+) -> Iterator[tuple[Packed, Path]]:
     def stop_if_cancelled(*_: object) -> None:
         if cancelled():
             raise NotWantedError
@@ -217,7 +236,8 @@ def _attempts(task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_
                 trial = run_trial(slot, resolved, partial, look, checks)
             whole = write_trial(results, partial, trial, task.keep, durable=False)
             repeated.setdefault(slot.number, []).append(trial.verdict not in COUNTED)
-            yield pack(whole, results / f"{slot.folder}.packed")
+            file = results / f"{slot.folder}.packed"
+            yield pack(whole, file), file
             shutil.rmtree(whole)
 
 

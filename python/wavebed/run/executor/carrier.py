@@ -20,10 +20,9 @@ from wavebed.experiment.store import KEPT, new_partial
 from wavebed.result.names import TRIAL_FILE
 from wavebed.result.read import read_trial
 from wavebed.run.arrived import Origin
-from wavebed.run.executor.block import BlockTask, TrialTask
+from wavebed.run.executor.block import TASK_FILE, BlockTask, TrialTask
 from wavebed.run.executor.pack import unpack
 from wavebed.run.executor.worker import (
-    TASK_FILE,
     FailedError,
     LostError,
     absent_files,

@@ -17,7 +17,7 @@ from wavebed import __version__
 from wavebed.errors import MachineError
 from wavebed.experiment.events import BlocksPlaced
 from wavebed.extras import TABLES, require
-from wavebed.run.executor.account import Account
+from wavebed.run.executor.account import MOST_FAILURES, Account
 from wavebed.run.executor.carrier import IN_FLIGHT_BYTES, PIECE_BYTES, Carrier, outgoing
 from wavebed.run.executor.worker import FailedError, LostError, describe
 from wavebed.run.trial import run_trial as run_real_trial
@@ -69,6 +69,8 @@ class Remote:
         self._noted: set[str] = set()
         self._site: Site | None = None
         self._said: object = None
+
+    most_failures = MOST_FAILURES
 
     def __enter__(self) -> Self:
         return self
@@ -152,7 +154,7 @@ class Remote:
             If a block fails on several workers, or the results cannot be stored.
         """
         versions = self.site(sorted(session.programs)).versions
-        account = Account(session, self._silent_s)
+        account = Account(session, self._silent_s, self.most_failures)
         try:
             return self._run(session, account, versions)
         finally:

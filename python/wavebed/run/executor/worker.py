@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.run.executor.block import RESULTS, BlockResult, BlockTask, NotWantedError, Site, perform_block, site
+from wavebed.run.executor.block import (
+    RESULTS,
+    TASK_FILE,
+    BlockResult,
+    BlockTask,
+    NotWantedError,
+    Site,
+    perform_block,
+    site,
+)
 from wavebed.stranger import Line, StrangerError, decode, one_line
 
 if TYPE_CHECKING:
@@ -24,10 +33,9 @@ if TYPE_CHECKING:
 
     from wavebed.run.executor.block import RunTrial
 
-__all__ = ["TASK_FILE", "FailedError", "LostError", "absent_files", "answer", "describe", "forget", "given_back"]
+__all__ = ["FailedError", "LostError", "absent_files", "answer", "describe", "forget", "given_back"]
 __all__ += ["put_piece", "read_piece", "run_task"]
 
-TASK_FILE = "block.json.gz"
 _TASKS = msgspec.json.Decoder(BlockTask)
 """Made here: two threads that decode a type for the first time at once crash (msgspec 0.22)."""
 _ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - the addresses that a worker should not have

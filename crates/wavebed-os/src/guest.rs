@@ -1,0 +1,116 @@
+//! The files, the loopback device and the end of a guest of virtual time: User-Mode Linux whose root is that of its host,
+//! read-only.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, reboot};
+
+use crate::error::{Context, Result};
+use crate::mount::make_root;
+
+/// Where the guest's files in memory are mounted before the guest has its own root. The folder exists on every system.
+const MEMORY: &str = "/run";
+
+/// A folder of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shared<'a> {
+    /// On the host.
+    pub outside: &'a str,
+    /// In the guest.
+    pub inside: &'a str,
+    /// Whether the guest writes to it.
+    pub writable: bool,
+}
+
+/// Whether this process runs in User-Mode Linux.
+#[must_use]
+pub fn is_guest() -> bool {
+    fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+}
+
+/// Gives the guest its root: that of the host below files in memory, the kernel's own file systems, and the shared folders.
+///
+/// # Errors
+/// The kernel lacks a file system, or the caller is not the guest's first process.
+pub fn enter_root(shared: &[Shared<'_>]) -> Result<()> {
+    file_system("tmpfs", MEMORY, MountFlags::empty(), "mode=755")?;
+    let [upper, work, root] = ["upper", "work", "root"].map(|name| format!("{MEMORY}/{name}"));
+    for folder in [&upper, &work, &root] {
+        make_folder(folder, 0o755)?;
+    }
+    let layers = format!("lowerdir=/,upperdir={upper},workdir={work}");
+    file_system("overlay", &root, MountFlags::empty(), &layers)?;
+    make_root(&root)?;
+    let plain = MountFlags::NOSUID | MountFlags::NODEV;
+    let no_programs = plain | MountFlags::NOEXEC;
+    file_system("proc", "/proc", no_programs, "")?;
+    file_system("sysfs", "/sys", no_programs, "")?;
+    file_system("cgroup2", "/sys/fs/cgroup", no_programs, "")?;
+    file_system("devtmpfs", "/dev", MountFlags::NOSUID, "mode=755")?;
+    for (folder, mode) in [("/dev/pts", 0o755), ("/dev/shm", 0o1777)] {
+        make_folder(folder, mode)?;
+    }
+    let terminals = "mode=620,ptmxmode=666";
+    file_system(
+        "devpts",
+        "/dev/pts",
+        MountFlags::NOSUID | MountFlags::NOEXEC,
+        terminals,
+    )?;
+    file_system("tmpfs", "/dev/shm", plain, "mode=1777")?;
+    file_system("tmpfs", "/run", plain, "mode=755")?;
+    for (link, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        symlink(target, link).during("make", link)?;
+    }
+    make_folder("/run/lock", 0o1777)?;
+    for folder in shared {
+        make_folder(folder.inside, 0o755)?;
+        let access = if folder.writable {
+            MountFlags::empty()
+        } else {
+            MountFlags::RDONLY
+        };
+        file_system("hostfs", folder.inside, plain | access, folder.outside)?;
+    }
+    Ok(())
+}
+
+fn file_system(kind: &str, target: &str, flags: MountFlags, options: &str) -> Result<()> {
+    let options = CString::new(options)
+        .map_err(io::Error::from)
+        .during("mount", target)?;
+    mount(kind, target, kind, flags, options.as_c_str()).during("mount", target)
+}
+
+fn make_folder(path: &str, mode: u32) -> Result<()> {
+    let path = Path::new(path);
+    fs::create_dir_all(path)
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
+        .during("make", path.display().to_string())
+}
+
+/// Prints a line on the guest's console, where nothing else works.
+pub fn tell(line: &str) {
+    if !Path::new("/dev/kmsg").exists() {
+        let _ = file_system("devtmpfs", "/dev", MountFlags::NOSUID, "mode=755");
+    }
+    let _ = fs::write("/dev/kmsg", format!("<0>wavebed: {line}\n"));
+}
+
+/// Ends the guest at once. Its files in memory are lost; those in shared folders are on the host already.
+///
+/// # Errors
+/// The caller is not root in the guest.
+pub fn power_off() -> Result<()> {
+    reboot(RebootCommand::PowerOff).during("power off", "the guest")
+}

@@ -1,0 +1,203 @@
+"""The executor of virtual time: each block runs in a guest of its own, on a processor of its own.
+
+To `Remote` a place for a guest is a worker, so blocks are stored, resumed and stopped as on workers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import platform
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from wavebed.errors import WavebedError
+from wavebed.experiment.machine_lock import measuring
+from wavebed.result.machine import machine
+from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
+from wavebed.run.executor.cluster import FailedError, LostError, Worker
+from wavebed.run.executor.inside import ERROR_FILE, PACKED_FILE
+from wavebed.run.executor.pack import Packed
+from wavebed.run.executor.remote import Remote
+from wavebed.run.folder import check_programs
+from wavebed.run.runner import prepare
+from wavebed.stranger import one_line
+from wavebed.virtual.guest import guest_folder, last_words, processors, run_guest
+from wavebed.virtual.kernel import needed_kernel
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.run.executor.session import Session
+    from wavebed.run.progress import Live
+    from wavebed.run.scenario import Plan
+    from wavebed.virtual.guest import GuestFolder
+
+__all__ = ["Guests"]
+
+T = TypeVar("T")
+
+
+class Guests(Remote):
+    """The executor of virtual time.
+
+    Parameters
+    ----------
+    live : Live
+        Shows the progress.
+    jobs : int, optional
+        Most guests at the same time; by default one for each processor, as far as the memory allows.
+    """
+
+    most_failures = 1
+    """A guest that failed would fail again in the same way."""
+
+    def __init__(self, live: Live, jobs: int | None = None) -> None:
+        most = len(processors())
+        super().__init__(_Places(most if jobs is None else min(jobs, most)), live)
+
+    def check(self, plan: Plan) -> None:
+        """Check that the kernel, and the programs and packages of a plan are installed.
+
+        Raises
+        ------
+        MachineError
+            If one is missing.
+        """
+        super().check(plan)
+        needed_kernel()
+        check_programs(plan)
+
+    def site(self, programs: Sequence[str]) -> Site:
+        """Return this machine with the guest's kernel."""
+        here = site(programs)
+        return replace(here, versions={**here.versions, "kernel": needed_kernel()[1].release})
+
+    def run(self, session: Session) -> str:
+        """Run the blocks that are left, as `Remote.run`; a trial in real time beside them is told of them.
+
+        Raises
+        ------
+        WavebedError
+            If a guest fails, or the results cannot be stored.
+        """
+        prepare(session.plan, session.opened.trials)
+        with measuring(session.live.waiting):
+            return super().run(session)
+
+
+class _Places:
+    """Places for guests (a `Cluster`)."""
+
+    def __init__(self, number: int) -> None:
+        self._places = {f"guest {each}": _Place() for each in range(1, number + 1)}
+        self._workers = {address: Worker(address) for address in self._places}
+
+    def connect(self) -> bool:
+        """Return that there are places."""
+        return True
+
+    def close(self) -> None:
+        """Remove what guests left."""
+        for place in self._places.values():
+            place.forget()
+
+    def workers(self) -> Mapping[str, Worker]:
+        """Return the places, none of which is ever silent."""
+        for worker in self._workers.values():
+            worker.beat(object())
+        return self._workers
+
+    def call(self, worker: Worker, given_up: threading.Event, function: Callable[..., T], *given: object) -> T:
+        """Do what a function of `wavebed.run.executor.worker` does on a worker, and return its result.
+
+        Raises
+        ------
+        LostError
+            If the guest was given up.
+        FailedError
+            If it fails.
+        """
+        place = self._places[worker.address]
+        if function.__name__ == "run_task":
+            return cast("T", place.run_task(given_up.is_set))
+        try:
+            return cast("T", getattr(place, function.__name__)(*given))
+        except (OSError, WavebedError) as error:
+            raise FailedError(one_line(str(error))) from None
+
+
+class _Place:
+    """A place for a guest: the functions of `wavebed.run.executor.worker`, on the folder of the next guest."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._folder: GuestFolder | None = None
+
+    @property
+    def _now(self) -> GuestFolder:
+        if self._folder is None:
+            raise LostError("no guest is under way")
+        return self._folder
+
+    def forget(self) -> None:
+        """Remove the folder of the guest."""
+        self._folder = None
+        self._stack.close()
+
+    def absent_files(self, files: Mapping[str, int]) -> list[str]:
+        """Begin the folder of a guest, which has none of the files."""
+        self.forget()
+        self._folder = self._stack.enter_context(guest_folder())
+        return list(files)
+
+    def put_piece(self, name: str, offset: int, data: bytes) -> None:
+        """Write a piece of a file; pieces come in order."""
+        file = self._now.input / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("r+b" if offset else "wb") as stream:
+            stream.seek(offset)
+            stream.write(data)
+
+    def run_task(self, given_up: Callable[[], bool]) -> BlockResult:
+        """Run the block in a guest.
+
+        Raises
+        ------
+        LostError
+            If it was given up.
+        FailedError
+            If it fails.
+        """
+        folder = self._now
+        task = msgspec.json.decode(gzip.decompress((folder.input / TASK_FILE).read_bytes()), type=BlockTask)
+        command = [sys.executable, "-m", "wavebed.run.executor.inside"]
+        try:
+            status = run_guest(folder, command, task.trials[0].spec.seed, given_up)
+        except WavebedError as error:
+            raise FailedError(one_line(str(error))) from None
+        if status is None:
+            raise LostError("given up")
+        if status:
+            why = _text(folder.output / ERROR_FILE) or last_words(folder) or f"it ended with {status}"
+            raise FailedError(one_line(why))
+        packed = msgspec.json.decode((folder.output / PACKED_FILE).read_bytes(), type=tuple[Packed, ...])
+        return BlockResult(task.block, Site(platform.node(), task.versions, machine()), packed)
+
+    def read_piece(self, name: str, offset: int, size: int) -> bytes:
+        """Return a piece of a packed trial."""
+        with (self._now.output / f"{name}.packed").open("rb") as stream:
+            stream.seek(offset)
+            return stream.read(size)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Virtual time: the guest kernel, and guests in which trials run."""

@@ -1,0 +1,282 @@
+"""A guest: a process tree that boots the kernel of virtual time and runs one command in it.
+
+Time in a guest stands still while a process of it runs, and jumps to the next timer when all wait. The guest reads the
+host's files, writes to memory, and has one folder of the host to write to.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wavebed._core import find_core
+from wavebed.errors import MachineError, WavebedError
+from wavebed.lab.tools import cache_folder
+from wavebed.virtual.kernel import needed_kernel
+from wavebed.workload.drafts import drafted_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+__all__ = ["ENTRY_NS", "INPUT", "MEMORY_MIB", "OUTPUT", "START_S", "GuestFolder", "environment", "guest_folder"]
+__all__ += ["in_guest", "kernel_arguments", "last_words", "processors", "run_guest", "task_json"]
+
+START_S = 1_798_761_600
+"""The guest's date at its start, seconds since 1970: 2027-01-01 00:00 UTC."""
+ENTRY_NS = 1000
+"""Virtual time that each entry into the kernel takes (system call, page fault), nanoseconds: a sender without a pace
+ends."""
+MEMORY_MIB = 4000
+"""Most memory of a guest; the host gives what is used. Chromium needs more than 2000."""
+INPUT, OUTPUT = "/run/wavebed/in", "/run/wavebed/out"
+"""The shared folders in the guest: names that are the same in each run."""
+_STATUS, _LOG, _CONSOLE, _TASK, _INIT = "status", "log", "console", "guest.json", "init"
+_HERE = "/proc/self/cwd"
+"""The folder of the guest, as the kernel finds it: the kernel seeds random numbers with its command line, so that must
+have no name that changes."""
+_LOOK_S = 0.05
+_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_UNSAFE = " \t\n\"'\\,"
+"""Characters that the kernel's command line or its mounts would take for others."""
+_LAST_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GuestFolder:
+    """The folder of a guest on the host.
+
+    Parameters
+    ----------
+    input, output : Path
+        What the guest reads, and the only place where it may write; both are empty at first.
+    """
+
+    folder: Path
+
+    @property
+    def input(self) -> Path:
+        """What the guest reads at `INPUT`."""
+        return self.folder / "in"
+
+    @property
+    def output(self) -> Path:
+        """What the guest writes at `OUTPUT`."""
+        return self.folder / "out"
+
+
+@contextmanager
+def guest_folder() -> Iterator[GuestFolder]:
+    """Yield the folder of a new guest, which is removed at the end; those of killed processes are removed too.
+
+    Raises
+    ------
+    MachineError
+        If it cannot be made, or its name is none that the kernel takes.
+    """
+    parent = cache_folder().absolute() / "guests"
+    if any(letter in str(parent) for letter in _UNSAFE):
+        raise MachineError(f"{parent}: has a blank, a comma or a quote: name another folder with WAVEBED_CACHE")
+    with ExitStack() as stack:
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            made = GuestFolder(stack.enter_context(drafted_folder(parent)))
+            for each in (made.input, made.output, made.folder / "uml"):
+                each.mkdir()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise MachineError(f"{parent}: no guest can be made there: {why}") from None
+        yield made
+
+
+def in_guest() -> bool:
+    """Return whether this process runs in a guest."""
+    try:
+        return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a guest's command: the same for each run, whoever starts it from wherever.
+
+    Parameters
+    ----------
+    given : mapping
+        The environment of this process, whose programs must be found in the guest too.
+    """
+    path = dict.fromkeys([*_PATH, *(part for part in given.get("PATH", "").split(":") if part.startswith("/"))])
+    own = {name: given[name] for name in ("WAVEBED_AGENT", "WAVEBED_CORE", "WAVEBED_EDGE") if given.get(name)}
+    fixed = {
+        "HOME": "/root",
+        "LC_ALL": "C.UTF-8",
+        "PATH": ":".join(path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": ":".join([str(Path(__file__).parents[2]), *filter(None, [given.get("PYTHONPATH")])]),
+        "TZ": "UTC",
+        "WAVEBED_CACHE": str(cache_folder().absolute()),
+    }
+    return dict(sorted((own | fixed).items()))
+
+
+def kernel_arguments(folder: GuestFolder, seed: int) -> list[str]:
+    """Return the command line of the kernel.
+
+    Parameters
+    ----------
+    seed : int
+        Of the guest's random numbers.
+    """
+    return [
+        f"mem={MEMORY_MIB}M",
+        "rootfstype=hostfs",
+        "ro",
+        f"init={_HERE}/{_INIT}",
+        "con=null",
+        "con0=null,fd:1",
+        "quiet",
+        "panic=-1",
+        "time-travel=inf-cpu",
+        f"time-travel-entry={ENTRY_NS}",
+        f"time-travel-start={START_S * 10**9}",
+        f"random-seed={seed}",
+        "norandmaps",
+        "seccomp=auto",
+        f"uml_dir={folder.folder / 'uml'}",
+        "umid=guest",
+        "--",
+        "guest-init",
+        f"{_HERE}/{_TASK}",
+    ]
+
+
+def task_json(folder: GuestFolder, command: Sequence[str], variables: Mapping[str, str]) -> bytes:
+    """Return what the guest's first process does, as `guest.rs` of ``wavebed-core`` reads it."""
+    task = {
+        "command": list(command),
+        "environment": dict(variables),
+        "shared": [
+            {"outside": str(folder.input), "inside": INPUT, "writable": False},
+            {"outside": str(folder.output), "inside": OUTPUT, "writable": True},
+        ],
+        "log": f"{OUTPUT}/{_LOG}",
+        "status": f"{OUTPUT}/{_STATUS}",
+    }
+    return msgspec.json.encode(task)
+
+
+def run_guest(
+    folder: GuestFolder, command: Sequence[str], seed: int, given_up: Callable[[], bool] = lambda: False
+) -> int | None:
+    """Run a command in a guest, and return its exit status; ``None`` if it was given up.
+
+    It waits for a processor that no other guest of this user has. Call it in the thread that lives as long as the
+    guest: the kernel ends the guest with that thread.
+
+    Parameters
+    ----------
+    seed : int
+        Of the guest's random numbers.
+    given_up : callable
+        Called some times a second; whether to end the guest.
+
+    Raises
+    ------
+    MachineError
+        If the kernel of virtual time is not installed.
+    WavebedError
+        If the guest ends without a status.
+    """
+    kernel, _ = needed_kernel()
+    (folder.folder / _INIT).symlink_to(find_core())
+    (folder.folder / _TASK).write_bytes(task_json(folder, command, environment(os.environ)))
+    with _processor(given_up) as processor:
+        if processor is None:
+            return None
+        writable = [folder.output, folder.folder / "uml"]
+        starter = [find_core(), "guest", f"--parent={os.getpid()}", f"--processor={processor}"]
+        starter += [f"--writable={each}" for each in writable]
+        with (folder.folder / _CONSOLE).open("wb") as console:
+            process = subprocess.Popen(
+                [*starter, "--", str(kernel), *kernel_arguments(folder, seed)],
+                cwd=folder.folder,
+                env={"LC_ALL": "C", "HOME": str(folder.folder), "PATH": "/usr/bin:/bin"},
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            while (code := _ended(process)) is None:
+                if given_up():
+                    return None
+        finally:
+            process.kill()
+            process.wait()
+    return _status(folder, code)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return process.wait(_LOOK_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _status(folder: GuestFolder, code: int) -> int:
+    try:
+        told = (folder.output / _STATUS).read_text(errors="replace").strip()
+    except OSError:
+        told = ""
+    if told.isdecimal():
+        return int(told)
+    why = told or last_lines(folder.folder / _CONSOLE) or f"the kernel ended with {code}"
+    raise WavebedError(f"the guest of virtual time ended early: {why}")
+
+
+def last_lines(file: Path) -> str:
+    """Return the last lines of a text file, joined; nothing if there are none."""
+    try:
+        lines = file.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return " | ".join(line.strip() for line in lines[-_LAST_LINES:])
+
+
+def last_words(folder: GuestFolder) -> str:
+    """Return the last lines that the guest's command printed."""
+    return last_lines(folder.output / _LOG)
+
+
+def processors() -> list[int]:
+    """Return the processors that guests may have: as many as the memory allows."""
+    memory_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[: max(memory_mib // MEMORY_MIB, 1)]
+
+
+@contextmanager
+def _processor(given_up: Callable[[], bool]) -> Iterator[int | None]:
+    """Yield a processor that no other guest of this user has; ``None`` if the wait was given up."""
+    locks = cache_folder() / "guests"
+    while not given_up():
+        for number in processors():
+            lock = os.open(locks / f"processor-{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            else:
+                yield number
+                return
+            finally:
+                os.close(lock)
+        time.sleep(_LOOK_S)
+    yield None

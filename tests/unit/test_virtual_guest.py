@@ -1,0 +1,148 @@
+"""The plan of a guest of virtual time: the kernel's command line, the first process's task, the environment; and which
+runs are in virtual time.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wavebed.cli import main
+from wavebed.errors import MachineError, UserError
+from wavebed.lab.limits import LIMITS
+from wavebed.run import backend
+from wavebed.run.folder import in_virtual_time
+from wavebed.run.order import ordered
+from wavebed.run.resolve import Resolver
+from wavebed.run.scenario import Plan, as_virtual, read_plan
+from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
+from wavebed.virtual import guest
+from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, task_json
+
+SCENARIO = """
+title = "one flow"
+[path]
+rate = "10mbit"
+[[workload]]
+kind = "bulk"
+"""
+
+
+def _plan(folder: Path, more: str = "") -> Plan:
+    file = folder / "scenario.toml"
+    file.write_text(SCENARIO + more)
+    return read_plan(file)
+
+
+def test_the_kernels_command_line_is_the_same_in_each_folder_but_for_its_own_options() -> None:
+    first, second = (kernel_arguments(GuestFolder(Path(name)), 7) for name in ("/cache/.new-1", "/cache/.new-22"))
+    assert {one for one, other in zip(first, second, strict=True) if one != other} == {"uml_dir=/cache/.new-1/uml"}
+    assert first[-3:] == ["--", "guest-init", "/proc/self/cwd/guest.json"]
+    for wanted in ("time-travel=inf-cpu", "norandmaps", "random-seed=7", "ro", "rootfstype=hostfs"):
+        assert wanted in first
+    assert f"time-travel-start={guest.START_S}000000000" in first
+
+
+def test_the_environment_is_sorted_and_keeps_nothing_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAVEBED_CACHE", "/cache")
+    given = {
+        "PATH": "/opt/bin:/usr/bin:relative",
+        "LANG": "de_DE.UTF-8",
+        "SSH_AUTH_SOCK": "/x",
+        "WAVEBED_CORE": "/core",
+    }
+    made = environment(given)
+    assert list(made) == sorted(made)
+    assert made["PATH"] == "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin"
+    assert (made["PYTHONHASHSEED"], made["TZ"], made["LC_ALL"]) == ("0", "UTC", "C.UTF-8")
+    assert made["WAVEBED_CORE"] == "/core"
+    assert not {"LANG", "SSH_AUTH_SOCK"} & made.keys()
+
+
+def test_the_task_shares_two_folders_of_which_one_is_writable() -> None:
+    task = json.loads(task_json(GuestFolder(Path("/cache/one")), ["true"], {"A": "b"}))
+    assert [(each["outside"], each["writable"]) for each in task["shared"]] == [
+        ("/cache/one/in", False),
+        ("/cache/one/out", True),
+    ]
+    assert task["command"] == ["true"]
+    assert task["environment"] == {"A": "b"}
+    assert task["status"].startswith(f"{guest.OUTPUT}/")
+
+
+@pytest.mark.parametrize("name", ["with blank", "with,comma", 'with"quote'])
+def test_a_folder_that_the_kernel_would_misread_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEBED_CACHE", str(tmp_path / name))
+    with pytest.raises(MachineError, match="name another folder with WAVEBED_CACHE"), guest.guest_folder():
+        pass
+
+
+def test_the_key_and_the_option_are_the_same(tmp_path: Path) -> None:
+    plan = _plan(tmp_path)
+    assert not in_virtual_time(plan)
+    assert plan.treatments[0].lab == IN_NAMESPACES
+    by_option = as_virtual(plan)
+    by_key = _plan(tmp_path, '[lab]\ntime = "virtual"\n')
+    assert by_option.treatments[0].lab == by_key.treatments[0].lab == NamespacesLab("virtual")
+    assert by_option.overrides == {"lab.time": "virtual"}
+    assert in_virtual_time(by_option)
+    assert in_virtual_time(by_key)
+
+
+def test_treatments_in_both_times_are_refused(tmp_path: Path) -> None:
+    plan = _plan(tmp_path, '[[treatment]]\nname = "a"\nset = { "lab.time" = "virtual" }\n[[treatment]]\nname = "b"\n')
+    with pytest.raises(UserError, match='treatment b is in real time, and others are not: write time = "virtual"'):
+        in_virtual_time(plan)
+
+
+def test_real_hosts_have_real_time(tmp_path: Path) -> None:
+    lab = 'backend = "hosts"\nserver = "ssh://host"\n'
+    text = SCENARIO.replace('rate = "10mbit"\n', "")
+    file = tmp_path / "hosts.toml"
+    file.write_text(f"{text}[lab]\n{lab}")
+    with pytest.raises(UserError, match="--virtual-time: real hosts have real time"):
+        as_virtual(read_plan(file))
+    file.write_text(f'{text}[lab]\n{lab}time = "virtual"\n')
+    with pytest.raises(UserError, match=r"lab\.time: is for emulated hosts"):
+        read_plan(file)
+
+
+def test_a_trial_in_virtual_time_never_runs_in_real_time(tmp_path: Path) -> None:
+    plan = as_virtual(_plan(tmp_path))
+    slot = ordered(plan.treatments, 1, 1)[0]
+    with Resolver(plan, None).resolved(slot) as resolved, pytest.raises(MachineError, match="not in a guest"):
+        backend.start_lab(resolved, tmp_path, LIMITS)
+
+
+def test_the_specification_says_that_time_was_virtual(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _plan(tmp_path)
+    assert main(["resolve", str(tmp_path / "scenario.toml"), "--virtual-time"]) == 0
+    assert json.loads(capsys.readouterr().out)["lab"] == {"kind": "namespaces", "time": "virtual"}
+
+
+def test_jobs_belong_to_virtual_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _plan(tmp_path)
+    campaign = tmp_path / "campaign.toml"
+    campaign.write_text(
+        'title = "rates"\nscenario = "scenario.toml"\n[campaign]\nblocks = 2\n[[factor]]\nname = "rate"\n'
+        'key = "path.rate"\nvalues = ["10mbit", "20mbit"]\n[compare]\nfactor = "rate"\nbaseline = "10mbit"\n'
+        '[[primary]]\nworkload = "bulk"\nmetric = "goodput"\nmargin = "10%"\n'
+    )
+    assert main(["campaign", "run", str(campaign), "--jobs", "2", "-o", str(tmp_path / "out")]) == 2
+    assert "--jobs: belongs to virtual time" in capsys.readouterr().err
+    assert main(["campaign", "run", str(campaign), "--virtual-time", "--executor", "dask://h:1"]) == 2
+    assert "--executor: virtual time runs on this machine" in capsys.readouterr().err
+
+
+def test_without_its_kernel_the_error_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAVEBED_CACHE", str(tmp_path / "empty"))
+    _plan(tmp_path)
+    assert main(["run", str(tmp_path / "scenario.toml"), "--virtual-time", "-o", str(tmp_path / "out")]) == 3
+    assert "is not installed: run `wavebed kernel build`" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
