@@ -26,7 +26,18 @@ from wavebed.workload.drafts import drafted_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["SOURCE", "Built", "Source", "build", "find_kernel", "install", "kernel_folder", "needed_kernel", "release"]
+__all__ = [
+    "SOURCE",
+    "Built",
+    "Source",
+    "SourceMissingError",
+    "build",
+    "find_kernel",
+    "install",
+    "kernel_folder",
+    "needed_kernel",
+    "release",
+]
 
 _PROGRAM = "linux"
 _RECORD = "kernel.json"
@@ -60,6 +71,10 @@ _OTHER_PROCESSORS = (
 )
 _SKIPPED = ("Documentation", "samples", "drivers/gpu/drm/amd", *(f"arch/{name}" for name in _OTHER_PROCESSORS))
 """Parts of the source that this kernel does not use."""
+
+
+class SourceMissingError(WavebedError):
+    """The source of the kernel cannot be downloaded."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -236,8 +251,10 @@ def build(archive: Path | None, say: Callable[[str], None], jobs: int) -> Built:
         If this machine cannot build it: another processor, a program is missing, the disk is full, or a step fails.
     UserError
         If `archive` is another file than the pinned one.
+    SourceMissingError
+        If the source cannot be downloaded.
     WavebedError
-        If the source cannot be had.
+        If what was downloaded is another source, or does not take the configuration.
     """
     if (found := find_kernel()) is not None:
         return found[1]
@@ -284,7 +301,7 @@ def _fetch(folder: Path) -> Path:
             shutil.copyfileobj(answer, stream, _PIECE_BYTES)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
-        raise WavebedError(f"{_ADDRESS}{SOURCE.package}: {reason}: {remedy}") from None
+        raise SourceMissingError(f"{_ADDRESS}{SOURCE.package}: {reason}: {remedy}") from None
     if _sha256(file) != SOURCE.sha256:
         raise WavebedError(f"{_ADDRESS}{SOURCE.package}: has another SHA-256 than {SOURCE.sha256}: {remedy}")
     return file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import math
 import shutil
 import threading
 import time
@@ -33,6 +34,7 @@ from wavebed.run.executor.worker import (
 )
 from wavebed.run.expected import limits_s
 from wavebed.secret import redacted_table
+from wavebed.spec.lab import is_virtual
 from wavebed.spec.patterns import SITES
 from wavebed.stranger import StrangerError, one_line
 
@@ -68,7 +70,7 @@ class Outgoing:
     files : mapping
         Patterns and sites in the folder of results: name, and size in bytes.
     longest_s : float
-        The time after which a worker keeps the block too long.
+        The time after which a worker keeps the block too long; in virtual time none is.
     trials : mapping
         The slot of each attempt at its trials, by the name of its folder.
     """
@@ -134,7 +136,8 @@ def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapp
     files = {name: (folder / name).stat().st_size for name in sorted(names)}
     attempts = [replace(slot, attempt=number) for slot in slots for number in range(1, design.attempts + 1)]
     named = {slot.folder: slot for slot in attempts}
-    longest_s = 2 * design.attempts * sum(limits_s(slot.treatment.workloads) for slot in slots) + BESIDE_S
+    limits = 2 * design.attempts * sum(limits_s(slot.treatment.workloads) for slot in slots) + BESIDE_S
+    longest_s = math.inf if any(is_virtual(slot.treatment.lab) for slot in slots) else limits
     return Outgoing(block, gzip.compress(msgspec.json.encode(task), 6, mtime=0), folder, files, longest_s, named)
 
 
