@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["path_row", "scene_map", "second_radio_links"]
 
 _VIRTUAL = (
-    '<p class="note">The trials ran in virtual time, in which programs compute in no time: figures that contain'
-    " computing are those of an infinitely fast device.</p>"
+    "<p>The trials ran in virtual time, in which programs compute in no time. Figures that contain computing are those"
+    " of an infinitely fast device.</p>"
 )
 _MOST_PICTURE_BYTES = 16 << 20
 

@@ -151,8 +151,11 @@ def as_virtual(plan: Plan) -> Plan:
     """
     if any(isinstance(each.lab, HostsLab) for each in plan.treatments):
         raise UserError("--virtual-time: real hosts have real time: leave the option out")
+    notes = (*plan.notes, "in virtual time programs compute in no time: judge what computes in real time")
     treatments = tuple(dataclasses.replace(each, lab=NamespacesLab("virtual")) for each in plan.treatments)
-    return dataclasses.replace(plan, treatments=treatments, overrides={**plan.overrides, VIRTUAL_KEY: "virtual"})
+    return dataclasses.replace(
+        plan, treatments=treatments, overrides={**plan.overrides, VIRTUAL_KEY: "virtual"}, notes=notes
+    )
 
 
 def read_plan(

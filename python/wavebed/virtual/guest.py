@@ -237,7 +237,8 @@ def _status(folder: GuestFolder, code: int) -> int:
         told = ""
     if told.isdecimal():
         return int(told)
-    why = told or last_lines(folder.folder / _CONSOLE) or f"the kernel ended with {code}"
+    killed = f"its kernel was killed by signal {-code}" if code < 0 else ""
+    why = told or killed or last_lines(folder.folder / _CONSOLE) or f"its kernel ended with {code}"
     raise WavebedError(f"the guest of virtual time ended early: {why}")
 
 
