@@ -171,10 +171,10 @@ impl Loop {
     pub fn run(mut self) -> io::Result<Ended> {
         let time = TurnClock::new(self.origin_ns, guest::is_guest());
         let clock = || time.now_ns();
-        let (least_wait_ns, longest_sleep_ns, each_ns) = if time.stands_still() {
-            (0, u64::MAX / 2, HOUSEKEEPING_IN_GUEST_NS)
+        let (longest_sleep_ns, each_ns) = if time.stands_still() {
+            (u64::MAX / 2, HOUSEKEEPING_IN_GUEST_NS)
         } else {
-            (TURN_NS, LONGEST_SLEEP_NS, HOUSEKEEPING_NS)
+            (LONGEST_SLEEP_NS, HOUSEKEEPING_NS)
         };
         let mut guard = Guard::new(sched::prepare_thread(sched::Options::default()));
         // The last entry is the pipe, which blocks: it is read only after poll reported it readable.
@@ -214,7 +214,7 @@ impl Loop {
                 .iter()
                 .filter_map(|attached| attached.direction.next_event_ns())
                 .min();
-            let due_ns = due_ns.map_or(u64::MAX, |due_ns| due_ns.max(now_ns + least_wait_ns));
+            let due_ns = due_ns.map_or(u64::MAX, |due_ns| due_ns.max(now_ns + TURN_NS));
             let until_ns = if more {
                 now_ns
             } else {
