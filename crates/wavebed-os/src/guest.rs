@@ -16,6 +16,9 @@ use crate::mount::make_root;
 /// Where the guest's files in memory are mounted before the guest has its own root. The folder exists on every system.
 const MEMORY: &str = "/run";
 
+/// A write to it refuses further mounts of hostfs.
+const SEAL: &str = "/sys/module/hostfs/parameters/sealed";
+
 /// A folder of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shared<'a> {
@@ -83,7 +86,6 @@ pub fn enter_root(shared: &[Shared<'_>]) -> Result<()> {
         file_system("hostfs", folder.inside, plain | access, folder.outside)?;
     }
     // Root in the guest mounts no other folder of the host.
-    const SEAL: &str = "/sys/module/hostfs/parameters/sealed";
     fs::write(SEAL, "1").during("write", SEAL)
 }
 
