@@ -271,8 +271,9 @@ def test_lost_probes_are_the_drops_of_the_link(tmp_path: Path) -> None:
     undetermined = sum(count["in flight at the end"] for count in counts)
     dropped = trial.engine("links", "radio.up")["dropped_segments"]["loss"]
     assert trial.engine("links", "radio.down")["dropped_segments"]["loss"] == 0
-    # The handshake of irtt loses segments too.
-    assert 0 < lost <= dropped <= lost + undetermined + 10
+    # The handshake of irtt loses segments too. A machine that stood still may answer a probe too late to count.
+    assert 0 < lost <= dropped + (0 if trial.record.verdict == "valid" else 10)
+    assert dropped <= lost + undetermined + 10
     for name, series in (("probe loss", "rtt"), ("udp probe loss", "udp rtt")):
         values = trial.series(series).value
         assert trial.metrics()[name] == pytest.approx(100 * sum(value is None for value in values) / len(values))

@@ -56,7 +56,7 @@ def test_json_has_the_same_checks(
     told = json.loads(capsys.readouterr().out)
     assert told["can_run"] is True
     assert told["checks"][:2] == CHECKS
-    assert [check["name"] for check in told["checks"][2:]] == ["apparmor"]
+    assert [check["name"] for check in told["checks"][2:]] == ["apparmor", "virtual time"]
     assert (told["programs"], told["extras"]) == (program_checks(), extra_checks())
 
 

@@ -90,6 +90,7 @@ ELSEWHERE = {
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
     ("bridge", "--scenario"), ("bridge", "--trace"), ("bridge", "--up-trace"), ("bridge", "--down-trace"),  # read
     ("shell", "--timeline"), ("bridge", "--timeline"),  # read
+    ("kernel", "build", "--source"),  # read
     ("explain", "--plot"),  # tests/process/test_explain_command.py
     ("check", "--scenario"), ("check", "--trace"), ("check", "--up-trace"), ("check", "--down-trace"),  # read
     ("check", "--output"),  # a new folder

@@ -509,6 +509,8 @@ _ALLOWED = {
     "run/executor/account.py": "blocks that arrive, in a folder of this run",
     "run/executor/block.py": "the worker's own folder",
     "run/executor/carrier.py": "blocks that arrive, in a folder of this run",
+    "run/executor/guests.py": "the folder of a guest, in the cache",
+    "run/executor/inside.py": "the guest's own files",
     "run/executor/pack.py": "blocks that arrive, in a folder of this run",
     "run/executor/worker.py": "the worker's own folder",
 }

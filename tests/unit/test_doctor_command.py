@@ -19,6 +19,7 @@ from wavebed.forward.programs import PROGRAMS
 from wavebed.lab import tools
 from wavebed.remedy.model import EDGE
 from wavebed.run.scenario import read_plan
+from wavebed.virtual import kernel
 from wavebed.workload import KINDS, kind_of, read_workload
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def _no_apparmor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "find_kernel", lambda: None)
     monkeypatch.setattr(tools, "missing", list)
     monkeypatch.setattr(doctor_checks, "absent", lambda modules: [PACKAGES[module] for module in modules])
 
@@ -46,6 +48,8 @@ def _all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         return f"{name} 1.0 {'with a library, ' * 9}"
 
+    built = kernel.Built("7.2.12-wavebed", "0" * 64)
+    monkeypatch.setattr(kernel, "find_kernel", lambda: (Path("linux"), built))
     monkeypatch.setattr(tools, "missing", lambda _: [])
     monkeypatch.setattr(tools, "version", version)
     monkeypatch.setattr(doctor_checks, "absent", lambda _: [])

@@ -292,6 +292,8 @@ WITHOUT = {
     "workload": "content of a trial, and inputs of its programs",
     "remedy": "inputs of programs, which are removed",
     "run/arrived.py": "names and digests",
+    "run/executor/inside.py": "names and sizes of packed trials",
+    "virtual": "what a guest starts, and the hash of its kernel",
 }
 """What writes JSON that holds no text of a user."""
 

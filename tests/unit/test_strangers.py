@@ -17,6 +17,8 @@ HEARS = ("hosts", "run/executor")
 ELSEWHERE = {
     "hosts/live.py": "requests of other processes of the same user",
     "hosts/modem.py": "a text of a bounded sample, whose fields are read by type",
+    "run/executor/guests.py": "results of a guest of the same user, by type",
+    "run/executor/inside.py": "the block of the front, in a guest",
     "run/executor/worker.py:run_task": "the block of the front, on a worker",
 }
 DECODERS = {"loads", "load", "decode", "raw_decode", "reader", "DictReader", "read_text", "read_bytes", "read_json"}
