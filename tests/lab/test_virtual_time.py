@@ -1,6 +1,6 @@
 """Trials in virtual time: the same bytes in each run, on a busy machine, without a privilege; and what a kill leaves.
 
-The guest kernel is that of the cache; without one, the tests build it, which takes minutes. They are skipped only if
+The guest kernel comes from the cache. Without one, the tests build it, which takes minutes. They are skipped only if
 the archive has its source no more.
 """
 
@@ -165,7 +165,7 @@ def test_a_kill_leaves_no_process_and_the_next_run_removes_the_folder(victim: st
     if victim == "kernel":
         assert process.returncode == 1
         assert "the guest of virtual time ended early: its kernel was killed by signal 9" in said
-    time.sleep(1.1)  # a younger folder may be that of a guest that begins
+    time.sleep(1.1)  # a younger folder may belong to a guest that begins
     with guest_folder() as made:
         assert list(guests.glob(".new-*")) == [made.folder]
     assert not list(guests.glob(".new-*"))

@@ -1,5 +1,4 @@
-//! The files, the loopback device and the end of a guest of virtual time: User-Mode Linux whose root is that of its host,
-//! read-only.
+//! The files and the end of a guest of virtual time: User-Mode Linux that reads its host's root.
 
 use std::ffi::CString;
 use std::fs;
@@ -36,7 +35,7 @@ pub fn is_guest() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
 }
 
-/// Gives the guest its root: that of the host below files in memory, the kernel's own file systems, and the shared folders.
+/// Gives the guest its root: files in memory above the host's, the kernel's own file systems, and the shared folders.
 ///
 /// # Errors
 /// The kernel lacks a file system, or the caller is not the guest's first process.

@@ -173,7 +173,7 @@ class AgentHost(Host):
         return subprocess.CompletedProcess(process.args, status, output, errors)
 
     def open_ports(self) -> frozenset[Port]:
-        """Return the ports at which the host's programs listen by TCP, and those of UDP sockets without a peer."""
+        """Return the ports of the host's listening TCP sockets, and of its UDP sockets without a peer."""
         return frozenset(cast("list[Port]", self.agent.ask({"do": "ports"})["ports"]))
 
     def clock_offset(self, at_s: float) -> ClockOffset | None:

@@ -219,7 +219,7 @@ class Host(Stamps, Protocol):
             self.clock.sleep(0.05 if self.is_far else 0.005)
 
     def open_ports(self) -> frozenset[Port]:
-        """Return the ports at which its programs listen by TCP, and those of UDP sockets without a peer.
+        """Return the ports of its listening TCP sockets, and of its UDP sockets without a peer.
 
         Raises
         ------

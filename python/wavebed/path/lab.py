@@ -200,7 +200,7 @@ class LabHost(Host):
         return subprocess.CompletedProcess(process.args, status, output, errors)
 
     def open_ports(self) -> frozenset[Port]:
-        """Return the ports at which its programs listen by TCP, and those of UDP sockets without a peer."""
+        """Return the ports of its listening TCP sockets, and of its UDP sockets without a peer."""
         with self.laboratory.connect() as connection:
             answer = connection.ask({"do": "ports", "host": self.name})
         return answer_as(self.laboratory.name, answer, _Ports).ports

@@ -74,7 +74,7 @@ class GuestFolder:
 
 @contextmanager
 def guest_folder() -> Iterator[GuestFolder]:
-    """Yield the folder of a new guest, which is removed at the end; those of killed processes are removed too.
+    """Yield the folder of a new guest, which is removed at the end. Folders of killed processes are removed too.
 
     Raises
     ------

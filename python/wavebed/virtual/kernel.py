@@ -214,7 +214,7 @@ def install(program: Path) -> Built:
 
 @contextmanager
 def _kept_in_cache() -> Iterator[Path]:
-    """Yield a draft folder beside that of the kernel; an error of the file system is one of the machine."""
+    """Yield a draft folder beside the kernel's. An error of the file system is an error of the machine."""
     parent = kernel_folder().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

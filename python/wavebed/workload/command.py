@@ -34,7 +34,7 @@ __all__ = ["DELIVERY_TIME", "EXIT_STATUS", "WALL_TIME", "Command"]
 _STOP_GRACE_S = 3.0
 _LAST_WORDS_S = 1.0
 _LOOK_EVERY_S = 0.2
-_DRAIN_LOOK_S = 0.02
+_LOOK_SOON_S = 0.02
 _QUIET_S = 0.1
 """The path is drained if it was empty for so long: a server that read the last byte may answer, or write a file."""
 _PORT = "{port}"
@@ -177,7 +177,7 @@ def _wait_until_listening(servers: Sequence[RunningServer], host: Host, before: 
         if host.clock.monotonic_s() >= end_s:
             told = f"{opened} of {running} have opened a port after {START_TIMEOUT_S:g} s"
             return f"{told}: wait-for-port = 0 waits for none"
-        host.clock.sleep(_LOOK_EVERY_S if host.is_far else _DRAIN_LOOK_S)
+        host.clock.sleep(_LOOK_EVERY_S if host.is_far else _LOOK_SOON_S)
     return ""
 
 
@@ -283,7 +283,7 @@ class _CommandSession(Session):
                 if now_s - empty_s >= _QUIET_S:
                     self._delivery_s = max(empty_s - began_s, self._wall_s or 0.0)
                     return
-            if clock.wait(self._asked, _DRAIN_LOOK_S):
+            if clock.wait(self._asked, _LOOK_SOON_S):
                 return
 
     def _server_failure(self) -> str | None:
