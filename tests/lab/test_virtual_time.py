@@ -21,7 +21,16 @@ import pytest
 
 import wavebed
 from wavebed._core import find_core
-from wavebed.virtual.guest import OUTPUT, GuestFolder, guest_folder, kernel_arguments, run_guest, task_json
+from wavebed.virtual.guest import (
+    OUTPUT,
+    GuestFolder,
+    guest_folder,
+    kernel_arguments,
+    readable,
+    run_guest,
+    starter_arguments,
+    task_json,
+)
 from wavebed.virtual.kernel import SourceMissingError, build, kernel_folder, needed_kernel
 
 if TYPE_CHECKING:
@@ -182,10 +191,9 @@ def _guest_of_nobody(folder: Path, core: Path, command: list[str]) -> str:
         os.chown(each, 65534, 65534, follow_symlinks=False)
     kernel, _ = needed_kernel()
     drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
-    starter = [str(core), "guest", f"--parent={os.getpid()}", f"--processor={min(os.sched_getaffinity(0))}"]
-    writable = [f"--writable={made.output}", f"--writable={folder / 'uml'}"]
+    starter = starter_arguments(made, min(os.sched_getaffinity(0)), [*readable([str(core)]), str(kernel)])
     done = subprocess.run(
-        [*drop, "--bounding-set=-all", *starter, *writable, "--", str(kernel), *kernel_arguments(made, 1)],
+        [*drop, "--bounding-set=-all", str(core), *starter, "--", str(kernel), *kernel_arguments(made, 1)],
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
         stdin=subprocess.DEVNULL,
@@ -228,20 +236,32 @@ mkdir /host; mount -t hostfs none /host -o {outside} && echo mounted
 chmod 777 /host; echo x >/host/file
 echo x >{inside}/allowed
 cat {outside}/name
+cat {home}/name {settings} /etc/hostname
+ls {home}
+tr '\\0' '\\n' </proc/1/environ
 """
 
 
-def test_a_guest_writes_to_its_folder_alone(cache: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir(mode=0o700)
-    (outside / "name").write_text("read\n")
+def test_a_guest_writes_to_its_folder_alone_and_reads_no_secret(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside, home = tmp_path / "outside", tmp_path / "home"
+    for each in (outside, home):
+        each.mkdir(mode=0o700)
+        (each / "name").write_text(f"what is in {each.name}\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SECRET", "a-secret-of-the-environment")
+    closed = next(each for each in Path("/etc").rglob("*shadow") if not each.stat().st_mode & 0o004)
     with guest_folder() as folder:
-        command = ["sh", "-c", HOSTILE.format(outside=outside, inside=OUTPUT)]
-        assert run_guest(folder, command, 1) == 0
+        command = HOSTILE.format(outside=outside, inside=OUTPUT, home=home, settings=closed)
+        run_guest(folder, ["sh", "-c", command], 1)
         said = (folder.output / "log").read_text()
         assert (folder.output / "allowed").read_text() == "x\n"
     assert "mounted" not in said
-    assert said.endswith("read\n"), "it reads what its user may read"
+    assert "what is in outside" in said, "it reads what is in no home"
+    for secret in ("what is in home", "root:", "a-secret-of-the-environment"):
+        assert secret not in said
+    assert Path("/etc/hostname").read_text().strip() in said
     assert [each.name for each in outside.iterdir()] == ["name"]
     assert outside.stat().st_mode & 0o777 == 0o700
     assert not Path("/etc/wavebed-hostile").exists()

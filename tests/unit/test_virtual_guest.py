@@ -7,19 +7,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from wavebed.cli import main
 from wavebed.errors import MachineError, UserError
 from wavebed.lab.limits import LIMITS
 from wavebed.run import backend
+from wavebed.run.executor.block import BlockTask, TrialTask
+from wavebed.run.executor.guests import named_paths
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import Plan, as_virtual, read_plan
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.virtual import guest
-from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, task_json
+from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, readable, task_json
 
 SCENARIO = """
 title = "one flow"
@@ -146,3 +149,65 @@ def test_without_its_kernel_the_error_says_how_to_get_it(
     assert main(["run", str(tmp_path / "scenario.toml"), "--virtual-time", "-o", str(tmp_path / "out")]) == 3
     assert "is not installed: run `wavebed kernel build`" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home with a secret, a project, and a neighbour's home beside it."""
+    made = tmp_path / "homes" / "me"
+    for name in (".ssh", "project"):
+        (made / name).mkdir(parents=True)
+    (tmp_path / "homes" / "shared").mkdir()
+    (tmp_path / "homes" / "link").symlink_to(made)
+    monkeypatch.setattr(guest, "hidden_homes", lambda: [str(made), str(tmp_path / "homes" / "other")])
+    monkeypatch.setattr(guest, "python_files", list)
+    monkeypatch.setattr(guest, "program_files", lambda _: [])
+    monkeypatch.setenv("WAVEBED_CACHE", str(tmp_path / "cache"))
+    return made
+
+
+def _within(paths: list[str], folder: Path) -> set[str]:
+    return {path.removeprefix(str(folder)) for path in paths if path.startswith(str(folder))}
+
+
+def test_a_guest_reads_no_home_but_what_is_beside_it(home: Path) -> None:
+    assert _within(readable(), home.parent) == {"/shared"}
+    assert not {"/", "/proc", "/sys", "/run", "/dev", "/etc/shadow"} & set(readable())
+    assert {"/usr", "/proc/cpuinfo"} <= set(readable())
+
+
+@pytest.mark.parametrize("named", ["/me", ""])
+def test_a_named_home_is_readable_without_its_hidden_files(home: Path, named: str) -> None:
+    found = _within(readable([f"{home.parent}{named}"]), home.parent)
+    assert found == {"/shared", *(["/me/project"] if named else [])}
+
+
+def test_a_guest_reads_what_the_specification_and_the_user_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(guest.READS_VARIABLE, f"{home}/project:relative:")
+    assert "/me/project" in _within(readable(), home.parent)
+    assert "/me/.ssh" in _within(readable([f"{home}/.ssh", f"{home}/absent"]), home.parent)
+
+
+def test_settings_that_only_root_reads_are_left_out(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "etc"
+    for name, mode in (("open/file", 0o644), ("mixed/open", 0o644), ("mixed/closed", 0o600), ("closed/file", 0o644)):
+        file = settings / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        file.chmod(mode)
+    (settings / "closed").chmod(0o700)
+    monkeypatch.setattr(guest, "_SETTINGS", str(settings))
+    monkeypatch.setattr(guest, "hidden_homes", lambda: [str(tmp_path / "homes"), str(settings / "nobody")])
+    assert _within(readable(), settings) == {"/open", "/mixed/open"}
+
+
+def test_the_paths_of_a_block_are_those_of_its_specifications(tmp_path: Path) -> None:
+    plan = _plan(tmp_path)
+    slot = ordered(plan.treatments, 1, 1)[0]
+    with Resolver(plan, None).resolved(slot) as resolved:
+        spec = resolved.spec
+    spec = msgspec.structs.replace(spec, treatment="sh -c 'cat /a/b;x --y=/c/d:/e'")
+    task = BlockTask(1, (TrialTask(1, spec),), {}, (), 1, "all", alone=False)
+    assert {"/a/b", "/c/d", "/e"} <= set(named_paths(task))

@@ -30,6 +30,9 @@ pub struct Options {
     /// A folder that the guest may write to; it may write nowhere else. May be repeated.
     #[arg(long)]
     writable: Vec<String>,
+    /// A file or folder that the guest may read, like what it may write; it may read nothing else. May be repeated.
+    #[arg(long)]
+    readable: Vec<String>,
     /// The kernel and its command line.
     #[arg(last = true, required = true)]
     kernel: Vec<String>,
@@ -57,7 +60,7 @@ struct Folder {
     writable: bool,
 }
 
-/// Becomes the kernel, on one processor, without a way to write elsewhere than in `writable`.
+/// Becomes the kernel, on one processor, without a way to reach other files than those of `readable` and `writable`.
 ///
 /// # Errors
 /// The kernel cannot be started, or its owner has ended.
@@ -73,7 +76,8 @@ pub fn start(options: &Options) -> Result<i32, Problem> {
         .map_err(|error| refused("processor", &error))?;
     capabilities::never_gain().map_err(|error| refused("no_new_privs", &error))?;
     // A kernel without Landlock refuses nothing.
-    landlock::write_only_in(&options.writable).map_err(|error| refused("landlock", &error))?;
+    landlock::only(&options.readable, &options.writable)
+        .map_err(|error| refused("landlock", &error))?;
     let program = &options.kernel[0];
     let error = Command::new(program).args(&options.kernel[1..]).exec();
     Err(refused(program, &error))

@@ -12,10 +12,11 @@ use crate::error::check;
 const CREATE_RULESET_VERSION: libc::c_uint = 1;
 /// All rights over files up to each version: 1 has 13, then come links between folders, truncation, and device controls.
 const FILE_RIGHTS: [(u32, u64); 4] = [(1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15)];
+const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_FOLDER: u64 = 1 << 3;
 const TRUNCATE: u64 = 1 << 14;
-/// The rights over files that change something: all but to execute, to read, and to control devices.
-const WRITING: u64 = !(1 | 1 << 2 | 1 << 3 | 1 << 15);
 const RULE_PATH_BENEATH: libc::c_int = 1;
 /// Since this version: to bind and to connect TCP sockets.
 const NET_SINCE: u32 = 4;
@@ -104,34 +105,51 @@ pub fn refuse_all() -> io::Result<bool> {
     restrict(&rules).map(|()| true)
 }
 
-/// From now on the calling thread and its children write, make and remove files only below `folders`, and write to
-/// `/dev/null`; where the kernel knows these rules, they neither use TCP nor signal other processes. They read what
-/// they could before. Needs `no_new_privs`.
+/// From now on the calling thread and its children read files only below `readable` and `writable`, change them only below
+/// `writable`, and write to `/dev/null`; where the kernel knows these rules, they neither use TCP nor signal other
+/// processes. Needs `no_new_privs`.
 ///
 /// Returns false where the kernel has no Landlock.
 ///
 /// # Errors
-/// A folder cannot be opened, or `no_new_privs` is not set.
-pub fn write_only_in(folders: &[String]) -> io::Result<bool> {
+/// A file or folder cannot be opened, or `no_new_privs` is not set.
+pub fn only(readable: &[String], writable: &[String]) -> io::Result<bool> {
     let Some(version) = version() else {
         return Ok(false);
     };
-    let mut wanted = Ruleset::all(version);
-    wanted.files &= WRITING;
-    let rules = wanted.make(version)?;
-    let file = |rights: u64| (wanted.files & rights, "/dev/null");
-    let below = folders.iter().map(|folder| (wanted.files, folder.as_str()));
-    for (rights, path) in below.chain([file(WRITE_FILE | TRUNCATE)]) {
-        allow(&rules, path, rights)
-            .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+    let all = Ruleset::all(version);
+    let rules = all.make(version)?;
+    let read = readable
+        .iter()
+        .map(|path| (path.as_str(), EXECUTE | READ_FILE | READ_FOLDER));
+    let write = writable.iter().map(|path| (path.as_str(), all.files));
+    let nothing = ("/dev/null", (READ_FILE | WRITE_FILE | TRUNCATE) & all.files);
+    for (path, rights) in read.chain(write).chain([nothing]) {
+        match allow(&rules, path, rights) {
+            // What has gone since it was named, or cannot be reached, is read by nobody.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+                ) => {}
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{path}: {error}"))),
+            Ok(()) => {}
+        }
     }
     restrict(&rules).map(|()| true)
 }
 
+/// Allows `rights` below a folder, or those over a file.
 fn allow(rules: &OwnedFd, path: &str, rights: u64) -> io::Result<()> {
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let is_folder =
+        rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode).is_dir();
     let rule = Beneath {
-        rights,
+        rights: if is_folder {
+            rights
+        } else {
+            rights & !READ_FOLDER
+        },
         folder: place.as_raw_fd(),
     };
     // SAFETY: `rule` outlives the call, which reads it as the kind that the second number names.
@@ -167,18 +185,28 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_thread_that_may_write_in_one_folder_reads_everywhere_and_writes_there() {
+    fn a_thread_reads_and_writes_where_it_may_alone() {
         let folder = std::env::temp_dir().join(format!("wavebed-landlock-{}", std::process::id()));
-        std::fs::create_dir(&folder).expect("made");
-        let inside = folder.join("inside");
-        std::fs::create_dir(&inside).expect("made");
+        let names = ["read", "write", "closed"].map(|name| folder.join(name));
+        for each in &names {
+            std::fs::create_dir_all(each).expect("made");
+            std::fs::write(each.join("file"), "text").expect("made");
+        }
+        let [read, write, closed] = &names;
+        let file = closed.join("file-alone");
+        std::fs::write(&file, "text").expect("made");
+        let text = |path: &std::path::Path| path.display().to_string();
         let work = || {
             capabilities::never_gain().expect("set");
-            let refuses = write_only_in(&[inside.display().to_string()]).expect("set");
-            std::fs::write(inside.join("file"), "text").expect("allowed");
-            assert!(File::open("/proc/version").is_ok());
+            let refuses = only(&[text(read), text(&file)], &[text(write)]).expect("set");
+            std::fs::write(write.join("file"), "text").expect("allowed");
             std::fs::write("/dev/null", "text").expect("allowed");
-            assert_eq!(File::create(folder.join("file")).is_err(), refuses);
+            for allowed in [&read.join("file"), &write.join("file"), &file] {
+                assert_eq!(std::fs::read(allowed).expect("allowed"), b"text");
+            }
+            assert_eq!(File::create(read.join("file")).is_err(), refuses);
+            assert_eq!(File::open(closed.join("file")).is_err(), refuses);
+            assert_eq!(std::fs::read_dir(closed).is_err(), refuses);
         };
         std::thread::scope(|scope| scope.spawn(work).join().expect("holds"));
         std::fs::remove_dir_all(&folder).expect("removed");

@@ -43,6 +43,12 @@ VARIABLES = (
         "Folder for patterns, sites and media that are kept. Default: wavebed in the user's cache.",
     ),
     Variable(
+        "WAVEBED_GUEST_READS",
+        "user",
+        "Files and folders, between colons, that programs in virtual time may read besides the system's and those that"
+        " the specification names. In a home nothing else is readable.",
+    ),
+    Variable(
         "WAVEBED_LOCK",
         "user",
         "File that is locked during a measurement. Containers that share processors should name one file.",

@@ -30,8 +30,10 @@ __all__ = [
     "confined_user",
     "confinement_rules",
     "hand_over",
+    "hidden_homes",
     "module_path",
     "program_files",
+    "python_files",
     "take_back",
 ]
 
@@ -95,10 +97,11 @@ def confined_user() -> int:
 
 def confinement_rules() -> dict[str, Json]:
     """Return the table ``confine`` of a laboratory file: user, hidden folders, and readable paths in them."""
-    return {"user": confined_user(), "hidden": list(_hidden()), "read": list(dict.fromkeys(_both(_of_python())))}
+    return {"user": confined_user(), "hidden": [*hidden_homes()], "read": [*python_files()]}
 
 
-def _hidden() -> list[str]:
+def hidden_homes() -> list[str]:
+    """Return the folders of users, of which a confined program sees only what it needs."""
     homes = [*_HOMES]
     own = (os.environ.get("HOME", ""), _home_of_account())
     homes.extend(home for home in own if home.startswith("/") and not _holds_system(home))
@@ -117,10 +120,11 @@ def _home_of_account() -> str:
         return ""
 
 
-def _of_python() -> list[str]:
+def python_files() -> list[str]:
     """Return the files of this interpreter, wavebed and its packages, for programs that are modules of wavebed."""
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
-    return [*prefixes, *program_files(sys.executable), *module_path(), *(path for path in sys.path if _is_site(path))]
+    sites = [path for path in sys.path if _is_site(path)]
+    return list(dict.fromkeys(_both([*prefixes, *program_files(sys.executable), *module_path(), *sites])))
 
 
 def _is_site(path: str) -> bool:

@@ -19,15 +19,17 @@ import msgspec
 
 from wavebed._core import find_core
 from wavebed.errors import MachineError, WavebedError
+from wavebed.lab.confine import hidden_homes, program_files, python_files
 from wavebed.lab.tools import cache_folder
 from wavebed.virtual.kernel import needed_kernel
 from wavebed.workload.drafts import drafted_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ENTRY_NS", "INPUT", "MEMORY_MIB", "OUTPUT", "START_S", "GuestFolder", "environment", "guest_folder"]
-__all__ += ["in_guest", "kernel_arguments", "last_words", "processors", "run_guest", "task_json"]
+__all__ = ["ENTRY_NS", "INPUT", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder", "environment"]
+__all__ += ["guest_folder", "in_guest", "kernel_arguments", "last_words", "processors", "readable", "run_guest"]
+__all__ += ["starter_arguments", "task_json"]
 
 START_S = 1_798_761_600
 """The guest's date at its start, seconds since 1970: 2027-01-01 00:00 UTC."""
@@ -44,6 +46,15 @@ _HERE = "/proc/self/cwd"
 have no name that changes."""
 _LOOK_S = 0.05
 _PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+READS_VARIABLE = "WAVEBED_GUEST_READS"
+"""Names more files and folders that guests may read, between colons."""
+_OF_KERNEL = ("/dev/null", "/dev/zero", "/proc/cpuinfo", "/proc/self")
+"""What the kernel itself reads of these folders."""
+_OF_MACHINE = frozenset({"dev", "lost+found", "proc", "run", "sys"})
+"""Folders of the root in which nothing else is readable: the guest has its own."""
+_SETTINGS = "/etc"
+"""Holds files that only root may read."""
+_OTHERS_READ = 0o004
 _UNSAFE = " \t\n\"'\\,"
 """Characters that the kernel's command line or its mounts would take for others."""
 _LAST_LINES = 3
@@ -158,6 +169,19 @@ def kernel_arguments(folder: GuestFolder, seed: int) -> list[str]:
     ]
 
 
+def starter_arguments(folder: GuestFolder, processor: int, files: Iterable[str]) -> list[str]:
+    """Return the command line by which ``wavebed-core`` becomes the kernel, without the kernel's.
+
+    Parameters
+    ----------
+    files : iterable of str
+        What the guest may read besides its folder.
+    """
+    arguments = ["guest", f"--parent={os.getpid()}", f"--processor={processor}"]
+    arguments += [f"--writable={each}" for each in (folder.output, folder.folder / "uml")]
+    return [*arguments, *(f"--readable={each}" for each in [*files, str(folder.folder)])]
+
+
 def task_json(folder: GuestFolder, command: Sequence[str], variables: Mapping[str, str]) -> bytes:
     """Return what the guest's first process does, as `guest.rs` of ``wavebed-core`` reads it."""
     task = {
@@ -173,8 +197,76 @@ def task_json(folder: GuestFolder, command: Sequence[str], variables: Mapping[st
     return msgspec.json.encode(task)
 
 
+def readable(named: Iterable[str] = ()) -> list[str]:
+    """Return the files and folders that a guest may read, whatever a program in it does, as far as they exist.
+
+    Homes are left out, but for the interpreter, wavebed, its cache, `named`, and what the variable
+    ``WAVEBED_GUEST_READS`` names. So are the host's processes and devices, and settings that not everybody may read.
+
+    Parameters
+    ----------
+    named : iterable of str
+        More files and folders, which a specification names. Of a home, hidden files are left out.
+    """
+    hidden = [Path(home) for home in hidden_homes()]
+    found, _ = _readable_in("/", hidden)
+    wanted = [*_OF_KERNEL, *python_files(), *program_files(find_core()), str(cache_folder().absolute())]
+    wanted += [path for path in os.environ.get(READS_VARIABLE, "").split(":") if path.startswith("/")]
+    wanted += [each for path in named for each in _without_secrets(path, hidden)]
+    return [*found, *(path for path in dict.fromkeys(wanted) if Path(path).exists())]
+
+
+def _without_secrets(path: str, hidden: Sequence[Path]) -> list[str]:
+    """Return a path; of a home, or a folder of homes, what is neither a home nor has a name that begins with a dot."""
+    if not any(home.is_relative_to(path) for home in hidden):
+        return [path]
+    inside = [entry for entry in _entries(path) if not entry.name.startswith(".") and not entry.is_symlink()]
+    return [entry.path for entry in inside if not any(home.is_relative_to(entry.path) for home in hidden)]
+
+
+def _readable_in(folder: str, hidden: Sequence[Path]) -> tuple[list[str], bool]:
+    """Return what is readable in a folder, and whether that is all."""
+    found, is_all = [], True
+    for entry in sorted(_entries(folder), key=lambda each: each.name):
+        if entry.is_symlink():  # what it leads to is readable at its own place, or nowhere
+            continue
+        path = Path(entry.path)
+        is_setting = path.is_relative_to(_SETTINGS)
+        if path in hidden or (folder == "/" and entry.name in _OF_MACHINE) or (is_setting and _is_closed(entry)):
+            is_all = False
+            continue
+        holds_home = any(home.is_relative_to(path) for home in hidden)
+        if entry.is_dir() and (is_setting or holds_home):
+            inside, is_all_inside = _readable_in(entry.path, hidden)
+            found += [entry.path] if is_all_inside else inside
+            is_all = is_all and is_all_inside
+        else:
+            found.append(entry.path)
+    return found, is_all
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _is_closed(entry: os.DirEntry[str]) -> bool:
+    """Return whether not everybody may read a file."""
+    try:
+        return not entry.stat().st_mode & _OTHERS_READ
+    except OSError:
+        return True
+
+
 def run_guest(
-    folder: GuestFolder, command: Sequence[str], seed: int, given_up: Callable[[], bool] = lambda: False
+    folder: GuestFolder,
+    command: Sequence[str],
+    seed: int,
+    given_up: Callable[[], bool] = lambda: False,
+    named: Iterable[str] = (),
 ) -> int | None:
     """Run a command in a guest, and return its exit status; ``None`` if it was given up.
 
@@ -187,6 +279,8 @@ def run_guest(
         Of the guest's random numbers.
     given_up : callable
         Called some times a second; whether to end the guest.
+    named : iterable of str
+        Files and folders that the guest may read besides those of every guest (`readable`).
 
     Raises
     ------
@@ -201,12 +295,10 @@ def run_guest(
     with _processor(given_up) as processor:
         if processor is None:
             return None
-        writable = [folder.output, folder.folder / "uml"]
-        starter = [find_core(), "guest", f"--parent={os.getpid()}", f"--processor={processor}"]
-        starter += [f"--writable={each}" for each in writable]
+        starter = starter_arguments(folder, processor, [*readable(named), str(kernel)])
         with (folder.folder / _CONSOLE).open("wb") as console:
             process = subprocess.Popen(
-                [*starter, "--", str(kernel), *kernel_arguments(folder, seed)],
+                [find_core(), *starter, "--", str(kernel), *kernel_arguments(folder, seed)],
                 cwd=folder.folder,
                 env={"LC_ALL": "C", "HOME": str(folder.folder), "PATH": "/usr/bin:/bin"},
                 stdin=subprocess.DEVNULL,

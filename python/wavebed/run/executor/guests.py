@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import platform
+import re
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -30,7 +31,7 @@ from wavebed.virtual.kernel import needed_kernel
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.run.executor.session import Session
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["Guests"]
 
 T = TypeVar("T")
+
+_PATH = re.compile(r"/[^\s'\":;=,|&<>()]+")
+"""An absolute path, alone or in the line of a shell."""
 
 
 class Guests(Remote):
@@ -178,7 +182,7 @@ class _Place:
         task = msgspec.json.decode(gzip.decompress((folder.input / TASK_FILE).read_bytes()), type=BlockTask)
         command = [sys.executable, "-m", "wavebed.run.executor.inside"]
         try:
-            status = run_guest(folder, command, task.trials[0].spec.seed, given_up)
+            status = run_guest(folder, command, task.trials[0].spec.seed, given_up, named_paths(task))
         except WavebedError as error:
             raise FailedError(one_line(str(error))) from None
         if status is None:
@@ -194,6 +198,22 @@ class _Place:
         with (self._now.output / f"{name}.packed").open("rb") as stream:
             stream.seek(offset)
             return stream.read(size)
+
+
+def named_paths(task: BlockTask) -> list[str]:
+    """Return the absolute paths that the specifications of a block name, alone or in a command."""
+    return sorted({path for text in _texts(msgspec.to_builtins(task.trials)) for path in _PATH.findall(text)})
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
 
 
 def _text(file: Path) -> str:
