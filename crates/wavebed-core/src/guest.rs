@@ -10,10 +10,14 @@ use serde::Deserialize;
 use wavebed_os::guest::{self, Shared};
 use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::process::{self, ChildState, News, Signals, Spawn};
-use wavebed_os::{capabilities, landlock, namespace, poll, sched};
+use wavebed_os::{capabilities, clock, landlock, namespace, poll, sched};
 
 use crate::problem::Problem;
 use crate::signals;
+
+/// Time since the guest's start at which the command begins, nanoseconds: ping takes the first second for no time at all, and
+/// sends without a pause.
+const BEGIN_NS: u64 = 10_000_000_000;
 
 /// The guest's host name.
 const NAME: &str = "guest";
@@ -121,6 +125,7 @@ fn live(task: &Task) -> Result<i32, Problem> {
     let failed = |error: std::io::Error| Problem::failed(format!("{}: {error}", task.log));
     let log = File::create(&task.log).map_err(failed)?;
     let nothing = File::open("/dev/null").map_err(failed)?;
+    clock::sleep_until(BEGIN_NS);
     let command = process::spawn(&Spawn {
         argv: &task.command,
         environment: &environment,

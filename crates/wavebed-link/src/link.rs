@@ -122,6 +122,27 @@ impl Link {
         delivered.append(last);
     }
 
+    /// Keeps the runs whose delivery is settled from now on, for [`Link::take_settled`]. Returns whether the link can.
+    pub fn keep_settled(&mut self) -> bool {
+        self.stages
+            .last_mut()
+            .is_some_and(|stage| stage.keep_settled())
+    }
+
+    /// Takes the runs whose delivery was settled since the last call, in order, each stamped with its time. Those due have
+    /// been delivered as well.
+    pub fn take_settled(&mut self, settled: &mut Vec<Run>) {
+        if let Some(stage) = self.stages.last_mut() {
+            stage.take_settled(settled);
+        }
+    }
+
+    /// Nothing that is settled from now on is delivered sooner than this, nanoseconds.
+    #[must_use]
+    pub fn foresight_ns(&self) -> u64 {
+        self.stages.last().map_or(0, |stage| stage.least_stay_ns())
+    }
+
     /// When to poll next, if nothing else arrives. Exact once everything was polled.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {

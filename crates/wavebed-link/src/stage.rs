@@ -60,6 +60,22 @@ pub trait Stage: Send {
         true
     }
 
+    /// Keeps the runs whose departure is settled from now on, for `take_settled`. Returns whether the stage can: it settles
+    /// each departure as the run arrives, in order, and changes none later.
+    fn keep_settled(&mut self) -> bool {
+        false
+    }
+
+    /// Takes those runs, each stamped with the time at which it will leave.
+    fn take_settled(&mut self, settled: &mut Vec<Run>) {
+        let _ = settled;
+    }
+
+    /// No run that arrives from now on leaves sooner than this after its arrival, nanoseconds.
+    fn least_stay_ns(&self) -> u64 {
+        0
+    }
+
     /// Takes these records.
     fn take_blocks(&mut self) -> Vec<BlockRecord> {
         Vec::new()

@@ -32,6 +32,8 @@ const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
 const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
+/// Of the guest kernel of virtual time alone (`kernel/7.2.patch`).
+const TUNSETTIMED: libc::Ioctl = 0x4004_54f0;
 
 /// A TUN device that exists as long as this value (but see [`Tun::leave_to_namespace`]).
 #[derive(Debug)]
@@ -157,6 +159,14 @@ impl Tun {
         }
     }
 
+    /// From now on, each read and write is of whole packets, each after a [`Timed`]. Returns whether the kernel can do that:
+    /// the guest kernel of virtual time can.
+    #[must_use]
+    pub fn become_timed(&self) -> bool {
+        let mut on: libc::c_int = 1;
+        ioctl(&self.file, TUNSETTIMED, &mut on).is_ok()
+    }
+
     /// Writes one packet to the host, its virtio-net header first, and returns the bytes written.
     ///
     /// # Errors
@@ -168,6 +178,43 @@ impl Tun {
                 answer => return answer,
             }
         }
+    }
+}
+
+/// What stands before each packet that is read from a timed device, or written to it: `struct tun_timed` of the guest kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// When the packet was sent, or is to be received, on the monotonic clock.
+    pub at_ns: u64,
+    /// Of the packet, with its virtio-net header.
+    pub bytes: u32,
+}
+
+impl Timed {
+    /// Its bytes.
+    pub const LEN: usize = 16;
+
+    /// As the kernel reads it.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[..8].copy_from_slice(&self.at_ns.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.bytes.to_ne_bytes());
+        bytes
+    }
+
+    /// The first one of `bytes`, and the packet after it; `None` if they are no whole packet.
+    #[must_use]
+    pub fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (at_ns, rest) = bytes.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (_, rest) = rest.split_at_checked(4)?;
+        let timed = Self {
+            at_ns: u64::from_ne_bytes(*at_ns),
+            bytes: u32::from_ne_bytes(*length),
+        };
+        let packet = rest.get(..usize::try_from(timed.bytes).ok()?)?;
+        Some((timed, packet))
     }
 }
 
@@ -219,6 +266,19 @@ pub(crate) fn ioctl<T>(fd: &impl AsRawFd, number: libc::Ioctl, argument: &mut T)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_and_its_packet_are_read_as_they_are_written() {
+        let timed = Timed {
+            at_ns: 1 << 40,
+            bytes: 3,
+        };
+        let mut bytes = timed.to_bytes().to_vec();
+        bytes.extend([7, 8, 9, 10]);
+        assert_eq!(Timed::split(&bytes), Some((timed, &[7, 8, 9][..])));
+        assert_eq!(Timed::split(&bytes[..18]), None);
+        assert_eq!(Timed::split(&[]), None);
+    }
 
     #[test]
     fn names_that_do_not_fit_are_refused() {

@@ -17,7 +17,7 @@ use crate::link_chain::{LinkChain, NamedLink};
 use crate::packet_log::{LinkLog, PacketLogSender};
 use crate::packet_memory::PacketMemory;
 use crate::packets::Packets;
-use crate::port::Device;
+use crate::port::{Device, TimedInput, TimedOutput};
 use crate::series::SeriesSender;
 
 /// The senders of the logs of a direction, with the indices of its first link and of its departures.
@@ -143,22 +143,46 @@ pub(crate) fn attach(
         chain: builder.chain(chain.links),
     });
     let own = chains.next().expect("each direction has a chain");
-    let direction = Direction {
+    let mut direction = Direction {
         chain: own.chain,
         classes: chains.collect(),
         packets,
         empty_ns: 0,
+        advanced_ns: 0,
         capture,
         frames: setup.input.ethernet().map(|_| Frames::new(setup.classes)),
     };
+    let timed = timed_ports(&setup.input, &setup.output, origin_ns);
+    if timed.is_some() {
+        direction.chains_mut().for_each(LinkChain::write_ahead);
+    }
     let attached = AttachedDirection {
         name,
+        timed,
         direction,
         input: setup.input,
         output: setup.output,
         series: logs.series,
     };
     Ok((attached, writer))
+}
+
+/// The ports of a direction in a guest of virtual time, where the kernel knows when packets were sent, and hands them over
+/// on time.
+fn timed_ports(
+    input: &Arc<Device>,
+    output: &Arc<Device>,
+    origin_ns: u64,
+) -> Option<(TimedInput, TimedOutput)> {
+    match (&**input, &**output) {
+        (Device::Tun(one), Device::Tun(other)) if one.become_timed() && other.become_timed() => {
+            Some((
+                TimedInput::new(Arc::clone(input), origin_ns),
+                TimedOutput::new(Arc::clone(output), origin_ns),
+            ))
+        }
+        _ => None,
+    }
 }
 
 /// Builds the chains of a direction one after the other.

@@ -43,7 +43,7 @@ pub struct Group {
 }
 
 /// Groups the segments that a link delivers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coalescer {
     coalesce: Coalesce,
     open: Option<Group>,

@@ -37,6 +37,8 @@ pub struct Direction {
     pub packets: Packets,
     /// Last time at which the input device was known to be empty: packets may wait since then.
     pub empty_ns: u64,
+    /// The time to which its links were advanced.
+    pub advanced_ns: u64,
     /// Its capture.
     pub capture: Option<Capture>,
     /// What does not go through the links, if its devices are ports of Ethernet.
@@ -78,6 +80,19 @@ impl Direction {
             READ_BATCH
         };
         self.read_up_to(batch, input, output, clock)
+    }
+
+    /// Reads all packets of a device that knows when each was sent.
+    ///
+    /// # Errors
+    /// When the device fails for good.
+    pub fn read_all(
+        &mut self,
+        input: &mut impl Port,
+        output: &mut impl Port,
+        clock: &impl Fn() -> u64,
+    ) -> io::Result<Turn> {
+        self.read_up_to(usize::MAX, input, output, clock)
     }
 
     /// Reads one packet from `input`, as [`Self::read`]: the next poll tells whether there is another one.
@@ -126,12 +141,17 @@ impl Direction {
                 None => &mut self.chain,
                 Some(class) => &mut self.classes[class].chain,
             };
-            let read_ns = clock();
+            let (read_ns, waited_ns) = if let Some(sent_ns) = input.sent_ns() {
+                (sent_ns.max(self.advanced_ns), 0)
+            } else {
+                let read_ns = clock();
+                (read_ns, read_ns.saturating_sub(self.empty_ns))
+            };
             let arrival = Arrival {
                 length,
                 front,
                 read_ns,
-                waited_ns: read_ns.saturating_sub(self.empty_ns),
+                waited_ns,
             };
             chain.accept(&arrival, &mut self.packets, self.capture.as_mut());
         }
@@ -143,6 +163,7 @@ impl Direction {
 
     /// Advances the links to now and writes due packets to `output`.
     pub fn advance(&mut self, output: &mut impl Port, clock: &impl Fn() -> u64) {
+        self.advanced_ns = clock();
         let classes = self.classes.iter_mut().map(|each| &mut each.chain);
         for chain in iter::once(&mut self.chain).chain(classes) {
             chain.advance(
@@ -159,6 +180,19 @@ impl Direction {
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         self.chains().filter_map(LinkChain::next_event_ns).min()
+    }
+
+    /// For how long nothing that arrives from now on is due, nanoseconds.
+    #[must_use]
+    pub fn foresight_ns(&self) -> u64 {
+        let each = self.chains().map(LinkChain::foresight_ns);
+        each.min().unwrap_or(0)
+    }
+
+    /// Whether a segment is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chains().all(|chain| chain.backlog().segments == 0)
     }
 
     /// Its chains: that of all devices, then those of classes.

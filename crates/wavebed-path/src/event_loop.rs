@@ -16,7 +16,7 @@ use crate::frames::FrameAccount;
 use crate::gaps::{Gaps, LONGEST_SLEEP_NS};
 use crate::outages::Interruption;
 use crate::packet_log::LinkLog;
-use crate::port::Device;
+use crate::port::{Device, TimedInput, TimedOutput};
 use crate::series::SeriesSender;
 
 /// Interval at which finished rows go to the writer and the scheduler guard is called.
@@ -24,6 +24,12 @@ const HOUSEKEEPING_NS: u64 = 20_000_000;
 
 /// The same in a guest of virtual time: a wake-up costs time of the host, and an idle path has no other.
 const HOUSEKEEPING_IN_GUEST_NS: u64 = 100_000_000;
+
+/// Packets are written this long before they are due, at least: a turn takes a few microseconds of virtual time.
+const AHEAD_NS: u64 = 100_000;
+
+/// A loop leaves a device alone for so long, at most: its queue is finite.
+const LONGEST_BLIND_NS: u64 = 2_000_000;
 
 /// Interval over which the guard measures the fraction of time that the loop slept.
 const GUARD_NS: u64 = 100_000_000;
@@ -107,6 +113,8 @@ pub struct AttachedDirection {
     pub input: Arc<Device>,
     /// The device that packets are written to.
     pub output: Arc<Device>,
+    /// The same two in a guest of virtual time, if its kernel is on time by itself.
+    pub timed: Option<(TimedInput, TimedOutput)>,
     /// The writer of the series, with the index of the first link and of the first chain's departures.
     pub series: Option<(SeriesSender, usize, usize)>,
 }
@@ -114,6 +122,9 @@ pub struct AttachedDirection {
 impl AttachedDirection {
     /// Reads a few packets, or one. Returns whether there may be more, where the poll need not tell.
     fn read(&mut self, clock: &impl Fn() -> u64, one: bool) -> io::Result<bool> {
+        if let Some((input, output)) = &mut self.timed {
+            return Ok(self.direction.read_all(input, output, clock)?.more);
+        }
         let (input, output) = (&mut self.input, &mut self.output);
         let turn = if one {
             self.direction.read_one(input, output, clock)?
@@ -121,6 +132,38 @@ impl AttachedDirection {
             self.direction.read(input, output, clock)?
         };
         Ok(turn.more)
+    }
+
+    /// Advances its links to now.
+    fn advance(&mut self, clock: &impl Fn() -> u64) {
+        match &mut self.timed {
+            Some((_, output)) => self.direction.advance(output, clock),
+            None => self.direction.advance(&mut self.output, clock),
+        }
+    }
+
+    /// For how long the loop may leave its device alone, nanoseconds: all that happens meanwhile is due later, and the
+    /// kernel knows when it came. 0: the loop must look at each packet and each event.
+    fn may_sleep_ns(&self) -> u64 {
+        let foresight_ns = self.direction.foresight_ns();
+        foresight_ns.saturating_sub(AHEAD_NS).min(LONGEST_BLIND_NS)
+    }
+
+    /// When it wants to be looked at next, if its device has no packet before.
+    fn due_ns(&self, now_ns: u64) -> u64 {
+        match self.may_sleep_ns() {
+            0 => {
+                let due_ns = self.direction.next_event_ns();
+                due_ns.map_or(u64::MAX, |due_ns| due_ns.max(now_ns + TURN_NS))
+            }
+            _ if self.direction.is_empty() => u64::MAX,
+            sleep_ns => now_ns + sleep_ns,
+        }
+    }
+
+    /// Whether a packet in its device ends the loop's sleep.
+    fn is_watched(&self) -> bool {
+        self.may_sleep_ns() == 0 || self.direction.is_empty()
     }
 
     /// The account of its frames, if it is between ports of Ethernet.
@@ -186,6 +229,7 @@ impl Loop {
         loop {
             if readable[pipe] {
                 let _ = self.wake.read(&mut [0u8; 64]);
+                self.read_blind(&clock)?;
                 if self.run_commands(&clock) {
                     break;
                 }
@@ -212,9 +256,9 @@ impl Loop {
             let due_ns = self
                 .directions
                 .iter()
-                .filter_map(|attached| attached.direction.next_event_ns())
-                .min();
-            let due_ns = due_ns.map_or(u64::MAX, |due_ns| due_ns.max(now_ns + TURN_NS));
+                .map(|attached| attached.due_ns(now_ns))
+                .min()
+                .unwrap_or(u64::MAX);
             let until_ns = if more {
                 now_ns
             } else {
@@ -242,18 +286,36 @@ impl Loop {
         })
     }
 
+    /// Waits for the devices that are watched, and for commands. Others are read after each wait.
     fn wait(&self, timeout_ns: u64, readable: &mut [bool]) -> io::Result<()> {
-        let wake = self.wake.as_fd();
-        let count = match &self.directions[..] {
-            [one] => poll::wait(&[one.input.as_fd(), wake], readable, Some(timeout_ns)),
-            [one, two] => poll::wait(
-                &[one.input.as_fd(), two.input.as_fd(), wake],
-                readable,
-                Some(timeout_ns),
-            ),
-            _ => unreachable!("a loop has one direction or two"),
-        };
-        count.map(drop)
+        let pipe = self.directions.len();
+        let mut watched = [(0, self.wake.as_fd()); 3];
+        let mut count = 0;
+        readable.fill(true);
+        for (index, attached) in self.directions.iter().enumerate() {
+            if attached.is_watched() {
+                watched[count] = (index, attached.input.as_fd());
+                count += 1;
+            }
+        }
+        watched[count] = (pipe, self.wake.as_fd());
+        let mut found = [false; 3];
+        let fds = watched.map(|(_, fd)| fd);
+        poll::wait(&fds[..=count], &mut found, Some(timeout_ns))?;
+        for ((index, _), found) in watched[..=count].iter().zip(found) {
+            readable[*index] = found;
+        }
+        Ok(())
+    }
+
+    /// Reads what came to devices that are not watched, before something else happens.
+    fn read_blind(&mut self, clock: &impl Fn() -> u64) -> io::Result<()> {
+        for attached in &mut self.directions {
+            if !attached.is_watched() {
+                attached.read(clock, true)?;
+            }
+        }
+        Ok(())
     }
 
     /// Records that empty devices stayed empty until `until_ns`, if the loop slept: a wait that ends at once may have
@@ -272,7 +334,7 @@ impl Loop {
     /// Advances every direction to now.
     fn advance(&mut self, clock: &impl Fn() -> u64) {
         for attached in &mut self.directions {
-            attached.direction.advance(&mut attached.output, clock);
+            attached.advance(clock);
         }
     }
 

@@ -1,7 +1,7 @@
 //! One direction of a leg: links in a row, from the device at one end to the device at the other.
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 
 use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags, TimeSum};
 use wavebed_os::ethernet_port::Refusal;
@@ -77,6 +77,37 @@ pub struct LinkChain {
     segment: Vec<u8>,
     departures: Option<DepartureRow>,
     finished_departures: Vec<DepartureRow>,
+    ahead: Option<Ahead>,
+}
+
+/// What is written to a device before it is due. The links account for it when it is due, as without.
+struct Ahead {
+    /// The last link tells what is settled; otherwise packets are written once they are due.
+    is_settled: bool,
+    settled: Vec<Run>,
+    coalescer: Coalescer,
+    groups: Vec<Group>,
+    refusals: Vec<Option<Refusal>>,
+    /// Of each group that was written and is not accounted for: how late it was, and why it was refused.
+    written: VecDeque<(u64, Option<Refusal>)>,
+}
+
+/// A port to which packets are written as due at one time.
+struct AtOnce<'a, P>(&'a mut P, u64);
+
+impl<P: Port> Port for AtOnce<'_, P> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.0.read(buffer)
+    }
+
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.0.write_ahead(self.1, parts);
+        Ok(())
+    }
+
+    fn largest_packet(&self) -> u32 {
+        self.0.largest_packet()
+    }
 }
 
 impl LinkChain {
@@ -100,6 +131,29 @@ impl LinkChain {
             segment: Vec::new(),
             departures: with_series.then(DepartureRow::default),
             finished_departures: Vec::new(),
+            ahead: None,
+        }
+    }
+
+    /// Writes packets ahead of their time from now on, to a port that takes them so.
+    pub fn write_ahead(&mut self) {
+        let last = self.links.last_mut();
+        self.ahead = Some(Ahead {
+            is_settled: last.is_some_and(|last| last.link.keep_settled()),
+            settled: Vec::new(),
+            coalescer: self.coalescer.clone(),
+            groups: Vec::new(),
+            refusals: Vec::new(),
+            written: VecDeque::new(),
+        });
+    }
+
+    /// For how long nothing that arrives from now on is due, nanoseconds; 0 where packets are not written ahead.
+    #[must_use]
+    pub fn foresight_ns(&self) -> u64 {
+        match (&self.ahead, self.links.last()) {
+            (Some(ahead), Some(last)) if ahead.is_settled => last.link.foresight_ns(),
+            _ => 0,
         }
     }
 
@@ -199,6 +253,7 @@ impl LinkChain {
                 }
             }
         }
+        self.write_settled(now_ns, packets, port, clock);
         let groups = &mut self.groups;
         for run in self.moving.drain(..) {
             let segments = packets.packet(run.packet).shape.segments;
@@ -209,6 +264,57 @@ impl LinkChain {
         self.write_groups(packets, port, clock);
     }
 
+    /// Writes what is settled, if packets are written ahead.
+    fn write_settled(
+        &mut self,
+        now_ns: u64,
+        packets: &Packets,
+        port: &mut impl Port,
+        clock: &impl Fn() -> u64,
+    ) {
+        let Some(mut ahead) = self.ahead.take() else {
+            return;
+        };
+        let foresight_ns = match self.links.last_mut() {
+            Some(last) if ahead.is_settled => {
+                last.link.take_settled(&mut ahead.settled);
+                last.link.foresight_ns()
+            }
+            _ => {
+                ahead.settled.extend(&self.moving);
+                0
+            }
+        };
+        let groups = &mut ahead.groups;
+        for run in ahead.settled.drain(..) {
+            let segments = packets.packet(run.packet).shape.segments;
+            ahead
+                .coalescer
+                .take(run, segments, &mut |group| groups.push(group));
+        }
+        ahead
+            .coalescer
+            .poll(now_ns + foresight_ns, &mut |group| groups.push(group));
+        // A refusal before the port: that of a packet that no port takes.
+        let mut early = Vec::with_capacity(ahead.groups.len());
+        for group in &ahead.groups {
+            early.push(
+                self.write_group(group, packets, &mut AtOnce(port, group.due_ns))
+                    .err(),
+            );
+        }
+        port.flush(&mut ahead.refusals);
+        let written_ns = clock();
+        let mut refusals = ahead.refusals.drain(..);
+        for (group, early) in ahead.groups.drain(..).zip(early) {
+            let refusal = early.or_else(|| refusals.next().flatten());
+            let late_ns = written_ns.saturating_sub(group.due_ns);
+            ahead.written.push_back((late_ns, refusal));
+        }
+        drop(refusals);
+        self.ahead = Some(ahead);
+    }
+
     fn write_groups(
         &mut self,
         packets: &mut Packets,
@@ -217,9 +323,15 @@ impl LinkChain {
     ) {
         for index in 0..self.groups.len() {
             let group = self.groups[index];
-            let refusal = self.write_group(&group, packets, port).err();
+            let written = self.ahead.as_mut().map(|ahead| ahead.written.pop_front());
+            let (now_ns, refusal) = if let Some(written) = written {
+                let (late_ns, refusal) = written.unwrap_or((0, Some(Refusal::Other)));
+                (group.due_ns + late_ns, refusal)
+            } else {
+                let refusal = self.write_group(&group, packets, port).err();
+                (clock(), refusal)
+            };
             let written = refusal.is_none();
-            let now_ns = clock();
             let packet = packets.packet(group.run.packet);
             let surely_ns = now_ns.saturating_sub(group.due_ns);
             let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);

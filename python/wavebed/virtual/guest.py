@@ -36,6 +36,9 @@ START_S = 1_798_761_600
 ENTRY_NS = 1000
 """Virtual time that each entry into the kernel takes (system call, page fault), nanoseconds: a sender without a pace
 ends."""
+LOOP_MS = 2000
+"""A program that computes for so long, on the host's processor, without the kernel is taken for a loop that waits for
+another: a tick passes, and the trial is not exact."""
 MEMORY_MIB = 4000
 """Most memory of a guest; the host gives what is used. Chromium needs more than 2000."""
 INPUT, OUTPUT = "/run/wavebed/in", "/run/wavebed/out"
@@ -157,6 +160,7 @@ def kernel_arguments(folder: GuestFolder, seed: int) -> list[str]:
         "panic=-1",
         "time-travel=inf-cpu",
         f"time-travel-entry={ENTRY_NS}",
+        f"time-travel-loop={LOOP_MS}",
         f"time-travel-start={START_S * 10**9}",
         f"random-seed={seed}",
         "norandmaps",

@@ -28,6 +28,8 @@ pub struct Delay {
     waiting: Waiting,
     backlog: Backlog,
     most_segments: u64,
+    /// Copies of the runs that arrived since they were last taken, if they are kept.
+    settled: Option<Vec<Run>>,
 }
 
 /// Source of the delays.
@@ -165,6 +167,7 @@ impl Delay {
             waiting,
             backlog: Backlog::default(),
             most_segments: u64::MAX,
+            settled: None,
         }
     }
 
@@ -229,7 +232,7 @@ impl Delay {
             segments: u64::from(run.count),
             bytes: run.bytes(),
         };
-        self.waiting.insert(run, due_ns);
+        self.waiting.insert(run, due_ns, self.settled.as_mut());
     }
 
     /// Each segment of `run` gets its own delay. Without `reorder`, segments that wait for the same earlier one leave
@@ -239,6 +242,7 @@ impl Delay {
             source,
             waiting,
             backlog,
+            settled,
             ..
         } = self;
         let mut floor_ns = match waiting {
@@ -256,7 +260,7 @@ impl Delay {
                     segments: u64::from(stretch.count),
                     bytes: stretch.bytes(),
                 };
-                waiting.insert(stretch, due_ns);
+                waiting.insert(stretch, due_ns, settled.as_mut());
             }
             None => out.drop(stretch, Reason::Ended),
         });
@@ -264,14 +268,18 @@ impl Delay {
 }
 
 impl Waiting {
-    fn insert(&mut self, run: Run, due_ns: u64) {
+    fn insert(&mut self, run: Run, due_ns: u64, settled: Option<&mut Vec<Run>>) {
         match self {
             Self::InOrder { runs, last_due_ns } => {
                 *last_due_ns = due_ns.max(*last_due_ns);
-                runs.push_back(Run {
+                let run = Run {
                     at_ns: *last_due_ns,
                     ..run
-                });
+                };
+                runs.push_back(run);
+                if let Some(settled) = settled {
+                    settled.push(run);
+                }
             }
             Self::ByTime { runs, arrivals } => {
                 runs.push(Held {
@@ -330,6 +338,27 @@ impl Stage for Delay {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    fn keep_settled(&mut self) -> bool {
+        let can = matches!(self.waiting, Waiting::InOrder { .. });
+        if can {
+            self.settled.get_or_insert_default();
+        }
+        can
+    }
+
+    fn take_settled(&mut self, settled: &mut Vec<Run>) {
+        if let Some(kept) = &mut self.settled {
+            settled.append(kept);
+        }
+    }
+
+    fn least_stay_ns(&self) -> u64 {
+        match self.source {
+            Source::Constant(delay_ns) => delay_ns,
+            _ => 0,
+        }
     }
 
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {

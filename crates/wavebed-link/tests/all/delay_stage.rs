@@ -6,7 +6,7 @@ use crate::loss_support::{Bench, control, groupings, run, segments};
 use proptest::prelude::*;
 use wavebed_link::delay::{Delay, Distribution, Shape};
 use wavebed_link::pattern::{End, Pattern};
-use wavebed_link::{Change, RandomStream, Reason, Run};
+use wavebed_link::{Change, RandomStream, Reason, Run, Stage};
 
 const MS: u64 = 1_000_000;
 
@@ -114,6 +114,28 @@ fn a_shorter_delay_waits_for_what_is_on_its_way() {
         ]
     );
     bench.check();
+}
+
+#[test]
+fn what_is_settled_on_arrival_is_what_leaves_later() {
+    let jitter = Delay::distribution(normal(0.0), false, RandomStream::new(7, 1));
+    for delay in [Delay::constant(10 * MS, false), jitter] {
+        let mut bench = Bench::new(delay);
+        assert!(bench.stage.keep_settled());
+        let mut settled = Vec::new();
+        for (at_ns, packet) in [(0, 0), (MS, 1), (9 * MS, 2)] {
+            bench.accept(run(at_ns, packet, 0, 2));
+            bench.stage.take_settled(&mut settled);
+        }
+        assert!(bench.apply(9 * MS, &Change::DelayNs(2 * MS)));
+        assert_eq!(bench.stage.least_stay_ns(), 2 * MS);
+        bench.accept(run(10 * MS, 3, 0, 1));
+        bench.stage.take_settled(&mut settled);
+        bench.poll(1_000 * MS);
+        assert_eq!(departures(&settled), departures(&bench.exits.forward));
+        bench.check();
+    }
+    assert!(!Delay::constant(10 * MS, true).keep_settled());
 }
 
 #[test]

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use wavebed_link::corrupt::Corrupt;
-use wavebed_link::delay::Delay;
+use wavebed_link::delay::{Delay, Distribution, Shape as DelayShape};
 use wavebed_link::duplicate::Duplicate;
 use wavebed_link::loss::Loss;
 use wavebed_link::{Counts, Link, RandomStream, Reason, Stage, Unit};
+use wavebed_os::ethernet_port::Refusal;
 use wavebed_packet::{Shape, VnetHeader, checksum, complete_segment, inspect};
 use wavebed_path::coalesce::Coalesce;
 use wavebed_path::direction::Direction;
@@ -132,6 +133,7 @@ impl Bench {
                 classes: Vec::new(),
                 packets: Packets::new(Arc::new(PacketMemory::new(memory_bytes))).unwrap(),
                 empty_ns: 0,
+                advanced_ns: 0,
                 capture: None,
                 frames: None,
             },
@@ -483,4 +485,143 @@ fn a_packet_that_arrives_between_polls_has_not_waited() {
     bench.turn(12_000_100);
     bench.turn(13_000_100);
     assert_eq!(bench.direction.chain.lateness.worst_ns(), 100);
+}
+
+/// A device that knows when packets were sent, and hands packets over when they are due.
+#[derive(Default)]
+struct TimedList {
+    incoming: VecDeque<(u64, Vec<u8>)>,
+    sent_ns: u64,
+    added: Vec<(u64, Vec<u8>)>,
+    written: Vec<(u64, Vec<u8>)>,
+    refused_one_in: usize,
+}
+
+impl Port for TimedList {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let Some((sent_ns, packet)) = self.incoming.pop_front() else {
+            return Ok(None);
+        };
+        self.sent_ns = sent_ns;
+        buffer[..packet.len()].copy_from_slice(&packet);
+        Ok(Some(packet.len()))
+    }
+
+    fn write(&mut self, _: &[IoSlice<'_>]) -> io::Result<()> {
+        unreachable!("packets are written ahead")
+    }
+
+    fn sent_ns(&self) -> Option<u64> {
+        Some(self.sent_ns)
+    }
+
+    fn write_ahead(&mut self, due_ns: u64, parts: &[IoSlice<'_>]) {
+        let packet = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        self.added.push((due_ns, packet));
+    }
+
+    fn flush(&mut self, refusals: &mut Vec<Option<Refusal>>) {
+        for added in self.added.drain(..) {
+            self.written.push(added);
+            let number = self.written.len();
+            let refuses = number.is_multiple_of(self.refused_one_in);
+            refusals.push(refuses.then_some(Refusal::Other));
+        }
+    }
+}
+
+/// Stages of which the last settles each departure on arrival.
+fn foreseeing(seed: u64) -> Vec<Box<dyn Stage>> {
+    let jitter = Distribution {
+        shape: DelayShape::Normal,
+        mean_ns: 2_000_000,
+        spread_ns: 700_000,
+        correlation: 0.0,
+    };
+    vec![
+        Box::new(Loss::independent(
+            0.05,
+            Unit::Packet,
+            RandomStream::new(seed, 1),
+        )),
+        Box::new(Duplicate::new(0.05, RandomStream::new(seed, 2))),
+        Box::new(Delay::distribution(
+            jitter,
+            false,
+            RandomStream::new(seed, 3),
+        )),
+        Box::new(Delay::constant(5_000_000, false)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// A direction that looks at its device every 2 ms gives the same packets the same times as one that never sleeps.
+    #[test]
+    fn packets_that_are_written_ahead_are_those_that_are_written_on_time(
+        frames in prop::collection::vec((1usize..20_000, 200u16..1_500, 0u64..900_000), 1..80),
+        coalesce in prop_oneof![
+            Just(Coalesce::Off),
+            Just(Coalesce::Slot),
+            Just(Coalesce::Time { time_ns: 300_000 })
+        ],
+        refused_one_in in 0usize..9,
+        seed: u64,
+    ) {
+        let mut on_time = Bench::new(foreseeing(seed), coalesce);
+        let mut expected = Vec::new();
+        let mut ahead = Bench::new(foreseeing(seed), coalesce);
+        ahead.direction.chain.write_ahead();
+        prop_assert_eq!(ahead.direction.foresight_ns(), 5_000_000);
+        let (mut port, mut output) = (TimedList::default(), TimedList { refused_one_in, ..TimedList::default() });
+        let mut at_ns = 0;
+        let mut events = Vec::new();
+        for (payload, mss, gap_ns) in frames {
+            at_ns += gap_ns;
+            let frame = tcp(0, payload, mss);
+            events.push((at_ns, frame.clone()));
+            port.incoming.push_back((at_ns, frame));
+        }
+        let mut events = VecDeque::from(events);
+        loop {
+            let due_ns = on_time.direction.next_event_ns();
+            let sent_ns = events.front().map(|(at_ns, _)| *at_ns);
+            let Some(now_ns) = [due_ns, sent_ns].into_iter().flatten().min() else {
+                break;
+            };
+            if sent_ns == Some(now_ns) {
+                on_time.input.incoming.extend(events.pop_front().map(|(_, frame)| frame));
+            }
+            on_time.turn(now_ns);
+            expected.extend(on_time.output.written.drain(..).map(|frame| (now_ns, frame)));
+        }
+        let all = std::mem::take(&mut port.incoming);
+        let mut all = all.into_iter().peekable();
+        for turn in 1.. {
+            let now_ns = turn * 2_000_000;
+            while let Some(packet) = all.next_if(|(sent_ns, _)| *sent_ns <= now_ns) {
+                port.incoming.push_back(packet);
+            }
+            let clock = || now_ns;
+            ahead.direction.read_all(&mut port, &mut output, &clock).unwrap();
+            let before = output.written.len();
+            ahead.direction.advance(&mut output, &clock);
+            prop_assert!(output.written[before..].iter().all(|(due_ns, _)| *due_ns > now_ns));
+            if all.peek().is_none() && ahead.direction.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!(&output.written, &expected);
+        let (one, other) = (&on_time.direction.chain, &ahead.direction.chain);
+        let rows = |bench: &Bench| format!("{:?}", bench.total());
+        prop_assert_eq!(rows(&on_time), rows(&ahead));
+        prop_assert_eq!(other.lateness.worst_ns(), 0);
+        prop_assert_eq!(one.transit.sum_ns == other.transit.sum_ns, refused_one_in == 0 || refused_one_in > expected.len());
+        prop_assert_eq!(ahead.direction.packets.in_flight_bytes(), 0);
+        prop_assert_eq!(
+            one.devices.segments_written,
+            other.devices.segments_written + other.devices.refused_segments
+        );
+    }
 }

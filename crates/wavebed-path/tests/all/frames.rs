@@ -127,6 +127,7 @@ impl Bench {
                 classes: Vec::new(),
                 packets: Packets::new(memory).unwrap(),
                 empty_ns: 0,
+                advanced_ns: 0,
                 capture: None,
                 frames: Some(Frames::default()),
             },
