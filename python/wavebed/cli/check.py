@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
-from wavebed.cli.run import add_virtual_time
+from wavebed.cli.run import AUTO, add_time_options
 from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
@@ -70,7 +70,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument(
         "--fail-fast", action="store_true", help="end as soon as a requirement fails whatever the other seeds give"
     )
-    add_virtual_time(group)
+    add_time_options(group, AUTO)
     group = parser.add_argument_group("programs")
     group.add_argument(
         "--server",
@@ -133,11 +133,12 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.result.names import CHECK_FILE
     from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
-    from wavebed.run.scenario import MAX_TRIALS, as_virtual
+    from wavebed.run.scenario import MAX_TRIALS
+    from wavebed.run.times import default_time, with_time
 
     requirements = [at("--require", parse_requirement, each) for each in args.require]
     plan = _plan(args, requirements, at("--seeds", number(1, MAX_TRIALS), args.seeds))
-    plan = as_virtual(plan) if args.virtual_time else plan
+    plan = with_time(plan, args.time, default_time("auto"))
     attempts = at("--attempts", number(1, _MOST_ATTEMPTS), args.attempts)
     check_known(requirements, plan)
     live = Live("wavebed check")

@@ -22,7 +22,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("demo", help="the main job on shipped input", description=_DESCRIPTION)
     campaign_command.add_folder_options(parser)
-    campaign_command.add_virtual_time(parser)
+    campaign_command.add_time_options(parser, campaign_command.AUTO)
 
 
 def run(args: argparse.Namespace) -> int:
