@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
-from wavebed.cli.run import AUTO, add_folder_options, add_time_options, write_report_or_note
+from wavebed.cli.run import add_folder_options, write_report_or_note
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.times import AUTO, add_time_options
 from wavebed.cli.trust import add_trust, check_owner
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
 
-__all__ = ["AUTO", "add_folder_options", "add_time_options", "register", "run"]
+__all__ = ["register", "run"]
 
 _DESCRIPTION = (
     "Plan, run, resume and watch a campaign: the cells of a campaign file, each once in every block, in random order"

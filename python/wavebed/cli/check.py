@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
-from wavebed.cli.run import AUTO, add_time_options
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.times import AUTO, add_time_options
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
 from wavebed.errors import UserError

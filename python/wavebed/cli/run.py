@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.times import add_time_options
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
-__all__ = ["AUTO", "add_change_options", "add_folder_options", "add_output_options", "add_time_options"]
+__all__ = ["add_change_options", "add_folder_options", "add_output_options"]
 __all__ += ["perform", "register", "run", "scenario_plan", "write_report_or_note", "write_run_report"]
 
-AUTO = "--virtual-time where the guest kernel is installed and the path needs nothing outside of the guest"
-"""The default of commands whose answer is a verdict."""
 _USAGE = (
     "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
 )
@@ -69,25 +68,6 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
         "--workload", metavar="NAME", action="append", default=[], help="run this workload only; may be repeated"
     )
     add_time_options(parser)
-
-
-def add_time_options(parser: argparse._ActionsContainer, default: str = "--real-time") -> None:
-    """Add the options that say in which time trials run."""
-    pair = parser.add_mutually_exclusive_group()
-    pair.add_argument(
-        "--virtual-time",
-        action="store_const",
-        dest="time",
-        const="virtual",
-        help="run in a guest, whose time stands still while programs compute: the same result on any machine",
-    )
-    pair.add_argument(
-        "--real-time",
-        action="store_const",
-        dest="time",
-        const="real",
-        help=f"run in this machine's time (default: {default})",
-    )
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.run.scenario import Plan, TreatmentPlan
+    from wavebed.spec.network import Network
 
-__all__ = ["TIME_KEY", "TIME_VARIABLE", "default_time", "kept_time", "outside_of", "with_time"]
+__all__ = ["TIME_KEY", "TIME_VARIABLE", "chosen_time", "default_time", "kept_time", "outside_of_path", "with_time"]
 
 TIME_KEY: Final = "lab.time"
 """The key that the options change."""
@@ -81,11 +82,11 @@ def with_time(plan: Plan, asked: Time | None = None, otherwise: Time = "real", o
     words: list[Time] = [asked or each.time or otherwise for each in plan.treatments]
     notes: tuple[str, ...] = ()
     if "auto" in words:
-        chosen, why = _choice(plan, outside)
+        chosen, why = _choice(outside or _outside_of(plan))
         words = [chosen if word == "auto" else word for word in words]
         notes = (f"time: {chosen}, since {why}",)
     if "virtual" in words:
-        if (why := outside_of(plan)) and asked == "virtual":
+        if (why := _outside_of(plan)) and asked == "virtual":
             raise UserError(f"--virtual-time: {why}: leave the option out")
         if why:
             raise UserError(f"{TIME_KEY}: {why}: remove the key, or write --real-time")
@@ -97,25 +98,45 @@ def with_time(plan: Plan, asked: Time | None = None, otherwise: Time = "real", o
     return dataclasses.replace(plan, treatments=treatments, overrides=overrides, notes=(*plan.notes, *notes))
 
 
-def outside_of(plan: Plan) -> str:
+def _outside_of(plan: Plan) -> str:
     """Return why a plan needs real time, since a part of it is outside of any guest; empty: it does not."""
-    if platform.machine() != _MACHINE:
-        return f"virtual time needs a processor of {_MACHINE}"
     for each in plan.treatments:
         if isinstance(each.lab, HostsLab):
             return "real hosts have real time"
-        network = each.path if isinstance(each.path, PathModel) else each.path.spec.network
-        if network.nat:
-            return "nat leads to this machine's network, which has real time"
-        if network.outside_sockets:
-            return "outside-sockets opens sockets of this machine, which has real time"
+        if why := outside_of_path(each.path if isinstance(each.path, PathModel) else each.path.spec.network):
+            return why
     return ""
 
 
-def _choice(plan: Plan, outside: str) -> tuple[Literal["real", "virtual"], str]:
+def chosen_time(path: PathModel, asked: Time) -> Literal["real", "virtual"]:
+    """Return the time of a laboratory with a path.
+
+    Raises
+    ------
+    UserError
+        If it is asked to be virtual, and needs the outside.
+    """
+    why = outside_of_path(path)
+    if why and asked == "virtual":
+        raise UserError(f"virtual time: {why}: run it in real time")
+    return _choice(why)[0] if asked == "auto" else asked
+
+
+def outside_of_path(path: PathModel | Network) -> str:
+    """Return why a path needs real time; empty: it does not."""
+    if platform.machine() != _MACHINE:
+        return f"virtual time needs a processor of {_MACHINE}"
+    if path.nat:
+        return "nat leads to this machine's network, which has real time"
+    if path.outside_sockets:
+        return "outside-sockets opens sockets of this machine, which has real time"
+    return ""
+
+
+def _choice(outside: str) -> tuple[Literal["real", "virtual"], str]:
     """Return the time that ``auto`` chooses, and why."""
-    if why := outside or outside_of(plan):
-        return "real", why
+    if outside:
+        return "real", outside
     if find_kernel() is None:
         return "real", "the guest kernel is not installed (wavebed kernel build)"
     return "virtual", "the guest kernel is installed (--real-time for this machine's time)"
