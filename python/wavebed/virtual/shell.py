@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from wavebed._core import find_core
 from wavebed.errors import WavebedError
 from wavebed.output import replacing, write_output
-from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, run_guest
+from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, paths_in, run_guest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,14 +61,21 @@ def run_laboratory(laboratory: Mapping[str, Json], seed: int) -> int:
         written = {key: f"{OUTPUT}/{_WRITTEN[key]}" for key in outputs}
         text = json.dumps({**laboratory, **json.loads(text), **written})
         (folder.input / _LABORATORY).write_text(text)
-        status = run_shown(folder, [find_core(), "lab", f"{INPUT}/{_LABORATORY}"], seed)
+        status = run_shown(folder, [find_core(), "lab", f"{INPUT}/{_LABORATORY}"], seed, paths_in(laboratory))
         for key, given in outputs.items():
             keep(folder.output / _WRITTEN[key], given, "--summary")
     return status
 
 
-def run_shown(folder: GuestFolder, command: Sequence[str], seed: int) -> int:
+def run_shown(folder: GuestFolder, command: Sequence[str], seed: int, named: Sequence[str]) -> int:
     """Run a command in a guest, in the working folder of this process; print what it prints, and return its status.
+
+    Parameters
+    ----------
+    seed : int
+        Of the guest's random numbers.
+    named : sequence of str
+        Files and folders that it may read besides those of every guest and the working folder.
 
     Raises
     ------
@@ -84,7 +91,9 @@ def run_shown(folder: GuestFolder, command: Sequence[str], seed: int) -> int:
             each.go_on()
         return False
 
-    status = run_guest(folder, in_this_folder(["sh", "-c", _KEPT_OUTPUT, "sh", *command], Path.cwd()), seed, show)
+    here = Path.cwd()
+    shown_command = in_this_folder(["sh", "-c", _KEPT_OUTPUT, "sh", *command], here)
+    status = run_guest(folder, shown_command, seed, show, [str(here), *named])
     assert status is not None, "nobody gives it up"
     show()
     return status
