@@ -183,7 +183,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         return Err(Problem::failed("the front process has ended"));
     }
     let signals = Signals::receive(&[signals::CHLD], &[signals::TTOU])?;
-    mount::make_private().map_err(|error| Problem::no_rights(&error))?;
+    mount::make_private().map_err(|error| Problem::no_rights(&error).or_virtual_time())?;
     // Both are refused in some containers without root; programs then see the process ids and the name of the machine.
     let _ = mount::fresh_proc();
     let _ = namespace::set_hostname("wavebed");
