@@ -108,15 +108,15 @@ def _outside_of(plan: Plan) -> str:
     return ""
 
 
-def chosen_time(path: PathModel, asked: Time) -> Literal["real", "virtual"]:
-    """Return the time of a laboratory with a path.
+def chosen_time(path: PathModel | None, asked: Time) -> Literal["real", "virtual"]:
+    """Return the time of laboratories with a path; ``None``: with any that needs nothing outside.
 
     Raises
     ------
     UserError
         If it is asked to be virtual, and needs the outside.
     """
-    why = outside_of_path(path)
+    why = "" if path is None else outside_of_path(path)
     if why and asked == "virtual":
         raise UserError(f"virtual time: {why}: run it in real time")
     return _choice(why)[0] if asked == "auto" else asked

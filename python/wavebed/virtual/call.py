@@ -41,7 +41,8 @@ def virtual_time(
 ) -> Json:
     """Bring a path up in virtual time, call ``function(lab, *args)`` there, and return its result.
 
-    The function runs in a guest: it reads your files, and what it writes is in memory. Its output is printed here.
+    The function runs in a guest: it reads the working folder and what ``sys.path`` names, and what it writes is in
+    memory. Its output is printed here.
 
     Parameters
     ----------
