@@ -402,3 +402,24 @@ def test_a_function_of_a_script_runs_in_a_guest(cache: Path, tmp_path: Path) -> 
     assert not [
         name for name in files if (tmp_path / "first" / name).read_bytes() != (tmp_path / "second" / name).read_bytes()
     ]
+
+
+def test_a_check_allows_for_the_computing_of_its_programs(cache: Path, tmp_path: Path) -> None:
+    with guest_folder() as folder:
+        run_guest(folder, ["cat", "/proc/self/host_cpu_ns"], 1)
+        counts = (folder.output / "log").read_text().strip().isdecimal()
+    line = f"ping -c 1 $WAVEBED_SERVER; {sys.executable} -c 'for _ in range(3 * 10**7): pass'"
+    options = ["--delay", "1ms", "--seeds", "1", "--virtual-time", "--require", "wall time every < 0.1 s", "--json"]
+    command = [sys.executable, "-m", "wavebed", "check", *options, "-o", "out", "--", "sh", "-c", line]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)
+    (trial,) = (tmp_path / "out/trials").iterdir()
+    required = found["requirements"][1]
+    assert required["value"] < 0.1, "computing takes no time"
+    assert (trial / COMPUTING_FILE).exists() == counts
+    if counts:
+        assert (done.returncode, required["outcome"]) == (3, "inconclusive"), done.stderr
+        assert "which virtual time leaves out: decide with --real-time" in required["reasons"][0]
+    else:  # a kernel of before says so
+        assert (done.returncode, required["outcome"]) == (0, "pass"), done.stderr
+        assert "this guest kernel does not count it" in found["computing_text"]

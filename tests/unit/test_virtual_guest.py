@@ -174,6 +174,32 @@ def test_the_variable_is_the_default_and_no_more(tmp_path: Path, monkeypatch: py
     assert not in_virtual_time(plan)
 
 
+def test_a_check_of_a_program_that_no_guest_reads_is_in_real_time(
+    tmp_path: Path, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Plan] = []
+
+    def perform(plan: Plan, *_: object, **__: object) -> None:
+        plans.append(plan)
+        raise UserError("seen")
+
+    monkeypatch.setattr("wavebed.check.perform.perform_check", perform)
+    monkeypatch.setenv("WAVEBED_TIME", "auto")
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    (home / "bin").mkdir(parents=True)
+    elsewhere.mkdir()
+    program = home / "bin/tool"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    for folder, words in ((elsewhere, ["tool"]), (elsewhere, ["true"]), (home, ["tool"])):
+        monkeypatch.chdir(folder)
+        assert main(["check", "--rate", "1mbit", "--", *words]) == 2
+    assert [in_virtual_time(plan) for plan in plans] == [False, True, True]
+    assert plans[0].notes[-1] == f"time: real, since no guest reads {program} (WAVEBED_GUEST_READS)"
+
+
 def test_the_options_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--virtual-time", "--real-time", "--", "true"]) == 2
     assert "not allowed with argument" in capsys.readouterr().err

@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
 
     requirements = [at("--require", parse_requirement, each) for each in args.require]
     plan = _plan(args, requirements, at("--seeds", number(1, MAX_TRIALS), args.seeds))
-    plan = with_time(plan, args.time, default_time("auto"))
+    plan = with_time(plan, args.time, default_time("auto"), _outside(args))
     attempts = at("--attempts", number(1, _MOST_ATTEMPTS), args.attempts)
     check_known(requirements, plan)
     live = Live("wavebed check")
@@ -169,6 +169,22 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(printable(result.text(), keep="\n"))
     return result.exit_status
+
+
+def _outside(args: argparse.Namespace) -> str:
+    """Return why the programs of a check need real time: one is a file that no guest reads; empty: none is."""
+    import os
+    import shutil
+
+    from wavebed.virtual.guest import readable
+
+    programs = [*args.argv[:1], *(line.split()[0] for line in args.server if line.split())]
+    files = [file for program in programs if (file := shutil.which(program)) is not None]
+    if not files:
+        return ""
+    places = [os.path.realpath(each) for each in readable([str(Path.cwd())])]
+    closed = [file for file in files if not any(Path(os.path.realpath(file)).is_relative_to(each) for each in places)]
+    return f"no guest reads {closed[0]} (WAVEBED_GUEST_READS)" if closed else ""
 
 
 def _plan(args: argparse.Namespace, requirements: Sequence[Requirement], seeds: int) -> Plan:
