@@ -72,7 +72,13 @@ MUTANTS = [
 
 
 def check(
-    program: str, mutant: str, path: tuple[str, ...], seeds: int, attempts: int, requirements: list[str]
+    program: str,
+    mutant: str,
+    path: tuple[str, ...],
+    seeds: int,
+    attempts: int,
+    requirements: list[str],
+    clock: str = "real",
 ) -> dict[str, Any]:
     """Return the result of one check, as `wavebed check --json` prints it, and what it took."""
     client = [sys.executable, f"{PROGRAMS / program}.py", "client", "{server}", "{port}"]
@@ -80,6 +86,7 @@ def check(
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, "-m", "wavebed", "check", *path, "--seeds", str(seeds), "--attempts", str(attempts)]
+        argv += [f"--{clock}-time"]
         argv += [word for each in requirements for word in ("--require", each)]
         argv += ["--server", server, "--limit", "15s", "--json", "-o", f"{folder}/run", "--"]
         argv += [*client, mutant] if mutant else client
@@ -97,7 +104,7 @@ def check(
     }
 
 
-def checked(mutant: Mutant, seeds: int, attempts: int, before: dict[str, Any]) -> dict[str, Any]:
+def checked(mutant: Mutant, seeds: int, attempts: int, before: dict[str, Any], clock: str) -> dict[str, Any]:
     """Check a mutant, the application itself, and the mutant over a plain path, but for what was decided before."""
     found: dict[str, Any] = {"program": mutant.program, "mutant": mutant.name, "scene": mutant.scene}
     scene, required = ("--scene", mutant.scene), REQUIREMENTS[mutant.program]
@@ -106,7 +113,7 @@ def checked(mutant: Mutant, seeds: int, attempts: int, before: dict[str, Any]) -
         ("original_behind_scene", "", scene),
         ("mutant_over_1gbit", mutant.name, PLAIN),
     ):
-        found[column] = before.get(column) or check(mutant.program, name, path, seeds, attempts, required)
+        found[column] = before.get(column) or check(mutant.program, name, path, seeds, attempts, required, clock)
     return found
 
 
@@ -143,6 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--attempts", type=int, default=4, help="most attempts at a trial while the machine was late")
+    parser.add_argument("--time", choices=("real", "virtual"), default="real", help="in which time the checks run")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="these mutants only")
     parser.add_argument("--again", type=Path, metavar="FILE", help="a saved run: repeat what was inconclusive there")
     parser.add_argument("--save", type=Path, help="keep the run, with its machine, in this JSON file")
@@ -154,12 +162,18 @@ def main() -> None:
     for mutant in MUTANTS:
         if not args.only or mutant.name in args.only:
             key = (mutant.program, mutant.name, mutant.scene)
-            results.append(checked(mutant, args.seeds, args.attempts, before.get(key, {})))
+            results.append(checked(mutant, args.seeds, args.attempts, before.get(key, {}), args.time))
             print(row(results[-1]), flush=True)
     summary = counted(results)
     print(json.dumps(summary, indent=2))
     if args.save is not None:
-        whole = {"machine": described, "seeds": args.seeds, "attempts": args.attempts, "summary": summary}
+        whole = {
+            "machine": described,
+            "time": args.time,
+            "seeds": args.seeds,
+            "attempts": args.attempts,
+            "summary": summary,
+        }
         whole["mutants"] = results
         args.save.write_text(json.dumps(whole, indent=2) + "\n")
     sys.exit(any(each["wrong"] for each in summary.values()))

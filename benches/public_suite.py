@@ -64,7 +64,15 @@ def digests(folder: Path) -> dict[str, str]:
 def scene_result(python: str, scene: str, suite: Path, left_out: list[str], steps: Steps, seeds: int) -> dict[str, Any]:
     folder = suite / ".wavebed" / scene.replace("/", "-")
     argv = [python, "-m", "wavebed", "check", "--scene", scene, "--seeds", str(seeds), "--limit", "240s", "--json"]
-    argv += ["-o", str(folder), "--server", f"{python} -m pytest_wavebed.sockets", "--require", "wall time max < 240 s"]
+    argv += [
+        "--real-time",
+        "-o",
+        str(folder),
+        "--server",
+        f"{python} -m pytest_wavebed.sockets",
+        "--require",
+        "wall time max < 240 s",
+    ]
     argv += ["--", python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--wavebed-loopback", *left_out]
     found = json.loads(steps.run(f"{scene}: {seeds} seeds", argv, suite, (0, 1, 3)))
     return {

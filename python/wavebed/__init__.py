@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     from wavebed.load_results import load as load
     from wavebed.path import Path as Path
     from wavebed.pattern import Pattern as Pattern
+    from wavebed.virtual.call import virtual_time as virtual_time
 
 __version__ = "0.1.0"
-__all__ = ["Path", "Pattern", "__version__", "load"]
+__all__ = ["Path", "Pattern", "__version__", "load", "virtual_time"]
 
-_HOMES = {"Path": "wavebed.path", "Pattern": "wavebed.pattern", "load": "wavebed.load_results"}
+_HOMES = {
+    "Path": "wavebed.path",
+    "Pattern": "wavebed.pattern",
+    "load": "wavebed.load_results",
+    "virtual_time": "wavebed.virtual.call",
+}
 
 
 def __getattr__(name: str) -> object:

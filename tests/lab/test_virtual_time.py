@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ import pytest
 
 import wavebed
 from wavebed._core import find_core
+from wavebed.result.names import COMPUTING_FILE
 from wavebed.virtual.guest import (
     OUTPUT,
     GuestFolder,
@@ -93,7 +95,8 @@ def _ended(process: subprocess.Popen[str]) -> None:
 
 def _files(folder: Path) -> dict[str, bytes]:
     trials = folder / "trials"
-    return {str(file.relative_to(trials)): file.read_bytes() for file in trials.rglob("*") if file.is_file()}
+    files = [file for file in trials.rglob("*") if file.is_file() and file.name != COMPUTING_FILE]
+    return {str(file.relative_to(trials)): file.read_bytes() for file in files}
 
 
 def _assert_same(first: Path, second: Path) -> None:
@@ -277,3 +280,146 @@ def test_random_numbers_and_the_date_follow_from_the_seed(cache: Path) -> None:
     assert told[0] == told[1] != told[2]
     assert told[0].startswith("1798761610\n"), "ten seconds after the start"
     assert "lo " in told[0]
+
+
+def _shell(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    folder.mkdir()
+    (folder / "note").write_text("read\n")
+    command = [sys.executable, "-m", "wavebed", "shell", "--virtual-time", "--delay", "10ms", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False)
+
+
+def test_a_command_in_a_shell_prints_the_same_in_each_run_and_its_files_are_kept(cache: Path, tmp_path: Path) -> None:
+    pattern = tmp_path / "rates.csv"
+    pattern.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 2\ntime_s,rate_bps\n0,5000000\n1,9000000\n")
+    line = "cat note; ping -c 3 -i 1 server; date; echo lost >note; exit 7"
+    options = ("--trace", str(pattern), "--summary", "s.json", "--pcap", "pcap", "--log", "log", "--", "sh", "-c", line)
+    first, second = (_shell(tmp_path / name, *options) for name in ("first", "second"))
+    assert (first.returncode, first.stdout) == (second.returncode, second.stdout) == (7, second.stdout), first.stderr
+    assert first.stdout.startswith(b"read\nPING server")
+    assert b"3 packets transmitted, 3 received, 0% packet loss, time 200" in first.stdout, "a second between two"
+    assert b"2027" in first.stdout
+    assert b"delivered 3" in first.stderr
+    assert (tmp_path / "first/note").read_text() == "read\n", "what the command writes is in memory"
+    summary = json.loads((tmp_path / "first/s.json").read_text())
+    assert [link["delivered_segments"] for link in summary["links"]] == [3, 3]
+    files = [file.relative_to(tmp_path / "first") for file in (tmp_path / "first").rglob("*.*") if file.is_file()]
+    assert {file.suffix for file in files} == {".json", ".pcapng", ".csv"}
+    assert [
+        name for name in files if (tmp_path / "second" / name).read_bytes() != (tmp_path / "first" / name).read_bytes()
+    ] == []
+
+
+def test_a_pattern_from_a_pipe_and_a_scene_come_along(cache: Path, tmp_path: Path) -> None:
+    pattern = "# wavebed pattern 1\\n# kind = steps\\n# duration_s = 2\\ntime_s,rate_bps\\n0,5000000\\n1,9000000\\n"
+    for path in (f"--trace <(printf '{pattern}')", "--scene street-canyon-bus"):
+        line = f"{sys.executable} -m wavebed shell {path} --virtual-time -- ping -c 1 server"
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert "1 packets transmitted, 1 received" in done.stdout, done.stderr
+
+
+SUITE = """
+    import os, time
+    import pytest
+
+    @pytest.mark.wavebed(delay="20ms", seeds=2)
+    def test_it(lab):
+        began = time.monotonic()
+        lab.client.run(["ping", "-c", "2", "server"], check=True)
+        lab.record("took", time.monotonic() - began, "s")
+        assert lab.seed == 1
+        assert lab.client.call(where) == "client"
+
+    def where():
+        return os.environ["WAVEBED_HOST"]
+"""
+
+
+def test_a_test_of_pytest_runs_in_a_guest_and_its_reports_and_results_come_out(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite/test_it.py").write_text(textwrap.dedent(SUITE))
+    words = ["-p", "no:cacheprovider", "-p", "pytest_wavebed.plugin", "--wavebed-virtual-time"]
+    for name in ("first", "second"):
+        command = [sys.executable, "-m", "pytest", *words, "--wavebed-report=never", f"--wavebed-dir={tmp_path / name}"]
+        done = subprocess.run(command, cwd=tmp_path / "suite", capture_output=True, text=True, check=False)
+        assert "1 failed, 1 passed" in done.stdout, done.stdout
+        assert "assert 2 == 1" in done.stdout
+    runs = [tmp_path / name for name in ("first", "second")]
+    for one in runs[0].iterdir():
+        _assert_same(one, runs[1] / one.name)
+        (trial,) = (one / "trials").iterdir()
+        assert json.loads((trial / "spec.json").read_text())["lab"]["time"] == "virtual"
+        (took,) = [
+            each["value"]
+            for each in json.loads((trial / "trial.json").read_text())["metrics"]
+            if each["name"] == "took"
+        ]
+        assert 1.0 < took < 1.2, "a second between two, and a round trip"
+
+
+SCRIPT = """
+import json, sys, time
+import wavebed
+
+def measure(lab, count):
+    print("on the", lab.client.name)
+    began = time.monotonic()
+    lab.client.run(["ping", "-c", str(count), "server"], capture_output=True, check=True)
+    return {"took": time.monotonic() - began}
+
+def refuse(lab):
+    raise ValueError("refused")
+
+if __name__ == "__main__":
+    path = wavebed.Path.of(delay="20ms", seed=3)
+    for name in ("first", "second"):
+        print(json.dumps(wavebed.virtual_time(path, measure, 2, log=name, summary=f"{name}.json")))
+    for function in (refuse, lambda lab: None):
+        try:
+            wavebed.virtual_time(path, function)
+        except wavebed.errors.WavebedError as error:
+            print(error)
+"""
+
+
+def test_a_function_of_a_script_runs_in_a_guest(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    assert lines[0] == lines[2] == "on the client", done.stderr
+    assert lines[1] == lines[3]
+    assert 1.0 < json.loads(lines[1])["took"] < 1.2
+    assert lines[4] == "ValueError: refused"
+    assert "'<lambda>': cannot be imported by another process" in lines[5]
+    assert 'raise ValueError("refused")' in done.stderr
+    files = sorted(file.name for file in (tmp_path / "first").iterdir())
+    assert "radio.down.csv" in files
+    assert not [
+        name for name in files if (tmp_path / "first" / name).read_bytes() != (tmp_path / "second" / name).read_bytes()
+    ]
+
+
+def test_a_check_allows_for_the_computing_of_its_programs(cache: Path, tmp_path: Path) -> None:
+    with guest_folder() as folder:
+        run_guest(folder, ["cat", "/proc/self/host_cpu_ns"], 1)
+        counts = (folder.output / "log").read_text().strip().isdecimal()
+    line = f"ping -c 1 $WAVEBED_SERVER; {sys.executable} -c 'for _ in range(3 * 10**7): pass'"
+    options = ["--delay", "1ms", "--seeds", "1", "--virtual-time", "--require", "wall time every < 0.1 s", "--json"]
+    command = [sys.executable, "-m", "wavebed", "check", *options, "-o", "out", "--", "sh", "-c", line]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)
+    (trial,) = (tmp_path / "out/trials").iterdir()
+    required = found["requirements"][1]
+    assert required["value"] < 0.1, "computing takes no time"
+    assert (trial / COMPUTING_FILE).exists() == counts
+    if counts:
+        assert (done.returncode, required["outcome"]) == (3, "inconclusive"), done.stderr
+        assert "which virtual time leaves out: decide with --real-time" in required["reasons"][0]
+    else:  # a kernel of before says so
+        assert (done.returncode, required["outcome"]) == (0, "pass"), done.stderr
+        assert "this guest kernel does not count it" in found["computing_text"]

@@ -216,3 +216,15 @@ def test_wrong_words_are_refused_in_one_line(
     errors = [line for line in lines if line.startswith("wavebed: ")]
     assert len(errors) == 1
     assert errors[0].startswith(f"wavebed: {said}"), errors
+
+
+def test_a_campaign_that_goes_on_keeps_its_time(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WAVEBED_TIME", "virtual")
+    assert main(["campaign", "run", "--resume", "--virtual-time", str(run)]) == 2
+    assert (
+        f"--virtual-time: {run} began in the other time, and keeps it: leave the option out" in capsys.readouterr().err
+    )
+    assert main(["campaign", "run", "--resume", "--real-time", str(run)]) == 0
+    assert json.loads((run / "run.json").read_text())["overrides"] == {}

@@ -24,7 +24,7 @@ from wavebed.lab.limits import LIMITS
 from wavebed.path import control
 from wavebed.path.control import Running, connect_to, running
 from wavebed.path.core import Core
-from wavebed.path.lab import LabHost
+from wavebed.path.lab import LabHost, host_cpu_by_workload
 from wavebed.path.process import LabProcess
 from wavebed.workload.waiting import end_within
 
@@ -108,6 +108,28 @@ class OneAnswer(Conversation):
         self.waited_for.set()
         assert self.ends.wait(WAIT_S)
         return {"exit": 3}
+
+
+class Counted(Conversation):
+    """Says at once how the process ended, and what it used of the host's processor."""
+
+    def __init__(self, host_cpu_ns: int | None) -> None:
+        super().__init__(ended=True)
+        self._counted = {} if host_cpu_ns is None else {"host_cpu_ns": host_cpu_ns}
+
+    def answer(self, timeout_s: float | None = None) -> dict[str, int]:  # noqa: ARG002
+        return {"exit": 0, **self._counted}
+
+
+def test_the_processor_time_is_told_with_the_status_and_the_rest_is_no_workloads() -> None:
+    told = [("web", process(Counted(5))), ("web", process(Counted(2))), ("ping", process(Counted(1)))]
+    went_on = process(Conversation(ended=False))
+    for _, each in told:
+        assert each.wait() == 0
+    assert host_cpu_by_workload(20, [*told, ("web", went_on)]) == {"web": 7, "ping": 1, "": 12}
+    assert host_cpu_by_workload(None, told) is None
+    plain = process(Counted(None))
+    assert (plain.wait(), plain.host_cpu_ns) == (0, None)
 
 
 def test_two_threads_that_wait_for_a_process_get_its_status() -> None:

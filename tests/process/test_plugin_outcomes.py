@@ -269,6 +269,7 @@ def test_the_folder_of_each_test_is_in_junit_xml(pytester: pytest.Pytester, made
         ("wavebed('corner-lte')", "wavebed: write names, as in"),
         ("wavebed()", "the fixture lab needs a path"),
         ("wavebed(rate='1mbit', loopback='yes')", "loopback: 'yes' is neither true nor false"),
+        ("wavebed(rate='1mbit', time='slow')", "time: 'slow' is not a choice: write one of auto"),
     ],
 )
 def test_a_wrong_marker_is_answered_in_a_line(
@@ -287,6 +288,38 @@ def test_a_wrong_path_option_is_answered_with_the_nearest(
     result = run(pytester, "import pytest\n@pytest.mark.wavebed(rat='1mbit')\ndef test_it(lab): pass")
     result.assert_outcomes(errors=1)
     assert "rat: unknown key: did you mean 'rate'?" in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("marker", "word"), [("time='virtual'", "--wavebed-seeds=1"), ("time='real'", "--wavebed-virtual-time")]
+)
+def test_virtual_time_without_its_kernel_is_an_error_in_a_line(
+    marker: str,
+    word: str,
+    pytester: pytest.Pytester,
+    made_up: Callable[..., list[Plan]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans = made_up([])
+    monkeypatch.setenv("WAVEBED_CACHE", str(pytester.path / "cache"))
+    text = f"import pytest\n@pytest.mark.wavebed(rate='1mbit', {marker})\ndef test_it(lab): pass"
+    result = run(pytester, text, word)
+    result.assert_outcomes(errors=1)
+    assert "is not installed: run `wavebed kernel build`" in result.stdout.str()
+    assert run(pytester, text, "--wavebed-real-time").parseoutcomes() == {"passed": 1}
+    assert len(plans) == 1
+
+
+def test_what_has_no_place_in_a_guest_is_an_error_in_a_line(
+    pytester: pytest.Pytester, made_up: Callable[..., list[Plan]]
+) -> None:
+    plans = made_up([])
+    text = "import pytest\n@pytest.mark.wavebed(nat=True, time='{}')\ndef test_it(lab): pass"
+    result = run(pytester, text.format("virtual"))
+    result.assert_outcomes(errors=1)
+    assert "nat leads to this machine's network, which has real time: run it in real time" in result.stdout.str()
+    assert run(pytester, text.format("auto")).parseoutcomes() == {"passed": 1}
+    assert len(plans) == 1
 
 
 def test_loopback_outside_a_laboratory_is_answered_in_a_line(

@@ -98,7 +98,7 @@ def test_a_ratio_above_ten_is_within_at_every_delay(parts: dict[str, PartResults
 def test_cells_without_a_number_are_shown_too(parts: dict[str, PartResults], folder: Path) -> None:
     told = study_text(list(parts.values()))
     assert "Loss of the wireless hop, figures 9 to 11: no number was published" in told
-    page = write_study_page("cas-mmwave", read_study("cas-mmwave"), list(parts.values()), folder, quick=True)
+    page = write_study_page(Begun("cas-mmwave", True), read_study("cas-mmwave"), list(parts.values()), folder)
     assert (
         '<th scope=row class="text">0.1</th><td class="text">wireless</td><td class="text">bulk</td>'
         in page.read_text()

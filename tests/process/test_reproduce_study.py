@@ -62,7 +62,10 @@ def test_a_quick_study_decides_nothing(study: Study, tmp_path: Path) -> None:
     assert len(part.beside) == 52
     assert {each.verdict for each in part.beside} == {"one trial only"}
     assert "52 published figures: 52 one trial only" in study_text([part])
-    page = write_study_page("kau-e5g", study, [part], tmp_path / "out", quick=True).read_text()
+    page = write_study_page(Begun("kau-e5g", True), study, [part], tmp_path / "out").read_text()
+    assert "in virtual time" not in page
+    virtual = Begun("kau-e5g", True, time="virtual")
+    assert "in virtual time" in write_study_page(virtual, study, [part], tmp_path / "out").read_text()
     assert "A quick run is a first look" in page
     assert page.count("<img ") == 5
     markdown = (tmp_path / "out/report.md").read_text()
@@ -86,7 +89,7 @@ def test_a_full_study_is_judged_figure_by_figure_and_goes_on(study: Study, tmp_p
     assert [each.verdict for each in strange] == ["not reproduced"]
     told = checked("reproduce-study", {**study_json([part]), "folder": str(folder), "report": "page.html"})
     assert told["downloads"][0]["trials"] == 6
-    page = write_study_page("kau-e5g", study, [part], folder, quick=False).read_text()
+    page = write_study_page(Begun("kau-e5g", False), study, [part], folder).read_text()
     for line in part.results.run.trials:
         assert f"downloads/trials/{line.folder}/" in page
 
@@ -102,7 +105,7 @@ def test_a_part_of_which_nothing_was_published_shows_our_medians(study: Study, t
     *_, goodput, trials = cells[0].split()
     assert 240 < float(goodput) < 290
     assert trials == "1"
-    page = write_study_page("kau-e5g", study, parts, tmp_path / "out", quick=True)
+    page = write_study_page(Begun("kau-e5g", True), study, parts, tmp_path / "out")
     assert 'Nothing was published. <a href="downloads/report.html">' in page.read_text()
     assert "Nothing was published. These are our medians." in page.with_suffix(".md").read_text()
 

@@ -108,6 +108,22 @@ def test_the_laboratory_can_be_printed_without_a_core(
     assert json.loads(capsys.readouterr().out)["version"] == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "time stands still at the prompt of a shell: write a command after --"),
+        (("--nat", "--", "true"), "nat leads to this machine's network, which has real time: leave the option out"),
+        (("--outside-sockets", "open", "--", "true"), "outside-sockets opens sockets of this machine"),
+    ],
+)
+def test_what_virtual_time_cannot_be_is_refused_in_one_line(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["shell", "--virtual-time", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"wavebed: --virtual-time: {said}")
+
+
 def test_nothing_heavy_is_imported_for_a_native_path() -> None:
     code = (
         "import sys; from wavebed.cli import main; "

@@ -67,7 +67,7 @@ def argv(folder: Path) -> list[str]:
     """Return the command that begins a campaign, or goes on with one that has begun."""
     if (folder / "run.json").exists():
         return wavebed_command("campaign", "run", "--resume", str(folder))
-    return wavebed_command("campaign", "run", "c.toml", "-o", str(folder))
+    return wavebed_command("campaign", "run", "c.toml", "--real-time", "-o", str(folder))
 
 
 def stored(folder: Path) -> list[TrialStored]:

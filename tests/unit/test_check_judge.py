@@ -29,6 +29,7 @@ from wavebed.check.trials import Seen, last_attempts, seen
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.report.decision import decision_section
+from wavebed.result.computing import Computing
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS
 from wavebed.run.scenario import read_plan
@@ -221,6 +222,91 @@ def test_a_slow_seed_and_one_in_time_pass_together() -> None:
     decisions = decide([parse_requirement("wall time max < 2 s")], [slow(1.0), in_time], 2)
     assert [each.outcome for each in decisions] == ["pass", "pass"]
     assert (decisions[1].value, decisions[1].open_seeds) == (1.5, {1})
+
+
+def virtual(
+    value: float,
+    computed_s: float | None,
+    *,
+    unit: str = "s",
+    better: Better = "lower",
+    kind: str = "command",
+    of_others_s: float = 0.0,
+) -> Seen:
+    """Return a trial of 1 s in virtual time, whose programs computed for a while on the host."""
+    metric = Metric("figure", value, unit, better)
+    workload = WorkloadRecord(kind, kind, Span(0.0, 1.0, is_load=True), Outcome(metrics=[metric]))
+    resolved: dict[str, Json] = {
+        "lab": {"kind": "namespaces", "time": "virtual"},
+        "workloads": [{"name": kind, "limit_ns": 4 * 10**9}],
+    }
+    record = replace(trial(), workloads=[workload], resolved=resolved)
+    found = None if computed_s is None else {kind: round(computed_s * 1e9), "": round(of_others_s * 1e9)}
+    return seen(record, (), None, None if found is None else Computing(found))
+
+
+@pytest.mark.parametrize(
+    ("found", "text", "outcome"),
+    [
+        (virtual(0.2, 0.5), "figure every < 1 s", "pass"),
+        (virtual(0.2, 3.0), "figure every < 1 s", "inconclusive"),
+        (virtual(0.2, 0.5, of_others_s=0.5), "figure every < 1 s", "inconclusive"),
+        (virtual(0.2, None), "figure every < 1 s", "pass"),
+        (virtual(2.0, 3.0), "figure every < 1 s", "fail"),
+        (virtual(0.2, 3.0), "figure every > 1 s", "inconclusive"),
+        (virtual(9.0, 1.0, unit="Mbit/s", better="higher"), "figure every > 5 Mbit/s", "inconclusive"),
+        (virtual(9.0, 0.5, unit="Mbit/s", better="higher"), "figure every > 5 Mbit/s", "pass"),
+        (virtual(4.0, 9.0, unit="Mbit/s", better="higher"), "figure every > 5 Mbit/s", "fail"),
+        (virtual(20.0, 1.0, unit="%"), "figure every < 60 %", "inconclusive"),
+        (virtual(20.0, 0.1, unit="%"), "figure every < 60 %", "pass"),
+        (virtual(70.0, 9.0, unit="%"), "figure every < 60 %", "fail"),
+        (virtual(4.0, 1.0, unit="", better="neither"), "figure every < 5", "inconclusive"),
+        (virtual(4.0, 1.0, unit="", better="neither"), "figure every = 4", "pass"),
+        (virtual(20.0, 1.0, unit="ms", kind="latency"), "figure every < 21 ms", "pass"),
+    ],
+)
+def test_a_pass_that_the_time_of_computing_could_overturn_is_inconclusive(found: Seen, text: str, outcome: str) -> None:
+    decided = decide([parse_requirement(text)], [found], 1)[1]
+    assert (decided.outcome, decided.value) == (outcome, next(iter(found.metrics.values())).value)
+
+
+def test_the_reason_names_the_value_that_is_possible_and_the_remedy() -> None:
+    decided = decide([parse_requirement("figure every < 1 s")], [virtual(0.2, 3.0)], 1)[1]
+    (told,) = decided.reasons
+    assert told == (
+        "seed 1: 0.200 s may be 3.20 s: its programs computed for 3.00 s, which virtual time leaves out: decide with"
+        " --real-time"
+    )
+
+
+def test_a_command_that_would_pass_its_limit_may_not_complete() -> None:
+    assert decide([], [virtual(0.2, 2.9)], 1)[0].outcome == "pass"
+    (completes,) = decide([], [virtual(0.2, 3.5)], 1)
+    assert completes.outcome == "inconclusive"
+    assert completes.reasons[0].startswith(
+        "seed 1: command may pass its limit of 4 s: its programs computed for 3.50 s"
+    )
+
+
+@pytest.mark.parametrize(("value", "outcome"), [(9.0, "inconclusive"), (11.0, "pass")])
+def test_rates_of_the_path_are_lower_and_its_times_are_not(value: float, outcome: str) -> None:
+    rate = replace(virtual(1.0, 1.0), metrics={("path", "delivered down"): Metric("delivered down", value, "Mbit/s")})
+    assert decide([parse_requirement("path.delivered down every > 5 Mbit/s")], [rate], 1)[1].outcome == outcome
+    rtt = replace(virtual(1.0, 1.0), metrics={("path", "tcp rtt p50"): Metric("tcp rtt p50", value, "ms")})
+    assert decide([parse_requirement("path.tcp rtt p50 every < 12 ms")], [rtt], 1)[1].outcome == "pass"
+
+
+def test_the_result_says_what_computing_took_or_that_nobody_counted_it(tmp_path: Path) -> None:
+    def result(*found: Seen) -> CheckResult:
+        return CheckResult("x", [1], decide([], found, len(found)), found, tmp_path)
+
+    assert result(virtual(0.2, 0.5)).computing_text == (
+        "computing: takes no time in virtual time; every decision allows for the 0.500 s that it took at most"
+    )
+    unknown = result(virtual(0.2, 0.5), virtual(0.2, None))
+    assert "this guest kernel does not count it" in unknown.computing_text
+    assert "decide with --real-time" in unknown.text()
+    assert result(measured(1, 1.0)).computing_text == ""
 
 
 def moments(total_ms: float, lasted_s: float = 1.0, status: Status = "ok", *more: Check) -> Seen:

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from wavebed import shipped
 from wavebed.cli import main
 from wavebed.mcp import facts
 from wavebed.mcp.lines import MOST_LINE_BYTES
-from wavebed.mcp.model import Bounds, ToolError
+from wavebed.mcp.model import Bounds, RunArgs, ToolError
 from wavebed.mcp.server import VERSIONS, Server
 from wavebed.mcp.tools import TOOLS, Call, Tools
 
@@ -167,6 +168,7 @@ def test_a_refusal_of_a_tool_is_its_answer(tmp_path: Path) -> None:
             ("run", {}, "name a scenario or give its toml"),
             ("run", {"scenario": "/etc/passwd"}, "'/etc/passwd' is no name"),
             ("run", {"scenario": "nowhere"}, "there is no scenario 'nowhere'"),
+            ("run", {"scenario": "demo", "time": "slow"}, "arguments: Invalid enum value 'slow'"),
             ("run", {"scenario": "demo", "more": 1}, "arguments: Object contains unknown field `more`"),
             ("status", {}, "nothing was run in this session"),
             ("status", {"run": "none"}, "none: has no journal"),
@@ -256,6 +258,12 @@ def test_a_shipped_scenario_may_name_its_files() -> None:
 
 NO_CALL = Call(threading.Event(), lambda _: None)
 """Never cancelled; nobody takes its progress."""
+
+
+def test_the_time_is_a_change_as_any_other() -> None:
+    given = {"scenario": "demo", "set": {"path.rate": "1mbit"}}
+    asked = [msgspec.convert({**given, **more}, RunArgs).changes() for more in ({}, {"time": "virtual"})]
+    assert asked == [["path.rate=1mbit"], ["path.rate=1mbit", "lab.time=virtual"]]
 
 
 class FakeTools(Tools):

@@ -22,6 +22,7 @@ from wavebed.reproduce.study_words import explains_text, moved_text
 from wavebed.reproduce.values import beside_published, cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.expected import expected_s
+from wavebed.run.folder import in_virtual_time
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
@@ -259,6 +260,17 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
         begun_in(tmp_path, "kau-e5g")
 
 
+def test_a_study_in_virtual_time_has_all_its_campaigns_in_it() -> None:
+    for time in ("real", "virtual"):
+        plans = [campaign.plan for _, campaign in campaigns_of(Begun("kau-e5g", True, time=time))]
+        assert [in_virtual_time(plan) for plan in plans] == [time == "virtual"] * 2
+
+
+def test_small_packets_are_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "small-packets", "--virtual-time"]) == 2
+    assert "--virtual-time: small-packets measures how fast this machine computes" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("given", "line"),
     [
@@ -268,6 +280,7 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
         (["--resume", "-o", "none"], "none: has no study.json: name a folder that wavebed reproduce kau-e5g began"),
         (["--resume", "--quick", "-o", "long"], "--quick: long was begun without it: leave it out"),
         (["--all", "--quick"], "--all: is every part, with all its blocks: leave --quick and --part out"),
+        (["--resume", "--virtual-time", "-o", "long"], "--virtual-time: long was begun in real time: leave it out"),
         (["--blocks", "0"], "--blocks: 0 is out of range: write a whole number from 1 to 10000"),
         (
             ["--part", "dash"],

@@ -13,16 +13,20 @@ import pytest
 from wavebed.cli import main
 from wavebed.errors import MachineError, UserError
 from wavebed.lab.limits import LIMITS
+from wavebed.result.model import RunRecord
 from wavebed.run import backend
 from wavebed.run.executor.block import BlockTask, TrialTask
 from wavebed.run.executor.guests import named_paths
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
-from wavebed.run.scenario import Plan, as_virtual, read_plan
+from wavebed.run.scenario import Plan, read_plan
+from wavebed.run.times import default_time, with_time
+from wavebed.run.write import open_run
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.virtual import guest
 from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, readable, task_json
+from wavebed.virtual.kernel import Built
 
 SCENARIO = """
 title = "one flow"
@@ -88,7 +92,7 @@ def test_the_key_and_the_option_are_the_same(tmp_path: Path) -> None:
     plan = _plan(tmp_path)
     assert not in_virtual_time(plan)
     assert plan.treatments[0].lab == IN_NAMESPACES
-    by_option = as_virtual(plan)
+    by_option = with_time(plan, "virtual")
     by_key = _plan(tmp_path, '[lab]\ntime = "virtual"\n')
     assert by_option.treatments[0].lab == by_key.treatments[0].lab == NamespacesLab("virtual")
     assert by_option.overrides == {"lab.time": "virtual"}
@@ -102,20 +106,135 @@ def test_treatments_in_both_times_are_refused(tmp_path: Path) -> None:
         in_virtual_time(plan)
 
 
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a kernel be installed."""
+    built = (Path("linux"), Built("7.2", ""))
+    monkeypatch.setattr("wavebed.run.times.find_kernel", lambda: built)
+
+
+def test_auto_is_virtual_where_the_kernel_is_installed(tmp_path: Path, installed: None) -> None:
+    for plan in (with_time(_plan(tmp_path), None, "auto"), with_time(_plan(tmp_path, '[lab]\ntime = "auto"\n'))):
+        assert in_virtual_time(plan)
+        assert plan.overrides == {"lab.time": "virtual"}
+        assert (
+            plan.notes[0] == "time: virtual, since the guest kernel is installed (--real-time for this machine's time)"
+        )
+    asked = with_time(_plan(tmp_path), "real", "auto")
+    assert not in_virtual_time(asked)
+    assert (asked.overrides, asked.notes) == ({}, ())
+
+
+def test_auto_is_real_without_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wavebed.run.times.find_kernel", lambda: None)
+    plan = with_time(_plan(tmp_path), None, "auto")
+    assert not in_virtual_time(plan)
+    assert plan.notes == ("time: real, since the guest kernel is not installed (wavebed kernel build)",)
+
+
+@pytest.mark.parametrize(
+    ("path", "lab", "outside", "machine", "why"),
+    [
+        ("nat = true", "", "", "x86_64", "nat leads to this machine's network, which has real time"),
+        ('outside-sockets = "open"', "", "", "x86_64", "outside-sockets opens sockets of this machine"),
+        ("", 'backend = "hosts"\nserver = "ssh://host"', "", "x86_64", "real hosts have real time"),
+        ('rate = "1mbit"', "", "workers of Dask have real time", "x86_64", "workers of Dask have real time"),
+        ('rate = "1mbit"', "", "", "aarch64", "virtual time needs a processor of x86_64"),
+    ],
+)
+def test_auto_is_real_where_a_part_is_outside_of_any_guest(
+    path: str,
+    lab: str,
+    outside: str,
+    machine: str,
+    why: str,
+    tmp_path: Path,
+    installed: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    file = tmp_path / "scenario.toml"
+    file.write_text(SCENARIO.replace('rate = "10mbit"', path) + f"[lab]\n{lab}\n")
+    plan = with_time(read_plan(file), None, "auto", outside)
+    assert not in_virtual_time(plan)
+    assert plan.notes[-1].startswith(f"time: real, since {why}")
+    if not outside:
+        with pytest.raises(UserError, match=f"^--virtual-time: {why}.*: leave the option out"):
+            with_time(read_plan(file), "virtual")
+
+
+def test_the_variable_is_the_default_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_time("auto") == "real", "as tests/conftest.py says"
+    monkeypatch.setenv("WAVEBED_TIME", "")
+    assert default_time("auto") == "auto"
+    monkeypatch.setenv("WAVEBED_TIME", "slow")
+    with pytest.raises(UserError, match=r"^WAVEBED_TIME: 'slow' is no time: write auto, real or virtual$"):
+        default_time("auto")
+    plan = with_time(_plan(tmp_path, '[lab]\ntime = "real"\n'), None, "virtual")
+    assert not in_virtual_time(plan)
+
+
+def test_a_check_of_a_program_that_no_guest_reads_is_in_real_time(
+    tmp_path: Path, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Plan] = []
+
+    def perform(plan: Plan, *_: object, **__: object) -> None:
+        plans.append(plan)
+        raise UserError("seen")
+
+    monkeypatch.setattr("wavebed.check.perform.perform_check", perform)
+    monkeypatch.setenv("WAVEBED_TIME", "auto")
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    (home / "bin").mkdir(parents=True)
+    elsewhere.mkdir()
+    program = home / "bin/tool"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    for folder, words in ((elsewhere, ["tool"]), (elsewhere, ["true"]), (home, ["tool"])):
+        monkeypatch.chdir(folder)
+        assert main(["check", "--rate", "1mbit", "--", *words]) == 2
+    assert [in_virtual_time(plan) for plan in plans] == [False, True, True]
+    assert plans[0].notes[-1] == f"time: real, since no guest reads {program} (WAVEBED_GUEST_READS)"
+
+
+def test_the_options_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--virtual-time", "--real-time", "--", "true"]) == 2
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
+def _stored(folder: Path, overrides: dict[str, str]) -> Path:
+    open_run(folder, RunRecord("", "", "scenario.toml", overrides, [], "", 1, 1, {}, {}, [], []), "")
+    return folder
+
+
+def test_a_run_that_goes_on_keeps_its_time(tmp_path: Path, installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Plan] = []
+    monkeypatch.setattr("wavebed.cli.run.perform", lambda plan, _: ran.append(plan) or 0)
+    _plan(tmp_path, '[lab]\ntime = "auto"\n')
+    for time in ("real", "virtual"):
+        folder = _stored(tmp_path / time, {"lab.time": time})
+        assert main(["run", str(tmp_path / "scenario.toml"), "--resume", "-o", str(folder)]) == 0
+        assert in_virtual_time(ran[-1]) == (time == "virtual")
+        assert ran[-1].overrides == {"lab.time": time}
+
+
 def test_real_hosts_have_real_time(tmp_path: Path) -> None:
     lab = 'backend = "hosts"\nserver = "ssh://host"\n'
     text = SCENARIO.replace('rate = "10mbit"\n', "")
     file = tmp_path / "hosts.toml"
     file.write_text(f"{text}[lab]\n{lab}")
     with pytest.raises(UserError, match="--virtual-time: real hosts have real time"):
-        as_virtual(read_plan(file))
+        with_time(read_plan(file), "virtual")
     file.write_text(f'{text}[lab]\n{lab}time = "virtual"\n')
     with pytest.raises(UserError, match=r"lab\.time: is for emulated hosts"):
         read_plan(file)
 
 
 def test_a_trial_in_virtual_time_never_runs_in_real_time(tmp_path: Path) -> None:
-    plan = as_virtual(_plan(tmp_path))
+    plan = with_time(_plan(tmp_path), "virtual")
     slot = ordered(plan.treatments, 1, 1)[0]
     with Resolver(plan, None).resolved(slot) as resolved, pytest.raises(MachineError, match="not in a guest"):
         backend.start_lab(resolved, tmp_path, LIMITS)

@@ -106,7 +106,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         None
     };
     let signals = Signals::receive(&PASSED_ON, &[signals::TTOU])?;
-    let (forked, isolation) = isolation::fork(user)?;
+    let (forked, isolation) = isolation::fork(user).map_err(Problem::or_virtual_time)?;
     match forked {
         Forked::Child => {
             drop((init, listener, signals, owner));

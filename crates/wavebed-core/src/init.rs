@@ -106,6 +106,8 @@ struct Init {
     runs: BTreeMap<i32, u64>,
     command: Option<i32>,
     stops: Stops,
+    /// The host's processor time of the programs that have ended, where the kernel counts it.
+    host_cpu_ns: u64,
     outside: Outside,
     rebindings: Rebindings,
     /// With NAT: the machine's ports that the client does not reach.
@@ -181,7 +183,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         return Err(Problem::failed("the front process has ended"));
     }
     let signals = Signals::receive(&[signals::CHLD], &[signals::TTOU])?;
-    mount::make_private().map_err(|error| Problem::no_rights(&error))?;
+    mount::make_private().map_err(|error| Problem::no_rights(&error).or_virtual_time())?;
     // Both are refused in some containers without root; programs then see the process ids and the name of the machine.
     let _ = mount::fresh_proc();
     let _ = namespace::set_hostname("wavebed");
@@ -251,6 +253,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         runs: BTreeMap::new(),
         command: None,
         stops: Stops::default(),
+        host_cpu_ns: 0,
         outside,
         rebindings: Rebindings::default(),
         unreached,
@@ -441,10 +444,14 @@ impl Init {
         // Before the machine's programs that the laboratory started end.
         self.say_unreached();
         self.end_programs();
+        let host_cpu_ns = self.host_cpu_ns();
         let mut summary = self.engine.ask(&Request::Stop);
         if let Ok(value) = &mut summary {
             stops::add(value, &stops);
             self.outside.add(value);
+            if let Some(time_ns) = host_cpu_ns {
+                value["host_cpu_ns"] = time_ns.into();
+            }
             if !self.rebindings.done_ns.is_empty() {
                 value["rebound_at_ns"] = self.rebindings.done_ns.clone().into();
             }

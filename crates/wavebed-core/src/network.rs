@@ -235,7 +235,8 @@ impl<'a> Builder<'a> {
             .map_err(|error| refused("lo", &error))?;
         let mut devices = Vec::new();
         for at in self.legs().ends_of(host) {
-            let device = Tun::create(&format!("{DEVICE_PREFIX}{}", devices.len()), self.lab.mtu)?;
+            let device = Tun::create(&format!("{DEVICE_PREFIX}{}", devices.len()), self.lab.mtu)
+                .map_err(|error| Problem::from(error).or_virtual_time())?;
             device.leave_to_namespace()?;
             netlink
                 .set_up(device.index())

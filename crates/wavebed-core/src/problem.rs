@@ -44,6 +44,21 @@ impl Problem {
         }
     }
 
+    /// The same problem; where a guest is possible, the line names it: it needs neither namespaces nor a TUN device.
+    #[must_use]
+    pub fn or_virtual_time(self) -> Self {
+        if !cfg!(target_arch = "x86_64") || self.status != CANNOT {
+            return self;
+        }
+        Self {
+            line: format!(
+                "{}; --virtual-time needs none of this (once: `wavebed kernel build`)",
+                self.line
+            ),
+            ..self
+        }
+    }
+
     /// No process could be started in new namespaces.
     pub fn no_namespaces(error: wavebed_os::Error) -> Self {
         if error.is_out_of_descriptors() {

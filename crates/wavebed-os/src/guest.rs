@@ -35,6 +35,24 @@ pub fn is_guest() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
 }
 
+/// The host's processor time in user code that a process of a guest has used, and its children for which it has waited,
+/// nanoseconds; `None` where the kernel does not count it.
+#[must_use]
+pub fn host_cpu_ns(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/host_cpu_ns")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The same of all processes of this PID namespace but some; `None` where the kernel does not count it.
+#[must_use]
+pub fn host_cpu_ns_of_all_but(pids: &[i32]) -> Option<u64> {
+    host_cpu_ns(1)?;
+    let names = fs::read_dir("/proc").ok()?.flatten();
+    let numbers = names.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let others = numbers.filter(|pid| !pids.contains(pid));
+    Some(others.filter_map(host_cpu_ns).sum())
+}
+
 /// Gives the guest its root: files in memory above the host's, the kernel's own file systems, and the shared folders.
 ///
 /// # Errors

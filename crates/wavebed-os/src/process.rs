@@ -313,6 +313,49 @@ pub fn news_of_children() -> News {
     }
 }
 
+/// Queries the state change of any child, without waiting. `at_end` gets the number of a child that has ended, whose
+/// entry in `/proc` is still there.
+pub fn news_at_end(at_end: impl FnOnce(i32)) -> News {
+    let ended = match change_of_children(libc::WEXITED | libc::WNOWAIT) {
+        Ok(None) => {
+            return match change_of_children(libc::WSTOPPED | libc::WCONTINUED) {
+                Ok(Some((pid, state))) => News::Of(pid, state),
+                Ok(None) => News::Quiet,
+                Err(_) => News::NoChildren,
+            };
+        }
+        Ok(Some((pid, _))) => pid,
+        Err(_) => return News::NoChildren,
+    };
+    at_end(ended);
+    match waitpid(Pid::from_raw(ended), WaitOptions::NOHANG) {
+        Ok(Some((pid, status))) => News::Of(pid.as_raw_pid(), ChildState::of(status)),
+        _ => News::Quiet,
+    }
+}
+
+/// A state change of any child, of the kinds in `options`.
+fn change_of_children(options: libc::c_int) -> io::Result<Option<(i32, ChildState)>> {
+    // SAFETY: the structure of numbers is valid when it is zero, and waitid(2) writes to it alone.
+    let (pid, code, status) = unsafe {
+        let mut found: libc::siginfo_t = mem::zeroed();
+        check(libc::waitid(
+            libc::P_ALL,
+            0,
+            &raw mut found,
+            options | libc::WNOHANG,
+        ))?;
+        (found.si_pid(), found.si_code, found.si_status())
+    };
+    let state = match code {
+        libc::CLD_EXITED => ChildState::Exited(status),
+        libc::CLD_STOPPED => ChildState::Stopped(status),
+        libc::CLD_CONTINUED => ChildState::Continued,
+        _ => ChildState::Killed(status),
+    };
+    Ok((pid != 0).then_some((pid, state)))
+}
+
 /// Waits for the end of one child, with any kind of [`Notice`](crate::namespace::Notice).
 ///
 /// # Errors

@@ -10,6 +10,7 @@ from wavebed.check.quantity import in_unit
 from wavebed.check.statistic import fails_whatever, holds, statistic_of
 from wavebed.config.units import TIME_UNITS
 from wavebed.report.numbers import figure
+from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.stats.percentiles import needed, percentile
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from wavebed.check.requirement import Requirement
     from wavebed.check.trials import Seen
+    from wavebed.workload.model import Metric
 
 __all__ = ["COMPLETES", "Decision", "Outcome", "Spread", "check_names", "decide", "total", "value_text"]
 
@@ -135,6 +137,11 @@ def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: i
     A slow machine makes a fixed amount of work take longer. So a time of a slow trial below its bound, or a goodput
     above it, helps to pass and never to fail.
 
+    In virtual time computing takes no time. So a trial decides what it would decide had the computing of its programs
+    taken the host's time: a time longer by all of it, a rate lower by its part, a percentage or a count worse by its
+    part, or off either way if no way is worse. Of the path, only rates are lower. A count that must be equal is taken
+    as it is.
+
     Parameters
     ----------
     trials : sequence of Seen
@@ -162,7 +169,9 @@ def _completes(trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
     failed = _reasons(trials, "failed")
     if failed:
         return Decision(COMPLETES, treatment, "fail", seeds, reasons=failed)
-    open_ = _reasons([each for each in trials if not each.completed], "inconclusive") + _unfinished(trials, seeds)
+    over = [f"seed {each.seed}: {line}" for each in trials for line in each.over_limit]
+    open_ = _reasons([each for each in trials if not each.completed], "inconclusive") + _shortened(over)
+    open_ += _unfinished(trials, seeds)
     return Decision(COMPLETES, treatment, "inconclusive" if open_ else "pass", seeds, reasons=open_)
 
 
@@ -208,13 +217,15 @@ class _Values:
     """The values of a metric by seed, and by how much each may be wrong.
 
     `slowed` has the values of a slow machine, which a machine in time would not make worse. `shown` has the values
-    that decide nothing.
+    that decide nothing. `slack` has by how much a value may be lower or higher; `computed_s` has the seeds of which
+    that is due to computing in virtual time.
     """
 
     values: dict[int, float] = field(default_factory=dict)
     slowed: dict[int, float] = field(default_factory=dict)
     shown: dict[int, float] = field(default_factory=dict)
-    slack: dict[int, float] = field(default_factory=dict)
+    slack: dict[int, tuple[float, float]] = field(default_factory=dict)
+    computed_s: dict[int, float] = field(default_factory=dict)
     unit: str = ""
     bound: float | None = None
     open: list[str] = field(default_factory=list)
@@ -228,26 +239,35 @@ class _Values:
     @property
     def counted(self) -> Collection[int]:
         """The seeds of which a late engine may have added events to the value."""
-        return self.slack.keys() if _counts_events(self.unit) else ()
+        return self.slack.keys() - self.computed_s.keys() if _counts_events(self.unit) else ()
 
     def possible(self, without: Collection[int] = ()) -> list[list[float]]:
         """Return the values as measured, and all at either end of what they may be; without those of some seeds."""
-        signs = (0.0, -1.0, 1.0) if self.slack else (0.0,)
-        return [
-            [value + sign * self.slack.get(seed, 0.0) for seed, value in self.values.items() if seed not in without]
-            for sign in signs
-        ]
+        values = {seed: value for seed, value in self.values.items() if seed not in without}
+        found = [list(values.values())]
+        if self.slack:
+            none = (0.0, 0.0)
+            found.append([value - self.slack.get(seed, none)[0] for seed, value in values.items()])
+            found.append([value + self.slack.get(seed, none)[1] for seed, value in values.items()])
+        return found
 
     def slack_reasons(self) -> list[str]:
-        """Return why values of trials whose engine was late decide nothing."""
+        """Return why values of trials whose engine was late, or whose programs computed, decide nothing."""
         told = []
         for seed, slack in self.slack.items():
+            if seed in self.computed_s:
+                could = value_text(self.values[seed] + (slack[1] or -slack[0]), self.unit)
+                told.append(
+                    f"seed {seed}: {value_text(self.values[seed], self.unit)} may be {could}: its programs computed for"
+                    f" {self.computed_s[seed]:.2f} s, which virtual time leaves out: decide with --real-time"
+                )
+                continue
             if seed in self.counted:
                 why = f"which may have caused some of {value_text(self.values[seed], self.unit)}"
             else:
-                why = f"worth up to {value_text(slack, self.unit)}: the bound is nearer"
+                why = f"worth up to {value_text(slack[1], self.unit)}: the bound is nearer"
             told.append(f"seed {seed}: the engine was late, {why}")
-        return told
+        return _shortened(told)
 
 
 def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
@@ -258,7 +278,7 @@ def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
             continue
         key = requirement.key(trial.metrics) if _has(requirement, trial) else None
         metric = None if key is None else trial.metrics[key]
-        if metric is None or metric.value is None:
+        if key is None or metric is None or metric.value is None:
             if trial.state == "measured":
                 found.open.append(f"seed {trial.seed}: not measured")
             continue
@@ -267,6 +287,10 @@ def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
             found.values[trial.seed] = metric.value
             if trial.delayed_s:
                 found.slack[trial.seed] = _slack(metric.value, metric.unit, trial)
+            elif (computed_s := trial.computed_s.get(key[0], 0.0)) > 0:
+                slack = _computed_slack(requirement, key[0], metric, trial)
+                if slack != (0.0, 0.0):
+                    found.slack[trial.seed], found.computed_s[trial.seed] = slack, computed_s
         elif key in trial.slowed and requirement.comparison in _BETTER.get(metric.better, ()):
             found.slowed[trial.seed] = metric.value
         else:
@@ -279,12 +303,29 @@ def _counts_events(unit: str) -> bool:
     return unit not in TIME_UNITS and not unit.endswith("bit/s")
 
 
-def _slack(value: float, unit: str, trial: Seen) -> float:
-    """Return how much of a value a late engine may have hidden."""
+def _slack(value: float, unit: str, trial: Seen) -> tuple[float, float]:
+    """Return by how much a value may be lower or higher, since the engine was late."""
     if unit in TIME_UNITS:
-        return in_unit(trial.delayed_s, "s", unit)
-    part = trial.delayed_s / (trial.lasted_s - trial.delayed_s)
-    return 100 * part if unit == "%" else part * abs(value)
+        slack = in_unit(trial.delayed_s, "s", unit)
+    else:
+        part = trial.delayed_s / (trial.lasted_s - trial.delayed_s)
+        slack = 100 * part if unit == "%" else part * abs(value)
+    return slack, slack
+
+
+def _computed_slack(requirement: Requirement, workload: str, metric: Metric, trial: Seen) -> tuple[float, float]:
+    """Return by how much a value may be lower or higher, since computing takes no time in virtual time."""
+    assert metric.value is not None, "checked by the caller"
+    value, unit, computed_s = metric.value, metric.unit, trial.computed_s[workload]
+    part = computed_s / (trial.walls_s.get(workload, 0.0) + computed_s)
+    if unit.endswith("bit/s"):
+        return part * abs(value), 0.0
+    if workload == PATH_WORKLOAD or (requirement.comparison == "=" and _counts_events(unit)):
+        return 0.0, 0.0
+    if unit in TIME_UNITS:
+        return 0.0, in_unit(computed_s, "s", unit)
+    slack = 100 * part if unit == "%" else part * abs(value)
+    return (0.0 if metric.better == "lower" else slack), (0.0 if metric.better == "higher" else slack)
 
 
 def _has(requirement: Requirement, trial: Seen) -> bool:

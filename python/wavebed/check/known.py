@@ -10,7 +10,7 @@ from wavebed.config.problems import Problem
 from wavebed.path.model import PathModel
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.transport import known_transport_metrics
-from wavebed.spec.lab import IN_NAMESPACES
+from wavebed.spec.lab import NamespacesLab
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -41,11 +41,15 @@ def check_known(requirements: Sequence[Requirement], plan: Plan) -> None:
             if workload.prints_metrics:
                 unsure.add(workload.name)
         path = treatment.path
-        if treatment.lab == IN_NAMESPACES:
+        if isinstance(treatment.lab, NamespacesLab):
             known |= {
                 (PATH_WORKLOAD, metric.name): metric for metric in (*known_transport_metrics(), *known_link_metrics())
             }
-        if treatment.lab != IN_NAMESPACES or not isinstance(path, PathModel) or path.second_radio is not None:
+        if (
+            not isinstance(treatment.lab, NamespacesLab)
+            or not isinstance(path, PathModel)
+            or path.second_radio is not None
+        ):
             unsure.add(PATH_WORKLOAD)
     sure = {PATH_WORKLOAD, *(each.name for treatment in plan.treatments for each in treatment.workloads)} - unsure
     for requirement in requirements:

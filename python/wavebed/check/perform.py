@@ -9,6 +9,7 @@ from wavebed.check.lateness import most_lateness_s
 from wavebed.check.links import link_metrics
 from wavebed.check.result import CheckResult
 from wavebed.check.trials import last_attempts, seen
+from wavebed.result.computing import read_computing
 from wavebed.result.names import TRIALS_FOLDER
 from wavebed.result.read import read_trial
 from wavebed.run.design import Design
@@ -86,7 +87,9 @@ class _Trials:
             if name not in self._seen:
                 folder = self._folder / name
                 trial = read_trial(folder)
-                self._seen[name] = seen(trial, link_metrics(trial, folder), most_lateness_s(trial, folder))
+                self._seen[name] = seen(
+                    trial, link_metrics(trial, folder), most_lateness_s(trial, folder), read_computing(folder)
+                )
         return last_attempts([self._seen[name] for name in folders])
 
     def was_late(self, line: TrialLine) -> bool:

@@ -11,6 +11,7 @@ from wavebed.check.judge import total, value_text
 from wavebed.printable import printable
 from wavebed.report.decision import seeds_text
 from wavebed.report.markdown import escaped, table
+from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
@@ -102,11 +103,25 @@ class CheckResult:
             told.append("on a slow machine times can only be too long, and goodput too low")
         return f"timing: reduced ({'; '.join(told)}): every decision allows for it" if told else "timing: good"
 
+    @property
+    def computing_text(self) -> str:
+        """In virtual time a line about the computing of the programs; else nothing."""
+        if any(each.is_unguarded for each in self.trials):
+            return (
+                "computing: takes no time in virtual time, and this guest kernel does not count it: a program that"
+                " computes for long may pass: decide with --real-time"
+            )
+        most_s = max((each.computed_s.get(PATH_WORKLOAD, 0.0) for each in self.trials), default=0.0)
+        if most_s == 0:
+            return ""
+        most = value_text(most_s, "s")
+        return f"computing: takes no time in virtual time; every decision allows for the {most} that it took at most"
+
     def text(self) -> str:
         """Return the outcome, a table of the requirements, and the reasons."""
         rows = [(self._name(each), each.outcome, each.measured_text, _counted(each)) for each in self.decisions]
         lines = [self.summary, "", table_text([_HEAD, *rows], left=True), "", *self._reasons()]
-        lines += [each for each in (self.timing_text, self.stopped) if each]
+        lines += [each for each in (self.timing_text, self.computing_text, self.stopped) if each]
         lines += [f"results: {self.folder}"]
         return "\n".join(lines if self.report is None else [*lines, f"report: {self.report}"])
 
@@ -126,7 +141,7 @@ class CheckResult:
         seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else f"seed {self.seeds[0]}"
         lines = [f"**wavebed check: {escaped(self.summary)}**", "", escaped(f"{self.title}, {seeds}"), ""]
         lines += table((*_HEAD, "by seed", "why"), rows)
-        for each in filter(None, (self.timing_text, self.stopped)):
+        for each in filter(None, (self.timing_text, self.computing_text, self.stopped)):
             lines += ["", escaped(each)]
         return "\n".join([*lines, "", f"Results: {escaped(str(self.folder))}", ""])
 
@@ -139,6 +154,7 @@ class CheckResult:
             "stopped": self.stopped,
             "timing": self.timing,
             "timing_text": self.timing_text,
+            "computing_text": self.computing_text,
             "requirements": [_decision_json(each) for each in self.decisions],
             "trials": [_trial_json(each) for each in self.trials],
             "folder": str(self.folder),
@@ -159,7 +175,9 @@ class CheckResult:
         properties = ET.SubElement(suite, "properties")
         seeds = " ".join(map(str, self.seeds))
         report = "" if self.report is None else str(self.report)
-        told = (("decision", self.summary), ("timing", self.timing_text.removeprefix("timing: ")))
+        told = [("decision", self.summary), ("timing", self.timing_text.removeprefix("timing: "))]
+        if self.computing_text:
+            told.append(("computing", self.computing_text.removeprefix("computing: ")))
         for name, value in (*told, ("seeds", seeds), ("folder", str(self.folder)), ("report", report)):
             ET.SubElement(properties, "property", name=f"wavebed.{name}", value=printable(value))
         for each in self.decisions:
@@ -247,6 +265,7 @@ def _trial_json(trial: Seen) -> dict[str, Json]:
         "seed": trial.seed,
         "state": trial.state,
         "delayed_s": trial.delayed_s,
+        "computed_s": trial.computed_s.get(PATH_WORKLOAD),
         "reasons": list(trial.reasons),
     }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from wavebed.result.computing import is_in_virtual_time
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.workload.command import DELIVERY_TIME, WALL_TIME, Command
 
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.check.requirement import Key
+    from wavebed.config.data import Json
+    from wavebed.result.computing import Computing
     from wavebed.result.model import Check, TrialRecord, WorkloadRecord
     from wavebed.workload.model import Metric
 
@@ -37,6 +41,9 @@ _FIXED_WORK = {"command": {WALL_TIME, DELIVERY_TIME}, "download": {"download tim
 """By kind of workload the metrics that follow from the time of a fixed amount of work. Delays, losses and fairness are
 none: a sender that is starved fills queues less."""
 
+_TIMES_PACKETS = {"latency", "record", "voice"}
+"""Kinds of workloads whose figures are of single packets, which wait for no program that computes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -57,6 +64,13 @@ class Seen:
         Whether the machine was late, so that another attempt may say more.
     slowed : set of Key
         Metrics of an inconclusive trial that a machine in time would not make worse; its workloads completed.
+    computed_s, walls_s : mapping
+        In virtual time, in which computing takes no time: how long the programs of each workload, and for the path
+        those of all, computed on the host; and how long each workload, and all of them, ran.
+    over_limit : sequence of str
+        The workloads that would have run longer than their limits, had computing taken its time.
+    is_unguarded : bool
+        Whether nobody knows how long the programs of a trial in virtual time computed.
     """
 
     folder: str
@@ -69,6 +83,10 @@ class Seen:
     lasted_s: float = 0.0
     is_late: bool = False
     slowed: frozenset[Key] = frozenset()
+    computed_s: Mapping[str, float] = field(default_factory=dict)
+    walls_s: Mapping[str, float] = field(default_factory=dict)
+    over_limit: Sequence[str] = ()
+    is_unguarded: bool = False
 
     @property
     def completed(self) -> bool:
@@ -76,7 +94,12 @@ class Seen:
         return self.state == "measured" or bool(self.slowed)
 
 
-def seen(trial: TrialRecord, of_links: Sequence[Metric] = (), most_lateness_s: float | None = None) -> Seen:
+def seen(
+    trial: TrialRecord,
+    of_links: Sequence[Metric] = (),
+    most_lateness_s: float | None = None,
+    computing: Computing | None = None,
+) -> Seen:
     """Return what a trial says about the application.
 
     Parameters
@@ -85,6 +108,8 @@ def seen(trial: TrialRecord, of_links: Sequence[Metric] = (), most_lateness_s: f
         Further metrics of the path, by `wavebed.check.links.link_metrics`.
     most_lateness_s : float or None
         By `wavebed.check.lateness.most_lateness_s`.
+    computing : Computing or None
+        By `wavebed.result.computing.read_computing`.
     """
     metrics = {(PATH_WORKLOAD, metric.name): metric for metric in (*trial.transport, *of_links)}
     for workload in trial.workloads:
@@ -100,7 +125,33 @@ def seen(trial: TrialRecord, of_links: Sequence[Metric] = (), most_lateness_s: f
     slowed = frozenset() if failed or silent else _slowed(trial, len(reasons))
     said = reasons or failed or silent
     is_late = bool(reasons)
-    return Seen(trial.folder, trial.treatment, trial.seed, state, said, metrics, is_late=is_late, slowed=slowed)
+    found = Seen(trial.folder, trial.treatment, trial.seed, state, said, metrics, is_late=is_late, slowed=slowed)
+    return _computed(found, trial, computing, lasted_s) if is_in_virtual_time(trial) else found
+
+
+def _computed(found: Seen, trial: TrialRecord, computing: Computing | None, lasted_s: float) -> Seen:
+    """Return what a trial in virtual time says, with how long its programs computed on the host."""
+    if computing is None:
+        return replace(found, is_unguarded=True)
+    spans = {each.name: each.span for each in trial.workloads if each.span is not None}
+    walls_s = {name: span.end_s - span.start_s for name, span in spans.items()}
+    computed_s = {
+        each.name: 0.0 if each.kind in _TIMES_PACKETS else computing.of_s(each.name) for each in trial.workloads
+    }
+    limits = cast("Sequence[Mapping[str, Json]]", trial.resolved.get("workloads") or ())
+    limits_s = {cast("str", each["name"]): cast("int", each["limit_ns"]) / 1e9 for each in limits}
+    over = [
+        f"{name} may pass its limit of {limits_s[name]:g} s: its programs computed for {computed_s[name]:.2f} s, which"
+        " virtual time leaves out: decide with --real-time"
+        for name, wall_s in walls_s.items()
+        if wall_s + computed_s[name] > limits_s.get(name, math.inf)
+    ]
+    return replace(
+        found,
+        computed_s=computed_s | {PATH_WORKLOAD: computing.total_s},
+        walls_s=walls_s | {PATH_WORKLOAD: lasted_s},
+        over_limit=over,
+    )
 
 
 def last_attempts(trials: Sequence[Seen]) -> list[Seen]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
-from wavebed.cli.run import add_folder_options, add_virtual_time, write_report_or_note
+from wavebed.cli.run import add_folder_options, write_report_or_note
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.times import AUTO, add_time_options
 from wavebed.cli.trust import add_trust, check_owner
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -20,6 +21,7 @@ from wavebed.extras import TABLES, require
 from wavebed.foreign import is_there
 from wavebed.printable import printable
 from wavebed.secret import command_line
+from wavebed.spec.lab import is_virtual
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
 
-__all__ = ["add_folder_options", "add_virtual_time", "register", "run"]
+__all__ = ["register", "run"]
 
 _DESCRIPTION = (
     "Plan, run, resume and watch a campaign: the cells of a campaign file, each once in every block, in random order"
@@ -73,7 +75,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="with --resume: accept changed files, programs or kernel; blocks that have not ended begin again",
     )
     add_trust(run_)
-    add_virtual_time(run_)
+    add_time_options(run_, AUTO)
     run_.add_argument(
         "--jobs", metavar="N", help="most guests at the same time, in virtual time (default: each processor)"
     )
@@ -150,11 +152,10 @@ def _run(args: argparse.Namespace) -> int:
     live = Live(f"wavebed {args.command}")
     remote = None if args.executor == "local" else _remote(args.executor, live)
     campaign = _of_folder(Path(args.file), trusted=args.trust) if args.resume else _of_file(args.file, _only(args.only))
-    if args.virtual_time:
-        campaign = _virtual(campaign)
-    remote = _placed(args, campaign, live) or remote
+    campaign = _in_time(campaign, args)
     for note in campaign.plan.notes:
         live.note(f"note: {note}")
+    remote = _placed(args, campaign, live) or remote
     live.note(plan_text(campaign.plan))
     named = Path("runs") / f"{campaign.file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     folder = Path(args.file) if args.resume else args.output or named
@@ -174,10 +175,17 @@ def _run(args: argparse.Namespace) -> int:
     return 0 if all(outcome.counted.values()) else WavebedError.exit_status
 
 
-def _virtual(campaign: Campaign) -> Campaign:
-    from wavebed.run.scenario import as_virtual
+def _in_time(campaign: Campaign, args: argparse.Namespace) -> Campaign:
+    """Return the campaign in the time that was asked for; one that goes on keeps its own."""
+    from wavebed.run.times import default_time, kept_time, with_time
 
-    return replace(campaign, plan=as_virtual(campaign.plan))
+    if not args.resume:
+        outside = "" if args.executor == "local" else "workers of Dask have real time"
+        return replace(campaign, plan=with_time(campaign.plan, args.time, default_time("auto"), outside))
+    kept = with_time(campaign.plan, kept_time(Path(args.file)))
+    if args.time is not None and any(is_virtual(each.lab) != (args.time == "virtual") for each in kept.treatments):
+        raise UserError(f"--{args.time}-time: {args.file} began in the other time, and keeps it: leave the option out")
+    return replace(campaign, plan=kept)
 
 
 def _placed(args: argparse.Namespace, campaign: Campaign, live: Live) -> Remote | None:
@@ -208,7 +216,6 @@ def _of_folder(folder: Path, *, trusted: bool) -> Campaign:
     from wavebed.campaign.read import read_campaign
     from wavebed.result.names import CAMPAIGN_FILE, RUN_FILE
     from wavebed.result.read import read_run
-    from wavebed.run.scenario import VIRTUAL_KEY
 
     if folder.is_file():
         raise UserError(f"{folder}: is a file: name the folder of a campaign, or leave out --resume to begin one")
@@ -225,8 +232,7 @@ def _of_folder(folder: Path, *, trusted: bool) -> Campaign:
             f"{record.file}: is gone: the campaign in {folder} was read from it: put it back; its text is in"
             f" {folder / CAMPAIGN_FILE}"
         )
-    campaign = read_campaign(Path(record.file), only=record.only)
-    return _virtual(campaign) if run.overrides.get(VIRTUAL_KEY) == "virtual" else campaign
+    return read_campaign(Path(record.file), only=record.only)
 
 
 def _of_file(given: str, only: Mapping[str, Sequence[str]]) -> Campaign:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
-from wavebed.cli.run import add_virtual_time
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.times import AUTO, add_time_options
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
 from wavebed.errors import UserError
@@ -70,7 +70,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument(
         "--fail-fast", action="store_true", help="end as soon as a requirement fails whatever the other seeds give"
     )
-    add_virtual_time(group)
+    add_time_options(group, AUTO)
     group = parser.add_argument_group("programs")
     group.add_argument(
         "--server",
@@ -133,11 +133,12 @@ def run(args: argparse.Namespace) -> int:
     from wavebed.result.names import CHECK_FILE
     from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
-    from wavebed.run.scenario import MAX_TRIALS, as_virtual
+    from wavebed.run.scenario import MAX_TRIALS
+    from wavebed.run.times import default_time, with_time
 
     requirements = [at("--require", parse_requirement, each) for each in args.require]
     plan = _plan(args, requirements, at("--seeds", number(1, MAX_TRIALS), args.seeds))
-    plan = as_virtual(plan) if args.virtual_time else plan
+    plan = with_time(plan, args.time, default_time("auto"), _outside(args))
     attempts = at("--attempts", number(1, _MOST_ATTEMPTS), args.attempts)
     check_known(requirements, plan)
     live = Live("wavebed check")
@@ -168,6 +169,22 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(printable(result.text(), keep="\n"))
     return result.exit_status
+
+
+def _outside(args: argparse.Namespace) -> str:
+    """Return why the programs of a check need real time: one is a file that no guest reads; empty: none is."""
+    import os
+    import shutil
+
+    from wavebed.virtual.guest import readable
+
+    programs = [*args.argv[:1], *(line.split()[0] for line in args.server if line.split())]
+    files = [file for program in programs if (file := shutil.which(program)) is not None]
+    if not files:
+        return ""
+    places = [os.path.realpath(each) for each in readable([str(Path.cwd())])]
+    closed = [file for file in files if not any(Path(os.path.realpath(file)).is_relative_to(each) for each in places)]
+    return f"no guest reads {closed[0]} (WAVEBED_GUEST_READS)" if closed else ""
 
 
 def _plan(args: argparse.Namespace, requirements: Sequence[Requirement], seeds: int) -> Plan:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.cli import campaign as campaign_command
+from wavebed.cli.run import add_folder_options
+from wavebed.cli.times import AUTO, add_time_options
 
 if TYPE_CHECKING:
     import argparse
@@ -21,8 +23,8 @@ _DESCRIPTION = (
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("demo", help="the main job on shipped input", description=_DESCRIPTION)
-    campaign_command.add_folder_options(parser)
-    campaign_command.add_virtual_time(parser)
+    add_folder_options(parser)
+    add_time_options(parser, AUTO)
 
 
 def run(args: argparse.Namespace) -> int:

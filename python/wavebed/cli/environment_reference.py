@@ -53,6 +53,12 @@ VARIABLES = (
         "user",
         "File that is locked during a measurement. Containers that share processors should name one file.",
     ),
+    Variable(
+        "WAVEBED_TIME",
+        "user",
+        "The time of trials where neither an option nor the scenario says: auto, real or virtual. Default: that of the"
+        " command.",
+    ),
     Variable("WAVEBED_SSH", "user", "The ssh program for real hosts, with options: ssh -F FILE. Default: ssh."),
     Variable(
         "WAVEBED_TOKEN",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "python_page"]
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "wavebed": ("Path", "Pattern", "load"),
+    "wavebed": ("Path", "Pattern", "load", "virtual_time"),
     "wavebed.path": ("Laboratory", "LabHost", "LabProcess"),
     "wavebed.pattern": ("ReadOptions", "read_trace", "write_trace", "to_native"),
     "wavebed.scene": ("load",),
@@ -35,7 +35,8 @@ _HEAD = """# The Python interface
 This page is made from the docstrings: `python -m wavebed.cli.python_reference docs/reference/python.md`. The guide is
 [From Python](../guides/python.md).
 
-`import wavebed` has `Path`, `Pattern`, `load` and `__version__`. Everything else is imported from its module.
+`import wavebed` has `Path`, `Pattern`, `load`, `virtual_time` and `__version__`. Everything else is imported from its
+module.
 """
 _ENTRIES = ("Parameters", "Attributes", "Returns", "Yields", "Raises")
 _SECTIONS = (*_ENTRIES, "Notes", "References", "Examples", "Warnings", "See Also")

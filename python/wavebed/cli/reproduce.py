@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.times import add_time_options
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
@@ -62,6 +63,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--blocks", metavar="N", help="blocks of each campaign, in place of those in its file; with --resume also more"
     )
+    add_time_options(parser)
     parser.add_argument("--seed", metavar="N", help="small-packets: of the order in each round (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument(
@@ -86,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         return run_study_command(args)
     if args.part is not None or args.blocks is not None or args.all:
         raise UserError("--part, --blocks, --all: small-packets has none of them: leave them out")
+    if args.time == "virtual":
+        raise UserError("--virtual-time: small-packets measures how fast this machine computes: leave it out")
     require("forward", "the forwarding test")
     folder = args.output if args.output is not None else new_folder(study)
     quick, seed = _asked(args, folder)

@@ -42,6 +42,8 @@ def run_study_command(args: argparse.Namespace) -> int:
     study = read_study(args.study)
     live = Live("wavebed reproduce")
     campaigns = campaigns_of(begun)
+    for note in dict.fromkeys(note for _, campaign in campaigns for note in campaign.plan.notes):
+        live.note(f"note: {note}")
     for _, campaign in campaigns:
         live.note(plan_text(campaign.plan))
     if not args.resume:
@@ -50,7 +52,7 @@ def run_study_command(args: argparse.Namespace) -> int:
         run_study(campaigns, folder, command_line(), live, accept=args.accept_changes)
         parts = results_of(study, folder)
         live.say("writing the page")
-        page = write_study_page(args.study, study, parts, folder, quick=begun.quick)
+        page = write_study_page(begun, study, parts, folder)
     finally:
         live.clear()
     if args.json:
@@ -65,6 +67,7 @@ def _begun(args: argparse.Namespace, folder: Path) -> Begun:
     """Return what is asked for, or what the folder was begun with."""
     from wavebed.reproduce.study import Begun, begun_in
     from wavebed.run.scenario import MAX_TRIALS
+    from wavebed.run.times import chosen_time, default_time
 
     if args.seed is not None:
         raise UserError("--seed: the seeds of this study are those of its campaigns: leave it out")
@@ -76,8 +79,11 @@ def _begun(args: argparse.Namespace, folder: Path) -> Begun:
         raise UserError("--all: is every part, with all its blocks: leave --quick and --part out")
     blocks = None if args.blocks is None else at("--blocks", number(1, MAX_TRIALS), args.blocks)
     if not args.resume:
-        return Begun(args.study, args.quick, tuple(args.part or ()), blocks, args.all)
+        time = chosen_time(None, args.time or default_time("real"))
+        return Begun(args.study, args.quick, tuple(args.part or ()), blocks, args.all, time)
     begun = begun_in(folder, args.study)
+    if args.time not in (None, begun.time):
+        raise UserError(f"--{args.time}-time: {folder} was begun in {begun.time} time: leave it out")
     if args.quick and not begun.quick:
         raise UserError(f"--quick: {folder} was begun without it: leave it out")
     if args.all and begun.quick:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
+from wavebed.cli.times import add_time_options
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
 from wavebed.printable import printable
+from wavebed.result.names import RUN_FILE
 from wavebed.secret import command_line
 from wavebed.shipped import find
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
-__all__ = ["add_change_options", "add_folder_options", "add_output_options", "add_virtual_time"]
+__all__ = ["add_change_options", "add_folder_options", "add_output_options"]
 __all__ += ["perform", "register", "run", "scenario_plan", "write_report_or_note", "write_run_report"]
 
 _USAGE = (
@@ -65,16 +67,7 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workload", metavar="NAME", action="append", default=[], help="run this workload only; may be repeated"
     )
-    add_virtual_time(parser)
-
-
-def add_virtual_time(parser: argparse._ActionsContainer) -> None:
-    """Add the option that runs trials in virtual time."""
-    parser.add_argument(
-        "--virtual-time",
-        action="store_true",
-        help="run in a guest, whose time stands still while programs compute: the same result on any machine",
-    )
+    add_time_options(parser)
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 def scenario_plan(args: argparse.Namespace, trials: int | None = None) -> Plan:
     """Return the plan of the scenario that was named, with the options laid above it."""
     from wavebed.run.change import parse_change
-    from wavebed.run.scenario import as_virtual, read_plan
+    from wavebed.run.scenario import read_plan
     from wavebed.spec.network import MOST_SEED
 
     plan = read_plan(
@@ -117,12 +110,12 @@ def scenario_plan(args: argparse.Namespace, trials: int | None = None) -> Plan:
         trials=trials,
         seed=None if args.seed is None else at("--seed", number(0, MOST_SEED), args.seed),
     )
-    return as_virtual(plan) if args.virtual_time else plan
+    return _in_time(plan, args)
 
 
 def _stored_plan(args: argparse.Namespace) -> Plan:
     from wavebed.run.resolve import read_spec
-    from wavebed.run.scenario import as_virtual, plan_of_spec
+    from wavebed.run.scenario import plan_of_spec
 
     given = {
         "--set": args.changes,
@@ -134,8 +127,16 @@ def _stored_plan(args: argparse.Namespace) -> Plan:
         if value:
             raise UserError(f"{option}: a specification is one trial, resolved: change its scenario and resolve again")
     file = Path(args.scenario)
-    plan = plan_of_spec(read_spec(file), file)
-    return as_virtual(plan) if args.virtual_time else plan
+    return _in_time(plan_of_spec(read_spec(file), file), args)
+
+
+def _in_time(plan: Plan, args: argparse.Namespace) -> Plan:
+    """Return the plan in the time that was asked for; a run that goes on keeps its own."""
+    from wavebed.run.times import default_time, kept_time, with_time
+
+    if getattr(args, "resume", False) and (args.output / RUN_FILE).exists():
+        return with_time(plan, args.time or kept_time(args.output))
+    return with_time(plan, args.time, default_time("real"))
 
 
 def perform(plan: Plan, args: argparse.Namespace) -> int:

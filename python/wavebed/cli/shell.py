@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
-from wavebed.config.problems import at
+from wavebed.cli.times import add_time_options
+from wavebed.config.problems import Problem, at
 from wavebed.config.values import end_wait
 from wavebed.config.values import name as read_name
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
     import argparse
 
     from wavebed.config.data import Json
+    from wavebed.path.model import PathModel
 
 __all__ = ["register", "run"]
 
+_GUEST = "guest"
+"""Name of a laboratory in a guest, which nothing outside reaches: the same in each run."""
 _DESCRIPTION = "Run CMD (default: your shell) on the client, behind an emulated path."
 _EPILOG = (
     "Inside, the hosts are called server, edge and client; $WAVEBED_SERVER, and {server} in the command, are the"
@@ -38,7 +42,7 @@ _EPILOG = (
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the program's parser."""
     parser = subparsers.add_parser("shell", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.usage = "wavebed shell [PATH OPTIONS] [--server CMD]… [-- CMD…]"
+    parser.usage = "wavebed shell [PATH OPTIONS] [--virtual-time] [--server CMD]… [-- CMD…]"
     add_path_options(parser)
     group = parser.add_argument_group("programs and outputs")
     group.add_argument(
@@ -62,6 +66,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument(
         "--grace", metavar="TIME", default="5s", help="time from SIGTERM to SIGKILL for the servers (default: 5s)"
     )
+    add_time_options(group)
     group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
     group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
     group.add_argument(
@@ -74,6 +79,22 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("argv", metavar="CMD", nargs="*", help="the command and its arguments, after --")
 
 
+def _check_virtual(args: argparse.Namespace, path: PathModel) -> None:
+    """Check that a laboratory can be in a guest.
+
+    Raises
+    ------
+    Problem
+        If it has no command, or its path needs the outside.
+    """
+    from wavebed.run.times import outside_of_path
+
+    if not args.argv and not args.print_laboratory:
+        raise Problem("time stands still at the prompt of a shell: write a command after --", "--virtual-time")
+    if why := outside_of_path(path):
+        raise Problem(f"{why}: leave the option out", "--virtual-time")
+
+
 def _rules() -> dict[str, Json]:
     from wavebed.lab.confine import confinement_rules
 
@@ -84,8 +105,11 @@ def run(args: argparse.Namespace) -> int:
     """Become ``wavebed-core``; return only if nothing is to be run."""
     traces = Traces()
     path, timeline = chosen_path(args, traces)
+    is_virtual = args.time == "virtual"
+    if is_virtual:
+        _check_virtual(args, path)
     plan = LabPlan(
-        name=random_name() if args.name is None else at("--name", read_name, args.name),
+        name=(_GUEST if is_virtual else random_name()) if args.name is None else at("--name", read_name, args.name),
         seed=path.seed,
         command=args.argv or [os.environ.get("SHELL") or "/bin/sh"],
         background=[("server", ("/bin/sh", "-c", command)) for command in args.server],
@@ -99,8 +123,8 @@ def run(args: argparse.Namespace) -> int:
         timeline=timeline,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
     )
-    # An ssh agent or a display may be wanted.
-    laboratory = laboratory_file(resolve_network(path, traces, outside_sockets=True), plan)
+    # An ssh agent or a display may be wanted; in a guest there is none.
+    laboratory = laboratory_file(resolve_network(path, traces, outside_sockets=not is_virtual), plan)
     for note in traces.notes:
         print(f"wavebed: note: {note}", file=sys.stderr)
     if any(host.remedies for host in path.hosts):
@@ -113,6 +137,12 @@ def run(args: argparse.Namespace) -> int:
     for folder, option in ((args.log, "--log"), (args.pcap, "--pcap")):
         if folder is not None:
             make_folder(folder, option)
+    if is_virtual:
+        from wavebed.cli.signals import end_on_signals
+        from wavebed.virtual.shell import run_laboratory
+
+        end_on_signals()
+        return run_laboratory(laboratory, path.seed)
     core = find_core()
     descriptor = write_laboratory(laboratory)
     sys.stdout.flush()

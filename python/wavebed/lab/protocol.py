@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
@@ -144,6 +145,8 @@ class Host(Stamps, Protocol):
     """The clock of its laboratory."""
     is_far: bool = False
     """Whether it is another machine: it has neither Python nor the files of this one."""
+    workload: str = ""
+    """The workload whose programs it starts; empty: none of them."""
     only_address: str = ""
     """Its address on the path, if it can be given no further ones; empty: it can."""
 
@@ -251,6 +254,12 @@ class Host(Stamps, Protocol):
         """Return the seconds since time zero of a moment of its system's clock."""
         return self.clock.of_unix_s(at_s)
 
+    def of_workload(self, name: str) -> Self:
+        """Return this host as one workload is to see it, so that its laboratory knows whose programs are started."""
+        own = copy.copy(self)
+        own.workload = name
+        return own
+
     def program(self, name: str) -> str:
         """Return the path of a program on it.
 
@@ -270,6 +279,9 @@ class Lab(Protocol):
     """Its printed output, after its end."""
     summary: dict[str, Json] | None
     """The engine's counters, after its end; ``None`` if it could not give them."""
+    host_cpu_ns: Mapping[str, int] | None = None
+    """In virtual time, after its end: the host's processor time in user code by workload, nanoseconds. Under the empty
+    name is that of other programs. ``None``: the kernel does not count it."""
 
     @property
     def problem(self) -> str:

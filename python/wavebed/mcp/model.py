@@ -64,7 +64,23 @@ class _Scenario(Struct, kw_only=True, forbid_unknown_fields=True):
     workloads: Annotated[list[str], Meta(description="run these workloads only", max_length=20)] = field(
         default_factory=list
     )
+    time: (
+        Annotated[
+            Literal["auto", "real", "virtual"],
+            Meta(
+                description="real: this machine's time; virtual: a guest's, which stands still while programs compute,"
+                " so that runs are the same to the byte; auto: virtual where that is possible. Default: as the scenario"
+                " says, else real"
+            ),
+        ]
+        | None
+    ) = None
     seed: Annotated[int, Meta(description="seed of the first trial", ge=0, le=2**63 - 1)] | None = None
+
+    def changes(self) -> list[str]:
+        """Return the changes as ``--set`` takes them, with that of the time."""
+        asked = {} if self.time is None else {"lab.time": self.time}
+        return [f"{key}={value}" for key, value in (self.set | asked).items()]
 
 
 class ResolveArgs(_Scenario, kw_only=True, forbid_unknown_fields=True):

@@ -76,7 +76,7 @@ TOOLS = {
         None,
     ),
     "run": Tool(
-        "Run the workloads of a scenario over its emulated 5G/LTE path in real time, one run at a time. Returns at once"
+        "Run the workloads of a scenario over its emulated 5G/LTE path, one run at a time. Returns at once"
         " with the name of the run, or after wait_s; follow it by status. For explain by single packets, set"
         ' {"path.packet-log": "true"}.',
         RunArgs,
@@ -193,8 +193,7 @@ class Tools:
         ToolError
             If it is wrong, or does what this server does not allow.
         """
-        changes = [f"{key}={value}" for key, value in given.set.items()]
-        asked = Asked(str(scenario.file), scenario.is_shipped, changes, given.workloads, trials, given.seed)
+        asked = Asked(str(scenario.file), scenario.is_shipped, given.changes(), given.workloads, trials, given.seed)
         text = self._output("wavebed.mcp.facts", [msgspec.json.encode(asked).decode()], call)
         facts = msgspec.json.decode(text, type=Facts)
         if facts.error:
@@ -264,7 +263,7 @@ class _Named:
     def arguments(self, given: ResolveArgs | RunArgs) -> Iterator[str]:
         """Yield what the command line takes."""
         yield str(self.file)
-        yield from (f"--set={key}={value}" for key, value in given.set.items())
+        yield from (f"--set={each}" for each in given.changes())
         yield from (f"--workload={name}" for name in given.workloads)
         if given.seed is not None:
             yield f"--seed={given.seed}"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wavebed.path.laboratory import LabPlan
     from wavebed.spec.network import Network
 
-__all__ = ["LabHost", "Laboratory"]
+__all__ = ["LabHost", "Laboratory", "host_cpu_by_workload"]
 
 
 class LabHost(Host):
@@ -119,7 +119,7 @@ class LabHost(Host):
             for end in theirs:
                 os.close(end)
         process = LabProcess(connection, pid, arguments, self.laboratory.connect)
-        self.laboratory.adopt(process)
+        self.laboratory.adopt(process, self.workload)
         process.attach(
             {name: Pump(end, (input or "").encode() if name == "stdin" else None) for name, end in ours.items()}
         )
@@ -251,6 +251,7 @@ class Laboratory(Lab):
         self.limits = limits
         self.clock = MachineClock()
         self._processes: list[LabProcess] = []
+        self._of_workloads: list[tuple[str, LabProcess]] = []
         self.confined_user: int | None = None
         """The user that confined programs are on this machine; ``None``: the one who made the laboratory."""
         plan = replace(plan, confine=confinement_rules())
@@ -304,10 +305,12 @@ class Laboratory(Lab):
             raise UserError(f"{name}: this path has no {name} host: add [path.{name}] to the scenario")
         return self._hosts[name]
 
-    def adopt(self, process: LabProcess) -> None:
-        """Remember a process, to let go of it when the laboratory ends."""
+    def adopt(self, process: LabProcess, workload: str = "") -> None:
+        """Remember a process, to let go of it when the laboratory ends, and whose it was."""
         self._processes = [known for known in self._processes if known.returncode is None]
         self._processes.append(process)
+        if workload:
+            self._of_workloads.append((workload, process))
 
     @property
     def pid(self) -> int:
@@ -419,6 +422,8 @@ class Laboratory(Lab):
             with self.connect() as connection:
                 summary = connection.ask({"do": "stop"}, limit_s=limit_s).get("summary")
             self.summary = summary if isinstance(summary, dict) else None
+            total_ns = (self.summary or {}).pop("host_cpu_ns", None)
+            self.host_cpu_ns = host_cpu_by_workload(total_ns, self._of_workloads)
         except UserError as error:
             self._core.problem = self._core.problem or str(error)
         except (LaboratoryGoneError, LaboratoryHungError):
@@ -440,6 +445,24 @@ class Laboratory(Lab):
         except LaboratoryGoneError:
             status = self._core.wait(max(0.0, end - time.monotonic()))
             raise _start_error(status, self._core.messages()) from None
+
+
+def host_cpu_by_workload(total_ns: Json, processes: Sequence[tuple[str, LabProcess]]) -> dict[str, int] | None:
+    """Return the host's processor time by workload, nanoseconds; ``None`` if it was not counted.
+
+    Parameters
+    ----------
+    total_ns : int or None
+        That of all programs. What orphans and programs without a known end used is no workload's.
+    processes : sequence of tuple
+        The workload of each process that one started.
+    """
+    if not isinstance(total_ns, int):
+        return None
+    found: dict[str, int] = {}
+    for workload, process in processes:
+        found[workload] = found.get(workload, 0) + (process.host_cpu_ns or 0)
+    return {**found, "": max(total_ns - sum(found.values()), 0)}
 
 
 _KILLED = "the laboratory was killed"

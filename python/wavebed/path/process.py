@@ -76,6 +76,8 @@ class LabProcess(Process):
         self.pid = pid
         self.args = list(args)
         self.returncode: int | None = None
+        self.host_cpu_ns: int | None = None
+        """The host's processor time that it used, from its end on; ``None``: the kernel does not count it."""
         self._pumps: dict[str, Pump] = {}
         self._waiting = threading.Lock()
 
@@ -126,7 +128,8 @@ class LabProcess(Process):
             answer = self._connection.answer(timeout)
         except TimeoutError:
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
-        status = answer.get("exit")
+        status, host_cpu_ns = answer.get("exit"), answer.get("host_cpu_ns")
+        self.host_cpu_ns = host_cpu_ns if isinstance(host_cpu_ns, int) else None
         assert isinstance(status, int), "the answer to a run is its exit status"
         return status
 

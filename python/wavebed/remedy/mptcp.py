@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 from msgspec import Struct
 
@@ -111,6 +111,10 @@ class _MptcpHost(Host):
         self._library = library
         self.name = host.name
         self.clock = host.clock
+
+    def of_workload(self, name: str) -> Self:
+        """Return this host as one workload is to see it."""
+        return type(self)(self._host.of_workload(name), self._library)
 
     def start(
         self,

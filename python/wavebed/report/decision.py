@@ -46,6 +46,7 @@ class _Check(msgspec.Struct):
     requirements: list[_Requirement]
     stopped: str = ""
     timing_text: str = ""
+    computing_text: str = ""
 
 
 def decision_section(folder: Path) -> str:
@@ -67,7 +68,8 @@ def decision_section(folder: Path) -> str:
     several = len({each.treatment for each in check.requirements}) > 1
     rows = "".join(_row(each, several=several) for each in check.requirements)
     head = "".join(f"<th scope=col>{each}</th>" for each in ("requirement", "result", "measured", "by seed", "why"))
-    notes = "".join(f"<p>{escape(each)}</p>" for each in (check.timing_text, check.stopped) if each)
+    lines = (check.timing_text, check.computing_text, check.stopped)
+    notes = "".join(f"<p>{escape(each)}</p>" for each in lines if each)
     passed = sum(each.outcome == "pass" for each in check.requirements)
     lead = f"{passed} of {len(check.requirements)} requirements hold"
     return (

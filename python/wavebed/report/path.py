@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     Table = Mapping[str, Json]
 
-__all__ = ["path_row", "scene_map", "second_radio_links"]
+__all__ = ["IN_VIRTUAL_TIME", "path_row", "scene_map", "second_radio_links"]
 
-_VIRTUAL = (
+IN_VIRTUAL_TIME = (
     "<p>The trials ran in virtual time, in which programs compute in no time. Figures that contain computing are those"
     " of an infinitely fast device.</p>"
 )
@@ -45,7 +45,7 @@ def path_row(resolved: Table) -> str:
     row = len(hosts) - 1
     rows = _row(hosts, legs[:row], patterns, "The path, from server to client")
     rows += _row(hosts[-2:], legs[row:], patterns, "The second radio of the client") if legs[row:] else ""
-    return rows + (_VIRTUAL if lab.get("time") == "virtual" else "")
+    return rows + (IN_VIRTUAL_TIME if lab.get("time") == "virtual" else "")
 
 
 def _real_hosts(lab: Table) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -21,6 +22,9 @@ from wavebed.reproduce.published import published_of
 from wavebed.reproduce.studies import read_study
 from wavebed.reproduce.values import beside_published
 from wavebed.result.names import RUN_FILE
+from wavebed.run.executor.guests import Guests
+from wavebed.run.folder import in_virtual_time
+from wavebed.run.times import with_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +56,8 @@ class Begun(msgspec.Struct, frozen=True):
         Blocks of each campaign, in place of those in its file.
     every_part : bool
         Whether all parts run, with the blocks of their campaigns.
+    time : str
+        Of all trials.
     """
 
     study: str
@@ -59,6 +65,7 @@ class Begun(msgspec.Struct, frozen=True):
     parts: tuple[str, ...] = ()
     blocks: int | None = None
     every_part: bool = False
+    time: Literal["real", "virtual"] = "real"
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,8 @@ def campaigns_of(begun: Begun) -> list[tuple[Part, Campaign]]:
     named = [part for part in parts.values() if not begun.parts or part.name in begun.parts]
     if not begun.parts:
         named = [part for part in named if _blocks(begun, part) != 0]
-    return [(part, read_campaign(campaign_file(part.campaign), blocks=_blocks(begun, part))) for part in named]
+    read = [(part, read_campaign(campaign_file(part.campaign), blocks=_blocks(begun, part))) for part in named]
+    return [(part, replace(campaign, plan=with_time(campaign.plan, begun.time))) for part, campaign in read]
 
 
 def _blocks(begun: Begun, part: Part) -> int | None:
@@ -165,10 +173,11 @@ def run_study(
     """
     for part, campaign in campaigns:
         inside = folder / part.name
-        if (inside / RUN_FILE).exists():
-            resume_campaign(campaign, inside, command_line, live, accept=accept)
-        else:
-            run_campaign(campaign, inside, command_line, live)
+        with Guests(live) if in_virtual_time(campaign.plan) else nullcontext() as guests:
+            if (inside / RUN_FILE).exists():
+                resume_campaign(campaign, inside, command_line, live, guests, accept=accept)
+            else:
+                run_campaign(campaign, inside, command_line, live, guests)
         live.say(f"writing the report of {part.name}")
         write_campaign_report(inside)
 

@@ -14,6 +14,7 @@ from wavebed.campaign.report.picture import drawn
 from wavebed.campaign.report.tables import MOST_LINES, html_table
 from wavebed.output import write_output
 from wavebed.report.document import asset, document
+from wavebed.report.path import IN_VIRTUAL_TIME
 from wavebed.reproduce.study_hypotheses import hypotheses_section
 from wavebed.reproduce.study_models import models_table
 from wavebed.reproduce.study_picture import pictures_of
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from wavebed.campaign.report.tables import Cell
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.studies import Study
-    from wavebed.reproduce.study import PartResults
+    from wavebed.reproduce.study import Begun, PartResults
 
 __all__ = ["write_study_page"]
 
@@ -41,15 +42,16 @@ _NUMBERS = ("published", "ours", "ratio")
 """Columns with numbers."""
 
 
-def write_study_page(name: str, study: Study, parts: Sequence[PartResults], folder: Path, *, quick: bool) -> Path:
+def write_study_page(begun: Begun, study: Study, parts: Sequence[PartResults], folder: Path) -> Path:
     """Write the page into the folder of the study, as HTML and Markdown, and return the first."""
     file = folder / REPORT_FILE
     few = (
         '<p class="note">A quick run is a first look: few trials of each cell. Without'
         " <code>--quick</code> the cells are repeated.</p>"
-        if quick
+        if begun.quick
         else ""
     )
+    virtual = IN_VIRTUAL_TIME if begun.time == "virtual" else ""
     title = f"{study.title}, done again"
     counts = "".join(
         f"<p>{escape(part.part.title)}: {escape(told)}.</p>"
@@ -61,15 +63,15 @@ def write_study_page(name: str, study: Study, parts: Sequence[PartResults], fold
     conclusions = f"<section><h2>Conclusions of the recorded run</h2><ul>{said}</ul></section>" if said else ""
     drawings = {part.part.name: [(each, drawn(each)[0]) for each in pictures_of(part)] for part in parts}
     body = (
-        f'<header id="results"><h1>{escape(title)}</h1>{counts}{few}</header>'
+        f'<header id="results"><h1>{escape(title)}</h1>{counts}{few}{virtual}</header>'
         f"{conclusions}<section><h2>How to read it</h2><p>{RULE}</p><ul>{notes}</ul></section>"
         f"{''.join(_section(part, folder, drawings[part.part.name]) for part in parts)}"
     )
     make_folder(folder / PICTURES)
     for picture, svg in itertools.chain.from_iterable(drawings.values()):
-        write_output(folder / PICTURES / f"{name}-{picture.name}.svg", svg.decode())
+        write_output(folder / PICTURES / f"{begun.study}-{picture.name}.svg", svg.decode())
     pictures = {part: [picture for picture, _ in of_part] for part, of_part in drawings.items()}
-    write_output(file.with_suffix(".md"), study_markdown(name, study, parts, pictures))
+    write_output(file.with_suffix(".md"), study_markdown(begun.study, study, parts, pictures))
     write_output(file, document(title, body, "", asset("campaign.css", "wavebed.campaign.report")))
     return file
 

@@ -6,6 +6,7 @@ __all__ = [
     "ASIDE_FOLDER",
     "CAMPAIGN_FILE",
     "CHECK_FILE",
+    "COMPUTING_FILE",
     "DEVICES_FOLDER",
     "FIGURES_FOLDER",
     "INCOMPLETE",
@@ -31,6 +32,8 @@ ASIDE_FOLDER = "aside"
 CAMPAIGN_FILE = "campaign.toml"
 CHECK_FILE = "check.json"
 """The decisions of a check."""
+COMPUTING_FILE = "computing.json"
+"""Of a trial in virtual time: the host's processor time of its programs, which differs from run to run."""
 DEVICES_FOLDER = "devices"
 """In a reproduction: a folder of results for each device."""
 FIGURES_FOLDER = "figures"

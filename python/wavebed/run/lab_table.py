@@ -12,7 +12,7 @@ from wavebed.config.problems import Problem, described
 from wavebed.config.reader import reader
 from wavebed.config.table import Key, fields, read_table
 from wavebed.hosts.address import HostAddress, host_address
-from wavebed.spec.lab import HostsLab, LabSpec, NamespacesLab
+from wavebed.spec.lab import HostsLab, LabSpec, NamespacesLab, Time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,11 +42,12 @@ class LabTable(Struct, frozen=True, kw_only=True):
         ),
     ] = "namespaces"
     time: Annotated[
-        Literal["real", "virtual"] | None,
+        Time | None,
         Key(
-            values.word("real", "virtual"),
-            "`real`: this machine's time; `virtual`: a guest's, which stands still while programs compute",
-            absent="`real`",
+            values.word("auto", "real", "virtual"),
+            "`real`: this machine's time; `virtual`: a guest's, which stands still while programs compute; `auto`:"
+            " `virtual` where that is possible",
+            absent="`auto` for `check`, `campaign run` and `demo`, else `real`",
         ),
     ] = None
     server: Annotated[HostAddress | None, Key(host_address, "where the server is (`hosts`)", absent="none")] = None
@@ -83,8 +84,8 @@ class LabTable(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -> LabSpec:
-    """Return where the hosts of a treatment are.
+def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -> tuple[LabSpec, Time | None]:
+    """Return where the hosts of a treatment are, and its time as it is asked for.
 
     Raises
     ------
@@ -100,7 +101,7 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
         for name in given:
             if name not in ("backend", "time"):
                 raise Problem('is for real hosts: remove it, or write backend = "hosts"', f"lab.{name}")
-        return NamespacesLab(lab.time or "real")
+        return NamespacesLab("virtual" if lab.time == "virtual" else "real"), lab.time
     if lab.time == "virtual":
         raise Problem('is for emulated hosts: remove it, or backend = "hosts"', "lab.time")
     server, client = lab.server, lab.client or HostAddress()
@@ -115,7 +116,7 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
         if workload.emulated_only:
             raise Problem(f'with backend = "hosts" it lacks {workload.emulated_only}', f"workload.{workload.name}")
     by_route = {host.name: host.congestion_control for host in path.hosts}
-    return HostsLab(
+    hosts = HostsLab(
         str(server),
         str(client),
         lab.server_address,
@@ -125,6 +126,7 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
         by_route.get("client"),
         lab.modem or "auto",
     )
+    return hosts, lab.time
 
 
 def _check_path(path: PathModel) -> None:

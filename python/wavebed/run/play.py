@@ -101,8 +101,8 @@ def open_all(
         folder = raw / workload.name
         make_folders(folder)
         context = TrialContext(
-            server=host(workload.common.server),
-            client=host(workload.common.client),
+            server=host(workload.common.server).of_workload(workload.name),
+            client=host(workload.common.client).of_workload(workload.name),
             folder=folder,
             clock=lab.clock,
             port=ports[number],

@@ -22,6 +22,7 @@ from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
 from wavebed.run.write import write_trial
+from wavebed.virtual.guest import in_guest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -118,7 +119,7 @@ def run_plan(
 @contextmanager
 def _chosen(plan: Plan, live: Live) -> Iterator[Executor]:
     """Yield the executor of this machine, or that of virtual time."""
-    if not in_virtual_time(plan):
+    if not in_virtual_time(plan) or in_guest():
         yield Local()
         return
     from wavebed.run.executor.guests import Guests

@@ -5,7 +5,6 @@ Everything is read before anything runs, so that a mistake in the last treatment
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +28,7 @@ from wavebed.run.change import changed, key_parts, with_new_keys
 from wavebed.run.expected import limits_s
 from wavebed.run.lab_table import read_lab
 from wavebed.secret import restored
-from wavebed.spec.lab import IN_NAMESPACES, HostsLab, LabSpec, NamespacesLab
+from wavebed.spec.lab import IN_NAMESPACES, LabSpec, NamespacesLab, Time
 from wavebed.spec.network import MOST_SEED
 from wavebed.workload import kind_of, read_workload
 from wavebed.workload.keys import read_common
@@ -46,14 +45,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AS_DESCRIBED",
     "MAX_TRIALS",
-    "VIRTUAL_KEY",
     "Plan",
     "RunTable",
     "StoredTrial",
     "TreatmentPlan",
-    "as_virtual",
+    "described_treatments",
+    "plan_of_spec",
+    "read_plan",
 ]
-__all__ += ["described_treatments", "plan_of_spec", "read_plan"]
 
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
@@ -88,10 +87,6 @@ class StoredTrial:
     folder: Path
 
 
-VIRTUAL_KEY = "lab.time"
-"""The key that ``--virtual-time`` changes."""
-
-
 @dataclass(frozen=True, slots=True)
 class TreatmentPlan:
     """A treatment: its name, its changes, and the resulting path and workloads.
@@ -106,6 +101,8 @@ class TreatmentPlan:
         In the order of the scenario.
     lab : NamespacesLab or HostsLab
         Where its hosts are.
+    time : str or None
+        What its scenario says of its time, which `wavebed.run.times.with_time` heeds; ``None``: nothing.
     """
 
     name: str
@@ -113,6 +110,7 @@ class TreatmentPlan:
     path: PathModel | StoredTrial
     workloads: tuple[AnyWorkload, ...]
     lab: LabSpec = IN_NAMESPACES
+    time: Time | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,23 +137,6 @@ class Plan:
     treatments: tuple[TreatmentPlan, ...]
     tables: Sequence[Mapping[str, Json]]
     notes: tuple[str, ...] = ()
-
-
-def as_virtual(plan: Plan) -> Plan:
-    """Return the plan in virtual time, whatever its scenario says.
-
-    Raises
-    ------
-    UserError
-        If its hosts are real.
-    """
-    if any(isinstance(each.lab, HostsLab) for each in plan.treatments):
-        raise UserError("--virtual-time: real hosts have real time: leave the option out")
-    notes = (*plan.notes, "in virtual time programs compute in no time: judge what computes in real time")
-    treatments = tuple(dataclasses.replace(each, lab=NamespacesLab("virtual")) for each in plan.treatments)
-    return dataclasses.replace(
-        plan, treatments=treatments, overrides={**plan.overrides, VIRTUAL_KEY: "virtual"}, notes=notes
-    )
 
 
 def read_plan(
@@ -262,7 +243,8 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
             at(f"remedies[{number}]", partial(remedy_of, options=each.options), each.kind)
     except UserError as error:
         raise UserError(f"{file}: {error}") from None
-    treatment = TreatmentPlan(spec.treatment.name, spec.treatment.changes, stored, workloads, spec.lab)
+    time: Time | None = spec.lab.time if isinstance(spec.lab, NamespacesLab) else None
+    treatment = TreatmentPlan(spec.treatment.name, spec.treatment.changes, stored, workloads, spec.lab, time)
     return Plan(
         scenario=file,
         text="",
@@ -415,8 +397,8 @@ def _treatment(
             f"{chosen[0].name!r} goes on until all other workloads end, and there is none: give it a duration",
             "workload",
         )
-    lab = read_lab(document.get("lab", {}), path, chosen)
-    return TreatmentPlan(name, dict(changes), path, tuple(chosen), lab)
+    lab, time = read_lab(document.get("lab", {}), path, chosen)
+    return TreatmentPlan(name, dict(changes), path, tuple(chosen), lab, time)
 
 
 def _let_go_on(workloads: Sequence[AnyWorkload], limited: Collection[str]) -> None:

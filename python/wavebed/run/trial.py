@@ -14,7 +14,9 @@ from wavebed.lab.confine import take_back
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.output import replace_file
+from wavebed.result.computing import computing_json
 from wavebed.result.model import TrialRecord, WorkloadRecord
+from wavebed.result.names import COMPUTING_FILE
 from wavebed.result.second_radio import second_radio_links, second_radio_metrics
 from wavebed.result.tables import write_tables
 from wavebed.result.transport import transport_metrics
@@ -99,6 +101,8 @@ def run_trial(
         tables, capacity, workloads, network, lab_checks(resolved.spec.lab, course.summary, course.messages)
     )
     transport += lab_metrics(resolved.spec.lab, course.summary)
+    if course.host_cpu_ns is not None:
+        replace_file(partial / COMPUTING_FILE, computing_json(course.host_cpu_ns))
     checks.extend(course.remedies.checks())
     checks.extend(of_machine())
     remove_tree(log)
@@ -135,7 +139,7 @@ class _Course:
         End of the last workload, seconds since time zero.
     problem : str
         The reason of a failure.
-    summary, messages
+    summary, messages, host_cpu_ns
         Those of the laboratory.
     """
 
@@ -145,6 +149,7 @@ class _Course:
     problem: str = ""
     summary: Mapping[str, Json] = field(default_factory=dict)
     messages: str = ""
+    host_cpu_ns: Mapping[str, int] | None = None
 
 
 def _perform(
@@ -183,7 +188,7 @@ def _perform(
     except WavebedError as error:
         course.problem = str(error)
     course.problem = lab.problem or course.problem
-    course.summary, course.messages = lab.summary or {}, lab.messages
+    course.summary, course.messages, course.host_cpu_ns = lab.summary or {}, lab.messages, lab.host_cpu_ns
     settle(course.running, lab.clock)
     return course
 

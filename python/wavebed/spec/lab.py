@@ -8,10 +8,12 @@ from msgspec import Meta
 
 from wavebed.spec.link import Kind
 
-__all__ = ["IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab", "is_virtual"]
+__all__ = ["IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab", "Time", "is_virtual"]
 
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^(local|ssh://[^\s]+)$")]
 """``local``, or an address of ssh."""
+Time: TypeAlias = Literal["auto", "real", "virtual"]
+"""The time of trials as it is asked for; ``auto`` chooses before a trial is resolved."""
 
 
 class NamespacesLab(Kind, frozen=True, tag="namespaces"):

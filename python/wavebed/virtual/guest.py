@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import time
 from contextlib import ExitStack, contextmanager
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["ENTRY_NS", "INPUT", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder", "environment"]
-__all__ += ["guest_folder", "in_guest", "kernel_arguments", "last_words", "processors", "readable", "run_guest"]
-__all__ += ["starter_arguments", "task_json"]
+__all__ += ["guest_folder", "in_guest", "kernel_arguments", "last_words", "paths_in", "processors", "readable"]
+__all__ += ["run_guest", "starter_arguments", "task_json", "wait_for_begin"]
 
 START_S = 1_798_761_600
 """The guest's date at its start, seconds since 1970: 2027-01-01 00:00 UTC."""
+_BEGIN_S = START_S + 200
+"""Laboratories begin at this date: how long the start of their programs took, in virtual time, moves nothing."""
 ENTRY_NS = 1000
 """Virtual time that each entry into the kernel takes (system call, page fault), nanoseconds: a sender without a pace
 ends."""
@@ -58,6 +61,8 @@ _OF_MACHINE = frozenset({"dev", "lost+found", "proc", "run", "sys"})
 _SETTINGS = "/etc"
 """Holds files that only root may read."""
 _OTHERS_READ = 0o004
+_NAMED_PATH = re.compile(r"/[^\s'\":;=,|&<>()]+")
+"""An absolute path, alone or in the line of a shell."""
 _UNSAFE = " \t\n\"'\\,"
 """Characters that the kernel's command line or its mounts would take for others."""
 _LAST_LINES = 3
@@ -116,6 +121,11 @@ def in_guest() -> bool:
         return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
+
+
+def wait_for_begin() -> None:
+    """Wait in a guest until laboratories begin."""
+    time.sleep(max(_BEGIN_S - time.time(), 0.0))
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -218,6 +228,22 @@ def readable(named: Iterable[str] = ()) -> list[str]:
     wanted += [path for path in os.environ.get(READS_VARIABLE, "").split(":") if path.startswith("/")]
     wanted += [each for path in named for each in _without_secrets(path, hidden)]
     return [*found, *(path for path in dict.fromkeys(wanted) if Path(path).exists())]
+
+
+def paths_in(value: object) -> list[str]:
+    """Return the absolute paths that a JSON value names, alone or in a command."""
+    return sorted({path for text in _texts(value) for path in _NAMED_PATH.findall(text)})
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
 
 
 def _without_secrets(path: str, hidden: Sequence[Path]) -> list[str]:

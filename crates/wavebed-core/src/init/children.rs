@@ -4,8 +4,9 @@ use std::os::fd::AsFd;
 
 use std::time::Duration;
 
+use serde_json::Value;
 use wavebed_os::process::{self, ChildState, News};
-use wavebed_os::{clock, poll, unix};
+use wavebed_os::{clock, guest, poll, unix};
 
 use super::serve::Undelivered;
 use super::{Drain, Init};
@@ -18,7 +19,7 @@ impl Init {
     /// Reaps every child that ended, orphans included.
     pub(super) fn reap(&mut self) {
         while self.signals.next().is_some() {}
-        while let News::Of(pid, state) = process::news_of_children() {
+        while let (News::Of(pid, state), host_cpu_ns) = self.news() {
             self.stops.changed(pid, state, clock::monotonic_ns());
             if self.command == Some(pid) {
                 self.command_changed(state);
@@ -26,9 +27,25 @@ impl Init {
                 && let Some(id) = self.runs.remove(&pid)
                 && let Some(connection) = self.connections.get_mut(&id)
             {
-                connection.answer(&serde_json::json!({"pid": pid, "exit": state.status()}));
+                connection.answer(&ending(pid, state, host_cpu_ns));
             }
         }
+    }
+
+    /// A state change of a child; of one that has ended, with the host's processor time where the kernel counts it.
+    fn news(&mut self) -> (News, Option<u64>) {
+        let mut read = None;
+        let news = process::news_at_end(|pid| read = guest::host_cpu_ns(pid));
+        self.host_cpu_ns += read.unwrap_or_default();
+        (news, read)
+    }
+
+    /// The host's processor time of all programs so far, where the kernel counts it: of those that have ended, and of
+    /// those that go on.
+    pub(super) fn host_cpu_ns(&self) -> Option<u64> {
+        let own = [1, self.engine_child.pid];
+        let running_ns = guest::host_cpu_ns_of_all_but(&own)?;
+        Some(self.host_cpu_ns + running_ns)
     }
 
     fn command_changed(&mut self, state: ChildState) {
@@ -84,18 +101,20 @@ impl Init {
         let deadline_ns = clock::monotonic_ns() + self.lab.grace_ns;
         let mut asked = false;
         loop {
-            while let News::Of(pid, state) = process::news_of_children() {
+            let (news, host_cpu_ns) = self.news();
+            if let News::Of(pid, state) = news {
                 if state.is_end()
                     && let Some(connection) = self
                         .runs
                         .remove(&pid)
                         .and_then(|id| self.connections.get_mut(&id))
                 {
-                    connection.answer(&serde_json::json!({"pid": pid, "exit": state.status()}));
+                    connection.answer(&ending(pid, state, host_cpu_ns));
                 }
+                continue;
             }
             // The engine's process is not among them: its descriptor reports its end.
-            if process::news_of_children() == News::NoChildren {
+            if news == News::NoChildren {
                 return;
             }
             if !asked {
@@ -115,4 +134,13 @@ impl Init {
             while self.signals.next().is_some() {}
         }
     }
+}
+
+/// What the connection that started a program gets at its end.
+fn ending(pid: i32, state: ChildState, host_cpu_ns: Option<u64>) -> Value {
+    let mut answer = serde_json::json!({"pid": pid, "exit": state.status()});
+    if let Some(time_ns) = host_cpu_ns {
+        answer["host_cpu_ns"] = time_ns.into();
+    }
+    answer
 }

@@ -9,12 +9,13 @@ use crate::support::{
     self, Lateness, ask, assert_clean, has_ended, lab, on_own_machine, pids, process_with, signal,
     traces, wait_until,
 };
-use wavebed_os::process::kill;
+use wavebed_os::process::{ChildState, News, kill, news_at_end};
 use wavebed_os::unix;
 
 const INT: i32 = 2;
 const KILL: i32 = 9;
 const TERM: i32 = 15;
+const CONT: i32 = 18;
 const STOP: i32 = 19;
 
 /// Until everything has ended after a second signal.
@@ -25,6 +26,45 @@ const PROCESSES: u32 = 3;
 const COMMAND: Duration = Duration::from_secs(2);
 /// An orderly end begins 0.5 s after the second signal, gives programs 0.2 s, and is cut off after 1 s.
 const SPARE: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_child_that_has_ended_is_still_in_proc_when_its_end_is_told() {
+    on_own_machine(
+        "a_child_that_has_ended_is_still_in_proc_when_its_end_is_told",
+        || {
+            assert_eq!(news_at_end(|_| ()), News::NoChildren);
+            let scripts = ["exit 3", "kill -9 $$", "kill -STOP $$; exit 4"];
+            let ends = [
+                vec![ChildState::Exited(3)],
+                vec![ChildState::Killed(KILL)],
+                vec![ChildState::Stopped(STOP), ChildState::Exited(4)],
+            ];
+            for (script, wanted) in scripts.into_iter().zip(ends) {
+                let child = Command::new("sh").args(["-c", script]).spawn();
+                let pid = i32::try_from(child.expect("starts").id()).expect("a number");
+                let (mut states, mut told) = (Vec::new(), Vec::new());
+                wait_until("the child ends", || {
+                    let news = news_at_end(|ended| {
+                        told.push((ended, std::fs::exists(format!("/proc/{ended}/stat")).ok()));
+                    });
+                    if let News::Of(of, state) = news {
+                        assert_eq!(of, pid);
+                        if state != ChildState::Continued {
+                            states.push(state); // an early end hides that it went on
+                        }
+                        if matches!(state, ChildState::Stopped(_)) {
+                            signal(pid, CONT);
+                        }
+                    }
+                    news == News::NoChildren
+                });
+                assert_eq!(states, wanted);
+                assert_eq!(told, [(pid, Some(true))]);
+                assert!(!std::fs::exists(format!("/proc/{pid}")).expect("proc"));
+            }
+        },
+    );
+}
 
 /// Starts a laboratory without a command; the holder of the returned socket owns it.
 fn owned(name: &str) -> (Child, OwnedFd) {

@@ -69,7 +69,10 @@ fn missing_access_to_tun_is_reported() {
         text_of(&output, 3);
         let line = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            line.contains("cannot open /dev/net/tun") && line.lines().count() == 1,
+            line.contains("cannot open /dev/net/tun")
+                && line
+                    .contains("--virtual-time needs none of this (once: `wavebed kernel build`)")
+                && line.lines().count() == 1,
             "{line}"
         );
     });

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import pickle
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wavebed.errors import UserError, WavebedError
+from wavebed.errors import WavebedError
+from wavebed.lab.functions import place_of_function
 from wavebed.workload.raw import create, read_end
 from wavebed.workload.waiting import end_within
 
@@ -148,7 +148,7 @@ class Call(Generic[_Result]):
 
     def __init__(self, host: TestHost, function: Callable[..., _Result], args: Sequence[object]) -> None:
         job, self._answer = host.new_file("call"), host.new_file("answer")
-        job.write_bytes(pickle.dumps([_where(function), sys.path, pickle.dumps(args)]))
+        job.write_bytes(pickle.dumps([place_of_function(function), sys.path, pickle.dumps(args)]))
         self._name = function.__qualname__
         self._process = host.start([sys.executable, "-m", "pytest_wavebed.child", job, self._answer], env=variables())
 
@@ -186,18 +186,3 @@ class Call(Generic[_Result]):
 def variables() -> dict[str, str]:
     """Return the variables of this process; the other finds this package where it is here."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
-def _where(function: Callable[..., object]) -> tuple[str, str, str]:
-    """Return the module, the file and the name by which another process imports a function.
-
-    Raises
-    ------
-    UserError
-        If it cannot.
-    """
-    name = getattr(function, "__qualname__", "")
-    module = sys.modules.get(getattr(function, "__module__", ""))
-    if not name or "<" in name or module is None:
-        raise UserError(f"{name or function!r}: cannot be imported by another process: define it in a module")
-    return module.__name__, inspect.getsourcefile(module) or "", name

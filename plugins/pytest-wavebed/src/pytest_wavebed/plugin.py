@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from wavebed.errors import UserError, WavebedError
+from wavebed.virtual.guest import in_guest
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_wavebed.laboratory import TestLab
     from pytest_wavebed.loopback import Loopback
     from wavebed.config.data import Json
+    from wavebed.path.api import Path as EmulatedPath
+    from wavebed.spec.lab import Time
 
 __all__ = ["lab"]
 
@@ -44,6 +47,7 @@ class _Asked:
     seed: int
     options: Mapping[str, object] = field(default_factory=dict)
     loopback: bool = False
+    time: Time = "real"
 
     @property
     def name(self) -> str:
@@ -72,6 +76,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         " sockets are on the server",
     )
     group.addoption(
+        "--wavebed-virtual-time",
+        action="store_const",
+        dest="wavebed_time",
+        const="virtual",
+        help="run each marked test in a guest, whose time stands still while programs compute",
+    )
+    group.addoption(
+        "--wavebed-real-time",
+        action="store_const",
+        dest="wavebed_time",
+        const="real",
+        help="run each marked test in this machine's time (default: as the marker says, else WAVEBED_TIME, else real)",
+    )
+    group.addoption(
         "--wavebed-report",
         choices=("always", "failed", "never"),
         default="failed",
@@ -90,9 +108,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        f"{_MARKER}(scene=NAME, seeds=N, seed=N, scenario=FILE, **path): run behind an emulated path, once with each"
-        " seed; path options as those of wavebed shell, with _ for -; scene may be a list; loopback=True: the path"
-        " carries what this process sends to 127.0.0.1 and ::1",
+        f"{_MARKER}(scene=NAME, seeds=N, seed=N, scenario=FILE, time=TIME, **path): run behind an emulated path, once"
+        " with each seed; path options as those of wavebed shell, with _ for -; scene may be a list; loopback=True: the"
+        " path carries what this process sends to 127.0.0.1 and ::1; time: real, virtual (in a guest) or auto",
     )
     config.stash[_FOLDERS] = []
     config.pluginmanager.register(_Decisions(config), "wavebed decisions")
@@ -159,7 +177,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _asked(config: pytest.Config, given: dict[str, object], args: Sequence[object] = ()) -> list[_Asked]:
     from wavebed.config.problems import at
-    from wavebed.config.values import boolean, number
+    from wavebed.config.values import boolean, number, word
+    from wavebed.run.times import default_time
     from wavebed.spec.network import MOST_SEED
 
     if args:
@@ -169,6 +188,8 @@ def _asked(config: pytest.Config, given: dict[str, object], args: Sequence[objec
         seeds = at("--wavebed-seeds", number(1, _MOST_SEEDS), config.option.wavebed_seeds)
     first = at("seed", number(0, MOST_SEED), given.pop("seed", 1))
     loopback = at("loopback", boolean, given.pop("loopback", False))
+    said = given.pop("time", None) or default_time("real")
+    time = config.option.wavebed_time or cast("Time", at("time", word("auto", "real", "virtual"), said))
     scenes = given.pop("scene", None)
     scenes = list(scenes) if isinstance(scenes, list | tuple) else [scenes]
     if config.option.wavebed_scene:
@@ -176,7 +197,7 @@ def _asked(config: pytest.Config, given: dict[str, object], args: Sequence[objec
     if scenes == [None] and not given:
         raise UserError('the fixture lab needs a path: mark the test with wavebed(scene="street-canyon-bus")')
     chosen = [given if scene is None else given | {"scene": scene} for scene in scenes]
-    return [_Asked(seed, options, loopback) for options in chosen for seed in range(first, first + seeds)]
+    return [_Asked(seed, options, loopback, time) for options in chosen for seed in range(first, first + seeds)]
 
 
 @pytest.fixture
@@ -184,16 +205,10 @@ def lab(request: pytest.FixtureRequest) -> Iterator[TestLab]:
     """Two hosts with an emulated path between them; `lab.server` and `lab.client` run the programs of the test."""
     from pytest_wavebed.laboratory import TestLab
     from pytest_wavebed.trial import TestTrial
-    from wavebed.path.api import Path as EmulatedPath
 
     item = request.node
     asked: _Asked = request.param if hasattr(request, "param") else _asked(request.config, {})[0]
-    options = dict(asked.options)
-    scenario = options.pop("scenario", None)
-    if scenario is None:
-        path = EmulatedPath.of(**options, seed=asked.seed)
-    else:
-        path = EmulatedPath.load(cast("str", scenario), **options, seed=asked.seed)
+    path = _path(asked)
     settings = cast("dict[str, Json]", {key: str(value) for key, value in asked.options.items()})
     folder = _results(request.config) / _file_name(item.nodeid)
     line = ["pytest", *map(str, request.config.invocation_params.args)]
@@ -211,6 +226,59 @@ def lab(request: pytest.FixtureRequest) -> Iterator[TestLab]:
     finally:
         loopback.remove()
         laboratory.end()
+
+
+def _path(asked: _Asked) -> EmulatedPath:
+    from wavebed.path.api import Path as EmulatedPath
+
+    options = dict(asked.options)
+    scenario = options.pop("scenario", None)
+    if scenario is None:
+        return EmulatedPath.of(**options, seed=asked.seed)
+    return EmulatedPath.load(cast("str", scenario), **options, seed=asked.seed)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Run a test that is to be in virtual time in a guest; there it runs as any other."""
+    asked = getattr(item, "callspec", None) and item.callspec.params.get(_FIXTURE)  # type: ignore[attr-defined]
+    if not isinstance(asked, _Asked) or asked.time == "real" or in_guest():
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    try:
+        reports = _reports_of(item, asked)
+    except WavebedError as error:
+        told = f"wavebed: {error}"
+        reports = [pytest.TestReport(item.nodeid, item.location, {}, "failed", told, "setup")]
+    for report in reports or ():
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return None if reports is None else True
+
+
+def _reports_of(item: pytest.Item, asked: _Asked) -> list[pytest.TestReport] | None:
+    """Return the reports of a test in a guest; ``None`` if it is to be in real time after all.
+
+    Raises
+    ------
+    WavebedError
+        If it cannot run there.
+    """
+    from pytest_wavebed.guest import reports_of
+    from wavebed.run.times import chosen_time
+
+    if chosen_time(_path(asked).model, asked.time) == "real":
+        return None
+    results = _results(item.config)
+    reports = reports_of(item, asked.seed, results)
+    folder = results / _file_name(item.nodeid)
+    for report in reports:
+        if report.when == "call":
+            report.user_properties = [
+                (name, str(folder) if name == _FOLDER else value) for name, value in report.user_properties
+            ]
+            _note(item, report, folder)
+    return reports
 
 
 @pytest.fixture(autouse=True)
@@ -253,13 +321,18 @@ def pytest_runtest_makereport(
         report.sections.append(("the engine was a little late, and the test passed all the same", reasons[0]))
     elif (reasons or silent) and not fault and not _is_skip(report):
         _make_inconclusive(report, [*reasons, *silent], call, item.config.option.wavebed_inconclusive)
+    _note(item, report, laboratory.folder)
+    return report
+
+
+def _note(item: pytest.Item, report: pytest.TestReport, folder: Path) -> None:
+    """Note the outcome of a test for the end of the run, and write its page if it is wanted."""
     is_open = any(name == _OPEN for name, _ in report.user_properties)
     outcome = "inconclusive" if is_open else report.outcome
-    item.config.stash[_FOLDERS].append((outcome, item.nodeid, laboratory.folder))
+    item.config.stash[_FOLDERS].append((outcome, item.nodeid, folder))
     wanted = item.config.option.wavebed_report
     if wanted == "always" or (wanted == "failed" and outcome in ("failed", "inconclusive")):
-        _write_page(laboratory.folder)
-    return report
+        _write_page(folder)
 
 
 def _is_skip(report: pytest.TestReport) -> bool:

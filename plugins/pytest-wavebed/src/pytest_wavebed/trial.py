@@ -15,6 +15,8 @@ from wavebed.result.read import read_trial
 from wavebed.run.design import Design
 from wavebed.run.progress import Live
 from wavebed.run.runner import run_plan
+from wavebed.run.times import with_time
+from wavebed.virtual.guest import in_guest, wait_for_begin
 from wavebed.workload.keys import NoOptions, read_common
 from wavebed.workload.model import Metric, Outcome, Session, Workload
 
@@ -65,7 +67,8 @@ class TestTrial:
         self._problem: BaseException | None = None
         self._failure = ""
         self._thread = threading.Thread(target=self._run, name="wavebed", daemon=True)
-        self._plan = plan_on_path(path, _TestWorkload(self), title, 1, settings)
+        plan = plan_on_path(path, _TestWorkload(self), title, 1, settings)
+        self._plan = with_time(plan, "virtual") if in_guest() else plan
 
     def begin(self) -> TrialContext:
         """Make the laboratory, and return its hosts when its time has begun.
@@ -75,6 +78,8 @@ class TestTrial:
         WavebedError
             If there is none: the machine cannot make it, or it did not start.
         """
+        if in_guest():
+            wait_for_begin()
         self._thread.start()
         while not self._ready.wait(_LOOK_S):
             if not self._thread.is_alive():

@@ -44,13 +44,22 @@ class RequirementOutput(Struct, forbid_unknown_fields=True):
 
 
 class CheckedTrial(Struct, forbid_unknown_fields=True):
-    """A trial of a check; the engine delayed the application by `delayed_s` at most, and the decisions allow for it."""
+    """A trial of a check; the decisions allow for `delayed_s` and `computed_s`.
+
+    Parameters
+    ----------
+    delayed_s : float
+        The most by which the engine delayed the application.
+    computed_s : float or None
+        How long the programs computed on the host, in virtual time; ``None``: in real time, or not counted.
+    """
 
     folder: str
     treatment: str
     seed: int
     state: Literal["measured", "failed", "inconclusive"]
     delayed_s: float
+    computed_s: float | None
     reasons: list[str]
 
 
@@ -63,6 +72,7 @@ class CheckOutput(Struct, forbid_unknown_fields=True):
     stopped: str
     timing: Timing
     timing_text: str
+    computing_text: str
     requirements: list[RequirementOutput]
     trials: list[CheckedTrial]
     folder: str

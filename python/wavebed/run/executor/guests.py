@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import platform
-import re
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -26,12 +25,12 @@ from wavebed.run.executor.remote import Remote
 from wavebed.run.folder import check_programs
 from wavebed.run.runner import prepare
 from wavebed.stranger import one_line
-from wavebed.virtual.guest import guest_folder, last_words, processors, run_guest
+from wavebed.virtual.guest import guest_folder, last_words, paths_in, processors, run_guest
 from wavebed.virtual.kernel import needed_kernel
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.run.executor.session import Session
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["Guests"]
 
 T = TypeVar("T")
-
-_PATH = re.compile(r"/[^\s'\":;=,|&<>()]+")
-"""An absolute path, alone or in the line of a shell."""
 
 
 class Guests(Remote):
@@ -202,18 +198,7 @@ class _Place:
 
 def named_paths(task: BlockTask) -> list[str]:
     """Return the absolute paths that the specifications of a block name, alone or in a command."""
-    return sorted({path for text in _texts(msgspec.to_builtins(task.trials)) for path in _PATH.findall(text)})
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+    return paths_in(msgspec.to_builtins(task.trials))
 
 
 def _text(file: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ import msgspec
 from wavebed.errors import WavebedError
 from wavebed.run.executor.block import TASK_FILE, BlockTask, perform_trials
 from wavebed.run.trial import run_trial
-from wavebed.virtual.guest import INPUT, OUTPUT, START_S
+from wavebed.virtual.guest import INPUT, OUTPUT, wait_for_begin
 
 if TYPE_CHECKING:
     from wavebed.run.executor.pack import Packed
@@ -24,8 +23,6 @@ __all__ = ["ERROR_FILE", "PACKED_FILE", "main"]
 PACKED_FILE = "packed.json"
 ERROR_FILE = "error"
 _WORK = Path("/run/wavebed/work")
-_BEGIN_S = START_S + 100
-"""Trials begin at this date: how long the start took, in virtual time, moves nothing."""
 
 
 def main(given: Path = Path(INPUT), output: Path = Path(OUTPUT), work: Path = _WORK) -> int:
@@ -44,7 +41,7 @@ def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
     for each in sorted(given.iterdir()):
         (work / each.name).symlink_to(each)
     task = msgspec.json.decode(gzip.decompress((given / TASK_FILE).read_bytes()), type=BlockTask)
-    time.sleep(max(_BEGIN_S - time.time(), 0.0))
+    wait_for_begin()
     done = []
     for packed, file in perform_trials(task, work, lambda: False, run_trial):
         shutil.copyfile(file, output / file.name)

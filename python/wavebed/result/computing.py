@@ -1,0 +1,78 @@
+"""The host's processor time of the programs of a trial in virtual time, in which computing takes no time.
+
+It has a file of its own: it differs from run to run, and the other files of a trial do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from wavebed.errors import UserError
+from wavebed.foreign import is_file, read_bytes
+from wavebed.result.names import COMPUTING_FILE, INCOMPLETE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from wavebed.result.model import TrialRecord
+
+__all__ = ["Computing", "computing_json", "is_in_virtual_time", "read_computing"]
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class Computing(msgspec.Struct, frozen=True):
+    """The content of the file.
+
+    Parameters
+    ----------
+    host_cpu_ns : dict
+        Processor time in user code by workload, nanoseconds; under the empty name that of other programs.
+    """
+
+    host_cpu_ns: dict[str, _Count]
+
+    def of_s(self, workload: str) -> float:
+        """Return the most that programs of a workload computed, seconds: those of no workload may be its own."""
+        return (self.host_cpu_ns.get(workload, 0) + self.host_cpu_ns.get("", 0)) / 1e9
+
+    @property
+    def total_s(self) -> float:
+        """How long all programs computed, seconds."""
+        return sum(self.host_cpu_ns.values()) / 1e9
+
+
+def computing_json(host_cpu_ns: Mapping[str, int]) -> bytes:
+    """Return the content of the file."""
+    return msgspec.json.encode(Computing(dict(sorted(host_cpu_ns.items()))))
+
+
+def read_computing(folder: Path) -> Computing | None:
+    """Return the processor time of a trial; ``None`` if it was not counted.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Of the trial.
+
+    Raises
+    ------
+    UserError
+        If the file is damaged.
+    """
+    file = folder / COMPUTING_FILE
+    if not is_file(file):
+        return None
+    try:
+        return msgspec.json.decode(read_bytes(file, INCOMPLETE), type=Computing)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{file}: is not as documented ({error}): {INCOMPLETE}") from None
+
+
+def is_in_virtual_time(trial: TrialRecord) -> bool:
+    """Return whether a trial ran in virtual time."""
+    lab = trial.resolved.get("lab")
+    return isinstance(lab, dict) and lab.get("time") == "virtual"

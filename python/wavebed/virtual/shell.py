@@ -1,0 +1,153 @@
+"""A laboratory with one command in a guest of virtual time, for ``wavebed shell``."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from wavebed._core import find_core
+from wavebed.errors import WavebedError
+from wavebed.output import replacing, write_output
+from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, paths_in, run_guest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wavebed.config.data import Json
+    from wavebed.virtual.guest import GuestFolder
+
+__all__ = ["in_this_folder", "keep", "run_laboratory", "run_shown"]
+
+_LABORATORY, _STDOUT, _STDERR = "laboratory.json", "stdout", "stderr"
+_WRITTEN = {"log_dir": "series", "pcap_dir": "pcap", "summary_file": "summary.json"}
+"""What the laboratory file names for outputs, and their names in the guest."""
+_NETWORK = ("legs", "second_leg", "timeline")
+"""What the laboratory file names patterns in."""
+_DESCRIPTOR = re.compile(r'"(/proc/[a-z0-9]+/fd/[0-9]+)"')
+_START = 'sleep 100 && cd "$1" && shift && exec "$@"'
+"""A command begins some time after the start: ping takes a clock below 1 s for one that it has not read yet."""
+_KEPT_OUTPUT = f'exec "$@" >{OUTPUT}/{_STDOUT} 2>{OUTPUT}/{_STDERR}'
+
+
+def run_laboratory(laboratory: Mapping[str, Json], seed: int) -> int:
+    """Run a laboratory with its command in a guest, print what the command prints, and return its exit status.
+
+    Parameters
+    ----------
+    laboratory : mapping
+        The laboratory file; patterns in memory are open in this process.
+    seed : int
+        Of the guest's random numbers.
+
+    Raises
+    ------
+    MachineError
+        If the kernel of virtual time is not installed.
+    WavebedError
+        If the guest ends without a status, or the outputs cannot be written.
+    """
+    outputs = {key: str(given) for key in _WRITTEN if (given := laboratory[key]) is not None}
+    with guest_folder() as folder:
+        network = {key: value for key, value in laboratory.items() if key in _NETWORK}
+        text = json.dumps(network)
+        for number, name in enumerate(sorted(set(_DESCRIPTOR.findall(text)))):
+            kept = f"pattern-{number}"
+            shutil.copyfile(name, folder.input / kept)
+            text = text.replace(f'"{name}"', f'"{INPUT}/{kept}"')
+        written = {key: f"{OUTPUT}/{_WRITTEN[key]}" for key in outputs}
+        text = json.dumps({**laboratory, **json.loads(text), **written})
+        (folder.input / _LABORATORY).write_text(text)
+        status = run_shown(folder, [find_core(), "lab", f"{INPUT}/{_LABORATORY}"], seed, paths_in(laboratory))
+        for key, given in outputs.items():
+            keep(folder.output / _WRITTEN[key], given, "--summary")
+    return status
+
+
+def run_shown(folder: GuestFolder, command: Sequence[str], seed: int, named: Sequence[str]) -> int:
+    """Run a command in a guest, in the working folder of this process; print what it prints, and return its status.
+
+    Parameters
+    ----------
+    seed : int
+        Of the guest's random numbers.
+    named : sequence of str
+        Files and folders that it may read besides those of every guest and the working folder.
+
+    Raises
+    ------
+    MachineError
+        If the kernel of virtual time is not installed.
+    WavebedError
+        If the guest ends without a status.
+    """
+    shown = [_Shown(folder.output / _STDOUT, sys.stdout), _Shown(folder.output / _STDERR, sys.stderr)]
+
+    def show() -> bool:
+        for each in shown:
+            each.go_on()
+        return False
+
+    here = Path.cwd()
+    shown_command = in_this_folder(["sh", "-c", _KEPT_OUTPUT, "sh", *command], here)
+    status = run_guest(folder, shown_command, seed, show, [str(here), *named])
+    assert status is not None, "nobody gives it up"
+    show()
+    return status
+
+
+def in_this_folder(command: Sequence[str], folder: Path) -> list[str]:
+    """Return what runs a command in a guest, in a working folder of this machine."""
+    return ["sh", "-c", _START, "sh", str(folder), *command]
+
+
+class _Shown:
+    """A file of the guest, as far as it was printed."""
+
+    def __init__(self, file: Path, stream: TextIO) -> None:
+        self._file = file
+        self._stream = stream
+        self._printed_bytes = 0
+
+    def go_on(self) -> None:
+        """Print what is new."""
+        try:
+            with self._file.open("rb") as stream:
+                stream.seek(self._printed_bytes)
+                new = stream.read()
+        except FileNotFoundError:
+            return
+        if new:
+            self._printed_bytes += len(new)
+            bytes_stream = getattr(self._stream, "buffer", None)  # a notebook has none
+            if bytes_stream is None:
+                self._stream.write(new.decode(errors="replace"))
+            else:
+                self._stream.flush()
+                bytes_stream.write(new)
+            self._stream.flush()
+
+
+def keep(made: Path, wanted: str, option: str) -> None:
+    """Copy a file, or the files of a folder, out of the guest, to where an option says.
+
+    Raises
+    ------
+    WavebedError
+        If they cannot be written.
+    """
+    if made.is_file():
+        write_output(wanted, made.read_bytes(), option)
+        return
+    if not made.is_dir():  # the guest had no time to make it
+        return
+    try:
+        Path(wanted).mkdir(parents=True, exist_ok=True)
+        for source in made.glob("*"):
+            with source.open("rb") as content, replacing(Path(wanted) / source.name) as kept:
+                shutil.copyfileobj(content, kept)
+    except OSError as error:
+        raise WavebedError(f"{error.filename}: {(error.strerror or 'cannot be written').lower()}") from None
