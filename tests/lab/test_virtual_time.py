@@ -423,3 +423,32 @@ def test_a_check_allows_for_the_computing_of_its_programs(cache: Path, tmp_path:
     else:  # a kernel of before says so
         assert (done.returncode, required["outcome"]) == (0, "pass"), done.stderr
         assert "this guest kernel does not count it" in found["computing_text"]
+
+
+LOOP = """
+import sys, threading, time
+sys.setswitchinterval(0.001)
+flags = []
+threading.Thread(target=lambda: (time.sleep(0.001), flags.append(1))).start()
+while not flags: pass
+print("left after", time.monotonic() < 1000)
+"""
+
+
+def test_a_loop_that_waits_for_another_thread_is_left_and_counted(cache: Path) -> None:
+    with guest_folder() as folder:
+        look = "cat /sys/module/time/parameters/forced_ticks /sys/module/time/parameters/forced_by"
+        assert run_guest(folder, ["sh", "-c", f"{sys.executable} -c '{LOOP}' && {look}"], 1) == 0
+        left, ticks, program = (folder.output / "log").read_text().splitlines()
+    assert left == "left after True"
+    assert int(ticks) > 0
+    assert program.startswith("python")
+
+
+def test_a_program_reads_the_clock_at_the_price_of_the_kernel_and_its_computing_is_counted(cache: Path) -> None:
+    asked = "import time; a, b = time.monotonic_ns(), time.monotonic_ns(); print(b - a); sum(range(3 * 10**7))"
+    with guest_folder() as folder:
+        assert run_guest(folder, ["sh", "-c", f"{sys.executable} -c '{asked}'; cat /proc/$$/host_cpu_ns"], 1) == 0
+        reading_ns, computed_ns = map(int, (folder.output / "log").read_text().split())
+    assert reading_ns == 256
+    assert computed_ns > 20_000_000, "of the host"

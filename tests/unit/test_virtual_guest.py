@@ -17,6 +17,7 @@ from wavebed.result.model import RunRecord
 from wavebed.run import backend
 from wavebed.run.executor.block import BlockTask, TrialTask
 from wavebed.run.executor.guests import named_paths
+from wavebed.run.executor.inside import exactness
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
@@ -330,3 +331,10 @@ def test_the_paths_of_a_block_are_those_of_its_specifications(tmp_path: Path) ->
     spec = msgspec.structs.replace(spec, treatment="sh -c 'cat /a/b;x --y=/c/d:/e'")
     task = BlockTask(1, (TrialTask(1, spec),), {}, (), 1, "all", alone=False)
     assert {"/a/b", "/c/d", "/e"} <= set(named_paths(task))
+
+
+def test_a_trial_in_which_a_tick_was_forced_is_marked_as_not_exact() -> None:
+    assert exactness(3, lambda: (3, "python3")).holds
+    found = exactness(3, lambda: (5, "python3"))
+    assert (found.holds, found.severity, found.code) == (False, "suspect", "exact")
+    assert found.evidence == "python3 computed for 2 s without the kernel, 2 times: not exact"

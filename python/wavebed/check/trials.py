@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from wavebed.result.computing import is_in_virtual_time
 from wavebed.result.encode import PATH_WORKLOAD
+from wavebed.result.model import EXACT
 from wavebed.workload.command import DELIVERY_TIME, WALL_TIME, Command
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ State: TypeAlias = Literal["measured", "failed", "inconclusive"]
 
 _TRAFFIC = "traffic"
 """Code of the check that a packet entered a link: without one, the trial is no evidence about the application."""
-OF_APPLICATION = frozenset({"partial", _TRAFFIC})
-"""Codes of the checks whose failure is the application's: it was stopped at its limit, or sent nothing. The others are
-the machine's."""
+OF_APPLICATION = frozenset({"partial", _TRAFFIC, EXACT})
+"""Codes of the checks whose failure is the application's: it was stopped at its limit, sent nothing, or looped in
+virtual time. The others are the machine's."""
 
 _OF_ENGINE = {"gaps", "late", "late-packets"}
 """Codes of the checks that say by how much the engine was late; a trial of which no other fails may be judged."""

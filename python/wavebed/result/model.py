@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 else:
     Json = Any  # any JSON value, for msgspec
 
-__all__ = ["COUNTED", "SCHEMA", "Check", "RunRecord", "Text", "TrialLine", "TrialRecord", "Verdict", "WorkloadRecord"]
+__all__ = ["COUNTED", "EXACT", "SCHEMA", "Check", "RunRecord", "Text", "TrialLine", "TrialRecord", "Verdict"]
+__all__ += ["WorkloadRecord"]
 
 SCHEMA = RESULTS.version
 Verdict: TypeAlias = Literal["valid", "suspect", "invalid", "failed"]
 COUNTED: tuple[Verdict, ...] = ("valid", "suspect")
 """Verdicts of the trials that are part of the statistics."""
+EXACT = "exact"
+"""Code of the check that a trial in virtual time is the same in each run."""
 Text: TypeAlias = Annotated[str, Meta(max_length=1 << 16)]
 """A text of bounded length: a page repeats names many times."""
 Integer: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

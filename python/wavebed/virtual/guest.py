@@ -28,9 +28,9 @@ from wavebed.workload.drafts import drafted_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ENTRY_NS", "INPUT", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder", "environment"]
-__all__ += ["guest_folder", "in_guest", "kernel_arguments", "last_words", "paths_in", "processors", "readable"]
-__all__ += ["run_guest", "starter_arguments", "task_json", "wait_for_begin"]
+__all__ = ["ENTRY_NS", "INPUT", "LOOP_MS", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder"]
+__all__ += ["environment", "forced_ticks", "guest_folder", "in_guest", "kernel_arguments", "last_words", "paths_in"]
+__all__ += ["processors", "readable", "run_guest", "starter_arguments", "task_json", "wait_for_begin"]
 
 START_S = 1_798_761_600
 """The guest's date at its start, seconds since 1970: 2027-01-01 00:00 UTC."""
@@ -50,6 +50,7 @@ _STATUS, _LOG, _CONSOLE, _TASK, _INIT = "status", "log", "console", "guest.json"
 _HERE = "/proc/self/cwd"
 """The folder of the guest, as the kernel finds it: the kernel seeds random numbers with its command line, so that must
 have no name that changes."""
+_TICKS = Path("/sys/module/time/parameters")
 _LOOK_S = 0.05
 _PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 READS_VARIABLE = "WAVEBED_GUEST_READS"
@@ -126,6 +127,12 @@ def in_guest() -> bool:
 def wait_for_begin() -> None:
     """Wait in a guest until laboratories begin."""
     time.sleep(max(_BEGIN_S - time.time(), 0.0))
+
+
+def forced_ticks(folder: Path = _TICKS) -> tuple[int, str]:
+    """Return how often a tick passed in this guest for a program that computed `LOOP_MS`, and the last such program."""
+    number, program = ((folder / name).read_text(errors="replace").strip() for name in ("forced_ticks", "forced_by"))
+    return int(number), program
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

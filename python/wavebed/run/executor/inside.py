@@ -11,14 +11,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wavebed.errors import WavebedError
+from wavebed.printable import printable
+from wavebed.result.model import EXACT, Check
 from wavebed.run.executor.block import TASK_FILE, BlockTask, perform_trials
 from wavebed.run.trial import run_trial
-from wavebed.virtual.guest import INPUT, OUTPUT, wait_for_begin
+from wavebed.virtual.guest import INPUT, LOOP_MS, OUTPUT, forced_ticks, wait_for_begin
 
 if TYPE_CHECKING:
-    from wavebed.run.executor.pack import Packed
+    from collections.abc import Callable, Sequence
 
-__all__ = ["ERROR_FILE", "PACKED_FILE", "main"]
+    from wavebed.lab.protocol import Lab
+    from wavebed.result.model import TrialRecord
+    from wavebed.run.executor.pack import Packed
+    from wavebed.run.order import Slot
+    from wavebed.run.play import RunningWorkload
+    from wavebed.run.resolve import Resolved
+
+__all__ = ["ERROR_FILE", "PACKED_FILE", "exactness", "main"]
 
 PACKED_FILE = "packed.json"
 ERROR_FILE = "error"
@@ -43,11 +52,36 @@ def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
     task = msgspec.json.decode(gzip.decompress((given / TASK_FILE).read_bytes()), type=BlockTask)
     wait_for_begin()
     done = []
-    for packed, file in perform_trials(task, work, lambda: False, run_trial):
+    for packed, file in perform_trials(task, work, lambda: False, _run_trial):
         shutil.copyfile(file, output / file.name)
         file.unlink()
         done.append(packed)
     return done
+
+
+def _run_trial(
+    slot: Slot,
+    resolved: Resolved,
+    partial: Path,
+    look: Callable[[Lab, Sequence[RunningWorkload]], None],
+    of_machine: Callable[[], Sequence[Check]],
+    /,
+) -> TrialRecord:
+    """Run a trial, and check that it is exact."""
+    before, _ = forced_ticks()
+    return run_trial(slot, resolved, partial, look, of_machine=lambda: [*of_machine(), exactness(before)])
+
+
+def exactness(before: int, told: Callable[[], tuple[int, str]] = forced_ticks) -> Check:
+    """Return the check that no tick was forced since there were `before`: ticks come at the pace of the host."""
+    now, program = told()
+    times = now - before
+    evidence = "no program waited for another without the kernel"
+    if times:
+        evidence = (
+            f"not exact: {printable(program)} computed for {LOOP_MS / 1000:g} s without the kernel, {times} times"
+        )
+    return Check("exact", times == 0, "suspect", evidence, EXACT)
 
 
 if __name__ == "__main__":
