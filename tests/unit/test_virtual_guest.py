@@ -337,4 +337,4 @@ def test_a_trial_in_which_a_tick_was_forced_is_marked_as_not_exact() -> None:
     assert exactness(3, lambda: (3, "python3")).holds
     found = exactness(3, lambda: (5, "python3"))
     assert (found.holds, found.severity, found.code) == (False, "suspect", "exact")
-    assert found.evidence == "python3 computed for 2 s without the kernel, 2 times: not exact"
+    assert found.evidence == "not exact: python3 computed for 2 s without the kernel, 2 times"
