@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["ENTRY_NS", "INPUT", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder", "environment"]
-__all__ += ["guest_folder", "in_guest", "kernel_arguments", "last_words", "paths_in", "processors", "readable"]
+__all__ += ["guest_folder", "kernel_arguments", "last_words", "paths_in", "processors", "readable"]
 __all__ += ["run_guest", "starter_arguments", "task_json", "wait_for_begin"]
 
 START_S = 1_798_761_600
@@ -63,6 +63,8 @@ _SETTINGS = "/etc"
 _OTHERS_READ = 0o004
 _NAMED_PATH = re.compile(r"/[^\s'\":;=,|&<>()]+")
 """An absolute path, alone or in the line of a shell."""
+_NO_HARDWARE_RANDOM = "~0x4000000000000000:~0x40000"
+"""To OpenSSL and BoringSSL: the processor has neither RDRAND nor RDSEED, whose numbers no seed fixes."""
 _UNSAFE = " \t\n\"'\\,"
 """Characters that the kernel's command line or its mounts would take for others."""
 _LAST_LINES = 3
@@ -115,14 +117,6 @@ def guest_folder() -> Iterator[GuestFolder]:
         yield made
 
 
-def in_guest() -> bool:
-    """Return whether this process runs in a guest."""
-    try:
-        return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-
-
 def wait_for_begin() -> None:
     """Wait in a guest until laboratories begin."""
     time.sleep(max(_BEGIN_S - time.time(), 0.0))
@@ -141,6 +135,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     fixed = {
         "HOME": "/root",
         "LC_ALL": "C.UTF-8",
+        "OPENSSL_ia32cap": _NO_HARDWARE_RANDOM,
         "PATH": ":".join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
