@@ -36,7 +36,7 @@ SITE = """
 title = "one file"
 source = "made up"
 origins = ["www.file.example"]
-document = "2kb"
+document = "8kb"
 [[objects]]
 name = "file"
 kind = "image"

@@ -26,6 +26,7 @@ from wavebed.result.names import COMPUTING_FILE
 from wavebed.virtual.guest import (
     OUTPUT,
     GuestFolder,
+    bytecode,
     guest_folder,
     kernel_arguments,
     readable,
@@ -127,6 +128,8 @@ def cache(kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """Return a cache of the test's own, with the kernel."""
     folder = tmp_path / "cache"
     shutil.copytree(kernel, folder / "kernel" / kernel.name)
+    compiled = bytecode()
+    shutil.copytree(compiled, folder / "bytecode" / compiled.name)
     monkeypatch.setenv("WAVEBED_CACHE", str(folder))
     return folder
 
@@ -249,7 +252,7 @@ def _guest_of_nobody(folder: Path, core: Path, command: list[str]) -> str:
     for each in (made.input, made.output, folder / "uml"):
         each.mkdir(parents=True)
     (folder / "init").symlink_to(core)
-    (folder / "guest.json").write_bytes(task_json(made, command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}))
+    (folder / "guest.json").write_bytes(task_json(made, bytecode(), command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}))
     for each in (folder, *folder.rglob("*")):
         os.chown(each, 65534, 65534, follow_symlinks=False)
     kernel, _ = needed_kernel()
