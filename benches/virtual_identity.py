@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import math
+import signal
 import statistics
 import subprocess
 import sys
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="keep the run, with its machine, in this JSON file")
     args = parser.parse_args()
     described = machine()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the busy loops end, too
     results = {}
     with tempfile.TemporaryDirectory() as work:
         site = Path(work) / "file.toml"
