@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help setup demo kernel test-kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page clean
+.PHONY: help setup demo kernel test-kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page virtual-time-page virtual-beside-real-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -239,6 +239,14 @@ fit-applications-page: $(INSTALLED) ## laboratory tables of docs/validation/fit-
 l4s-page: $(INSTALLED) ## table of docs/validation/l4s.md; three minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/l4s.py
+
+virtual-time-page: $(INSTALLED) kernel ## tables of docs/validation/virtual-time.md; half an hour
+	scripts/system-packages $(RUN_PROGRAMS)
+	$(BIN)/python docs/validation/virtual_time.py
+
+virtual-beside-real-page: $(INSTALLED) kernel ## tables of docs/validation/virtual-beside-real.md; an hour
+	scripts/system-packages $(RUN_PROGRAMS)
+	$(BIN)/python docs/validation/virtual_beside_real.py
 
 clean:
 	rm -rf $(VENV) target dist fuzz/target

@@ -26,6 +26,7 @@ from wavebed.result.names import COMPUTING_FILE
 from wavebed.virtual.guest import (
     OUTPUT,
     GuestFolder,
+    bytecode,
     guest_folder,
     kernel_arguments,
     readable,
@@ -60,6 +61,56 @@ kind = "bulk"
 duration = "2s"
 """
 GONE_S = 30.0
+HOSTS = """
+[path]
+packet-log = true
+[[path.hop]]
+name = "wired"
+kind = "wired"
+delay = "5ms"
+[path.edge]
+after = "wired"
+remedy = {remedy}
+[[path.hop]]
+name = "radio"
+kind = "radio"
+rate = "20mbit"
+delay = "2ms"
+down-loss = "1%"
+"""
+TUNNEL = '{ kind = "tunnel", peer = "client", start-rate = "10mbit" }'
+BULK = """
+[[workload]]
+kind = "bulk"
+duration = "1s"
+start = "500ms"
+"""
+LINK = """
+[path]
+rate = "20mbit"
+delay = "10ms"
+packet-log = true
+"""
+WORKLOADS = {
+    "page": '[[workload]]\nkind = "web"\nsite = "google"\nprotocol = "http/1.1"\ntls = false\nlimit = "20s"\n',
+    "video": '[[workload]]\nkind = "video"\nduration = "4s"\nsegment = "2s"\nlimit = "20s"\n',
+    "download": '[[workload]]\nkind = "download"\nsize = "1mb"\nprotocol = "h2"\n',
+    "command": """
+[[workload]]
+kind = "command"
+name = "python"
+run = ["python3", "-c", "import random, time; print('drawn =', random.random()); print('now =', time.time())"]
+parser = "key-value"
+[[workload]]
+kind = "command"
+name = "iperf3"
+run = ["iperf3", "-4", "-c", "{server}", "-p", "{port}", "-t", "1", "-J"]
+server-run = ["iperf3", "-s", "-1", "-p", "{port}"]
+parser = "iperf3"
+""",
+}
+SCENARIOS = {name: f'title = "{name}"\n{LINK}{text}' for name, text in WORKLOADS.items()}
+SCENARIOS["tunnel"] = f'title = "tunnel"\n{HOSTS.replace("{remedy}", TUNNEL)}{BULK}'
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +128,8 @@ def cache(kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """Return a cache of the test's own, with the kernel."""
     folder = tmp_path / "cache"
     shutil.copytree(kernel, folder / "kernel" / kernel.name)
+    compiled = bytecode()
+    shutil.copytree(compiled, folder / "bytecode" / compiled.name)
     monkeypatch.setenv("WAVEBED_CACHE", str(folder))
     return folder
 
@@ -143,6 +196,16 @@ def test_two_runs_of_a_flow_are_the_same_and_another_seed_is_not(cache: Path, tm
     assert {"series/links.parquet", "series/departures.parquet", "series/packets.parquet"} <= names
 
 
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_two_guests_give_the_same_files(name: str, cache: Path, tmp_path: Path) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for process in [_started(SCENARIOS[name], folder, "--trials", "1") for folder in folders]:  # both at once
+        _ended(process)
+    _assert_same(*folders)
+    (trial,) = wavebed.load(folders[0]).record.trials  # type: ignore[union-attr]
+    assert (trial.verdict, trial.reasons) == ("valid", [])
+
+
 def _processes_in(folder: Path) -> list[str]:
     """Return the processes whose working folder is below a folder: all of a guest."""
     found = []
@@ -189,7 +252,7 @@ def _guest_of_nobody(folder: Path, core: Path, command: list[str]) -> str:
     for each in (made.input, made.output, folder / "uml"):
         each.mkdir(parents=True)
     (folder / "init").symlink_to(core)
-    (folder / "guest.json").write_bytes(task_json(made, command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}))
+    (folder / "guest.json").write_bytes(task_json(made, bytecode(), command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}))
     for each in (folder, *folder.rglob("*")):
         os.chown(each, 65534, 65534, follow_symlinks=False)
     kernel, _ = needed_kernel()

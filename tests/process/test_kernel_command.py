@@ -17,7 +17,7 @@ from tests.outputs import checked
 
 from wavebed.cli import main
 from wavebed.cli.doctor_checks import kernel_check
-from wavebed.virtual import kernel
+from wavebed.virtual import guest, kernel
 from wavebed.virtual.kernel import Source, find_kernel, kernel_folder, release
 
 if TYPE_CHECKING:
@@ -222,3 +222,15 @@ def test_the_shipped_configuration_and_patch_are_marked_as_gpl() -> None:
     for file in (folder / "config", *folder.glob("*.patch")):
         assert "SPDX-License-Identifier: GPL-2.0-only" in file.read_text().splitlines()[0]
     assert (folder / f"{kernel.SOURCE.series}.patch").is_file()
+
+
+def test_the_bytecode_of_guests_is_made_once_and_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAVEBED_CACHE", str(tmp_path))
+    monkeypatch.setattr(guest, "_COMPILE", "import msgspec.inspect")
+    folder = guest.bytecode()
+    (made,) = folder.rglob("msgspec/inspect.cpython-*.pyc")
+    assert made.stat().st_mode & 0o004
+    assert folder.stat().st_mode & 0o005 == 0o005
+    monkeypatch.setattr(guest, "_COMPILE", "raise SystemExit")
+    assert guest.bytecode() == folder
+    assert [each.name for each in folder.parent.iterdir()] == [folder.name]

@@ -134,6 +134,13 @@ def test_a_certificate_is_made_once_for_the_same_subjects(tmp_path: Path) -> Non
     assert len(list((tmp_path / "certificates").iterdir())) == 2
 
 
+def test_a_guest_makes_its_own_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "in_guest", lambda: True)
+    monkeypatch.setattr(module, "_OF_GUEST", tmp_path / "guest")
+    assert make_certificate(tmp_path / "cache", ["server"]).file.parent == tmp_path / "guest"
+    assert not (tmp_path / "cache").exists()
+
+
 def test_a_certificate_near_its_end_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "VALID_DAYS", module.RENEW_DAYS - 1)
     old = make_certificate(tmp_path, ["server"])

@@ -131,6 +131,15 @@ def test_sizes_sum_exactly_and_spread_as_asked(tmp_path: Path) -> None:
     assert [entry.bytes for entry in built.site.objects if entry.path.startswith("/b/")] == [7000, 7000]
 
 
+def test_the_files_of_a_site_have_one_date_whenever_they_were_made(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(TOP + group(count=3))
+    dates = set()
+    for cache in ("first", "second"):
+        built = load_site(str(tmp_path / "a.toml"), tmp_path / cache)
+        dates |= {built.path_of(entry).stat().st_mtime for entry in built.site.objects if entry.file}
+    assert len(dates) == 1
+
+
 def test_what_finds_an_object_follows_from_the_groups(tmp_path: Path) -> None:
     text = (
         TOP

@@ -69,11 +69,12 @@ def test_the_environment_is_sorted_and_keeps_nothing_that_changes(monkeypatch: p
     assert not {"LANG", "SSH_AUTH_SOCK"} & made.keys()
 
 
-def test_the_task_shares_two_folders_of_which_one_is_writable() -> None:
-    task = json.loads(task_json(GuestFolder(Path("/cache/one")), ["true"], {"A": "b"}))
+def test_the_task_shares_folders_of_which_one_is_writable() -> None:
+    task = json.loads(task_json(GuestFolder(Path("/cache/one")), Path("/cache/code"), ["true"], {"A": "b"}))
     assert [(each["outside"], each["writable"]) for each in task["shared"]] == [
         ("/cache/one/in", False),
         ("/cache/one/out", True),
+        ("/cache/code", False),
     ]
     assert task["command"] == ["true"]
     assert task["environment"] == {"A": "b"}

@@ -11,8 +11,18 @@ use wavebed_os::mount;
 
 use crate::lab_file::LabFile;
 
-/// Environment variables that every program may have, beside those whose names begin with `LC_`.
-const HARMLESS: [&str; 5] = ["LANG", "LANGUAGE", "PATH", "TERM", "TZ"];
+/// Environment variables that every program may have, beside those whose names begin with `LC_`. Of the last three
+/// depends whether two guests of virtual time do the same.
+const HARMLESS: [&str; 8] = [
+    "LANG",
+    "LANGUAGE",
+    "PATH",
+    "TERM",
+    "TZ",
+    "OPENSSL_ia32cap",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONPYCACHEPREFIX",
+];
 
 /// Name of the user of confined programs.
 const ACCOUNT: &str = "wavebed-confined";

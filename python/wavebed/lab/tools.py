@@ -1,4 +1,4 @@
-"""The programs of workloads and remedies: path, package, version; and the cache folder."""
+"""The programs of workloads and remedies: path, package, version; the cache folder; and whether this is a guest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wavebed.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["PACKAGES", "End", "Program", "cache_folder", "find", "install_commands", "known_names"]
+__all__ = ["PACKAGES", "End", "Program", "cache_folder", "find", "in_guest", "install_commands", "known_names"]
 __all__ += ["missing", "not_found", "version"]
 
 PACKAGES = {
@@ -161,6 +161,14 @@ def version(name: str) -> str:
         return f"cannot be started: {error.strerror}"
     lines = (done.stdout + done.stderr).strip().splitlines()
     return lines[0].strip() if lines else "unknown"
+
+
+def in_guest() -> bool:
+    """Return whether this process runs in a guest."""
+    try:
+        return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
 
 
 def cache_folder() -> Path:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 from wavebed.errors import MachineError, UserError
 from wavebed.hosts.lab import RealHosts
 from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.tools import in_guest
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.checks import engine_checks
 from wavebed.run.hosts_checks import hosts_checks
 from wavebed.run.hosts_metrics import hosts_metrics
 from wavebed.spec.lab import HostsLab, is_virtual
-from wavebed.virtual.guest import in_guest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

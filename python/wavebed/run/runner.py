@@ -11,7 +11,7 @@ from wavebed.experiment.events import CheckFailed, StepBegun, WorkloadBegun, Wor
 from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.experiment.store import KEPT
-from wavebed.lab.tools import cache_folder
+from wavebed.lab.tools import cache_folder, in_guest
 from wavebed.result.model import TrialLine
 from wavebed.run.arrived import arrived_blocks, commit, discard_arrived
 from wavebed.run.design import Design, next_trial
@@ -22,7 +22,6 @@ from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
 from wavebed.run.write import write_trial
-from wavebed.virtual.guest import in_guest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

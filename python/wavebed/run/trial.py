@@ -13,6 +13,7 @@ from wavebed.errors import WavebedError
 from wavebed.lab.confine import take_back
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
+from wavebed.lab.tools import in_guest
 from wavebed.output import replace_file
 from wavebed.result.computing import computing_json
 from wavebed.result.model import TrialRecord, WorkloadRecord
@@ -179,6 +180,8 @@ def _perform(
                 course.running = open_all(
                     slot.treatment.workloads, lab, raw, slot.seed, remedies.host_for_workloads(lab)
                 )
+            if in_guest():
+                _await_whole_second()
             lab.begin()
             try:
                 perform(course.running, lab, watch)
@@ -191,6 +194,11 @@ def _perform(
     course.summary, course.messages, course.host_cpu_ns = lab.summary or {}, lab.messages, lab.host_cpu_ns
     settle(course.running, lab.clock)
     return course
+
+
+def _await_whole_second() -> None:
+    """Wait for the next second of the clock: the time that a guest's programs took to start moves nothing after it."""
+    time.sleep(1 - time.time() % 1)
 
 
 class _Pulse:

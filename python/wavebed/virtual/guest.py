@@ -10,14 +10,16 @@ import fcntl
 import os
 import re
 import subprocess
+import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from wavebed import __version__
 from wavebed._core import find_core
 from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.confine import hidden_homes, program_files, python_files
@@ -28,9 +30,9 @@ from wavebed.workload.drafts import drafted_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ENTRY_NS", "INPUT", "LOOP_MS", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder"]
-__all__ += ["environment", "forced_ticks", "guest_folder", "in_guest", "kernel_arguments", "last_words", "paths_in"]
-__all__ += ["processors", "readable", "run_guest", "starter_arguments", "task_json", "wait_for_begin"]
+__all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S"]
+__all__ += ["GuestFolder", "bytecode", "environment", "forced_ticks", "guest_folder", "kernel_arguments", "last_words"]
+__all__ += ["paths_in", "processors", "readable", "run_guest", "starter_arguments", "task_json", "wait_for_begin"]
 
 START_S = 1_798_761_600
 """The guest's date at its start, seconds since 1970: 2027-01-01 00:00 UTC."""
@@ -44,13 +46,23 @@ LOOP_MS = 2000
 another: a tick passes, and the trial is not exact."""
 MEMORY_MIB = 4000
 """Most memory of a guest; the host gives what is used. Chromium needs more than 2000."""
-INPUT, OUTPUT = "/run/wavebed/in", "/run/wavebed/out"
+INPUT, OUTPUT, BYTECODE = "/run/wavebed/in", "/run/wavebed/out", "/run/wavebed/bytecode"
 """The shared folders in the guest: names that are the same in each run."""
 _STATUS, _LOG, _CONSOLE, _TASK, _INIT = "status", "log", "console", "guest.json", "init"
 _HERE = "/proc/self/cwd"
 """The folder of the guest, as the kernel finds it: the kernel seeds random numbers with its command line, so that must
 have no name that changes."""
 _TICKS = Path("/sys/module/time/parameters")
+_COMPILE = """
+import compileall, importlib, sys
+for name in ("wavebed.run.executor.inside", "pyarrow.parquet", "pandas", "PIL.Image", "playwright.sync_api"):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass
+compileall.compile_dir(sys.argv[1], quiet=2)
+"""
+"""Compiles what guests import: all of wavebed, and of other packages what these modules import."""
 _LOOK_S = 0.05
 _PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 READS_VARIABLE = "WAVEBED_GUEST_READS"
@@ -64,6 +76,8 @@ _SETTINGS = "/etc"
 _OTHERS_READ = 0o004
 _NAMED_PATH = re.compile(r"/[^\s'\":;=,|&<>()]+")
 """An absolute path, alone or in the line of a shell."""
+_NO_HARDWARE_RANDOM = "~0x4000000000000000:~0x40000"
+"""To OpenSSL and BoringSSL: the processor has neither RDRAND nor RDSEED, whose numbers no seed fixes."""
 _UNSAFE = " \t\n\"'\\,"
 """Characters that the kernel's command line or its mounts would take for others."""
 _LAST_LINES = 3
@@ -116,14 +130,6 @@ def guest_folder() -> Iterator[GuestFolder]:
         yield made
 
 
-def in_guest() -> bool:
-    """Return whether this process runs in a guest."""
-    try:
-        return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-
-
 def wait_for_begin() -> None:
     """Wait in a guest until laboratories begin."""
     time.sleep(max(_BEGIN_S - time.time(), 0.0))
@@ -148,8 +154,10 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     fixed = {
         "HOME": "/root",
         "LC_ALL": "C.UTF-8",
+        "OPENSSL_ia32cap": _NO_HARDWARE_RANDOM,
         "PATH": ":".join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPYCACHEPREFIX": BYTECODE,
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": ":".join([str(Path(__file__).parents[2]), *filter(None, [given.get("PYTHONPATH")])]),
         "TZ": "UTC",
@@ -203,7 +211,38 @@ def starter_arguments(folder: GuestFolder, processor: int, files: Iterable[str])
     return [*arguments, *(f"--readable={each}" for each in [*files, str(folder.folder)])]
 
 
-def task_json(folder: GuestFolder, command: Sequence[str], variables: Mapping[str, str]) -> bytes:
+def bytecode() -> Path:
+    """Return the folder of Python's bytecode for guests; make it if the cache has none.
+
+    A guest uses no other bytecode, and writes none: whether modules were compiled moves the times of programs. What is
+    not in the folder, or older than its source, each process of a guest compiles.
+
+    Raises
+    ------
+    MachineError
+        If it cannot be made.
+    """
+    folder = cache_folder().absolute() / "bytecode" / f"{sys.implementation.cache_tag}-{__version__}"
+    if folder.is_dir():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with drafted_folder(folder.parent) as draft:
+            made = draft / "made"
+            made.mkdir()
+            made.chmod(0o755)  # programs in a guest read it as another user
+            variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+            argv = [sys.executable, "-c", _COMPILE, str(Path(__file__).parents[1])]
+            variables["PYTHONPYCACHEPREFIX"] = str(made)
+            subprocess.run(argv, env=variables, stdin=subprocess.DEVNULL, capture_output=True, umask=0o022, check=False)
+            with suppress(OSError):  # another process has made it meanwhile
+                made.rename(folder)
+    except OSError as error:
+        raise MachineError(f"{folder}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+    return folder
+
+
+def task_json(folder: GuestFolder, bytecode: Path, command: Sequence[str], variables: Mapping[str, str]) -> bytes:
     """Return what the guest's first process does, as `guest.rs` of ``wavebed-core`` reads it."""
     task = {
         "command": list(command),
@@ -211,6 +250,7 @@ def task_json(folder: GuestFolder, command: Sequence[str], variables: Mapping[st
         "shared": [
             {"outside": str(folder.input), "inside": INPUT, "writable": False},
             {"outside": str(folder.output), "inside": OUTPUT, "writable": True},
+            {"outside": str(bytecode), "inside": BYTECODE, "writable": False},
         ],
         "log": f"{OUTPUT}/{_LOG}",
         "status": f"{OUTPUT}/{_STATUS}",
@@ -328,7 +368,7 @@ def run_guest(
     """
     kernel, _ = needed_kernel()
     (folder.folder / _INIT).symlink_to(find_core())
-    (folder.folder / _TASK).write_bytes(task_json(folder, command, environment(os.environ)))
+    (folder.folder / _TASK).write_bytes(task_json(folder, bytecode(), command, environment(os.environ)))
     with _processor(given_up) as processor:
         if processor is None:
             return None

@@ -18,7 +18,7 @@ from wavebed.lab.confine import Confined, program_files
 from wavebed.lab.tools import Program, find
 from wavebed.workload.arrivals import Arrivals
 from wavebed.workload.download_figures import details_of, metrics_of, part_figures, read_figures
-from wavebed.workload.drafts import drafted
+from wavebed.workload.drafts import date_files, drafted
 from wavebed.workload.model import FRAME_BYTES, SEGMENT_BYTES, Event, Metric, Outcome, Session, Workload
 from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names, resolver_needed
 from wavebed.workload.raw import create
@@ -162,6 +162,7 @@ def _make_sparse(file: Path, size_bytes: int) -> None:
         return
     with drafted(file) as draft:
         os.truncate(draft.fileno(), size_bytes)
+    date_files(file)
 
 
 def _of_marks(marks: Sequence[int], arrivals: Arrivals | None, figures: dict[str, object]) -> list[Metric]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from wavebed.errors import UserError, WavebedError
-from wavebed.virtual.guest import in_guest
+from wavebed.lab.tools import in_guest
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, cast
 
 from playwright.sync_api import Error, sync_playwright
 
+from wavebed.lab.tools import in_guest
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -65,6 +67,12 @@ ARGUMENTS = (
 )
 """Arguments of every Chromium, which disable its own network traffic."""
 
+GUEST_ARGUMENTS = (
+    # User-Mode Linux ends a process whose filter of system calls answers by a signal.
+    "--disable-seccomp-filter-sandbox",
+)
+"""More of them in a guest of virtual time."""
+
 _NO_SANDBOX = "No usable sandbox"
 
 
@@ -105,6 +113,8 @@ def _launch(playwright: Playwright, settings: Mapping[str, Json]) -> tuple[Brows
     arguments = [*ARGUMENTS, *cast("list[str]", settings.get("arguments", []))]
     if not settings.get("quic"):
         arguments.append("--disable-quic")
+    if in_guest():
+        arguments.extend(GUEST_ARGUMENTS)
 
     def start(*, sandbox: bool) -> Browser:
         return playwright.chromium.launch(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
 from wavebed.lab.tools import find as find_program
+from wavebed.workload.drafts import date_files
 from wavebed.workload.media.boxes import Segment, find, fragments, initialization
 from wavebed.workload.media.ladder import AUDIO_BPS, FRAMES_PER_S
 from wavebed.workload.media.mpd import manifest
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AUDIO", "AUDIO_SEGMENT_S", "MANIFEST", "Content", "make"]
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.mpd"
 AUDIO = "audio"
 SAMPLING_HZ = 32_000
@@ -103,6 +104,7 @@ def make(content: Content, cache: Path) -> Path:
         draft = Path(tempfile.mkdtemp(prefix=f".{content.key}-", dir=cache))
         try:
             _fill(content, draft)
+            date_files(draft)
             draft.chmod(0o755)
             _publish(draft, folder)
         finally:

@@ -6,21 +6,23 @@ import base64
 import hashlib
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError
-from wavebed.lab.tools import find
+from wavebed.lab.tools import find, in_guest
 from wavebed.workload.drafts import drafted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 __all__ = ["Certificate", "make_certificate"]
 
 VALID_DAYS = 3650
 RENEW_DAYS = 180
 _MAX_COMMON_NAME = 64
+_OF_GUEST = Path("/run/certificates")
+"""In memory: a guest makes its own, of its date and random numbers, so that each run has the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def make_certificate(cache: Path, names: Sequence[str], addresses: Sequence[str]
     Parameters
     ----------
     cache : pathlib.Path
-        Shared by all runs; the certificate is written atomically into ``certificates`` there.
+        Shared by all runs; the certificate is written atomically into ``certificates`` there. A guest does not use it.
     names, addresses : sequence of str
         Its subject's alternative names; ``*.one.example`` covers the names one level below it.
 
@@ -60,7 +62,8 @@ def make_certificate(cache: Path, names: Sequence[str], addresses: Sequence[str]
     """
     subjects = [*(f"DNS:{name}" for name in sorted(set(names))), *(f"IP:{each}" for each in sorted(set(addresses)))]
     assert subjects, "a certificate is for somebody"
-    file = cache / "certificates" / f"{hashlib.sha256(','.join(subjects).encode()).hexdigest()[:16]}.pem"
+    folder = _OF_GUEST if in_guest() else cache / "certificates"
+    file = folder / f"{hashlib.sha256(','.join(subjects).encode()).hexdigest()[:16]}.pem"
     if not _is_good(file):
         _make(file, subjects)
     return Certificate(file, _spki_sha256(file))

@@ -14,7 +14,7 @@ import msgspec
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import is_file, is_there
-from wavebed.workload.drafts import drafted_folder
+from wavebed.workload.drafts import date_files, drafted_folder
 from wavebed.workload.site.bounded import bounded
 from wavebed.workload.site.model import BuiltSite, Site
 from wavebed.workload.site.spec import read_spec
@@ -28,7 +28,7 @@ __all__ = ["find_site", "is_page", "is_shipped", "load_site", "shipped_sites"]
 
 _SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
 _MANIFEST = ".site.json"  # no host is called like this
-_FORMAT = 2
+_FORMAT = 3
 IMPORT_LIMIT_S = 10.0
 """Limit for the import of a recording or a saved page."""
 
@@ -163,6 +163,7 @@ def _cached(folder: Path, build: Builder) -> BuiltSite:
         made = work / "new"
         made.mkdir()
         build(made)
+        date_files(made)
         _put(made, folder, work)
     built = _read(folder)
     if built is None:
