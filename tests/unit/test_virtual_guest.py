@@ -245,7 +245,7 @@ def test_a_trial_in_virtual_time_never_runs_in_real_time(tmp_path: Path) -> None
 def test_the_specification_says_that_time_was_virtual(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _plan(tmp_path)
     assert main(["resolve", str(tmp_path / "scenario.toml"), "--virtual-time"]) == 0
-    assert json.loads(capsys.readouterr().out)["lab"] == {"kind": "namespaces", "time": "virtual"}
+    assert json.loads(capsys.readouterr().out)["lab"]["time"] == "virtual"
 
 
 def test_jobs_belong_to_virtual_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,3 +339,41 @@ def test_a_trial_in_which_a_tick_was_forced_is_marked_as_not_exact() -> None:
     found = exactness(3, lambda: (5, "python3"))
     assert (found.holds, found.severity, found.code) == (False, "suspect", "exact")
     assert found.evidence == "not exact: python3 computed for 2 s without the kernel, 2 times"
+
+
+def test_the_models_of_the_processor_are_on_the_kernels_command_line(tmp_path: Path) -> None:
+    folder = GuestFolder(Path("/cache/one"))
+
+    def given(keys: str) -> set[str]:
+        lab = with_time(_plan(tmp_path, f"[lab]\n{keys}\n"), "virtual").treatments[0].lab
+        assert isinstance(lab, NamespacesLab)
+        wanted = ("time-travel-entry", "time-travel-host")
+        return {each for each in kernel_arguments(folder, 1, lab) if each.startswith(wanted)}
+
+    assert given("") == given('processor = "exact"') == {"time-travel-entry=1000"}
+    assert given('processor = "infinite"') == set()
+    assert given('processor = "host"\nslower = 4') == {"time-travel-entry=1000", "time-travel-host=400"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ('processor = "fast"', r"lab\.processor: "),
+        ("slower = 4", r'lab\.slower: is for processor = "host"'),
+        ('processor = "host"\nslower = 0', r"lab\.slower: 0 is no number from 0\.01 to 1000"),
+        ('processor = "host"\nslower = true', r"lab\.slower: true is no number"),
+    ],
+)
+def test_a_processor_that_cannot_be_is_refused(tmp_path: Path, keys: str, problem: str) -> None:
+    with pytest.raises(UserError, match=problem):
+        _plan(tmp_path, f"[lab]\n{keys}\n")
+
+
+def test_a_processor_belongs_to_virtual_time_and_to_all_treatments(tmp_path: Path) -> None:
+    plan = _plan(tmp_path, '[lab]\nprocessor = "host"\n')
+    with pytest.raises(UserError, match="lab.processor: is for virtual time: add --virtual-time"):
+        with_time(plan)
+    assert "no two runs are the same" in with_time(plan, "virtual").notes[-1]
+    treatments = '[[treatment]]\nname = "a"\nset = { "lab.processor" = "host" }\n[[treatment]]\nname = "b"\n'
+    with pytest.raises(UserError, match="lab.processor: is not the same for all treatments"):
+        in_virtual_time(with_time(_plan(tmp_path, treatments), "virtual"))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from wavebed.result.computing import is_in_virtual_time
+from wavebed.result.computing import computing_is_free
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import EXACT
 from wavebed.workload.command import DELIVERY_TIME, WALL_TIME, Command
@@ -127,7 +127,7 @@ def seen(
     said = reasons or failed or silent
     is_late = bool(reasons)
     found = Seen(trial.folder, trial.treatment, trial.seed, state, said, metrics, is_late=is_late, slowed=slowed)
-    return _computed(found, trial, computing, lasted_s) if is_in_virtual_time(trial) else found
+    return _computed(found, trial, computing, lasted_s) if computing_is_free(trial) else found
 
 
 def _computed(found: Seen, trial: TrialRecord, computing: Computing | None, lasted_s: float) -> Seen:

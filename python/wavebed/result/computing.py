@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import TrialRecord
 
-__all__ = ["Computing", "computing_json", "is_in_virtual_time", "read_computing"]
+__all__ = ["Computing", "computing_is_free", "computing_json", "read_computing"]
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -72,7 +72,7 @@ def read_computing(folder: Path) -> Computing | None:
         raise UserError(f"{file}: is not as documented ({error}): {INCOMPLETE}") from None
 
 
-def is_in_virtual_time(trial: TrialRecord) -> bool:
-    """Return whether a trial ran in virtual time."""
+def computing_is_free(trial: TrialRecord) -> bool:
+    """Return whether a trial ran in virtual time, with a processor that computes in no time."""
     lab = trial.resolved.get("lab")
-    return isinstance(lab, dict) and lab.get("time") == "virtual"
+    return isinstance(lab, dict) and lab.get("time") == "virtual" and lab.get("processor") != "host"

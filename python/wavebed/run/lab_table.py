@@ -12,7 +12,7 @@ from wavebed.config.problems import Problem, described
 from wavebed.config.reader import reader
 from wavebed.config.table import Key, fields, read_table
 from wavebed.hosts.address import HostAddress, host_address
-from wavebed.spec.lab import HostsLab, LabSpec, NamespacesLab, Time
+from wavebed.spec.lab import HostsLab, LabSpec, NamespacesLab, Processor, Time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +23,22 @@ if TYPE_CHECKING:
 __all__ = ["LabTable", "read_lab"]
 
 
+_LEAST_SLOWER, _MOST_SLOWER = 0.01, 1000
+
+
 @reader("ADDRESS", {"type": "string"}, str)
 def _ipv4(value: object) -> str:
     try:
         return str(ipaddress.IPv4Address(value if isinstance(value, str) else ""))
     except ValueError:
         raise Problem(f'{described(value)} is not an IPv4 address: write one such as "192.0.2.1"') from None
+
+
+@reader("NUMBER", {"type": "number", "minimum": _LEAST_SLOWER, "maximum": _MOST_SLOWER}, float)
+def _slower(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and _LEAST_SLOWER <= value <= _MOST_SLOWER:
+        return float(value)
+    raise Problem(f"{described(value)} is no number from {_LEAST_SLOWER} to {_MOST_SLOWER}")
 
 
 class LabTable(Struct, frozen=True, kw_only=True):
@@ -48,6 +58,23 @@ class LabTable(Struct, frozen=True, kw_only=True):
             "`real`: this machine's time; `virtual`: a guest's, which stands still while programs compute; `auto`:"
             " `virtual` where that is possible",
             absent="`auto` for `check`, `campaign run` and `demo`, else `real`",
+        ),
+    ] = None
+    processor: Annotated[
+        Processor | None,
+        Key(
+            values.word("exact", "infinite", "host"),
+            "processor of virtual time. `exact`: computing takes no time, a system call 1 µs; `infinite`: both take no"
+            " time; `host`: computing takes that of this machine, so that no two runs are the same",
+            absent="`exact`",
+        ),
+    ] = None
+    slower: Annotated[
+        float | None,
+        Key(
+            _slower,
+            "how many times slower than this machine the processor `host` is: 4 for a phone, perhaps",
+            absent="1",
         ),
     ] = None
     server: Annotated[HostAddress | None, Key(host_address, "where the server is (`hosts`)", absent="none")] = None
@@ -97,13 +124,10 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
     except Problem as problem:
         raise problem.below("lab") from None
     if lab.backend == "namespaces":
-        given = [name for name, field in fields(LabTable).items() if getattr(lab, field.attribute) is not None]
-        for name in given:
-            if name not in ("backend", "time"):
-                raise Problem('is for real hosts: remove it, or write backend = "hosts"', f"lab.{name}")
-        return NamespacesLab("virtual" if lab.time == "virtual" else "real"), lab.time
-    if lab.time == "virtual":
-        raise Problem('is for emulated hosts: remove it, or backend = "hosts"', "lab.time")
+        return _in_namespaces(lab), lab.time
+    for name, value in (("time", lab.time == "virtual"), ("processor", lab.processor), ("slower", lab.slower)):
+        if value:
+            raise Problem('is for emulated hosts: remove it, or backend = "hosts"', f"lab.{name}")
     server, client = lab.server, lab.client or HostAddress()
     if server is None:
         raise Problem('is missing: write "ssh://USER@HOST", or "local"', "lab.server")
@@ -127,6 +151,16 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
         lab.modem or "auto",
     )
     return hosts, lab.time
+
+
+def _in_namespaces(lab: LabTable) -> NamespacesLab:
+    given = [name for name, field in fields(LabTable).items() if getattr(lab, field.attribute) is not None]
+    for name in given:
+        if name not in ("backend", "time", "processor", "slower"):
+            raise Problem('is for real hosts: remove it, or write backend = "hosts"', f"lab.{name}")
+    if lab.slower is not None and lab.processor != "host":
+        raise Problem('is for processor = "host": add that, or remove it', "lab.slower")
+    return NamespacesLab("virtual" if lab.time == "virtual" else "real", lab.processor or "exact", lab.slower or 1.0)
 
 
 def _check_path(path: PathModel) -> None:

@@ -7,6 +7,8 @@ import os
 import platform
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
+import msgspec
+
 from wavebed.errors import UserError
 from wavebed.path.model import PathModel
 from wavebed.result.names import RUN_FILE
@@ -26,6 +28,7 @@ TIME_KEY: Final = "lab.time"
 """The key that the options change."""
 TIME_VARIABLE: Final = "WAVEBED_TIME"
 _MACHINE = "x86_64"
+_OF_HOST = 'with processor = "host" computing takes this machine\'s time: no two runs are the same'
 _COMPUTING = "programs compute in no time: judge what computes in real time"
 
 
@@ -90,7 +93,8 @@ def with_time(plan: Plan, asked: Time | None = None, otherwise: Time = "real", o
             raise UserError(f"--virtual-time: {why}: leave the option out")
         if why:
             raise UserError(f"{TIME_KEY}: {why}: remove the key, or write --real-time")
-        notes = (*notes, f"in virtual time {_COMPUTING}")
+        slow = any(isinstance(each.lab, NamespacesLab) and each.lab.processor == "host" for each in plan.treatments)
+        notes = (*notes, f"in virtual time {_OF_HOST if slow else _COMPUTING}")
     treatments = tuple(map(_in_time, plan.treatments, words))
     overrides = dict(plan.overrides)
     if any(word != (each.time or "real") for word, each in zip(words, plan.treatments, strict=True)):
@@ -145,4 +149,8 @@ def _choice(outside: str) -> tuple[Literal["real", "virtual"], str]:
 def _in_time(treatment: TreatmentPlan, word: Time) -> TreatmentPlan:
     if not isinstance(treatment.lab, NamespacesLab):
         return treatment
-    return dataclasses.replace(treatment, lab=NamespacesLab("virtual" if word == "virtual" else "real"))
+    is_virtual = word == "virtual"
+    if treatment.lab.processor != "exact" and not is_virtual:
+        raise UserError("lab.processor: is for virtual time: add --virtual-time, or remove the key")
+    lab = msgspec.structs.replace(treatment.lab, time="virtual" if is_virtual else "real")
+    return dataclasses.replace(treatment, lab=lab)

@@ -8,10 +8,13 @@ from msgspec import Meta
 
 from wavebed.spec.link import Kind
 
-__all__ = ["IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab", "Time", "is_virtual"]
+__all__ = ["IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab", "Processor", "Time", "is_virtual"]
 
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^(local|ssh://[^\s]+)$")]
 """``local``, or an address of ssh."""
+Processor: TypeAlias = Literal["exact", "infinite", "host"]
+"""A model of the processor in virtual time."""
+Slower: TypeAlias = Annotated[float, Meta(ge=0.01, le=1000)]
 Time: TypeAlias = Literal["auto", "real", "virtual"]
 """The time of trials as it is asked for; ``auto`` chooses before a trial is resolved."""
 
@@ -22,10 +25,17 @@ class NamespacesLab(Kind, frozen=True, tag="namespaces"):
     Parameters
     ----------
     time : str
-        ``real``: the machine's; ``virtual``: that of a guest, in which computing takes no time.
+        ``real``: the machine's; ``virtual``: that of a guest.
+    processor : str
+        Of a guest. ``exact``: computing takes no time, and each entry into the kernel a fixed one; ``infinite``:
+        neither takes time; ``host``: computing takes that of the host.
+    slower : float
+        How many times slower than the host the processor ``host`` is.
     """
 
     time: Literal["real", "virtual"] = "real"
+    processor: Processor = "exact"
+    slower: Slower = 1.0
 
 
 class HostsLab(Kind, frozen=True, tag="hosts"):

@@ -24,6 +24,7 @@ from wavebed._core import find_core
 from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.confine import hidden_homes, program_files, python_files
 from wavebed.lab.tools import cache_folder
+from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.virtual.kernel import needed_kernel
 from wavebed.workload.drafts import drafted_folder
 
@@ -166,14 +167,19 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     return dict(sorted((own | fixed).items()))
 
 
-def kernel_arguments(folder: GuestFolder, seed: int) -> list[str]:
+def kernel_arguments(folder: GuestFolder, seed: int, lab: NamespacesLab = IN_NAMESPACES) -> list[str]:
     """Return the command line of the kernel.
 
     Parameters
     ----------
     seed : int
         Of the guest's random numbers.
+    lab : NamespacesLab
+        Has the model of the processor.
     """
+    processor = [] if lab.processor == "infinite" else [f"time-travel-entry={ENTRY_NS}"]
+    if lab.processor == "host":
+        processor.append(f"time-travel-host={round(lab.slower * 100)}")
     return [
         f"mem={MEMORY_MIB}M",
         "rootfstype=hostfs",
@@ -184,7 +190,7 @@ def kernel_arguments(folder: GuestFolder, seed: int) -> list[str]:
         "quiet",
         "panic=-1",
         "time-travel=inf-cpu",
-        f"time-travel-entry={ENTRY_NS}",
+        *processor,
         f"time-travel-loop={LOOP_MS}",
         f"time-travel-start={START_S * 10**9}",
         f"random-seed={seed}",
@@ -344,6 +350,7 @@ def run_guest(
     seed: int,
     given_up: Callable[[], bool] = lambda: False,
     named: Iterable[str] = (),
+    lab: NamespacesLab = IN_NAMESPACES,
 ) -> int | None:
     """Run a command in a guest, and return its exit status; ``None`` if it was given up.
 
@@ -358,6 +365,8 @@ def run_guest(
         Called some times a second; whether to end the guest.
     named : iterable of str
         Files and folders that the guest may read besides those of every guest (`readable`).
+    lab : NamespacesLab
+        Has the model of the processor.
 
     Raises
     ------
@@ -375,7 +384,7 @@ def run_guest(
         starter = starter_arguments(folder, processor, [*readable(named), str(kernel)])
         with (folder.folder / _CONSOLE).open("wb") as console:
             process = subprocess.Popen(
-                [find_core(), *starter, "--", str(kernel), *kernel_arguments(folder, seed)],
+                [find_core(), *starter, "--", str(kernel), *kernel_arguments(folder, seed, lab)],
                 cwd=folder.folder,
                 env={"LC_ALL": "C", "HOME": str(folder.folder), "PATH": "/usr/bin:/bin"},
                 stdin=subprocess.DEVNULL,

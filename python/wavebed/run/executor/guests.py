@@ -24,6 +24,7 @@ from wavebed.run.executor.pack import Packed
 from wavebed.run.executor.remote import Remote
 from wavebed.run.folder import check_programs
 from wavebed.run.runner import prepare
+from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.stranger import one_line
 from wavebed.virtual.guest import guest_folder, last_words, paths_in, processors, run_guest
 from wavebed.virtual.kernel import needed_kernel
@@ -178,7 +179,9 @@ class _Place:
         task = msgspec.json.decode(gzip.decompress((folder.input / TASK_FILE).read_bytes()), type=BlockTask)
         command = [sys.executable, "-m", "wavebed.run.executor.inside"]
         try:
-            status = run_guest(folder, command, task.trials[0].spec.seed, given_up, named_paths(task))
+            first = task.trials[0].spec
+            lab = first.lab if isinstance(first.lab, NamespacesLab) else IN_NAMESPACES
+            status = run_guest(folder, command, first.seed, given_up, named_paths(task), lab)
         except WavebedError as error:
             raise FailedError(one_line(str(error))) from None
         if status is None:
