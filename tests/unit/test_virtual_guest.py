@@ -371,9 +371,9 @@ def test_a_processor_that_cannot_be_is_refused(tmp_path: Path, keys: str, proble
 
 def test_a_processor_belongs_to_virtual_time_and_to_all_treatments(tmp_path: Path) -> None:
     plan = _plan(tmp_path, '[lab]\nprocessor = "host"\n')
-    with pytest.raises(UserError, match="lab.processor: is for virtual time: add --virtual-time"):
+    with pytest.raises(UserError, match=r"lab\.processor: is for virtual time: add --virtual-time"):
         with_time(plan)
     assert "no two runs are the same" in with_time(plan, "virtual").notes[-1]
     treatments = '[[treatment]]\nname = "a"\nset = { "lab.processor" = "host" }\n[[treatment]]\nname = "b"\n'
-    with pytest.raises(UserError, match="lab.processor: is not the same for all treatments"):
+    with pytest.raises(UserError, match=r"lab\.processor: is not the same for all treatments"):
         in_virtual_time(with_time(_plan(tmp_path, treatments), "virtual"))
