@@ -5,6 +5,8 @@ runs are in virtual time.
 from __future__ import annotations
 
 import json
+import os
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -377,3 +379,28 @@ def test_a_processor_belongs_to_virtual_time_and_to_all_treatments(tmp_path: Pat
     treatments = '[[treatment]]\nname = "a"\nset = { "lab.processor" = "host" }\n[[treatment]]\nname = "b"\n'
     with pytest.raises(UserError, match=r"lab\.processor: is not the same for all treatments"):
         in_virtual_time(with_time(_plan(tmp_path, treatments), "virtual"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "number"),
+    [
+        ({}, 8),
+        ({"a/cpu.max": "300000 100000"}, 3),
+        ({"a/cpu.max": "max 100000", "cpu.max": "50000 100000"}, 1),
+        ({"a/memory.max": f"{5 * guest.MEMORY_MIB << 20}"}, 5),
+        ({"memory.max": "max"}, 8),
+    ],
+)
+def test_as_many_guests_run_as_the_limits_of_the_cgroup_allow(
+    limits: dict[str, str], number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.write_text("0::/a\n")
+    for name, text in limits.items():
+        file = tmp_path / "cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    monkeypatch.setattr(guest, "_cgroup_limits", partial(guest._cgroup_limits, root=tmp_path / "cgroup", own=own))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 30}[name])
+    assert len(guest.processors()) == number

@@ -53,6 +53,7 @@ _STATUS, _LOG, _CONSOLE, _TASK, _INIT = "status", "log", "console", "guest.json"
 _HERE = "/proc/self/cwd"
 """The folder of the guest, as the kernel finds it: the kernel seeds random numbers with its command line, so that must
 have no name that changes."""
+_CGROUPS, _OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _TICKS = Path("/sys/module/time/parameters")
 _COMPILE = """
 import compileall, importlib, sys
@@ -435,10 +436,28 @@ def last_words(folder: GuestFolder) -> str:
 
 
 def processors() -> list[int]:
-    """Return the processors that guests may have: as many as the memory allows."""
-    memory_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    """Return the processors that guests may have: as many as affinity, memory and the limits of the cgroup allow."""
     allowed = sorted(os.sched_getaffinity(0))
-    return allowed[: max(memory_mib // MEMORY_MIB, 1)]
+    memory = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    memory += [int(limit) for (limit,) in _cgroup_limits("memory.max")]
+    shares = [int(quota) // int(period) for quota, period in _cgroup_limits("cpu.max")]
+    return allowed[: max(min(len(allowed), (min(memory) >> 20) // MEMORY_MIB, *shares), 1)]
+
+
+def _cgroup_limits(name: str, root: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> Iterator[list[str]]:
+    """Yield the values of a limit of this process's cgroup and of those above it, where there is one (cgroups(7))."""
+    try:
+        lines = own.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    path = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    for folder in (root / path, *(root / path).parents):
+        if not folder.is_relative_to(root):
+            return
+        with suppress(OSError):
+            values = (folder / name).read_text(encoding="utf-8").split()
+            if values and values[0] != "max":
+                yield values
 
 
 @contextmanager
