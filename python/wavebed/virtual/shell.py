@@ -28,8 +28,7 @@ _WRITTEN = {"log_dir": "series", "pcap_dir": "pcap", "summary_file": "summary.js
 _NETWORK = ("legs", "second_leg", "timeline")
 """What the laboratory file names patterns in."""
 _DESCRIPTOR = re.compile(r'"(/proc/[a-z0-9]+/fd/[0-9]+)"')
-_START = 'sleep 100 && cd "$1" && shift && exec "$@"'
-"""A command begins some time after the start: ping takes a clock below 1 s for one that it has not read yet."""
+_START = 'cd "$1" && shift && exec "$@"'
 _KEPT_OUTPUT = f'exec "$@" >{OUTPUT}/{_STDOUT} 2>{OUTPUT}/{_STDERR}'
 
 
