@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help setup demo kernel test-kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page virtual-time-page virtual-beside-real-page clean
+.PHONY: help setup demo kernel kernel-wheel test-kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page virtual-time-page virtual-beside-real-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -114,6 +114,11 @@ kernel: | $(CONSTRAINTS)  ## the kernel of virtual time, unless it is in the cac
 	$(INSTALL) --constraint $(CONSTRAINTS) --target $(KERNEL_PACKAGES) msgspec
 	MAKEFLAGS= PYTHONPATH=python:$(KERNEL_PACKAGES) $(TIMED) "set-up: the kernel of virtual time" \
 	  nice $(BIN)/python -m wavebed kernel build $(if $(KERNEL_SOURCE),--source $(KERNEL_SOURCE))
+
+kernel-wheel: kernel $(RELEASE_TOOLS)  ## the package wavebed-kernel, with the kernel of the cache, in dist/
+	scripts/system-packages readelf=binutils
+	WAVEBED_KERNEL=$$(PYTHONPATH=python:$(KERNEL_PACKAGES) $(BIN)/python -c 'from wavebed.virtual.kernel import kernel_folder; print(kernel_folder())') \
+	  $(BIN)/uv build --quiet --wheel --out-dir dist plugins/wavebed-kernel
 
 # Tests of virtual time build it again where this failed. They are skipped only if nobody has its source any more.
 test-kernel:

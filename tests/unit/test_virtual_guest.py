@@ -4,6 +4,7 @@ runs are in virtual time.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from functools import partial
@@ -27,7 +28,7 @@ from wavebed.run.scenario import Plan, read_plan
 from wavebed.run.times import default_time, with_time
 from wavebed.run.write import open_run
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
-from wavebed.virtual import guest
+from wavebed.virtual import guest, kernel
 from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, readable, task_json
 from wavebed.virtual.kernel import Built
 
@@ -404,3 +405,20 @@ def test_as_many_guests_run_as_the_limits_of_the_cgroup_allow(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 30}[name])
     assert len(guest.processors()) == number
+
+
+def test_the_package_of_the_kernel_stands_in_place_of_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "packages" / "wavebed_kernel"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "linux").write_bytes(b"kernel")
+    monkeypatch.setenv("WAVEBED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(package.parent)
+    known = {"release": kernel.release(), "sha256": hashlib.sha256(b"kernel").hexdigest()}
+    for wrong in ({"release": "7.2.0-wavebed-0"}, {"sha256": "0" * 64}):
+        (package / "kernel.json").write_text(json.dumps(known | wrong))
+        assert kernel.find_kernel() is None
+    (package / "kernel.json").write_text(json.dumps(known))
+    assert kernel.find_kernel() == (package / "linux", kernel.Built(**known))

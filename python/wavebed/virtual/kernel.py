@@ -41,6 +41,8 @@ __all__ = [
 
 _PROGRAM = "linux"
 _RECORD = "kernel.json"
+_PACKAGE = "wavebed_kernel"
+"""A package of its own, since its licence is another: `plugins/wavebed-kernel`."""
 _CONFIG = "config"
 _PIECE_BYTES = 1 << 20
 _FETCH_S = 60.0
@@ -118,10 +120,14 @@ class Built(msgspec.Struct, frozen=True):
         What ``uname -r`` says in a guest: the version of Linux, and a hash of source, patch and configuration.
     sha256 : str
         Of the program.
+    source, source_sha256 : str
+        The Debian package of its source, and its hash.
     """
 
     release: str
     sha256: str
+    source: str = ""
+    source_sha256: str = ""
 
 
 def _shipped(name: str) -> Path:
@@ -153,15 +159,26 @@ def kernel_folder() -> Path:
 
 
 def find_kernel() -> tuple[Path, Built] | None:
-    """Return the program and what is known of it; ``None`` if it is not installed, or damaged."""
-    folder = kernel_folder()
+    """Return the program and what is known of it, from the cache or from the package `wavebed-kernel`.
+
+    ``None``: neither has a whole one for this version of wavebed.
+    """
+    from importlib.util import find_spec
+
+    package = find_spec(_PACKAGE)
+    folders = [kernel_folder(), *([Path(package.origin).parent] if package and package.origin else [])]
+    return next(filter(None, map(_kernel_in, folders)), None)
+
+
+def _kernel_in(folder: Path) -> tuple[Path, Built] | None:
     try:
         found = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Built)
         with (folder / _PROGRAM).open("rb") as program:
             digest = hashlib.file_digest(program, "sha256").hexdigest()
     except (OSError, msgspec.MsgspecError):
         return None
-    return (folder / _PROGRAM, found) if digest == found.sha256 else None
+    is_right = digest == found.sha256 and found.release == release()
+    return (folder / _PROGRAM, found) if is_right else None
 
 
 def needed_kernel() -> tuple[Path, Built]:
@@ -209,6 +226,7 @@ def install(program: Path) -> Built:
         kept.mkdir()
         shutil.copy(program, kept / _PROGRAM)
         (kept / _PROGRAM).chmod(0o755)
+        shutil.copy(_shipped(_CONFIG), kept / _CONFIG)
         return _keep(kept, digest)
 
 
@@ -225,7 +243,7 @@ def _kept_in_cache() -> Iterator[Path]:
 
 
 def _keep(kept: Path, digest: str) -> Built:
-    built = Built(release(), digest)
+    built = Built(release(), digest, SOURCE.package, SOURCE.sha256)
     (kept / _RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(built)))
     folder = kernel_folder()
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The guest kernel of wavebed's virtual time, as a file: `linux`."""
