@@ -357,19 +357,19 @@ def test_a_command_in_a_shell_prints_the_same_in_each_run_and_its_files_are_kept
     pattern.write_text("# wavebed pattern 1\n# kind = steps\n# duration_s = 2\ntime_s,rate_bps\n0,5000000\n1,9000000\n")
     line = "cat note; ping -c 3 -i 1 server; date; echo lost >note; exit 7"
     options = ("--trace", str(pattern), "--summary", "s.json", "--pcap", "pcap", "--log", "log", "--", "sh", "-c", line)
-    first, second = (_shell(tmp_path / name, *options) for name in ("first", "second"))
+    first, second = (_shell(tmp_path / name, *options) for name in ("one", "two"))
     assert (first.returncode, first.stdout) == (second.returncode, second.stdout) == (7, second.stdout), first.stderr
     assert first.stdout.startswith(b"read\nPING server")
     assert b"3 packets transmitted, 3 received, 0% packet loss, time 200" in first.stdout, "a second between two"
     assert b"2027" in first.stdout
     assert b"delivered 3" in first.stderr
-    assert (tmp_path / "first/note").read_text() == "read\n", "what the command writes is in memory"
-    summary = json.loads((tmp_path / "first/s.json").read_text())
+    assert (tmp_path / "one/note").read_text() == "read\n", "what the command writes is in memory"
+    summary = json.loads((tmp_path / "one/s.json").read_text())
     assert [link["delivered_segments"] for link in summary["links"]] == [3, 3]
-    files = [file.relative_to(tmp_path / "first") for file in (tmp_path / "first").rglob("*.*") if file.is_file()]
+    files = [file.relative_to(tmp_path / "one") for file in (tmp_path / "one").rglob("*.*") if file.is_file()]
     assert {file.suffix for file in files} == {".json", ".pcapng", ".csv"}
     assert [
-        name for name in files if (tmp_path / "second" / name).read_bytes() != (tmp_path / "first" / name).read_bytes()
+        name for name in files if (tmp_path / "two" / name).read_bytes() != (tmp_path / "one" / name).read_bytes()
     ] == []
 
 
