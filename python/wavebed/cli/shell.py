@@ -87,7 +87,7 @@ def _check_virtual(args: argparse.Namespace, path: PathModel) -> None:
     Problem
         If it has no command, or its path needs the outside.
     """
-    from wavebed.run.times import outside_of_path
+    from wavebed.virtual.guest import outside_of_path
 
     if not args.argv and not args.print_laboratory:
         raise Problem("time stands still at the prompt of a shell: write a command after --", "--virtual-time")

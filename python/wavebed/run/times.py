@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import platform
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 import msgspec
@@ -14,20 +13,19 @@ from wavebed.path.model import PathModel
 from wavebed.result.names import RUN_FILE
 from wavebed.result.read import read_run
 from wavebed.spec.lab import HostsLab, NamespacesLab, Time
+from wavebed.virtual.guest import outside_of_path
 from wavebed.virtual.kernel import find_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.run.scenario import Plan, TreatmentPlan
-    from wavebed.spec.network import Network
 
-__all__ = ["TIME_KEY", "TIME_VARIABLE", "chosen_time", "default_time", "kept_time", "outside_of_path", "with_time"]
+__all__ = ["TIME_KEY", "TIME_VARIABLE", "chosen_time", "default_time", "kept_time", "with_time"]
 
 TIME_KEY: Final = "lab.time"
 """The key that the options change."""
 TIME_VARIABLE: Final = "WAVEBED_TIME"
-_MACHINE = "x86_64"
 _OF_HOST = 'with processor = "host" computing takes this machine\'s time: no two runs are the same'
 _COMPUTING = "programs compute in no time: judge what computes in real time"
 
@@ -124,17 +122,6 @@ def chosen_time(path: PathModel | None, asked: Time) -> Literal["real", "virtual
     if why and asked == "virtual":
         raise UserError(f"virtual time: {why}: run it in real time")
     return _choice(why)[0] if asked == "auto" else asked
-
-
-def outside_of_path(path: PathModel | Network) -> str:
-    """Return why a path needs real time; empty: it does not."""
-    if platform.machine() != _MACHINE:
-        return f"virtual time needs a processor of {_MACHINE}"
-    if path.nat:
-        return "nat leads to this machine's network, which has real time"
-    if path.outside_sockets:
-        return "outside-sockets opens sockets of this machine, which has real time"
-    return ""
 
 
 def _choice(outside: str) -> tuple[Literal["real", "virtual"], str]:

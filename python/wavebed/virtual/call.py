@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import sys
 import traceback
-from contextlib import ExitStack
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import DecodeError, Struct, json, to_builtins
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.lab.functions import function_at, place_of_function
-from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, wait_for_begin
-from wavebed.virtual.shell import keep, run_shown
+from wavebed.lab.functions import Place, function_at, place_of_function
+from wavebed.path.lab import Laboratory
+from wavebed.path.laboratory import LabPlan, resolve_network
+from wavebed.path.maps import scene_maps
+from wavebed.path.traces import Traces
+from wavebed.spec.network import Network
+from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, outside_of_path, paths_in, wait_for_begin
+from wavebed.virtual.shell import keep, run_shown, with_patterns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from wavebed.config.data import Json
     from wavebed.path.api import Path
+    from wavebed.virtual.guest import GuestFolder
 
 __all__ = ["main", "virtual_time"]
 
-_JOB, _ANSWER = "job", "answer.json"
+_JOB, _ANSWER = "job.json", "answer.json"
 _KEPT = {"log": "series", "pcap": "pcap", "summary": "summary.json"}
 """The outputs, and their names in the guest."""
 _RAISED = {each.__name__: each for each in (UserError, MachineError)}
@@ -52,14 +57,14 @@ def virtual_time(
         One of a module or a script, so that the guest can import it: not a lambda, not one in another function. It gets
         a `Laboratory`.
     *args
-        Its further arguments; they are pickled.
+        Its further arguments: None, numbers, texts, lists and dicts with texts as keys.
     log, pcap, summary, sample
         As in `Path.up`; the files are copied out of the guest.
 
     Returns
     -------
     Json
-        What the function returned: None, numbers, texts, lists and dicts with texts as keys.
+        What the function returned, of the same kinds.
 
     Raises
     ------
@@ -70,19 +75,51 @@ def virtual_time(
     WavebedError
         If the function raises an error; the traceback is on standard error.
     """
+    if why := outside_of_path(path.model):
+        raise UserError(f"virtual time: {why}: use path.up()")
     wanted = {"log": log, "pcap": pcap, "summary": summary}
     outputs = {key: os.fspath(given) for key, given in wanted.items() if given is not None}
-    job = (place_of_function(function), path, args, list(outputs), sample)
-    with guest_folder() as folder:
-        (folder.input / _JOB).write_bytes(pickle.dumps([sys.path, pickle.dumps(job)]))
-        named = [file for file in (*sys.path, job[0][1]) if file]
-        status = run_shown(folder, [sys.executable, "-m", "wavebed.virtual.call"], path.model.seed, named)
-        try:
-            answer = json.loads((folder.output / _ANSWER).read_bytes())
-        except (OSError, ValueError):
-            raise WavebedError(f"{function.__name__}: its process ended with {status} and without an answer") from None
-        for key, given in outputs.items():
-            keep(folder.output / _KEPT[key], given, key)
+    place = place_of_function(function)
+    traces = Traces()
+    try:
+        network = json.encode(resolve_network(path.model, traces)).decode()
+        with guest_folder() as folder:
+            inside = json.decode(with_patterns(network, folder), type=Network)
+            where = [file for file in sys.path if file]
+            maps = list(scene_maps(path.model))
+            job = _Job(where, place, list(args), inside, maps, path.model.seed, list(outputs), sample)
+            return _answer(job, folder, outputs)
+    finally:
+        traces.close()
+
+
+class _Job(Struct, frozen=True):
+    """What is done in the guest: a function, and the laboratory for it."""
+
+    path: list[str]
+    place: Place
+    args: list[Any]
+    network: Network
+    maps: list[Any]
+    seed: int
+    outputs: list[str]
+    sample: bool
+
+
+def _answer(job: _Job, folder: GuestFolder, outputs: Mapping[str, str]) -> Json:
+    """Run the job, keep its outputs, and return what the function returned."""
+    try:
+        (folder.input / _JOB).write_bytes(json.encode(job))
+    except TypeError as error:
+        raise UserError(f"{job.place[2]}: {error}: give numbers, texts, lists and dicts") from None
+    named = [*job.path, job.place[1], *paths_in(to_builtins(job.network))]
+    status = run_shown(folder, [sys.executable, "-m", "wavebed.virtual.call"], job.seed, list(filter(None, named)))
+    try:
+        answer = json.decode((folder.output / _ANSWER).read_bytes())
+    except (OSError, DecodeError):
+        raise WavebedError(f"{job.place[2]}: its process ended with {status} and without an answer") from None
+    for key, given in outputs.items():
+        keep(folder.output / _KEPT[key], given, key)
     if "error" in answer:
         raise _RAISED.get(answer["kind"], WavebedError)(answer["error"])
     return cast("Json", answer["value"])
@@ -90,27 +127,35 @@ def virtual_time(
 
 def main() -> int:
     """Call the function of the job, in a guest, and leave its result or its error."""
-    path, packed = pickle.loads(FilePath(INPUT, _JOB).read_bytes())  # noqa: S301 - written by the caller
-    sys.path[:] = path
+    job = json.decode(FilePath(INPUT, _JOB).read_bytes(), type=_Job)
+    sys.path[:] = job.path
     try:
-        answer = json.dumps({"value": _called(packed)})
+        answer = json.encode({"value": _called(job)})
     except Exception as error:  # noqa: BLE001 - it is raised again by the caller
         kind = type(error).__name__
         if not isinstance(error, WavebedError):
             traceback.print_exc()
         told = str(error) if isinstance(error, WavebedError) else f"{kind}: {error}"
-        answer = json.dumps({"kind": kind, "error": told})
-    FilePath(OUTPUT, _ANSWER).write_text(answer)
+        answer = json.encode({"kind": kind, "error": told})
+    FilePath(OUTPUT, _ANSWER).write_bytes(answer)
     return 0
 
 
-def _called(packed: bytes) -> object:
-    place, path, args, outputs, sample = pickle.loads(packed)  # noqa: S301 - written by the caller
-    function = function_at(place)
+def _called(job: _Job) -> object:
+    function = function_at(job.place)
+    log, pcap, summary = (FilePath(OUTPUT, _KEPT[key]) if key in job.outputs else None for key in _KEPT)
+    plan = LabPlan(
+        name="guest",
+        seed=job.seed,
+        log_dir=log,
+        pcap_dir=pcap,
+        summary_file=summary if summary is not None else log and log / "summary.json",
+        sample=job.sample,
+        maps=job.maps,
+    )
     wait_for_begin()
-    with ExitStack() as stack:
-        lab = stack.enter_context(path.up(**{key: f"{OUTPUT}/{_KEPT[key]}" for key in outputs}, sample=sample))
-        return function(lab, *args)
+    with Laboratory(job.network, plan) as lab:
+        return function(lab, *job.args)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -31,9 +32,13 @@ from wavebed.workload.drafts import drafted_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from wavebed.path.model import PathModel
+    from wavebed.spec.network import Network
+
 __all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S"]
 __all__ += ["GuestFolder", "bytecode", "environment", "forced_ticks", "guest_folder", "kernel_arguments", "last_words"]
-__all__ += ["paths_in", "processors", "readable", "run_guest", "starter_arguments", "task_json", "wait_for_begin"]
+__all__ += ["outside_of_path", "paths_in", "processors", "readable", "run_guest", "starter_arguments", "task_json"]
+__all__ += ["wait_for_begin"]
 
 START_S = 1_798_761_600
 """The guest's date at its start, seconds since 1970: 2027-01-01 00:00 UTC."""
@@ -80,6 +85,7 @@ _NAMED_PATH = re.compile(r"/[^\s'\":;=,|&<>()]+")
 """An absolute path, alone or in the line of a shell."""
 _NO_HARDWARE_RANDOM = "~0x4000000000000000:~0x40000"
 """To OpenSSL and BoringSSL: the processor has neither RDRAND nor RDSEED, whose numbers no seed fixes."""
+_MACHINE = "x86_64"
 _UNSAFE = " \t\n\"'\\,"
 """Characters that the kernel's command line or its mounts would take for others."""
 _LAST_LINES = 3
@@ -130,6 +136,17 @@ def guest_folder() -> Iterator[GuestFolder]:
             why = (error.strerror or str(error)).lower()
             raise MachineError(f"{parent}: no guest can be made there: {why}") from None
         yield made
+
+
+def outside_of_path(path: PathModel | Network) -> str:
+    """Return why a path needs real time; empty: it does not."""
+    if platform.machine() != _MACHINE:
+        return f"virtual time needs a processor of {_MACHINE}"
+    if path.nat:
+        return "nat leads to this machine's network, which has real time"
+    if path.outside_sockets:
+        return "outside-sockets opens sockets of this machine, which has real time"
+    return ""
 
 
 def wait_for_begin() -> None:

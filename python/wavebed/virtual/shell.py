@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.virtual.guest import GuestFolder
 
-__all__ = ["in_this_folder", "keep", "run_laboratory", "run_shown"]
+__all__ = ["in_this_folder", "keep", "run_laboratory", "run_shown", "with_patterns"]
 
 _LABORATORY, _STDOUT, _STDERR = "laboratory.json", "stdout", "stderr"
 _WRITTEN = {"log_dir": "series", "pcap_dir": "pcap", "summary_file": "summary.json"}
@@ -52,18 +52,23 @@ def run_laboratory(laboratory: Mapping[str, Json], seed: int) -> int:
     outputs = {key: str(given) for key in _WRITTEN if (given := laboratory[key]) is not None}
     with guest_folder() as folder:
         network = {key: value for key, value in laboratory.items() if key in _NETWORK}
-        text = json.dumps(network)
-        for number, name in enumerate(sorted(set(_DESCRIPTOR.findall(text)))):
-            kept = f"pattern-{number}"
-            shutil.copyfile(name, folder.input / kept)
-            text = text.replace(f'"{name}"', f'"{INPUT}/{kept}"')
+        inside = json.loads(with_patterns(json.dumps(network), folder))
         written = {key: f"{OUTPUT}/{_WRITTEN[key]}" for key in outputs}
-        text = json.dumps({**laboratory, **json.loads(text), **written})
-        (folder.input / _LABORATORY).write_text(text)
-        status = run_shown(folder, [find_core(), "lab", f"{INPUT}/{_LABORATORY}"], seed, paths_in(laboratory))
+        inside = {**laboratory, **inside, **written}
+        (folder.input / _LABORATORY).write_text(json.dumps(inside))
+        status = run_shown(folder, [find_core(), "lab", f"{INPUT}/{_LABORATORY}"], seed, paths_in(inside))
         for key, given in outputs.items():
             keep(folder.output / _WRITTEN[key], given, "--summary")
     return status
+
+
+def with_patterns(network: str, folder: GuestFolder) -> str:
+    """Copy patterns in memory, which a network in JSON names, into the guest; return the text with their new names."""
+    for number, name in enumerate(sorted(set(_DESCRIPTOR.findall(network)))):
+        kept = f"pattern-{number}"
+        shutil.copyfile(name, folder.input / kept)
+        network = network.replace(f'"{name}"', f'"{INPUT}/{kept}"')
+    return network
 
 
 def run_shown(folder: GuestFolder, command: Sequence[str], seed: int, named: Sequence[str]) -> int:
