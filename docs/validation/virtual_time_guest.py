@@ -168,7 +168,12 @@ def _in_wavebed(case: dict[str, Any]) -> dict[str, Any]:
 
     lines = ["[path]", f'delay = "{DELAY_MS}ms"']
     if "ping" not in case:
-        lines += [f'rate = "{RATE_MBIT}mbit"', f"overhead = {case['overhead']}", 'coalesce = "off"']
+        lines += [
+            f'rate = "{RATE_MBIT}mbit"',
+            f"overhead = {case['overhead']}",
+            f"seed = {case['seed']}",
+            'coalesce = "off"',
+        ]
         lines += [f"queue = {_wavebed_queue(case['queue'])}", f'congestion-control = "{case["control"]}"']
         for host in ("server", "client"):
             lines += [f"[path.{host}.sysctl]", f"'net.ipv4.tcp_ecn' = {int(case['ecn'])}"]

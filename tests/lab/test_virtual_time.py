@@ -61,30 +61,6 @@ kind = "bulk"
 duration = "2s"
 """
 GONE_S = 30.0
-HOSTS = """
-[path]
-packet-log = true
-[[path.hop]]
-name = "wired"
-kind = "wired"
-delay = "5ms"
-[path.edge]
-after = "wired"
-remedy = {remedy}
-[[path.hop]]
-name = "radio"
-kind = "radio"
-rate = "20mbit"
-delay = "2ms"
-down-loss = "1%"
-"""
-TUNNEL = '{ kind = "tunnel", peer = "client", start-rate = "10mbit" }'
-BULK = """
-[[workload]]
-kind = "bulk"
-duration = "1s"
-start = "500ms"
-"""
 LINK = """
 [path]
 rate = "20mbit"
@@ -110,7 +86,6 @@ parser = "iperf3"
 """,
 }
 SCENARIOS = {name: f'title = "{name}"\n{LINK}{text}' for name, text in WORKLOADS.items()}
-SCENARIOS["tunnel"] = f'title = "tunnel"\n{HOSTS.replace("{remedy}", TUNNEL)}{BULK}'
 
 
 @pytest.fixture(scope="module")
