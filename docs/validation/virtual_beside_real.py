@@ -91,15 +91,17 @@ def trials(text: str, seeds: int, virtual: bool) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+NOTHING = "None of their workloads was run yet.\n"
+
+
 def tables(workloads: dict[str, Any]) -> dict[str, str]:
     """Return both tables of the page, in Markdown."""
     head = "| workload | metric | pairs | real, median | virtual, median | virtual / real, median of pairs |\n"
     network, computing = ([_row(name, pairs, metric) for name, pairs in workloads.items() for metric in metrics]
                           for metrics in (NETWORK, COMPUTING))  # fmt: skip
     body = {"network": "".join(filter(None, network)), "computing": "".join(filter(None, computing))}
-    return {name: f"{head}|---|---|---|---|---|---|\n{rows}" for name, rows in body.items()} | {
-        "verdicts": _verdicts(workloads)
-    }
+    shown = {name: f"{head}|---|---|---|---|---|---|\n{rows}" if rows else NOTHING for name, rows in body.items()}
+    return shown | {"verdicts": _verdicts(workloads)}
 
 
 def _row(workload: str, found: dict[str, list[dict[str, Any]]], metric: str) -> str:
