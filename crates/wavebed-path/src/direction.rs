@@ -189,7 +189,7 @@ impl Direction {
         each.min().unwrap_or(0)
     }
 
-    /// Whether a segment is in it.
+    /// Whether no segment is in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chains().all(|chain| chain.backlog().segments == 0)

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["Json", "number_in", "table_in", "tables_in"]
+__all__ = ["Json", "number_in", "table_in", "tables_in", "texts_in"]
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
@@ -31,3 +31,15 @@ def number_in(value: Mapping[str, object], key: str) -> float | None:
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
         return None
     return found
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Yield every text in JSON data, keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from texts_in(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts_in(each)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, json
 
+from wavebed.config.data import texts_in
 from wavebed.errors import WavebedError
 from wavebed.foreign import read_toml
 from wavebed.run.change import parse_change
@@ -19,8 +20,6 @@ from wavebed.run.scenario import read_plan
 from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wavebed.run.scenario import Plan
 
 __all__ = ["Asked", "Facts", "answer"]
@@ -64,7 +63,7 @@ def answer(asked: Asked) -> Facts:
         given: list[object] = list(changes.values())
         if not asked.shipped:  # the shipped ones name their own files
             given.append(read_toml(asked.scenario, "name a scenario file"))
-        elsewhere = [f"{text!r} names a file elsewhere" for text in _texts(given) if _is_elsewhere(text)]
+        elsewhere = [f"{text!r} names a file elsewhere" for text in texts_in(given) if _is_elsewhere(text)]
         if elsewhere:
             return Facts(refused=elsewhere)
         return _facts_of(
@@ -87,18 +86,6 @@ def _facts_of(plan: Plan) -> Facts:
             refused.append("path.nat uses this machine's network")
     total_s = plan.trials * sum(expected_s(treatment) for treatment in plan.treatments)
     return Facts(plan.title, plan.trials * len(plan.treatments), total_s, list(dict.fromkeys(refused)))
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield every text in a value, keys left out."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
 
 
 def _is_elsewhere(text: str) -> bool:

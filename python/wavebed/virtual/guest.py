@@ -22,6 +22,7 @@ import msgspec
 
 from wavebed import __version__
 from wavebed._core import find_core
+from wavebed.config.data import texts_in
 from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.confine import hidden_homes, program_files, python_files
 from wavebed.lab.tools import cache_folder
@@ -303,18 +304,7 @@ def readable(named: Iterable[str] = ()) -> list[str]:
 
 def paths_in(value: object) -> list[str]:
     """Return the absolute paths that a JSON value names, alone or in a command."""
-    return sorted({path for text in _texts(value) for path in _NAMED_PATH.findall(text)})
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+    return sorted({path for text in texts_in(value) for path in _NAMED_PATH.findall(text)})
 
 
 def _without_secrets(path: str, hidden: Sequence[Path]) -> list[str]:
