@@ -121,7 +121,8 @@ kernel-wheel: kernel $(RELEASE_TOOLS)  ## the package wavebed-kernel, with the k
 	  $(BIN)/uv build --quiet --wheel --out-dir dist plugins/wavebed-kernel
 
 # Tests of virtual time build it again where this failed. They are skipped only if nobody has its source any more.
-test-kernel:
+# The Python environment comes first: two makes at once would install it over each other.
+test-kernel: | $(CONSTRAINTS)
 	$(MAKE) --no-print-directory kernel || echo "virtual time: its kernel is not there"
 
 package:  ## the Debian package of wavebed-edge, in target/
