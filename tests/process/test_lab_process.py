@@ -122,14 +122,25 @@ class Counted(Conversation):
 
 
 def test_the_processor_time_is_told_with_the_status_and_the_rest_is_no_workloads() -> None:
-    told = [("web", process(Counted(5))), ("web", process(Counted(2))), ("ping", process(Counted(1)))]
-    went_on = process(Conversation(ended=False))
-    for _, each in told:
+    server, client, ping = process(Counted(5)), process(Counted(2)), process(Counted(1))
+    told = [("web", "server", server), ("web", "client", client), ("ping", "client", ping)]
+    for _, _, each in told:
         assert each.wait() == 0
-    assert host_cpu_by_workload(20, [*told, ("web", went_on)]) == {"web": 7, "ping": 1, "": 12}
+    went_on = ("web", "client", process(Conversation(ended=False)))
+    assert host_cpu_by_workload(20, [*told, went_on]) == {"": 20, "web": 7 + 12, "ping": 1 + 12}
     assert host_cpu_by_workload(None, told) is None
     plain = process(Counted(None))
     assert (plain.wait(), plain.host_cpu_ns) == (0, None)
+
+
+def test_what_a_server_computed_before_the_client_started_is_no_workloads() -> None:
+    server, client = process(Counted(5)), process(Counted(2))
+    client.host_cpu_before_ns = 4
+    for each in (server, client):
+        assert each.wait() == 0
+    told = [("web", "server", server), ("web", "client", client)]
+    assert host_cpu_by_workload(7, told) == {"": 7, "web": 7 - 4}
+    assert host_cpu_by_workload(7, told[:1]) == {"": 7, "web": 7}
 
 
 def test_two_threads_that_wait_for_a_process_get_its_status() -> None:

@@ -108,8 +108,9 @@ class LabHost(Host):
                 if our_end is not None:
                     ours[name] = our_end
             answer = connection.ask(self._request(arguments, env, cwd, needs), theirs)
-            pid = answer["pid"]
+            pid, before_ns = answer["pid"], answer.get("host_cpu_before_ns")
             assert isinstance(pid, int), "a process has a number"
+            assert before_ns is None or isinstance(before_ns, int), "a time is a number"
         except BaseException:
             for end in ours.values():
                 os.close(end)
@@ -118,8 +119,8 @@ class LabHost(Host):
         finally:
             for end in theirs:
                 os.close(end)
-        process = LabProcess(connection, pid, arguments, self.laboratory.connect)
-        self.laboratory.adopt(process, self.workload)
+        process = LabProcess(connection, pid, arguments, self.laboratory.connect, before_ns)
+        self.laboratory.adopt(process, self.workload, self.name)
         process.attach(
             {name: Pump(end, (input or "").encode() if name == "stdin" else None) for name, end in ours.items()}
         )
@@ -251,7 +252,7 @@ class Laboratory(Lab):
         self.limits = limits
         self.clock = MachineClock()
         self._processes: list[LabProcess] = []
-        self._of_workloads: list[tuple[str, LabProcess]] = []
+        self._of_workloads: list[tuple[str, str, LabProcess]] = []
         self.confined_user: int | None = None
         """The user that confined programs are on this machine; ``None``: the one who made the laboratory."""
         plan = replace(plan, confine=confinement_rules())
@@ -305,12 +306,12 @@ class Laboratory(Lab):
             raise UserError(f"{name}: this path has no {name} host: add [path.{name}] to the scenario")
         return self._hosts[name]
 
-    def adopt(self, process: LabProcess, workload: str = "") -> None:
-        """Remember a process, to let go of it when the laboratory ends, and whose it was."""
+    def adopt(self, process: LabProcess, workload: str = "", host: str = "") -> None:
+        """Remember a process, to let go of it when the laboratory ends, whose it was, and on which host it ran."""
         self._processes = [known for known in self._processes if known.returncode is None]
         self._processes.append(process)
         if workload:
-            self._of_workloads.append((workload, process))
+            self._of_workloads.append((workload, host, process))
 
     @property
     def pid(self) -> int:
@@ -447,22 +448,32 @@ class Laboratory(Lab):
             raise _start_error(status, self._core.messages()) from None
 
 
-def host_cpu_by_workload(total_ns: Json, processes: Sequence[tuple[str, LabProcess]]) -> dict[str, int] | None:
-    """Return the host's processor time by workload, nanoseconds; ``None`` if it was not counted.
+def host_cpu_by_workload(total_ns: Json, processes: Sequence[tuple[str, str, LabProcess]]) -> dict[str, int] | None:
+    """Return the most that the programs of each workload computed on the host, nanoseconds; ``None`` if nobody counts.
+
+    What orphans and programs without a known end used may be that of any workload. What all programs used before the
+    first one of a workload started on the client delayed nothing that the workload measures.
 
     Parameters
     ----------
     total_ns : int or None
-        That of all programs. What orphans and programs without a known end used is no workload's.
+        That of all programs, which stands under the empty name.
     processes : sequence of tuple
-        The workload of each process that one started.
+        The workload, the host and the process of each program that was started for a workload, in order.
     """
     if not isinstance(total_ns, int):
         return None
-    found: dict[str, int] = {}
-    for workload, process in processes:
-        found[workload] = found.get(workload, 0) + (process.host_cpu_ns or 0)
-    return {**found, "": max(total_ns - sum(found.values()), 0)}
+    own: dict[str, int] = {}
+    before: dict[str, int] = {}
+    for workload, host, process in processes:
+        own[workload] = own.get(workload, 0) + (process.host_cpu_ns or 0)
+        if host == "client":
+            before.setdefault(workload, process.host_cpu_before_ns or 0)
+    others_ns = max(total_ns - sum(own.values()), 0)
+    return {"": total_ns} | {
+        workload: min(time_ns + others_ns, max(total_ns - before.get(workload, 0), 0))
+        for workload, time_ns in own.items()
+    }
 
 
 _KILLED = "the laboratory was killed"

