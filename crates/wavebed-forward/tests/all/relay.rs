@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use crate::cable::{in_namespace, ip, job, mac, make_pair, spec};
 use wavebed_forward::account::FrameCounters;
 use wavebed_forward::frame::{FrameSpec, Frames};
-use wavebed_forward::histogram::bounds;
 use wavebed_forward::receiver::Receiver;
 use wavebed_forward::relay::{Relay, RelayCounts, Side};
 use wavebed_forward::rx_ring::RxRing;
@@ -170,13 +169,7 @@ fn a_delay_is_kept() {
     with_relay(Duration::from_millis(3), || {
         let mut spec = spec(false, &[64]);
         spec.destination_mac = mac("in");
-        let (sent, counters) = cross(
-            "left",
-            "right",
-            &spec,
-            &job(0, 5000, Some(5000.0), 1),
-            5000,
-        );
+        let (sent, counters) = cross("left", "right", &spec, &job(0, 5000, Some(5000.0), 1), 5000);
         assert_eq!(
             (sent.frames, counters.unique, counters.reordered),
             (5000, 5000, 0)
