@@ -463,7 +463,16 @@ def test_a_check_allows_for_the_computing_of_its_programs(cache: Path, tmp_path:
     assert (done.returncode, required["outcome"]) == (3, "inconclusive"), done.stderr
     assert "which virtual time leaves out: decide with --real-time" in required["reasons"][0]
     computed_ns = json.loads((trial / COMPUTING_FILE).read_text())["host_cpu_ns"]
-    assert found["trials"][0]["computed_s"] == sum(computed_ns.values()) / 1e9
+    assert found["trials"][0]["computed_s"] == computed_ns[""] / 1e9
+
+
+def test_a_check_runs_a_program_that_failed_once_since_it_would_fail_again(cache: Path, tmp_path: Path) -> None:
+    options = ["--delay", "1ms", "--seeds", "1", "--virtual-time", "-o", "out"]
+    command = [sys.executable, "-m", "wavebed", "check", *options]
+    line = "ping -c 1 $WAVEBED_SERVER; exit 3"
+    done = subprocess.run([*command, "--", "sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert [trial.name for trial in (tmp_path / "out/trials").iterdir()] == ["0001-as-described"]
 
 
 LOOP = """

@@ -11,6 +11,7 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, read_bytes
+from wavebed.result.model import EXACT
 from wavebed.result.names import COMPUTING_FILE, INCOMPLETE
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import TrialRecord
 
-__all__ = ["Computing", "computing_is_free", "computing_json", "read_computing"]
+__all__ = ["Computing", "computing_is_free", "computing_json", "is_exact", "read_computing"]
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -77,3 +78,9 @@ def computing_is_free(trial: TrialRecord) -> bool:
     """Return whether a trial ran in virtual time, with a processor that computes in no time."""
     lab = trial.resolved.get("lab")
     return isinstance(lab, dict) and lab.get("time") == "virtual" and lab.get("processor") != "host"
+
+
+def is_exact(trial: TrialRecord) -> bool:
+    """Return whether another run of a trial gives the same bytes, so that another attempt says nothing new."""
+    checked = [check for check in trial.checks if check.code == EXACT]
+    return computing_is_free(trial) and bool(checked) and all(check.holds for check in checked)

@@ -17,6 +17,7 @@ from wavebed.experiment.machine_lock import measuring
 from wavebed.experiment.store import new_partial
 from wavebed.extras import TABLES, absent
 from wavebed.lab.tools import cache_folder, missing
+from wavebed.result.computing import is_exact
 from wavebed.result.machine import machine, versions
 from wavebed.result.model import COUNTED
 from wavebed.result.names import TRIALS_FOLDER
@@ -235,7 +236,7 @@ def _attempts(
             with _resolved(specs[slot.number], folder, reached) as resolved:
                 trial = run_trial(slot, resolved, partial, look, checks)
             whole = write_trial(results, partial, trial, task.keep, durable=False)
-            repeated.setdefault(slot.number, []).append(trial.verdict not in COUNTED)
+            repeated.setdefault(slot.number, []).append(trial.verdict not in COUNTED and not is_exact(trial))
             file = results / f"{slot.folder}.packed"
             yield pack(whole, file), file
             shutil.rmtree(whole)
