@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -280,6 +281,19 @@ cat {outside}/name
 cat {home}/name {settings} /etc/hostname
 ls {home}
 tr '\\0' '\\n' </proc/1/environ
+ln -s {home}/name {inside}/link; ln {inside}/allowed {inside}/other; mknod {inside}/device b 254 0
+{python} -c '{connect}'
+(trap "" TERM HUP INT; setsid sh -c 'trap "" TERM HUP INT; while sleep 1; do date >>{inside}/alive; done' &) </dev/null
+sleep 3
+"""
+CONNECT = """
+import socket
+for family, address in ((socket.AF_INET, ("127.0.0.1", {port})), (socket.AF_UNIX, "{path}")):
+    try:
+        socket.socket(family).connect(address)
+        print("connected to", address)
+    except OSError as error:
+        print("refused:", error)
 """
 
 
@@ -293,19 +307,45 @@ def test_a_guest_writes_to_its_folder_alone_and_reads_no_secret(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SECRET", "a-secret-of-the-environment")
     closed = next(each for each in Path("/etc").rglob("*shadow") if not each.stat().st_mode & 0o004)
-    with guest_folder() as folder:
-        command = HOSTILE.format(outside=outside, inside=OUTPUT, home=home, settings=closed)
+    with guest_folder() as folder, socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(outside / "socket"))
+        unix.listen()
+        connect = CONNECT.format(port=tcp.getsockname()[1], path=outside / "socket")
+        given = {"python": sys.executable, "connect": connect}
+        command = HOSTILE.format(outside=outside, inside=OUTPUT, home=home, settings=closed, **given)
         run_guest(folder, ["sh", "-c", command], 1)
         said = (folder.output / "log").read_text()
         assert (folder.output / "allowed").read_text() == "x\n"
+        assert {file.name for file in folder.output.iterdir()} == {"alive", "allowed", "log", "status"}, said
+        assert (folder.output / "alive").read_text().count("2027") in (2, 3), "it lives as long as the guest"
+        assert _processes_in(folder.folder) == []
+        assert said.count("refused: ") == 2, said
     assert "mounted" not in said
     assert "what is in outside" in said, "it reads what is in no home"
     for secret in ("what is in home", "root:", "a-secret-of-the-environment"):
         assert secret not in said
     assert Path("/etc/hostname").read_text().strip() in said
-    assert [each.name for each in outside.iterdir()] == ["name"]
+    assert {each.name for each in outside.iterdir()} == {"name", "socket"}
     assert outside.stat().st_mode & 0o777 == 0o700
     assert not Path("/etc/wavebed-hostile").exists()
+
+
+FILL = """
+mount -t tmpfs -o size=200m none {folder} && cp -r {kernel} {compiled} {folder}/
+exec {python} -m wavebed shell --virtual-time -- cat /dev/zero
+"""
+
+
+def test_a_guest_that_fills_the_disk_is_ended(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    monkeypatch.setenv("WAVEBED_CACHE", str(folder))
+    line = FILL.format(folder=folder, kernel=cache / "kernel", compiled=cache / "bytecode", python=sys.executable)
+    command = ["unshare", "--mount", "sh", "-c", line]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "the guest was ended: less than " in done.stderr.splitlines()[-1]
+    assert f"MiB are free on the disk of {folder}: make room" in done.stderr
 
 
 def test_random_numbers_and_the_date_follow_from_the_seed(cache: Path) -> None:

@@ -87,7 +87,7 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., P
 
 
 def test_a_build_is_kept_and_the_second_one_compiles_nothing(
-    source: Path, compiler: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    source: Path, compiler: Callable[..., Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = compiler()
     assert main(["kernel", "status"]) == 3
@@ -104,6 +104,9 @@ def test_a_build_is_kept_and_the_second_one_compiles_nothing(
     assert log.read_text() == before
     assert main(["kernel", "status"]) == 0
     assert capsys.readouterr().out.endswith(f"Linux {release()}: {kernel_folder() / 'linux'}\n")
+    monkeypatch.setattr(kernel, "has_landlock", lambda: False)
+    assert (kernel_check()["status"], kernel_check()["remedy"]) == ("warn", kernel.NO_LANDLOCK)
+    monkeypatch.setattr(kernel, "has_landlock", lambda: True)
     assert kernel_check()["status"] == "ok"
     assert [each.name for each in kernel_folder().parent.iterdir()] == [release()], "no draft is left"
 

@@ -18,11 +18,12 @@ from wavebed.errors import MachineError, UserError
 from wavebed.lab.limits import LIMITS
 from wavebed.result.model import RunRecord
 from wavebed.run import backend
+from wavebed.run.executor import guests
 from wavebed.run.executor.block import BlockTask, TrialTask
-from wavebed.run.executor.guests import named_paths
 from wavebed.run.executor.inside import exactness
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.order import ordered
+from wavebed.run.progress import Live
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import Plan, read_plan
 from wavebed.run.times import default_time, with_time
@@ -106,6 +107,15 @@ def test_the_key_and_the_option_are_the_same(tmp_path: Path) -> None:
 
 
 def test_treatments_in_both_times_are_refused(tmp_path: Path) -> None:
+def test_a_machine_without_landlock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "_LANDLOCK_CREATE_RULESET", 4095)  # a call that no kernel has
+    plan = _plan(tmp_path)
+    assert kernel.NO_LANDLOCK in with_time(plan, "virtual").notes
+    assert kernel.NO_LANDLOCK not in with_time(plan, "real").notes
+    monkeypatch.setattr(guests, "needed_kernel", lambda: (Path("linux"), Built("7.2", "")))
+    assert guests.Guests(Live("test")).site([]).machine["landlock"] == "none"
+
+
     plan = _plan(tmp_path, '[[treatment]]\nname = "a"\nset = { "lab.time" = "virtual" }\n[[treatment]]\nname = "b"\n')
     with pytest.raises(UserError, match='treatment b is in real time, and others are not: write time = "virtual"'):
         in_virtual_time(plan)
@@ -334,7 +344,7 @@ def test_the_paths_of_a_block_are_those_of_its_specifications(tmp_path: Path) ->
         spec = resolved.spec
     spec = msgspec.structs.replace(spec, treatment="sh -c 'cat /a/b;x --y=/c/d:/e'")
     task = BlockTask(1, (TrialTask(1, spec),), {}, (), 1, "all", alone=False)
-    assert {"/a/b", "/c/d", "/e"} <= set(named_paths(task))
+    assert {"/a/b", "/c/d", "/e"} <= set(guests.named_paths(task))
 
 
 def test_a_trial_in_which_a_tick_was_forced_is_marked_as_not_exact() -> None:

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use wavebed_os::guest::{self, Shared};
 use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::process::{self, ChildState, News, Signals, Spawn};
-use wavebed_os::{capabilities, clock, landlock, namespace, poll, sched};
+use wavebed_os::{capabilities, clock, guest_calls, landlock, namespace, poll, sched};
 
 use crate::problem::Problem;
 use crate::signals;
@@ -64,7 +64,8 @@ struct Folder {
     writable: bool,
 }
 
-/// Becomes the kernel, on one processor, without a way to reach other files than those of `readable` and `writable`.
+/// Becomes the kernel, on one processor. It reaches no other files than those of `readable` and `writable`, and makes no
+/// other system calls than those of `guest_calls`.
 ///
 /// # Errors
 /// The kernel cannot be started, or its owner has ended.
@@ -79,9 +80,10 @@ pub fn start(options: &Options) -> Result<i32, Problem> {
     sched::place_thread(0, options.processor, None)
         .map_err(|error| refused("processor", &error))?;
     capabilities::never_gain().map_err(|error| refused("no_new_privs", &error))?;
-    // A kernel without Landlock refuses nothing.
+    // A machine without Landlock refuses nothing, nor one without filters.
     landlock::only(&options.readable, &options.writable)
         .map_err(|error| refused("landlock", &error))?;
+    guest_calls::allow_kernel().map_err(|error| refused("seccomp", &error))?;
     let program = &options.kernel[0];
     let error = Command::new(program).args(&options.kernel[1..]).exec();
     Err(refused(program, &error))

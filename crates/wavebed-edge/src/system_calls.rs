@@ -59,9 +59,9 @@ const EACH: &[libc::c_long] = &[
 ];
 
 /// Their third argument is the protection of memory.
-const MEMORY: &[(libc::c_long, Only)] = &[
-    (libc::SYS_mmap, Only::Without(2, EXECUTABLE)),
-    (libc::SYS_mprotect, Only::Without(2, EXECUTABLE)),
+const MEMORY: &[(libc::c_long, &[Only])] = &[
+    (libc::SYS_mmap, &[Only::Without(2, EXECUTABLE)]),
+    (libc::SYS_mprotect, &[Only::Without(2, EXECUTABLE)]),
 ];
 
 /// Calls that newer architectures do not have.
@@ -88,11 +88,11 @@ const TUNNEL: &[libc::c_long] = &[libc::SYS_recvmmsg, libc::SYS_sendmmsg];
 /// # Errors
 /// The system's refusal.
 pub fn allow_splitter() -> io::Result<bool> {
-    let some = [
-        (libc::SYS_socket, Only::OneOf(0, IP_FAMILIES)),
-        (libc::SYS_ioctl, Only::OneOf(1, READABLE)),
+    const SOME: &[(libc::c_long, &[Only])] = &[
+        (libc::SYS_socket, &[Only::OneOf(0, IP_FAMILIES)]),
+        (libc::SYS_ioctl, &[Only::OneOf(1, READABLE)]),
     ];
-    allow(SPLITTER, &some)
+    allow(SPLITTER, SOME)
 }
 
 /// Refuses what an end of the tunnel does not do once its socket and its device are open. False: the kernel has no filter.
@@ -103,12 +103,10 @@ pub fn allow_tunnel() -> io::Result<bool> {
     allow(TUNNEL, &[])
 }
 
-fn allow(calls: &[libc::c_long], some: &[(libc::c_long, Only)]) -> io::Result<bool> {
+fn allow(calls: &[libc::c_long], some: &[(libc::c_long, &'static [Only])]) -> io::Result<bool> {
     let calls = [EACH, OLD, calls].concat();
-    let calls = calls.into_iter().map(|number| (number, None));
-    let some = MEMORY.iter().chain(some);
-    let some = some.map(|(number, only)| (*number, Some(*only)));
-    let all = calls.chain(some);
+    let calls = calls.into_iter().map(|number| (number, [].as_slice()));
+    let all = calls.chain(MEMORY.iter().chain(some).copied());
     let all: Vec<Allowed> = all.map(|(number, only)| Allowed { number, only }).collect();
     seccomp::allow_only(&all)
 }

@@ -17,6 +17,7 @@ pub mod ethernet_port;
 pub mod ethtool;
 pub mod foreign;
 pub mod guest;
+pub mod guest_calls;
 pub mod interface;
 pub mod landlock;
 pub mod machine_time;

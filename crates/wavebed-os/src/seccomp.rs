@@ -7,8 +7,8 @@ use std::io;
 pub struct Allowed {
     /// Its number, `SYS_…` of libc.
     pub number: libc::c_long,
-    /// What an argument must be.
-    pub only: Option<Only>,
+    /// What its arguments must be; each of these holds.
+    pub only: &'static [Only],
 }
 
 /// A condition on an argument of 32 bits.
@@ -50,8 +50,9 @@ mod system {
     use std::io;
 
     use seccompiler::{
-        BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-        SeccompFilter, SeccompRule, TargetArch, apply_filter, apply_filter_all_threads,
+        BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
+        SeccompCondition, SeccompFilter, SeccompRule, TargetArch, apply_filter,
+        apply_filter_all_threads,
     };
 
     use super::{Allowed, Only};
@@ -65,7 +66,7 @@ mod system {
     pub fn try_on_this_thread() -> io::Result<bool> {
         let one = Allowed {
             number: libc::SYS_getpid,
-            only: Some(Only::Without(0, 0)),
+            only: &[Only::Without(0, 0)],
         };
         answer(apply_filter(&program(&[one], SeccompAction::Log)?))
     }
@@ -86,8 +87,8 @@ mod system {
     fn program(allowed: &[Allowed], refuse: SeccompAction) -> io::Result<BpfProgram> {
         let rules: BTreeMap<i64, Vec<SeccompRule>> = allowed
             .iter()
-            .map(|one| Ok((one.number, one.only.map_or(Ok(Vec::new()), rules)?)))
-            .collect::<Result<_, seccompiler::BackendError>>()
+            .map(|one| Ok((one.number, rules(one.only)?)))
+            .collect::<Result<_, BackendError>>()
             .map_err(io::Error::other)?;
         TargetArch::try_from(std::env::consts::ARCH)
             .and_then(|arch| SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch))
@@ -95,21 +96,40 @@ mod system {
             .map_err(io::Error::other)
     }
 
-    /// The rules of a call, of which one must match.
-    fn rules(only: Only) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-        let rule = |place, operator, value: u32| {
-            let length = SeccompCmpArgLen::Dword;
-            let condition = SeccompCondition::new(place, length, operator, u64::from(value))?;
-            SeccompRule::new(vec![condition])
+    /// The rules of a call, of which one must match: one for each choice of values. None: the call is allowed as it is.
+    fn rules(only: &[Only]) -> Result<Vec<SeccompRule>, BackendError> {
+        if only.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut choices = vec![Vec::new()];
+        for one in only {
+            let conditions = conditions(*one)?;
+            let with_each = |choice: Vec<_>| {
+                let longer = |condition: &SeccompCondition| {
+                    [choice.as_slice(), std::slice::from_ref(condition)].concat()
+                };
+                conditions.iter().map(longer).collect::<Vec<_>>()
+            };
+            choices = choices.into_iter().flat_map(with_each).collect();
+        }
+        choices.into_iter().map(SeccompRule::new).collect()
+    }
+
+    /// The conditions on an argument, of which one must hold.
+    fn conditions(only: Only) -> Result<Vec<SeccompCondition>, BackendError> {
+        let condition = |place, operator, value: u32| {
+            SeccompCondition::new(place, SeccompCmpArgLen::Dword, operator, u64::from(value))
         };
         match only {
             Only::OneOf(place, values) => values
                 .iter()
-                .map(|value| rule(place, SeccompCmpOp::Eq, *value))
+                .map(|value| condition(place, SeccompCmpOp::Eq, *value))
                 .collect(),
-            Only::Without(place, bits) => {
-                Ok(vec![rule(place, SeccompCmpOp::MaskedEq(bits.into()), 0)?])
-            }
+            Only::Without(place, bits) => Ok(vec![condition(
+                place,
+                SeccompCmpOp::MaskedEq(bits.into()),
+                0,
+            )?]),
         }
     }
 }

@@ -120,14 +120,17 @@ def _with_version(module: str) -> str:
 
 
 def kernel_check() -> Check:
-    """Return whether the kernel of virtual time is installed; without it, everything runs in real time."""
-    from wavebed.virtual.kernel import find_kernel
+    """Return whether the kernel of virtual time is installed, and whether this machine confines it."""
+    from wavebed.virtual.kernel import NO_LANDLOCK, find_kernel, has_landlock
 
     name = "virtual time"
     found = find_kernel()
     if found is None:
         return Check(name=name, status="warn", found="its kernel is not installed", remedy="wavebed kernel build")
-    return Check(name=name, status="ok", found=f"Linux {found[1].release}", remedy=None)
+    release = f"Linux {found[1].release}"
+    if not has_landlock():
+        return Check(name=name, status="warn", found=f"{release}, without Landlock", remedy=NO_LANDLOCK)
+    return Check(name=name, status="ok", found=release, remedy=None)
 
 
 def apparmor_check(core: str, kernel: Mapping[str, str], setting: Path = APPARMOR_SETTING) -> Check:

@@ -14,7 +14,7 @@ from wavebed.result.names import RUN_FILE
 from wavebed.result.read import read_run
 from wavebed.spec.lab import HostsLab, NamespacesLab, Time
 from wavebed.virtual.guest import outside_of_path
-from wavebed.virtual.kernel import find_kernel
+from wavebed.virtual.kernel import NO_LANDLOCK, find_kernel, has_landlock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,8 @@ def with_time(plan: Plan, asked: Time | None = None, otherwise: Time = "real", o
         if why:
             raise UserError(f"{TIME_KEY}: {why}: remove the key, or write --real-time")
         slow = any(isinstance(each.lab, NamespacesLab) and each.lab.processor == "host" for each in plan.treatments)
-        notes = (*notes, f"in virtual time {_OF_HOST if slow else _COMPUTING}")
+        confined = () if has_landlock() else (NO_LANDLOCK,)
+        notes = (*notes, *confined, f"in virtual time {_OF_HOST if slow else _COMPUTING}")
     treatments = tuple(map(_in_time, plan.treatments, words))
     overrides = dict(plan.overrides)
     if any(word != (each.time or "real") for word, each in zip(words, plan.treatments, strict=True)):

@@ -88,6 +88,8 @@ _NO_HARDWARE_RANDOM = "~0x4000000000000000:~0x40000"
 """To OpenSSL and BoringSSL: the processor has neither RDRAND nor RDSEED, whose numbers no seed fixes."""
 _MACHINE = "x86_64"
 _UNSAFE = " \t\n\"'\\,"
+_LEAST_FREE_BYTES = 1 << 30
+"""Room that guests leave on the disk of their folder, or half of what was free if that is less."""
 """Characters that the kernel's command line or its mounts would take for others."""
 _LAST_LINES = 3
 
@@ -381,7 +383,8 @@ def run_guest(
     MachineError
         If the kernel of virtual time is not installed.
     WavebedError
-        If the guest ends without a status.
+        If the guest ends without a status, or fills the disk.
+    left_bytes = min(_LEAST_FREE_BYTES, _free_bytes(folder) // 2)
     """
     kernel, _ = needed_kernel()
     (folder.folder / _INIT).symlink_to(find_core())
@@ -401,12 +404,20 @@ def run_guest(
             )
         try:
             while (code := _ended(process)) is None:
+                if _free_bytes(folder) < left_bytes:
+                    free = f"less than {max(left_bytes >> 20, 1)} MiB are free on the disk of {cache_folder()}"
+                    raise WavebedError(f"the guest was ended: {free}: make room, or name a folder with WAVEBED_CACHE")
                 if given_up():
                     return None
         finally:
             process.kill()
             process.wait()
     return _status(folder, code)
+
+
+def _free_bytes(folder: GuestFolder) -> int:
+    found = os.statvfs(folder.output)
+    return found.f_bavail * found.f_frsize
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int | None:

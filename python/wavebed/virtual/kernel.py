@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
+    "NO_LANDLOCK",
     "SOURCE",
     "Built",
     "Source",
     "SourceMissingError",
     "build",
     "find_kernel",
+    "has_landlock",
     "install",
     "kernel_folder",
     "needed_kernel",
@@ -73,6 +75,14 @@ _OTHER_PROCESSORS = (
 )
 _SKIPPED = ("Documentation", "samples", "drivers/gpu/drm/amd", *(f"arch/{name}" for name in _OTHER_PROCESSORS))
 """Parts of the source that this kernel does not use."""
+
+
+NO_LANDLOCK = (
+    "this machine has no Landlock (Linux 5.13 and later, `landlock` in lsm=): a guest's own kernel alone keeps it"
+    " from other files"
+)
+_LANDLOCK_CREATE_RULESET = 444
+_LANDLOCK_VERSION = 1
 
 
 class SourceMissingError(WavebedError):
@@ -179,6 +189,14 @@ def _kernel_in(folder: Path) -> tuple[Path, Built] | None:
         return None
     is_right = digest == found.sha256 and found.release == release()
     return (folder / _PROGRAM, found) if is_right else None
+
+
+def has_landlock() -> bool:
+    """Return whether this machine's kernel keeps a guest from other files (landlock(7))."""
+    import ctypes
+
+    ask = (_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION)
+    return ctypes.CDLL(None).syscall(*ask) > 0  # type: ignore[no-any-return]
 
 
 def needed_kernel() -> tuple[Path, Built]:

@@ -14,6 +14,7 @@ from wavebed.errors import WavebedError
 from wavebed.output import replacing, write_output
 from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, paths_in, run_guest
 
+from wavebed.virtual.kernel import NO_LANDLOCK, has_landlock
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -104,6 +105,8 @@ def run_shown(folder: GuestFolder, command: Sequence[str], seed: int, named: Seq
 
 
 def in_this_folder(command: Sequence[str], folder: Path) -> list[str]:
+    if not has_landlock():
+        print(f"wavebed: note: {NO_LANDLOCK}", file=sys.stderr)
     """Return what runs a command in a guest, in a working folder of this machine."""
     return ["sh", "-c", _START, "sh", str(folder), *command]
 

@@ -27,7 +27,7 @@ from wavebed.run.runner import prepare
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.stranger import one_line
 from wavebed.virtual.guest import guest_folder, last_words, paths_in, processors, run_guest
-from wavebed.virtual.kernel import needed_kernel
+from wavebed.virtual.kernel import has_landlock, needed_kernel
 
 if TYPE_CHECKING:
     import threading
@@ -77,7 +77,8 @@ class Guests(Remote):
     def site(self, programs: Sequence[str]) -> Site:
         """Return this machine with the guest's kernel."""
         here = site(programs)
-        return replace(here, versions={**here.versions, "kernel": needed_kernel()[1].release})
+        kernel = needed_kernel()[1].release
+        return replace(here, versions={**here.versions, "kernel": kernel}, machine=_machine())
 
     def run(self, session: Session) -> str:
         """Run the blocks that are left, as `Remote.run`; a trial in real time beside them is told of them.
@@ -190,7 +191,7 @@ class _Place:
             why = _text(folder.output / ERROR_FILE) or last_words(folder) or f"it ended with {status}"
             raise FailedError(one_line(why))
         packed = msgspec.json.decode((folder.output / PACKED_FILE).read_bytes(), type=tuple[Packed, ...])
-        return BlockResult(task.block, Site(platform.node(), task.versions, machine()), packed)
+        return BlockResult(task.block, Site(platform.node(), task.versions, _machine()), packed)
 
     def read_piece(self, name: str, offset: int, size: int) -> bytes:
         """Return a piece of a packed trial."""
@@ -209,3 +210,8 @@ def _text(file: Path) -> str:
         return file.read_text(errors="replace").strip()
     except OSError:
         return ""
+
+
+def _machine() -> dict[str, str]:
+    """Return this machine, and that it has no Landlock, if so."""
+    return machine() if has_landlock() else {**machine(), "landlock": "none"}
