@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pty
+import re
 import shutil
 import signal
 import socket
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -170,6 +173,32 @@ def test_two_runs_of_a_flow_are_the_same_and_another_seed_is_not(cache: Path, tm
     _assert_same(*folders)
     names = {name.split("/", 1)[1] for name in _files(folders[0])}
     assert {"series/links.parquet", "series/departures.parquet", "series/packets.parquet"} <= names
+
+
+def _on_terminal(scenario: str, folder: Path) -> str:
+    """Run a scenario as `_started`, with a terminal as its standard error, and return what it shows there."""
+    file = folder.with_suffix(".toml")
+    file.write_text(scenario)
+    command = [sys.executable, "-m", "wavebed", "run", str(file), "--virtual-time", "-o", str(folder), "--trials", "1"]
+    primary, secondary = pty.openpty()
+    said = b""
+    variables = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=secondary, env=variables) as process:
+        os.close(secondary)
+        with suppress(OSError):  # EIO: the command has closed it
+            while piece := os.read(primary, 1 << 16):
+                said += piece
+        assert process.wait() == 0, said
+    os.close(primary)
+    return said.decode()
+
+
+def test_a_terminal_shows_both_clocks_and_changes_nothing(cache: Path, tmp_path: Path) -> None:
+    scenario = CUBIC.replace("2s", "10s")
+    said = _on_terminal(scenario, tmp_path / "watched")
+    assert re.search(r"trial 1 of 1: \d+\.\d s of 10\.5 s, [0-9.e+-]+ × real time, about .* left", said), said
+    _ended(_started(scenario, tmp_path / "unwatched", "--trials", "1"))
+    _assert_same(tmp_path / "watched", tmp_path / "unwatched")
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

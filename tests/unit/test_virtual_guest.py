@@ -20,6 +20,7 @@ from wavebed.result.model import RunRecord
 from wavebed.run import backend
 from wavebed.run.executor import guests
 from wavebed.run.executor.block import BlockTask, TrialTask
+from wavebed.run.executor.guests import Course, named_paths, progress_text
 from wavebed.run.executor.inside import exactness
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.order import ordered
@@ -30,6 +31,7 @@ from wavebed.run.times import default_time, with_time
 from wavebed.run.write import open_run
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.virtual import guest, kernel
+from wavebed.virtual.channel import PROGRESS, Step, Told, tell
 from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, readable, task_json
 from wavebed.virtual.kernel import Built
 
@@ -432,3 +434,52 @@ def test_the_package_of_the_kernel_stands_in_place_of_the_cache(
         assert kernel.find_kernel() is None
     (package / "kernel.json").write_text(json.dumps(known))
     assert kernel.find_kernel() == (package / "linux", kernel.Built(**known))
+
+
+def _step(at_s: float, number: int = 1, shown: str = "") -> Step:
+    return Step(number, "cubic", 7, "running", at_s, 40.0, shown)
+
+
+def _course(*steps: tuple[Step, float]) -> Course:
+    course = Course()
+    for step, read_s in steps:
+        course.add(step, read_s)
+    return course
+
+
+def test_the_host_reads_the_last_step_of_a_guest_and_passes_over_what_is_none(tmp_path: Path) -> None:
+    told = Told(tmp_path / PROGRESS)
+    assert told.last() is None
+    for at_s in (0.5, 1.0):
+        tell(tmp_path / PROGRESS, _step(at_s))
+    assert told.last() == _step(1.0)
+    assert told.last() is None, "nothing is new"
+    with (tmp_path / PROGRESS).open("ab") as stream:
+        stream.write(b'{"number": 1}\nhalf a li')
+        stream.flush()
+        assert told.last() is None
+        stream.write(b"ne\n")
+    tell(tmp_path / PROGRESS, _step(1.5))
+    assert told.last() == _step(1.5)
+    told.close()
+    tell(tmp_path / "absent", _step(2.0))
+    assert not (tmp_path / "absent").exists(), "the host makes the file"
+
+
+def test_progress_has_both_clocks_and_an_estimate_of_real_time() -> None:
+    begins = _course((Step(1, "cubic", 7, "set-up"), 100.0))
+    assert progress_text([begins], 3, 120.0) == ("trial 1 of 3: set-up, about 2 min left: cubic, seed 7", 120.0)
+    runs = _course((Step(1, "cubic", 7, "set-up"), 100.0), (_step(2.4), 102.0), (_step(12.4, shown="bulk"), 107.0))
+    text, left_s = progress_text([runs], 3, 126.4)
+    assert text == "trial 1 of 3: 12.4 s of 40 s, 2 × real time, about 57 s left: cubic, seed 7, bulk"
+    assert left_s == (126.4 - 12.4) / 2
+    other = _course((_step(0.0, 2), 100.0), (_step(5.0, 2), 110.0))
+    both = "trials 1, 2 of 3: 12.4 s of 40 s, 5.0 s of 40 s, 2.5 × real time, about 40 s left"
+    assert progress_text([runs, other], 3, 117.4) == (both, 40.0)
+
+
+def test_the_speed_of_a_guest_begins_anew_with_its_next_trial() -> None:
+    course = _course((_step(0.0), 0.0), (_step(10.0), 10.0), (_step(0.0, 2), 20.0), (_step(10.0, 2), 22.0))
+    assert course.speed == 5.0
+    course.add(Step(2, "cubic", 7, "analysing"), 30.0)
+    assert (course.text(), course.speed) == ("analysing", 5.0)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan, TreatmentPlan
     from wavebed.workload.model import AnyWorkload
 
-__all__ = ["expected_bytes", "expected_s", "limits_s", "plan_text"]
+__all__ = ["expected_bytes", "expected_end_s", "expected_s", "limits_s", "plan_text"]
 
 IDLE_PINGS_S = 3.0
 """Of the pings over an idle path before and after a trial between real hosts."""
@@ -23,6 +23,13 @@ IDLE_PINGS_S = 3.0
 
 def expected_s(treatment: TreatmentPlan) -> float:
     """Return the expected duration of a trial, seconds."""
+    browsers = any("chromium" in workload.needed_programs() for workload in treatment.workloads)
+    pings_s = IDLE_PINGS_S if isinstance(treatment.lab, HostsLab) else 0.0
+    return expected_end_s(treatment) + OVERHEAD_S + pings_s + (BROWSER_S if browsers else 0.0)
+
+
+def expected_end_s(treatment: TreatmentPlan) -> float:
+    """Return the expected end of the last workload of a trial, seconds since time zero."""
     ends: dict[str, float] = {}
     waiting = [workload for workload in treatment.workloads if not workload.endless]
     while waiting:
@@ -33,9 +40,7 @@ def expected_s(treatment: TreatmentPlan) -> float:
                 ends[workload.name] = begin_s + min(workload.expected_s(), workload.common.limit_s)
                 waiting.remove(workload)
     tail_s = max((workload.tail_s for workload in treatment.workloads), default=0.0)
-    browsers = any("chromium" in workload.needed_programs() for workload in treatment.workloads)
-    pings_s = IDLE_PINGS_S if isinstance(treatment.lab, HostsLab) else 0.0
-    return max(ends.values(), default=0.0) + tail_s + OVERHEAD_S + pings_s + (BROWSER_S if browsers else 0.0)
+    return max(ends.values(), default=0.0) + tail_s
 
 
 def limits_s(workloads: Iterable[AnyWorkload]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.events import (
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Lab
     from wavebed.run.play import RunningWorkload
 
-__all__ = ["WAITING", "Live", "show_text"]
+__all__ = ["WAITING", "Counters", "Live", "names_text", "show_text"]
 
+Counters: TypeAlias = tuple[int, dict[str, int]]
+"""The time, and the bytes that each link delivered."""
 WAITING = "waiting for the end of another run on this machine"
 OVERHEAD_S = 1.0
 BROWSER_S = 1.5
@@ -38,7 +40,7 @@ class Live(Status):
 
     tells_verdicts = True
     """Whether each trial that is not valid is told, with the first reason."""
-    _before: tuple[int, dict[str, int]] | None = None
+    _before: Counters | None = None
     _trial: TrialBegun | None = None
     _began_s = 0.0
     _planned = 0
@@ -82,14 +84,17 @@ class Live(Status):
         if not self.is_due():
             return
         head, left_s = self.position()
-        names = ", ".join(one.workload.name for one in running if one.started.is_set() and not one.over.is_set())
         shown, self._before = show_text(lab.show(), self._before)
-        self.say(f"{head}, about {duration_text(left_s)} left: {names or 'waiting'}{shown}", left_s)
+        self.say(f"{head}, about {duration_text(left_s)} left: {names_text(running)}{shown}", left_s)
 
 
-def show_text(
-    show: dict[str, Json], before: tuple[int, dict[str, int]] | None
-) -> tuple[str, tuple[int, dict[str, int]] | None]:
+def names_text(running: Sequence[RunningWorkload]) -> str:
+    """Return the names of the workloads that run."""
+    names = ", ".join(one.workload.name for one in running if one.started.is_set() and not one.over.is_set())
+    return names or "waiting"
+
+
+def show_text(show: dict[str, Json], before: Counters | None) -> tuple[str, Counters | None]:
     """Return throughput, queue and round-trip time as text, and the counters for the next call.
 
     Parameters

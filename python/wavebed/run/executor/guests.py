@@ -8,13 +8,15 @@ from __future__ import annotations
 import gzip
 import platform
 import sys
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
+from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.machine_lock import measuring
 from wavebed.result.machine import machine
 from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
@@ -26,6 +28,7 @@ from wavebed.run.folder import check_programs
 from wavebed.run.runner import prepare
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.stranger import one_line
+from wavebed.virtual.channel import PROGRESS, Told
 from wavebed.virtual.guest import guest_folder, last_words, paths_in, processors, run_guest
 from wavebed.virtual.kernel import has_landlock, needed_kernel
 
@@ -34,12 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.run.executor.account import Account
     from wavebed.run.executor.session import Session
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
+    from wavebed.virtual.channel import Step
     from wavebed.virtual.guest import GuestFolder
 
-__all__ = ["Guests"]
+__all__ = ["Course", "Guests", "progress_text"]
 
 T = TypeVar("T")
 
@@ -60,7 +65,8 @@ class Guests(Remote):
 
     def __init__(self, live: Live, jobs: int | None = None) -> None:
         most = len(processors())
-        super().__init__(_Places(most if jobs is None else min(jobs, most)), live)
+        self._places = _Places(most if jobs is None else min(jobs, most))
+        super().__init__(self._places, live)
 
     def check(self, plan: Plan) -> None:
         """Check that the kernel, and the programs and packages of a plan are installed.
@@ -92,6 +98,64 @@ class Guests(Remote):
         with measuring(session.live.waiting):
             return super().run(session)
 
+    def _tell(self, session: Session, account: Account, workers: Mapping[str, Worker]) -> None:
+        """Record which blocks run where, and show how far their trials are."""
+        super()._tell(session, account, workers)
+        under_way = [each for each in self._places.courses() if each.step is not None]
+        if under_way and self._live.is_due():
+            text, left_s = progress_text(under_way, len(session.slots), session.opened.trials.left_s)
+            self._live.say(text, left_s)
+
+
+class Course:
+    """How far a guest is: its last step, and virtual over real time."""
+
+    def __init__(self) -> None:
+        self.step: Step | None = None
+        self.speed: float | None = None
+        self._began: tuple[Step, float] | None = None
+
+    def add(self, step: Step, now_s: float) -> None:
+        """Add a step that the host read at `now_s`."""
+        self.step = step
+        if step.stage != "running":
+            return
+        if self._began is None or self._began[0].number != step.number or step.at_s < self._began[0].at_s:
+            self._began = step, now_s
+        first, began_s = self._began
+        if step.at_s > first.at_s and now_s > began_s:
+            self.speed = (step.at_s - first.at_s) / (now_s - began_s)
+
+    def text(self) -> str:
+        """Return the stage, or while the trial runs its virtual time."""
+        assert self.step is not None, "the guest has told one"
+        if self.step.stage != "running":
+            return self.step.stage
+        return f"{self.step.at_s:.1f} s of {max(self.step.planned_s, self.step.at_s):.4g} s"
+
+
+def progress_text(courses: Sequence[Course], trials: int, planned_left_s: float) -> tuple[str, float]:
+    """Return how far trials are by both clocks, and the real time left, seconds.
+
+    Parameters
+    ----------
+    courses : sequence of Course
+        At least one; each has told a step.
+    planned_left_s : float
+        Virtual time of all trials that are not stored.
+    """
+    steps = [each.step for each in courses if each.step is not None]
+    speed = sum(each.speed or 0.0 for each in courses)
+    left_s = max(planned_left_s - sum(step.at_s for step in steps), 0.0) / (speed or len(steps))
+    text = ", ".join(course.text() for course in courses)
+    if speed:
+        text += f", {speed:.2g} × real time"
+    numbers = ", ".join(str(step.number) for step in steps)
+    head = f"{'trial' if len(steps) == 1 else 'trials'} {numbers} of {trials}"
+    (first, *others) = steps
+    shown = "" if others else ": " + ", ".join(filter(None, [first.treatment, f"seed {first.seed}", first.shown]))
+    return f"{head}: {text}, about {duration_text(left_s)} left{shown}", left_s
+
 
 class _Places:
     """Places for guests (a `Cluster`)."""
@@ -108,6 +172,10 @@ class _Places:
         """Remove what guests left."""
         for place in self._places.values():
             place.forget()
+
+    def courses(self) -> list[Course]:
+        """Return how far the guests are."""
+        return [place.course for place in self._places.values()]
 
     def workers(self) -> Mapping[str, Worker]:
         """Return the places, none of which is ever silent."""
@@ -140,6 +208,7 @@ class _Place:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._folder: GuestFolder | None = None
+        self.course = Course()
 
     @property
     def _now(self) -> GuestFolder:
@@ -150,6 +219,7 @@ class _Place:
     def forget(self) -> None:
         """Remove the folder of the guest."""
         self._folder = None
+        self.course = Course()
         self._stack.close()
 
     def absent_files(self, files: Mapping[str, int]) -> list[str]:
@@ -179,10 +249,18 @@ class _Place:
         folder = self._now
         task = msgspec.json.decode(gzip.decompress((folder.input / TASK_FILE).read_bytes()), type=BlockTask)
         command = [sys.executable, "-m", "wavebed.run.executor.inside"]
+        told = self._stack.enter_context(closing(Told(folder.output / PROGRESS)))
+        self.course = course = Course()
+
+        def look() -> bool:
+            if (step := told.last()) is not None:
+                course.add(step, time.monotonic())
+            return given_up()
+
         try:
             first = task.trials[0].spec
             lab = first.lab if isinstance(first.lab, NamespacesLab) else IN_NAMESPACES
-            status = run_guest(folder, command, first.seed, given_up, named_paths(task), lab)
+            status = run_guest(folder, command, first.seed, look, named_paths(task), lab)
         except WavebedError as error:
             raise FailedError(one_line(str(error))) from None
         if status is None:

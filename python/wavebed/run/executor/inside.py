@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
 from wavebed.printable import printable
 from wavebed.result.model import EXACT, Check
 from wavebed.run.executor.block import TASK_FILE, BlockTask, perform_trials
+from wavebed.run.expected import expected_end_s
+from wavebed.run.progress import names_text, show_text
 from wavebed.run.trial import run_trial
+from wavebed.virtual.channel import EVERY_S, PROGRESS, Step, tell
 from wavebed.virtual.guest import INPUT, LOOP_MS, OUTPUT, forced_ticks, wait_for_begin
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from wavebed.run.executor.pack import Packed
     from wavebed.run.order import Slot
     from wavebed.run.play import RunningWorkload
+    from wavebed.run.progress import Counters
     from wavebed.run.resolve import Resolved
 
 __all__ = ["ERROR_FILE", "PACKED_FILE", "exactness", "main"]
@@ -32,6 +37,8 @@ __all__ = ["ERROR_FILE", "PACKED_FILE", "exactness", "main"]
 PACKED_FILE = "packed.json"
 ERROR_FILE = "error"
 _WORK = Path("/run/wavebed/work")
+_PROGRESS_FILE = Path(OUTPUT, PROGRESS)
+_MOST_SHOWN = 500
 
 
 def main(given: Path = Path(INPUT), output: Path = Path(OUTPUT), work: Path = _WORK) -> int:
@@ -67,9 +74,41 @@ def _run_trial(
     of_machine: Callable[[], Sequence[Check]],
     /,
 ) -> TrialRecord:
-    """Run a trial, and check that it is exact."""
+    """Run a trial, tell the host how far it is, and check that it is exact."""
     before, _ = forced_ticks()
-    return run_trial(slot, resolved, partial, look, of_machine=lambda: [*of_machine(), exactness(before)])
+    progress = _Progress(slot)
+
+    def looked(lab: Lab, running: Sequence[RunningWorkload]) -> None:
+        look(lab, running)
+        progress.look(lab, running)
+
+    return run_trial(slot, resolved, partial, looked, of_machine=lambda: [*of_machine(), exactness(before)])
+
+
+class _Progress:
+    """Tells the host how far a trial is."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._step = Step(slot.number, slot.treatment.name, slot.seed, "set-up")
+        self._planned_s = round(expected_end_s(slot.treatment), 3)
+        self._next_s = 0.0
+        self._before: Counters | None = None
+        tell(_PROGRESS_FILE, self._step)
+
+    def look(self, lab: Lab, running: Sequence[RunningWorkload]) -> None:
+        """Tell it, if it is due by the virtual clock."""
+        now_s = lab.clock.now_s()
+        if all(one.over.is_set() for one in running):
+            tell(_PROGRESS_FILE, replace(self._step, stage="analysing"))
+        elif now_s >= self._next_s:
+            self._next_s = now_s + EVERY_S
+            shown, self._before = show_text(lab.show(), self._before)
+            text = (names_text(running) + shown)[:_MOST_SHOWN]
+            at_s = round(now_s, 3)
+            tell(
+                _PROGRESS_FILE,
+                replace(self._step, stage="running", at_s=at_s, planned_s=self._planned_s, shown=text),
+            )
 
 
 def exactness(before: int, told: Callable[[], tuple[int, str]] = forced_ticks) -> Check:
