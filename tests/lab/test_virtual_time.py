@@ -377,6 +377,16 @@ def test_a_guest_that_fills_the_disk_is_ended(cache: Path, tmp_path: Path, monke
     assert f"MiB are free on the disk of {folder}: make room" in done.stderr
 
 
+def test_a_guest_without_memory_says_so_and_names_the_option(cache: Path, tmp_path: Path) -> None:
+    hungry = [sys.executable, "-c", "[bytearray(1 << 20) for _ in range(4000)]"]
+    command = [sys.executable, "-m", "wavebed", "shell", "--virtual-time", "--guest-memory", "1GiB", "--", *hungry]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert "the guest of virtual time ran out of its memory of 1024 MiB, and its kernel ended (python" in said
+    assert "up to 4000 MiB, with --guest-memory or `memory` in [lab]" in said
+
+
 def test_random_numbers_and_the_date_follow_from_the_seed(cache: Path) -> None:
     told = []
     for seed in (1, 1, 2):

@@ -20,16 +20,16 @@ from wavebed.result.model import RunRecord
 from wavebed.run import backend
 from wavebed.run.executor import guests
 from wavebed.run.executor.block import BlockTask, TrialTask
-from wavebed.run.executor.guests import Course, named_paths, progress_text
+from wavebed.run.executor.guests import Course, progress_text
 from wavebed.run.executor.inside import exactness
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.order import ordered
 from wavebed.run.progress import Live
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import Plan, read_plan
-from wavebed.run.times import default_time, with_time
+from wavebed.run.times import default_time, guest_bytes_of, with_time
 from wavebed.run.write import open_run
-from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
+from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
 from wavebed.virtual import guest, kernel
 from wavebed.virtual.channel import PROGRESS, Step, Told, tell
 from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, readable, task_json
@@ -102,13 +102,13 @@ def test_the_key_and_the_option_are_the_same(tmp_path: Path) -> None:
     assert plan.treatments[0].lab == IN_NAMESPACES
     by_option = with_time(plan, "virtual")
     by_key = _plan(tmp_path, '[lab]\ntime = "virtual"\n')
-    assert by_option.treatments[0].lab == by_key.treatments[0].lab == NamespacesLab("virtual")
+    assert by_key.treatments[0].lab == NamespacesLab("virtual")
+    assert by_option.treatments[0].lab == with_time(by_key).treatments[0].lab
     assert by_option.overrides == {"lab.time": "virtual"}
     assert in_virtual_time(by_option)
     assert in_virtual_time(by_key)
 
 
-def test_treatments_in_both_times_are_refused(tmp_path: Path) -> None:
 def test_a_machine_without_landlock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "_LANDLOCK_CREATE_RULESET", 4095)  # a call that no kernel has
     plan = _plan(tmp_path)
@@ -118,6 +118,7 @@ def test_a_machine_without_landlock_is_named(tmp_path: Path, monkeypatch: pytest
     assert guests.Guests(Live("test")).site([]).machine["landlock"] == "none"
 
 
+def test_treatments_in_both_times_are_refused(tmp_path: Path) -> None:
     plan = _plan(tmp_path, '[[treatment]]\nname = "a"\nset = { "lab.time" = "virtual" }\n[[treatment]]\nname = "b"\n')
     with pytest.raises(UserError, match='treatment b is in real time, and others are not: write time = "virtual"'):
         in_virtual_time(plan)
@@ -373,6 +374,8 @@ def test_the_models_of_the_processor_are_on_the_kernels_command_line(tmp_path: P
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
+        ('memory = "3"', r"lab\.memory: "),
+        ('memory = "8gib"', r"lab\.memory: '8gib' is no size from 1024mib to 4000mib"),
         ('processor = "fast"', r"lab\.processor: "),
         ("slower = 4", r'lab\.slower: is for processor = "host"'),
         ('processor = "host"\nslower = 0', r"lab\.slower: 0 is no number from 0\.01 to 1000"),
@@ -390,8 +393,31 @@ def test_a_processor_belongs_to_virtual_time_and_to_all_treatments(tmp_path: Pat
         with_time(plan)
     assert "no two runs are the same" in with_time(plan, "virtual").notes[-1]
     treatments = '[[treatment]]\nname = "a"\nset = { "lab.processor" = "host" }\n[[treatment]]\nname = "b"\n'
-    with pytest.raises(UserError, match=r"lab\.processor: is not the same for all treatments"):
+    with pytest.raises(UserError, match=r"\[lab\]: processor or memory is not the same for all treatments"):
         in_virtual_time(with_time(_plan(tmp_path, treatments), "virtual"))
+
+
+def test_the_memory_of_a_guest_is_what_the_option_the_scenario_or_the_workloads_say(tmp_path: Path) -> None:
+    def memory(plan: Plan) -> str:
+        (treatment,) = plan.treatments
+        assert isinstance(treatment.lab, NamespacesLab)
+        return kernel_arguments(GuestFolder(tmp_path), 1, treatment.lab)[0]
+
+    little = _plan(tmp_path)
+    assert memory(with_time(little, "virtual")) == "mem=2000M"
+    command = "[[workload]]\nkind = 'command'\nname = 'it'\nrun = ['true']\n"
+    assert memory(with_time(_plan(tmp_path, command), "virtual")) == "mem=4000M"
+    said = _plan(tmp_path, '[lab]\nmemory = "3GiB"\n')
+    assert memory(with_time(said, "virtual")) == "mem=3072M"
+    by_option = with_time(said, "virtual", memory_bytes=1 << 30)
+    assert memory(by_option) == "mem=1024M"
+    assert by_option.overrides == {"lab.time": "virtual", "lab.memory": "1024mib"}
+    assert guest_bytes_of(by_option) == 1 << 30
+    with pytest.raises(UserError, match=r"lab\.memory: is for virtual time: add --virtual-time"):
+        with_time(said)
+    with pytest.raises(UserError, match="--guest-memory: is for virtual time: add --virtual-time, or leave it out"):
+        with_time(little, memory_bytes=1 << 30)
+    assert main(["shell", "--guest-memory", "8gib", "--", "true"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -400,7 +426,7 @@ def test_a_processor_belongs_to_virtual_time_and_to_all_treatments(tmp_path: Pat
         ({}, 8),
         ({"a/cpu.max": "300000 100000"}, 3),
         ({"a/cpu.max": "max 100000", "cpu.max": "50000 100000"}, 1),
-        ({"a/memory.max": f"{5 * guest.MEMORY_MIB << 20}"}, 5),
+        ({"a/memory.max": f"{5 * GUEST_BYTES[1]}"}, 5),
         ({"memory.max": "max"}, 8),
     ],
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wavebed.cli.outputs import print_json
 from wavebed.cli.run import add_folder_options, write_report_or_note
 from wavebed.cli.signals import end_on_signals
-from wavebed.cli.times import AUTO, add_time_options
+from wavebed.cli.times import AUTO, add_memory_option, add_time_options, guest_memory
 from wavebed.cli.trust import add_trust, check_owner
 from wavebed.config.problems import at
 from wavebed.config.values import number
@@ -76,6 +76,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add_trust(run_)
     add_time_options(run_, AUTO)
+    add_memory_option(run_)
     run_.add_argument(
         "--jobs", metavar="N", help="most guests at the same time, in virtual time (default: each processor)"
     )
@@ -177,12 +178,15 @@ def _run(args: argparse.Namespace) -> int:
 
 def _in_time(campaign: Campaign, args: argparse.Namespace) -> Campaign:
     """Return the campaign in the time that was asked for; one that goes on keeps its own."""
-    from wavebed.run.times import default_time, kept_time, with_time
+    from wavebed.run.times import default_time, kept_memory, kept_time, with_time
 
     if not args.resume:
         outside = "" if args.executor == "local" else "workers of Dask have real time"
-        return replace(campaign, plan=with_time(campaign.plan, args.time, default_time("auto"), outside))
-    kept = with_time(campaign.plan, kept_time(Path(args.file)))
+        plan = with_time(campaign.plan, args.time, default_time("auto"), outside, guest_memory(args))
+        return replace(campaign, plan=plan)
+    folder = Path(args.file)
+    memory_bytes = guest_memory(args) or kept_memory(folder)
+    kept = with_time(campaign.plan, kept_time(folder), memory_bytes=memory_bytes)
     if args.time is not None and any(is_virtual(each.lab) != (args.time == "virtual") for each in kept.treatments):
         raise UserError(f"--{args.time}-time: {args.file} began in the other time, and keeps it: leave the option out")
     return replace(campaign, plan=kept)
@@ -199,8 +203,10 @@ def _placed(args: argparse.Namespace, campaign: Campaign, live: Live) -> Remote 
     if args.executor != "local":
         raise UserError("--executor: virtual time runs on this machine: leave one of the two out")
     from wavebed.run.executor.guests import Guests
+    from wavebed.run.times import guest_bytes_of
 
-    return Guests(live, None if args.jobs is None else at("--jobs", number(1, _MOST_JOBS), args.jobs))
+    jobs = None if args.jobs is None else at("--jobs", number(1, _MOST_JOBS), args.jobs)
+    return Guests(live, jobs, guest_bytes_of(campaign.plan))
 
 
 def _remote(given: str, live: Live) -> Remote:

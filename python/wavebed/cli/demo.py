@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.cli import campaign as campaign_command
 from wavebed.cli.run import add_folder_options
-from wavebed.cli.times import AUTO, add_time_options
+from wavebed.cli.times import AUTO, add_memory_option, add_time_options
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +25,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("demo", help="the main job on shipped input", description=_DESCRIPTION)
     add_folder_options(parser)
     add_time_options(parser, AUTO)
+    add_memory_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:

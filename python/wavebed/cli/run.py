@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
-from wavebed.cli.times import add_time_options
+from wavebed.cli.times import add_memory_option, add_time_options, guest_memory
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
@@ -68,6 +68,7 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
         "--workload", metavar="NAME", action="append", default=[], help="run this workload only; may be repeated"
     )
     add_time_options(parser)
+    add_memory_option(parser)
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -132,11 +133,12 @@ def _stored_plan(args: argparse.Namespace) -> Plan:
 
 def _in_time(plan: Plan, args: argparse.Namespace) -> Plan:
     """Return the plan in the time that was asked for; a run that goes on keeps its own."""
-    from wavebed.run.times import default_time, kept_time, with_time
+    from wavebed.run.times import default_time, kept_memory, kept_time, with_time
 
     if getattr(args, "resume", False) and (args.output / RUN_FILE).exists():
-        return with_time(plan, args.time or kept_time(args.output))
-    return with_time(plan, args.time, default_time("real"))
+        memory_bytes = guest_memory(args) or kept_memory(args.output)
+        return with_time(plan, args.time or kept_time(args.output), memory_bytes=memory_bytes)
+    return with_time(plan, args.time, default_time("real"), memory_bytes=guest_memory(args))
 
 
 def perform(plan: Plan, args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
-from wavebed.cli.times import add_time_options
+from wavebed.cli.times import add_memory_option, add_time_options, guest_memory
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import end_wait
 from wavebed.config.values import name as read_name
@@ -67,6 +67,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--grace", metavar="TIME", default="5s", help="time from SIGTERM to SIGKILL for the servers (default: 5s)"
     )
     add_time_options(group)
+    add_memory_option(group)
     group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
     group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
     group.add_argument(
@@ -106,8 +107,11 @@ def run(args: argparse.Namespace) -> int:
     traces = Traces()
     path, timeline = chosen_path(args, traces)
     is_virtual = args.time == "virtual"
+    memory_bytes = guest_memory(args)
     if is_virtual:
         _check_virtual(args, path)
+    elif memory_bytes is not None:
+        raise Problem("is for virtual time: add --virtual-time, or leave it out", "--guest-memory")
     plan = LabPlan(
         name=(_GUEST if is_virtual else random_name()) if args.name is None else at("--name", read_name, args.name),
         seed=path.seed,
@@ -142,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
         from wavebed.virtual.shell import run_laboratory
 
         end_on_signals()
-        return run_laboratory(laboratory, path.seed)
+        return run_laboratory(laboratory, path.seed, memory_bytes)
     core = find_core()
     descriptor = write_laboratory(laboratory)
     sys.stdout.flush()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["AUTO", "add_time_options"]
+__all__ = ["AUTO", "add_memory_option", "add_time_options", "guest_memory"]
 
 AUTO = "--virtual-time where the guest kernel is installed and the path needs nothing outside of the guest"
 """The default of commands whose answer is a verdict."""
@@ -30,3 +30,28 @@ def add_time_options(parser: argparse._ActionsContainer, default: str = "--real-
         const="real",
         help=f"run in this machine's time (default: {default})",
     )
+
+
+def add_memory_option(parser: argparse._ActionsContainer) -> None:
+    """Add the option that says how much memory a guest has."""
+    parser.add_argument(
+        "--guest-memory",
+        metavar="SIZE",
+        help="most memory of a guest, from 1gib to 4000mib; the machine gives what is used (default: what is needed)",
+    )
+
+
+def guest_memory(args: argparse.Namespace) -> int | None:
+    """Return what the option says, bytes.
+
+    Raises
+    ------
+    Problem
+        If it is no size, or out of range.
+    """
+    if args.guest_memory is None:
+        return None
+    from wavebed.config.problems import at
+    from wavebed.run.lab_table import guest_bytes
+
+    return at("--guest-memory", guest_bytes, args.guest_memory)

@@ -24,7 +24,7 @@ from wavebed.reproduce.values import beside_published
 from wavebed.result.names import RUN_FILE
 from wavebed.run.executor.guests import Guests
 from wavebed.run.folder import in_virtual_time
-from wavebed.run.times import with_time
+from wavebed.run.times import guest_bytes_of, with_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +173,11 @@ def run_study(
     """
     for part, campaign in campaigns:
         inside = folder / part.name
-        with Guests(live) if in_virtual_time(campaign.plan) else nullcontext() as guests:
+        with (
+            Guests(live, None, guest_bytes_of(campaign.plan))
+            if in_virtual_time(campaign.plan)
+            else nullcontext() as guests
+        ):
             if (inside / RUN_FILE).exists():
                 resume_campaign(campaign, inside, command_line, live, guests, accept=accept)
             else:

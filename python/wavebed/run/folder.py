@@ -214,7 +214,7 @@ def in_virtual_time(plan: Plan) -> bool:
             f'lab.time: treatment {real} is in real time, and others are not: write time = "virtual" for all'
         )
     if len({each.lab for each in plan.treatments if is_virtual(each.lab)}) > 1:
-        raise UserError("lab.processor: is not the same for all treatments: run one scenario for each")
+        raise UserError("[lab]: processor or memory is not the same for all treatments: run one scenario for each")
     return all(virtual)
 
 

@@ -12,7 +12,7 @@ from wavebed.config.problems import Problem, described
 from wavebed.config.reader import reader
 from wavebed.config.table import Key, fields, read_table
 from wavebed.hosts.address import HostAddress, host_address
-from wavebed.spec.lab import HostsLab, LabSpec, NamespacesLab, Processor, Time
+from wavebed.spec.lab import GUEST_BYTES, HostsLab, LabSpec, NamespacesLab, Processor, Time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wavebed.path.model import Link, PathModel
     from wavebed.workload.model import AnyWorkload
 
-__all__ = ["LabTable", "read_lab"]
+__all__ = ["LabTable", "guest_bytes", "read_lab"]
 
 
 _LEAST_SLOWER, _MOST_SLOWER = 0.01, 1000
@@ -39,6 +39,22 @@ def _slower(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and _LEAST_SLOWER <= value <= _MOST_SLOWER:
         return float(value)
     raise Problem(f"{described(value)} is no number from {_LEAST_SLOWER} to {_MOST_SLOWER}")
+
+
+@reader("SIZE", values.SIZE_SCHEMA, int)
+def guest_bytes(value: object) -> int:
+    """Read the memory of a guest, bytes.
+
+    Raises
+    ------
+    Problem
+        If it is no size, or out of range.
+    """
+    least, most = GUEST_BYTES
+    size_bytes = values.size_bytes(value)
+    if least <= size_bytes <= most:
+        return size_bytes
+    raise Problem(f"{described(value)} is no size from {least >> 20}mib to {most >> 20}mib")
 
 
 class LabTable(Struct, frozen=True, kw_only=True):
@@ -75,6 +91,15 @@ class LabTable(Struct, frozen=True, kw_only=True):
             _slower,
             "how many times slower than this machine the processor `host` is: 4 for a phone, perhaps",
             absent="1",
+        ),
+    ] = None
+    memory_bytes: Annotated[
+        int | None,
+        Key(
+            guest_bytes,
+            "most memory of a guest (virtual time); the machine gives what is used. As many guests run at the same time"
+            " as its memory allows",
+            absent="`2000mib` for bulk, download, latency and voice alone, else `4000mib`",
         ),
     ] = None
     server: Annotated[HostAddress | None, Key(host_address, "where the server is (`hosts`)", absent="none")] = None
@@ -125,8 +150,8 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
         raise problem.below("lab") from None
     if lab.backend == "namespaces":
         return _in_namespaces(lab), lab.time
-    for name, value in (("time", lab.time == "virtual"), ("processor", lab.processor), ("slower", lab.slower)):
-        if value:
+    for name in ("time", "processor", "slower", "memory"):
+        if name in _given(lab) and (name != "time" or lab.time == "virtual"):
             raise Problem('is for emulated hosts: remove it, or backend = "hosts"', f"lab.{name}")
     server, client = lab.server, lab.client or HostAddress()
     if server is None:
@@ -153,14 +178,18 @@ def read_lab(table: object, path: PathModel, workloads: Sequence[AnyWorkload]) -
     return hosts, lab.time
 
 
+def _given(lab: LabTable) -> list[str]:
+    return [name for name, field in fields(LabTable).items() if getattr(lab, field.attribute) is not None]
+
+
 def _in_namespaces(lab: LabTable) -> NamespacesLab:
-    given = [name for name, field in fields(LabTable).items() if getattr(lab, field.attribute) is not None]
-    for name in given:
-        if name not in ("backend", "time", "processor", "slower"):
+    for name in _given(lab):
+        if name not in ("backend", "time", "processor", "slower", "memory"):
             raise Problem('is for real hosts: remove it, or write backend = "hosts"', f"lab.{name}")
     if lab.slower is not None and lab.processor != "host":
         raise Problem('is for processor = "host": add that, or remove it', "lab.slower")
-    return NamespacesLab("virtual" if lab.time == "virtual" else "real", lab.processor or "exact", lab.slower or 1.0)
+    time: Literal["real", "virtual"] = "virtual" if lab.time == "virtual" else "real"
+    return NamespacesLab(time, lab.processor or "exact", lab.slower or 1.0, lab.memory_bytes)
 
 
 def _check_path(path: PathModel) -> None:

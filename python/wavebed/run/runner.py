@@ -122,8 +122,9 @@ def _chosen(plan: Plan, live: Live) -> Iterator[Executor]:
         yield Local()
         return
     from wavebed.run.executor.guests import Guests
+    from wavebed.run.times import guest_bytes_of
 
-    with Guests(live) as guests:
+    with Guests(live, None, guest_bytes_of(plan)) as guests:
         yield guests
 
 

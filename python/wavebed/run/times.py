@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 import msgspec
 
+from wavebed.config.problems import at
+from wavebed.config.units import format_size
 from wavebed.errors import UserError
 from wavebed.path.model import PathModel
 from wavebed.result.names import RUN_FILE
 from wavebed.result.read import read_run
-from wavebed.spec.lab import HostsLab, NamespacesLab, Time
+from wavebed.run.lab_table import guest_bytes
+from wavebed.spec.lab import GUEST_BYTES, HostsLab, NamespacesLab, Time
 from wavebed.virtual.guest import outside_of_path
 from wavebed.virtual.kernel import NO_LANDLOCK, find_kernel, has_landlock
 
@@ -21,10 +24,15 @@ if TYPE_CHECKING:
 
     from wavebed.run.scenario import Plan, TreatmentPlan
 
-__all__ = ["TIME_KEY", "TIME_VARIABLE", "chosen_time", "default_time", "kept_time", "with_time"]
+__all__ = ["MEMORY_KEY", "TIME_KEY", "TIME_VARIABLE"]
+__all__ += ["chosen_time", "default_time", "guest_bytes_of", "kept_memory", "kept_time", "with_time"]
 
 TIME_KEY: Final = "lab.time"
-"""The key that the options change."""
+MEMORY_KEY: Final = "lab.memory"
+"""The keys that the options change."""
+_LITTLE = ("bulk", "download", "latency", "voice")
+"""Kinds of workloads whose guest needs `_LITTLE_BYTES`. Of browsers and commands nobody knows."""
+_LITTLE_BYTES = 2000 << 20
 TIME_VARIABLE: Final = "WAVEBED_TIME"
 _OF_HOST = 'with processor = "host" computing takes this machine\'s time: no two runs are the same'
 _COMPUTING = "programs compute in no time: judge what computes in real time"
@@ -63,7 +71,32 @@ def kept_time(folder: Path) -> Time | None:
     return cast("Time", kept) if kept in get_args(Time) else None
 
 
-def with_time(plan: Plan, asked: Time | None = None, otherwise: Time = "real", outside: str = "") -> Plan:
+def kept_memory(folder: Path) -> int | None:
+    """Return the memory of guests that an option gave a run in its folder; ``None``: none did.
+
+    Raises
+    ------
+    UserError
+        If the record of the run is damaged.
+    """
+    if not (folder / RUN_FILE).exists():
+        return None
+    kept = read_run(folder, trials=False).overrides.get(MEMORY_KEY)
+    return None if kept is None else at(MEMORY_KEY, guest_bytes, kept)
+
+
+def guest_bytes_of(plan: Plan) -> int | None:
+    """Return the memory of each guest of a plan with its time."""
+    return next((each.lab.memory_bytes for each in plan.treatments if isinstance(each.lab, NamespacesLab)), None)
+
+
+def with_time(
+    plan: Plan,
+    asked: Time | None = None,
+    otherwise: Time = "real",
+    outside: str = "",
+    memory_bytes: int | None = None,
+) -> Plan:
     """Return the plan with a time for each treatment.
 
     Parameters
@@ -74,6 +107,8 @@ def with_time(plan: Plan, asked: Time | None = None, otherwise: Time = "real", o
         The time of treatments whose scenario names none.
     outside : str
         Why this command needs real time; empty: it does not.
+    memory_bytes : int, optional
+        Memory of a guest, as an option says; it overrides the scenario.
 
     Raises
     ------
@@ -94,8 +129,15 @@ def with_time(plan: Plan, asked: Time | None = None, otherwise: Time = "real", o
         slow = any(isinstance(each.lab, NamespacesLab) and each.lab.processor == "host" for each in plan.treatments)
         confined = () if has_landlock() else (NO_LANDLOCK,)
         notes = (*notes, *confined, f"in virtual time {_OF_HOST if slow else _COMPUTING}")
-    treatments = tuple(map(_in_time, plan.treatments, words))
+    if memory_bytes is not None and "virtual" not in words:
+        raise UserError("--guest-memory: is for virtual time: add --virtual-time, or leave it out")
+    needed = _needed_bytes(plan)
+    treatments = tuple(
+        _in_time(each, word, memory_bytes, needed) for each, word in zip(plan.treatments, words, strict=True)
+    )
     overrides = dict(plan.overrides)
+    if memory_bytes is not None:
+        overrides[MEMORY_KEY] = format_size(memory_bytes)
     if any(word != (each.time or "real") for word, each in zip(words, plan.treatments, strict=True)):
         overrides[TIME_KEY] = words[0]
     return dataclasses.replace(plan, treatments=treatments, overrides=overrides, notes=(*plan.notes, *notes))
@@ -134,11 +176,22 @@ def _choice(outside: str) -> tuple[Literal["real", "virtual"], str]:
     return "virtual", "the guest kernel is installed (--real-time for this machine's time)"
 
 
-def _in_time(treatment: TreatmentPlan, word: Time) -> TreatmentPlan:
+def _needed_bytes(plan: Plan) -> int:
+    """Return the memory of a guest that can run each treatment."""
+    kinds = {workload.kind for each in plan.treatments for workload in each.workloads}
+    return _LITTLE_BYTES if kinds <= {*_LITTLE} else GUEST_BYTES[1]
+
+
+def _in_time(treatment: TreatmentPlan, word: Time, memory_bytes: int | None, needed_bytes: int) -> TreatmentPlan:
     if not isinstance(treatment.lab, NamespacesLab):
         return treatment
     is_virtual = word == "virtual"
     if treatment.lab.processor != "exact" and not is_virtual:
         raise UserError("lab.processor: is for virtual time: add --virtual-time, or remove the key")
-    lab = msgspec.structs.replace(treatment.lab, time="virtual" if is_virtual else "real")
+    if treatment.lab.memory_bytes is not None and not is_virtual:
+        raise UserError("lab.memory: is for virtual time: add --virtual-time, or remove the key")
+    if not is_virtual:
+        return dataclasses.replace(treatment, lab=msgspec.structs.replace(treatment.lab, time="real"))
+    memory_bytes = memory_bytes or treatment.lab.memory_bytes or needed_bytes
+    lab = msgspec.structs.replace(treatment.lab, time="virtual", memory_bytes=memory_bytes)
     return dataclasses.replace(treatment, lab=lab)

@@ -8,12 +8,15 @@ from msgspec import Meta
 
 from wavebed.spec.link import Kind
 
-__all__ = ["IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab", "Processor", "Time", "is_virtual"]
+__all__ = ["GUEST_BYTES", "IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab", "Processor", "Time", "is_virtual"]
 
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^(local|ssh://[^\s]+)$")]
 """``local``, or an address of ssh."""
 Processor: TypeAlias = Literal["exact", "infinite", "host"]
 """A model of the processor in virtual time."""
+GUEST_BYTES = (1 << 30, 4000 << 20)
+"""Least and most memory of a guest. With less, TCP has smaller buffers than on other machines; more was not tried."""
+GuestBytes: TypeAlias = Annotated[int, Meta(ge=GUEST_BYTES[0], le=GUEST_BYTES[1])]
 Slower: TypeAlias = Annotated[float, Meta(ge=0.01, le=1000)]
 Time: TypeAlias = Literal["auto", "real", "virtual"]
 """The time of trials as it is asked for; ``auto`` chooses before a trial is resolved."""
@@ -31,11 +34,14 @@ class NamespacesLab(Kind, frozen=True, tag="namespaces"):
         neither takes time; ``host``: computing takes that of the host.
     slower : float
         How many times slower than the host the processor ``host`` is.
+    memory_bytes : int or None
+        Most memory of a guest; ``None``: the most that there can be.
     """
 
     time: Literal["real", "virtual"] = "real"
     processor: Processor = "exact"
     slower: Slower = 1.0
+    memory_bytes: GuestBytes | None = None
 
 
 class HostsLab(Kind, frozen=True, tag="hosts"):

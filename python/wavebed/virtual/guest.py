@@ -26,7 +26,7 @@ from wavebed.config.data import texts_in
 from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.confine import hidden_homes, program_files, python_files
 from wavebed.lab.tools import cache_folder
-from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
+from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
 from wavebed.virtual.kernel import needed_kernel
 from wavebed.workload.drafts import drafted_folder
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wavebed.path.model import PathModel
     from wavebed.spec.network import Network
 
-__all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "MEMORY_MIB", "OUTPUT", "READS_VARIABLE", "START_S"]
+__all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "OUTPUT", "READS_VARIABLE", "START_S"]
 __all__ += ["GuestFolder", "bytecode", "environment", "forced_ticks", "guest_folder", "kernel_arguments", "last_words"]
 __all__ += ["outside_of_path", "paths_in", "processors", "readable", "run_guest", "starter_arguments", "task_json"]
 __all__ += ["wait_for_begin"]
@@ -51,8 +51,6 @@ ends."""
 LOOP_MS = 2000
 """A program that computes for so long, on the host's processor, without the kernel is taken for a loop that waits for
 another: a tick passes, and the trial is not exact."""
-MEMORY_MIB = 4000
-"""Most memory of a guest; the host gives what is used. Chromium needs more than 2000."""
 INPUT, OUTPUT, BYTECODE = "/run/wavebed/in", "/run/wavebed/out", "/run/wavebed/bytecode"
 """The shared folders in the guest: names that are the same in each run."""
 _STATUS, _LOG, _CONSOLE, _TASK, _INIT = "status", "log", "console", "guest.json", "init"
@@ -88,10 +86,11 @@ _NO_HARDWARE_RANDOM = "~0x4000000000000000:~0x40000"
 """To OpenSSL and BoringSSL: the processor has neither RDRAND nor RDSEED, whose numbers no seed fixes."""
 _MACHINE = "x86_64"
 _UNSAFE = " \t\n\"'\\,"
-_LEAST_FREE_BYTES = 1 << 30
-"""Room that guests leave on the disk of their folder, or half of what was free if that is less."""
 """Characters that the kernel's command line or its mounts would take for others."""
 _LAST_LINES = 3
+_KILLED_FOR_MEMORY = re.compile(r"Out of memory: Killed process \d+ (\(.*?\))")
+_LEAST_FREE_BYTES = 1 << 30
+"""Room that guests leave on the disk of their folder, or half of what was free if that is less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +195,13 @@ def kernel_arguments(folder: GuestFolder, seed: int, lab: NamespacesLab = IN_NAM
     seed : int
         Of the guest's random numbers.
     lab : NamespacesLab
-        Has the model of the processor.
+        Has the model of the processor, and the memory.
     """
     processor = [] if lab.processor == "infinite" else [f"time-travel-entry={ENTRY_NS}"]
     if lab.processor == "host":
         processor.append(f"time-travel-host={round(lab.slower * 100)}")
     return [
-        f"mem={MEMORY_MIB}M",
+        f"mem={(lab.memory_bytes or GUEST_BYTES[1]) >> 20}M",
         "rootfstype=hostfs",
         "ro",
         f"init={_HERE}/{_INIT}",
@@ -376,20 +375,20 @@ def run_guest(
     named : iterable of str
         Files and folders that the guest may read besides those of every guest (`readable`).
     lab : NamespacesLab
-        Has the model of the processor.
+        Has the model of the processor, and the memory.
 
     Raises
     ------
     MachineError
         If the kernel of virtual time is not installed.
     WavebedError
-        If the guest ends without a status, or fills the disk.
-    left_bytes = min(_LEAST_FREE_BYTES, _free_bytes(folder) // 2)
+        If the guest ends without a status, fills the disk, or runs out of memory.
     """
     kernel, _ = needed_kernel()
+    left_bytes = min(_LEAST_FREE_BYTES, _free_bytes(folder) // 2)
     (folder.folder / _INIT).symlink_to(find_core())
     (folder.folder / _TASK).write_bytes(task_json(folder, bytecode(), command, environment(os.environ)))
-    with _processor(given_up) as processor:
+    with _processor(given_up, lab.memory_bytes) as processor:
         if processor is None:
             return None
         starter = starter_arguments(folder, processor, [*readable(named), str(kernel)])
@@ -404,15 +403,15 @@ def run_guest(
             )
         try:
             while (code := _ended(process)) is None:
+                if given_up():
+                    return None
                 if _free_bytes(folder) < left_bytes:
                     free = f"less than {max(left_bytes >> 20, 1)} MiB are free on the disk of {cache_folder()}"
                     raise WavebedError(f"the guest was ended: {free}: make room, or name a folder with WAVEBED_CACHE")
-                if given_up():
-                    return None
         finally:
             process.kill()
             process.wait()
-    return _status(folder, code)
+    return _status(folder, code, lab)
 
 
 def _free_bytes(folder: GuestFolder) -> int:
@@ -427,24 +426,31 @@ def _ended(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def _status(folder: GuestFolder, code: int) -> int:
-    try:
-        told = (folder.output / _STATUS).read_text(errors="replace").strip()
-    except OSError:
-        told = ""
+def _status(folder: GuestFolder, code: int, lab: NamespacesLab) -> int:
+    if killed := _KILLED_FOR_MEMORY.search(_text(folder.folder / _CONSOLE)):
+        memory = f"of {(lab.memory_bytes or GUEST_BYTES[1]) >> 20} MiB"
+        raise WavebedError(
+            f"the guest of virtual time ran out of its memory {memory}, and its kernel ended {killed[1]}: use less, or"
+            f" give it more, up to {GUEST_BYTES[1] >> 20} MiB, with --guest-memory or `memory` in [lab]"
+        )
+    told = _text(folder.output / _STATUS)
     if told.isdecimal():
         return int(told)
-    killed = f"its kernel was killed by signal {-code}" if code < 0 else ""
-    why = told or killed or last_lines(folder.folder / _CONSOLE) or f"its kernel ended with {code}"
+    signalled = f"its kernel was killed by signal {-code}" if code < 0 else ""
+    why = told or signalled or last_lines(folder.folder / _CONSOLE) or f"its kernel ended with {code}"
     raise WavebedError(f"the guest of virtual time ended early: {why}")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def last_lines(file: Path) -> str:
     """Return the last lines of a text file, joined; nothing if there are none."""
-    try:
-        lines = file.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return ""
+    lines = _text(file).splitlines()
     return " | ".join(line.strip() for line in lines[-_LAST_LINES:])
 
 
@@ -453,13 +459,19 @@ def last_words(folder: GuestFolder) -> str:
     return last_lines(folder.output / _LOG)
 
 
-def processors() -> list[int]:
-    """Return the processors that guests may have: as many as affinity, memory and the limits of the cgroup allow."""
+def processors(memory_bytes: int | None = None) -> list[int]:
+    """Return the processors that guests may have: as many as affinity, memory and the limits of the cgroup allow.
+
+    Parameters
+    ----------
+    memory_bytes : int, optional
+        Memory of each guest.
+    """
     allowed = sorted(os.sched_getaffinity(0))
     memory = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     memory += [int(limit) for (limit,) in _cgroup_limits("memory.max")]
     shares = [int(quota) // int(period) for quota, period in _cgroup_limits("cpu.max")]
-    return allowed[: max(min(len(allowed), (min(memory) >> 20) // MEMORY_MIB, *shares), 1)]
+    return allowed[: max(min(len(allowed), min(memory) // (memory_bytes or GUEST_BYTES[1]), *shares), 1)]
 
 
 def _cgroup_limits(name: str, root: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> Iterator[list[str]]:
@@ -479,11 +491,11 @@ def _cgroup_limits(name: str, root: Path = _CGROUPS, own: Path = _OWN_CGROUP) ->
 
 
 @contextmanager
-def _processor(given_up: Callable[[], bool]) -> Iterator[int | None]:
+def _processor(given_up: Callable[[], bool], memory_bytes: int | None) -> Iterator[int | None]:
     """Yield a processor that no other guest of this user has; ``None`` if the wait was given up."""
     locks = cache_folder() / "guests"
     while not given_up():
-        for number in processors():
+        for number in processors(memory_bytes):
             lock = os.open(locks / f"processor-{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

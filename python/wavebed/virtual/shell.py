@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, TextIO
 from wavebed._core import find_core
 from wavebed.errors import WavebedError
 from wavebed.output import replacing, write_output
+from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, paths_in, run_guest
-
 from wavebed.virtual.kernel import NO_LANDLOCK, has_landlock
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -33,7 +34,7 @@ _START = 'cd "$1" && shift && exec "$@"'
 _KEPT_OUTPUT = f'exec "$@" >{OUTPUT}/{_STDOUT} 2>{OUTPUT}/{_STDERR}'
 
 
-def run_laboratory(laboratory: Mapping[str, Json], seed: int) -> int:
+def run_laboratory(laboratory: Mapping[str, Json], seed: int, memory_bytes: int | None = None) -> int:
     """Run a laboratory with its command in a guest, print what the command prints, and return its exit status.
 
     Parameters
@@ -42,6 +43,8 @@ def run_laboratory(laboratory: Mapping[str, Json], seed: int) -> int:
         The laboratory file; patterns in memory are open in this process.
     seed : int
         Of the guest's random numbers.
+    memory_bytes : int, optional
+        Of the guest.
 
     Raises
     ------
@@ -57,7 +60,9 @@ def run_laboratory(laboratory: Mapping[str, Json], seed: int) -> int:
         written = {key: f"{OUTPUT}/{_WRITTEN[key]}" for key in outputs}
         inside = {**laboratory, **inside, **written}
         (folder.input / _LABORATORY).write_text(json.dumps(inside))
-        status = run_shown(folder, [find_core(), "lab", f"{INPUT}/{_LABORATORY}"], seed, paths_in(inside))
+        command = [find_core(), "lab", f"{INPUT}/{_LABORATORY}"]
+        lab = NamespacesLab("virtual", memory_bytes=memory_bytes)
+        status = run_shown(folder, command, seed, paths_in(inside), lab)
         for key, given in outputs.items():
             keep(folder.output / _WRITTEN[key], given, "--summary")
     return status
@@ -72,7 +77,9 @@ def with_patterns(network: str, folder: GuestFolder) -> str:
     return network
 
 
-def run_shown(folder: GuestFolder, command: Sequence[str], seed: int, named: Sequence[str]) -> int:
+def run_shown(
+    folder: GuestFolder, command: Sequence[str], seed: int, named: Sequence[str], lab: NamespacesLab = IN_NAMESPACES
+) -> int:
     """Run a command in a guest, in the working folder of this process; print what it prints, and return its status.
 
     Parameters
@@ -81,6 +88,8 @@ def run_shown(folder: GuestFolder, command: Sequence[str], seed: int, named: Seq
         Of the guest's random numbers.
     named : sequence of str
         Files and folders that it may read besides those of every guest and the working folder.
+    lab : NamespacesLab
+        Has the memory.
 
     Raises
     ------
@@ -96,17 +105,17 @@ def run_shown(folder: GuestFolder, command: Sequence[str], seed: int, named: Seq
             each.go_on()
         return False
 
+    if not has_landlock():
+        print(f"wavebed: note: {NO_LANDLOCK}", file=sys.stderr)
     here = Path.cwd()
     shown_command = in_this_folder(["sh", "-c", _KEPT_OUTPUT, "sh", *command], here)
-    status = run_guest(folder, shown_command, seed, show, [str(here), *named])
+    status = run_guest(folder, shown_command, seed, show, [str(here), *named], lab)
     assert status is not None, "nobody gives it up"
     show()
     return status
 
 
 def in_this_folder(command: Sequence[str], folder: Path) -> list[str]:
-    if not has_landlock():
-        print(f"wavebed: note: {NO_LANDLOCK}", file=sys.stderr)
     """Return what runs a command in a guest, in a working folder of this machine."""
     return ["sh", "-c", _START, "sh", str(folder), *command]
 

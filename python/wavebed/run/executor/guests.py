@@ -58,13 +58,15 @@ class Guests(Remote):
         Shows the progress.
     jobs : int, optional
         Most guests at the same time; by default one for each processor, as far as the memory allows.
+    memory_bytes : int, optional
+        Memory of each guest.
     """
 
     most_failures = 1
     """A guest that failed would fail again in the same way."""
 
-    def __init__(self, live: Live, jobs: int | None = None) -> None:
-        most = len(processors())
+    def __init__(self, live: Live, jobs: int | None = None, memory_bytes: int | None = None) -> None:
+        most = len(processors(memory_bytes))
         self._places = _Places(most if jobs is None else min(jobs, most))
         super().__init__(self._places, live)
 
