@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["reports_of"]
 
 _REPORTS, _RESULTS = "reports.jsonl", "results"
+_WRITTEN = "/run/wavebed/results"
+"""Where pytest writes results in the guest: in memory. Outside, files change their owner only for root."""
 _FOLDERS = ("--wavebed-dir", "--wavebed-report", "--junitxml", "--junit-xml", "--basetemp", "--log-file")
 _OF_PYTEST = "PYTEST_"
 _OWN = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
@@ -66,7 +68,7 @@ def _command(item: pytest.Item) -> list[str]:
     """Return what runs the test with the options of this run."""
     config = item.config
     given = _without_folders([word for word in map(str, config.invocation_params.args) if word not in config.args])
-    chosen = [f"--rootdir={config.rootpath}", f"--wavebed-dir={OUTPUT}/{_RESULTS}", "--wavebed-report=never"]
+    chosen = [f"--rootdir={config.rootpath}", f"--wavebed-dir={_WRITTEN}", "--wavebed-report=never"]
     if config.pluginmanager.hasplugin("xdist"):
         chosen.append("-n0")
     variables = [
@@ -104,3 +106,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the configuration, whose hooks make values of reports."""
     global _config  # noqa: PLW0603 - a hook with a report gets no configuration
     _config = config
+
+
+def pytest_unconfigure() -> None:
+    """Copy the results out of the guest."""
+    if Path(_WRITTEN).is_dir():
+        shutil.copytree(_WRITTEN, Path(OUTPUT, _RESULTS))
