@@ -403,10 +403,14 @@ pub fn is_name(name: &str) -> bool {
     first && name.len() <= 32 && name.bytes().all(fits)
 }
 
-/// The memory limit that was given, or a quarter of what this process may have; not less than the least, bytes.
+/// The memory limit that was given, or a quarter of what this process may have in whole steps of the least; not less than the
+/// least, bytes. Two guests differ by some pages where the machine does not let them choose the addresses of their kernel.
 #[must_use]
 pub fn packet_memory_bytes(given: Option<usize>) -> usize {
-    let quarter = || usize::try_from(memory_limit_bytes() / 4).unwrap_or(usize::MAX);
+    let quarter = || {
+        let bytes = usize::try_from(memory_limit_bytes() / 4).unwrap_or(usize::MAX);
+        bytes - bytes % LEAST_PACKET_MEMORY_BYTES
+    };
     given.unwrap_or_else(quarter).max(LEAST_PACKET_MEMORY_BYTES)
 }
 
@@ -471,6 +475,13 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn a_few_pages_more_or_less_do_not_move_the_limit_of_memory() {
+        assert_eq!(packet_memory_bytes(None) % LEAST_PACKET_MEMORY_BYTES, 0);
+        let given = LEAST_PACKET_MEMORY_BYTES + 1;
+        assert_eq!(packet_memory_bytes(Some(given)), given);
+    }
 
     fn example() -> Value {
         serde_json::json!({
