@@ -301,6 +301,37 @@ def open_folder(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield folder
 
 
+REFUSE = """
+import ctypes, os, struct, sys
+refused = {"personality": 135, "pivot_root": 155, "mount": 165, "umount2": 166}
+refused |= {"unshare": 272, "setns": 308, "bpf": 321}
+code = struct.pack("HBBI", 0x20, 0, 0, 0)
+for number in refused.values():
+    code += struct.pack("HBBI", 0x15, 0, 1, number)
+    code += struct.pack("HBBI", 0x06, 0, 0, 0x50001)
+code += struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000)
+kept = ctypes.create_string_buffer(code)
+program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(kept))
+libc = ctypes.CDLL(None)
+assert libc.prctl(22, 2, program) == 0, "seccomp"
+assert libc.personality(0x40000) == -1, "ADDR_NO_RANDOMIZE"
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""What Docker's filter refuses of what a laboratory or the kernel of a guest asks for."""
+
+
+def test_two_runs_without_any_right_are_the_same(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "flow.toml").write_text(CUBIC)
+    drop = ["setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", sys.executable, "-c", REFUSE]
+    for name in ("first", "second"):
+        run = [sys.executable, "-m", "wavebed", "run", "flow.toml", "--trials", "1", "--virtual-time", "-o", name]
+        line = 'mount -t tmpfs none /dev/net && test ! -e /dev/net/tun && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", line, "sh", *drop, *run]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    _assert_same(tmp_path / "first", tmp_path / "second")
+
+
 HOSTILE = """
 echo x >/etc/wavebed-hostile
 mkdir /host; mount -t hostfs none /host -o {outside} && echo mounted
