@@ -25,8 +25,8 @@ from wavebed.run.executor.inside import exactness
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.order import ordered
 from wavebed.run.progress import Live
-from wavebed.run.resolve import Resolver
-from wavebed.run.scenario import Plan, read_plan
+from wavebed.run.resolve import Resolver, read_spec
+from wavebed.run.scenario import Plan, plan_of_spec, read_plan
 from wavebed.run.times import default_time, guest_bytes_of, with_time
 from wavebed.run.write import open_run
 from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
@@ -261,7 +261,14 @@ def test_a_trial_in_virtual_time_never_runs_in_real_time(tmp_path: Path) -> None
 def test_the_specification_says_that_time_was_virtual(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _plan(tmp_path)
     assert main(["resolve", str(tmp_path / "scenario.toml"), "--virtual-time"]) == 0
-    assert json.loads(capsys.readouterr().out)["lab"]["time"] == "virtual"
+    text = capsys.readouterr().out
+    lab = json.loads(text)["lab"]
+    assert (lab["time"], lab["memory_bytes"]) == ("virtual", 2000 << 20)
+    file = tmp_path / "spec.json"
+    file.write_text(text)
+    stored = plan_of_spec(read_spec(file), file)
+    assert guest_bytes_of(with_time(stored)) == 2000 << 20
+    assert guest_bytes_of(with_time(stored, "real")) is None
 
 
 def test_jobs_belong_to_virtual_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

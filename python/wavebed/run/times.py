@@ -188,10 +188,12 @@ def _in_time(treatment: TreatmentPlan, word: Time, memory_bytes: int | None, nee
     is_virtual = word == "virtual"
     if treatment.lab.processor != "exact" and not is_virtual:
         raise UserError("lab.processor: is for virtual time: add --virtual-time, or remove the key")
-    if treatment.lab.memory_bytes is not None and not is_virtual:
+    if treatment.lab.memory_bytes is not None and not is_virtual and isinstance(treatment.path, PathModel):
         raise UserError("lab.memory: is for virtual time: add --virtual-time, or remove the key")
     if not is_virtual:
-        return dataclasses.replace(treatment, lab=msgspec.structs.replace(treatment.lab, time="real"))
+        return dataclasses.replace(
+            treatment, lab=msgspec.structs.replace(treatment.lab, time="real", memory_bytes=None)
+        )
     memory_bytes = memory_bytes or treatment.lab.memory_bytes or needed_bytes
     lab = msgspec.structs.replace(treatment.lab, time="virtual", memory_bytes=memory_bytes)
     return dataclasses.replace(treatment, lab=lab)
