@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +16,9 @@ import pytest
 from playwright.sync_api import Error, sync_playwright
 from tests.unit.test_browser_sessions import RealHost, agent, never  # noqa: F401
 
-from wavebed.errors import WavebedError
+from wavebed.errors import UserError, WavebedError
 from wavebed.workload.browser.agent import ARGUMENTS
+from wavebed.workload.browser.device import device_options
 from wavebed.workload.browser.far import FarBrowser
 
 if TYPE_CHECKING:
@@ -164,3 +166,35 @@ def test_the_last_list_of_features_that_are_off_names_those_of_all_lists(tmp_pat
     lists = [set(line.removeprefix(head).split(",")) for line in arguments.read_text().splitlines() if head in line]
     assert len(lists) >= 2
     assert set().union(*lists) == lists[-1]
+
+
+def test_the_devices_of_playwright_are_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    described = device_options("Pixel 5", "web", tmp_path)
+    assert described["is_mobile"] is True
+    assert "default_browser_type" not in described
+    monkeypatch.setattr("playwright.sync_api.sync_playwright", lambda: pytest.fail("the driver starts again"))
+    assert device_options("Pixel 5", "web", tmp_path) == described
+    with pytest.raises(UserError, match=r"^workload web: device: .*Pixel 5"):
+        device_options("Pixel 55", "web", tmp_path)
+
+
+def test_a_broken_file_of_devices_is_made_again(tmp_path: Path) -> None:
+    device_options("Pixel 5", "web", tmp_path)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100])
+    assert device_options("Pixel 5", "web", tmp_path)["is_mobile"] is True
+    assert file.read_bytes() == whole
+
+
+def test_no_page_of_the_address_bar_computes_beside_the_tested_one() -> None:
+    """A hidden one has a renderer of its own, which costs as much as that of a small page."""
+    asked = {"filter": [dict[str, object]()]}  # of every type
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=ARGUMENTS, headless=True, chromium_sandbox=False
+        )
+        browser.new_page().goto("data:text/html,<p>tested")
+        found = browser.new_browser_cdp_session().send("Target.getTargets", asked)["targetInfos"]
+        browser.close()
+    assert {each["type"] for each in found} == {"page", "tab"}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import platform
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -237,3 +239,18 @@ def test_the_bytecode_of_guests_is_made_once_and_readable(tmp_path: Path, monkey
     monkeypatch.setattr(guest, "_COMPILE", "raise SystemExit")
     assert guest.bytecode() == folder
     assert [each.name for each in folder.parent.iterdir()] == [folder.name]
+
+
+def test_the_bytecode_of_guests_belongs_to_one_installation_and_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVEBED_CACHE", str(tmp_path))
+    monkeypatch.setattr(guest, "_COMPILE", "import msgspec.inspect")
+    folder = guest.bytecode()
+    os.utime(folder, (1.0, 1.0))  # older than each module
+    monkeypatch.setattr(guest, "_COMPILE", "import msgspec.toml")
+    assert guest.bytecode() == folder
+    assert list(folder.rglob("msgspec/toml.cpython-*.pyc"))
+    monkeypatch.setattr(guest, "_COMPILE", "raise SystemExit")
+    monkeypatch.setattr(sys, "prefix", "/another/environment")
+    assert guest.bytecode() != folder

@@ -34,6 +34,7 @@ __all__ = [
     "module_path",
     "program_files",
     "python_files",
+    "site_folders",
     "take_back",
 ]
 
@@ -123,8 +124,12 @@ def _home_of_account() -> str:
 def python_files() -> list[str]:
     """Return the files of this interpreter, wavebed and its packages, for programs that are modules of wavebed."""
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
-    sites = [path for path in sys.path if _is_site(path)]
-    return list(dict.fromkeys(_both([*prefixes, *program_files(sys.executable), *module_path(), *sites])))
+    return list(dict.fromkeys(_both([*prefixes, *program_files(sys.executable), *module_path(), *site_folders()])))
+
+
+def site_folders() -> list[str]:
+    """Return the folders of this interpreter's installed packages."""
+    return [path for path in sys.path if _is_site(path)]
 
 
 def _is_site(path: str) -> bool:

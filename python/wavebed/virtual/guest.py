@@ -7,6 +7,7 @@ host's files, writes to memory, and has one folder of the host to write to.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import platform
 import re
@@ -24,7 +25,7 @@ from wavebed import __version__
 from wavebed._core import find_core
 from wavebed.config.data import texts_in
 from wavebed.errors import MachineError, WavebedError
-from wavebed.lab.confine import hidden_homes, program_files, python_files
+from wavebed.lab.confine import hidden_homes, program_files, python_files, site_folders
 from wavebed.lab.tools import cache_folder
 from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
 from wavebed.virtual.kernel import needed_kernel
@@ -238,7 +239,7 @@ def starter_arguments(folder: GuestFolder, processor: int, files: Iterable[str])
 
 
 def bytecode() -> Path:
-    """Return the folder of Python's bytecode for guests; make it if the cache has none.
+    """Return the folder of this installation's bytecode for guests; make it, or bring it up to date.
 
     A guest uses no other bytecode, and writes none: whether modules were compiled moves the times of programs. What is
     not in the folder, or older than its source, each process of a guest compiles.
@@ -248,24 +249,40 @@ def bytecode() -> Path:
     MachineError
         If it cannot be made.
     """
-    folder = cache_folder().absolute() / "bytecode" / f"{sys.implementation.cache_tag}-{__version__}"
-    if folder.is_dir():
-        return folder
+    source = Path(__file__).parents[1]
+    installed = hashlib.sha256(f"{sys.prefix}:{source}".encode()).hexdigest()[:12]
+    folder = cache_folder().absolute() / "bytecode" / f"{sys.implementation.cache_tag}-{__version__}-{installed}"
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with drafted_folder(folder.parent) as draft:
-            made = draft / "made"
-            made.mkdir()
-            made.chmod(0o755)  # programs in a guest read it as another user
-            variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-            argv = [sys.executable, "-c", _COMPILE, str(Path(__file__).parents[1])]
-            variables["PYTHONPYCACHEPREFIX"] = str(made)
-            subprocess.run(argv, env=variables, stdin=subprocess.DEVNULL, capture_output=True, umask=0o022, check=False)
-            with suppress(OSError):  # another process has made it meanwhile
-                made.rename(folder)
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with drafted_folder(folder.parent) as draft:
+                made = draft / "made"
+                made.mkdir()
+                made.chmod(0o755)  # programs in a guest read it as another user
+                _compile(source, made)
+                with suppress(OSError):  # another process has made it meanwhile
+                    made.rename(folder)
+        elif folder.stat().st_mtime_ns < _changed_ns(source):
+            _compile(source, folder)
     except OSError as error:
         raise MachineError(f"{folder}: cannot be made: {(error.strerror or str(error)).lower()}") from None
     return folder
+
+
+def _changed_ns(source: Path) -> int:
+    """Return when a module of wavebed changed, or a package was installed."""
+    sites = filter(Path.exists, map(Path, site_folders()))
+    return max(file.stat().st_mtime_ns for file in (*source.rglob("*.py"), *sites))
+
+
+def _compile(source: Path, folder: Path) -> None:
+    """Compile what guests import into a folder, which gets the date of the start."""
+    start_ns = time.time_ns()
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    variables["PYTHONPYCACHEPREFIX"] = str(folder)
+    argv = [sys.executable, "-c", _COMPILE, str(source)]
+    subprocess.run(argv, env=variables, stdin=subprocess.DEVNULL, capture_output=True, umask=0o022, check=False)
+    os.utime(folder, ns=(start_ns, start_ns))
 
 
 def task_json(folder: GuestFolder, bytecode: Path, command: Sequence[str], variables: Mapping[str, str]) -> bytes:

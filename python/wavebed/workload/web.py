@@ -175,7 +175,7 @@ class Web(Workload[WebOptions]):
             )
         if self.options.tls:
             self.certificate = make_certificate(cache, [origin.name for origin in site.origins])
-        self.device = device_options(self.options.device, self.name)
+        self.device = device_options(self.options.device, self.name, cache)
 
     def known_metrics(self) -> list[Metric]:
         """Return its metrics without values."""
