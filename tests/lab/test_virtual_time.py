@@ -643,7 +643,7 @@ def test_each_trial_of_a_block_is_repeated_alone_to_the_byte(cache: Path, tmp_pa
     assert f"differs from {second}:\n  inputs: none differs\n  first difference: " in other.stdout
 
 
-def test_a_bundle_is_repeated_without_the_users_files(
+def test_a_bundle_is_repeated_without_the_users_files_and_stops_where_a_packet_was_lost(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = tmp_path / "user"
@@ -672,3 +672,15 @@ def test_a_bundle_is_repeated_without_the_users_files(
     done = _wavebed("rerun", bundle, "--trust", "-o", tmp_path / "again")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith(f"identical to {bundle}: "), done.stdout
+    stopped = _wavebed("rerun", bundle, "--trust", "--until-late", "-o", tmp_path / "stopped")
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    lines = stopped.stdout.splitlines()
+    assert lines[0].startswith("stopped at ")
+    assert lines[1].startswith("packet: ")
+    assert "towards the client" in lines[1]
+    assert lines[1].endswith("dropped at radio.down: overflow")
+    (queue,) = [line for line in lines if line.startswith("radio.down") and "packets" in line]
+    assert "5 Mbit/s" in queue
+    assert int(queue.split()[1]) >= 8, "the queue is full when it drops"
+    assert "cubic" in stopped.stdout
+    assert re.fullmatch(r"exact: [0-9]+ rows of the packet log up to there are those of the first run", lines[-1])

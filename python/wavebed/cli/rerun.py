@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.beneath import guard
-from wavebed.cli.run import add_folder_options, perform
+from wavebed.cli.run import add_folder_options, perform, run_into_folder
 from wavebed.cli.signals import end_on_signals
 from wavebed.cli.trust import add_trust, check_trust
-from wavebed.errors import UserError
+from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import is_file, is_there
-from wavebed.result.names import SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.names import CHECK_FILE, INCOMPLETE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +37,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="DIR/TRIAL",
         type=Path,
         help="folder of a trial, such as runs/a/0001-cubic, or a bundle, such as runs/a/bundles/0001-cubic.tar",
+    )
+    parser.add_argument(
+        "--until-late",
+        action="store_true",
+        help="in virtual time, with a packet log: stop at the first late or lost packet that a requirement names, or at"
+        " the first lost one, and print the links, their queues and the connections there",
     )
     add_folder_options(parser)
     add_trust(parser)
@@ -80,7 +86,20 @@ def _again(
     if not args.trust:
         check_trust(plan, places)
     first = file.parent
-    if not _is_exact(plan) or not is_file(first / TRIAL_FILE):  # wavebed resolve wrote a specification alone
+    is_exact = _is_exact(plan)
+    if args.until_late:
+        if not is_exact:
+            raise UserError("--until-late: the trial is not in virtual time on an exact processor: leave it out")
+        if args.json:
+            raise UserError("--until-late: prints text: leave --json out")
+        from wavebed.check.late import find_stop
+
+        stop = find_stop(first, stored.spec.network, _broken(first) if bundle is None else bundle.requirements)
+        _, folder, _ = run_into_folder(plan, args, stop.late.at_ns)
+        stopped = stop.compare(_trial_in(folder))
+        print(stopped.text)
+        return 0 if stopped.is_exact else WavebedError.exit_status
+    if not is_exact or not is_file(first / TRIAL_FILE):  # wavebed resolve wrote a specification alone
         return perform(plan, args)
     from wavebed.result.identity import compare_trials
 
@@ -101,6 +120,20 @@ def _trial_in(folder: Path) -> Path:
     """Return the folder of the one trial of a run."""
     (trial,) = (each for each in (folder / TRIALS_FOLDER).iterdir() if not each.name.startswith("."))
     return trial
+
+
+def _broken(trial: Path) -> list[str]:
+    """Return the requirements that failed in the check of which a trial is."""
+    from wavebed.foreign import read_json
+
+    file = _run_of(trial) / CHECK_FILE
+    found = read_json(file, INCOMPLETE) if is_file(file) else {}
+    decisions = found.get("requirements", []) if isinstance(found, dict) else []
+    return [
+        each["requirement"]
+        for each in decisions
+        if isinstance(each, dict) and each.get("outcome") == "fail" and isinstance(each.get("requirement"), str)
+    ]
 
 
 def _run_of(trial: Path) -> Path:

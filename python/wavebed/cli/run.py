@@ -32,6 +32,7 @@ __all__ += [
     "perform",
     "register",
     "run",
+    "run_into_folder",
     "scenario_plan",
     "write_report_or_note",
     "write_run_report",
@@ -158,7 +159,7 @@ def perform(plan: Plan, args: argparse.Namespace, compare: Callable[[Path], Iden
     compare : callable, optional
         Compares the one trial in a folder of results with its first run, which decides the exit status.
     """
-    outcome, folder, page = _run_into_folder(plan, args)
+    outcome, folder, page = run_into_folder(plan, args)
     identity = None if compare is None else compare(folder)
     if args.json:
         from wavebed.report.text import summary_json
@@ -173,8 +174,16 @@ def perform(plan: Plan, args: argparse.Namespace, compare: Callable[[Path], Iden
     return 0 if good else WavebedError.exit_status
 
 
-def _run_into_folder(plan: Plan, args: argparse.Namespace) -> tuple[Outcome, Path, Path | None]:
-    """Run a plan; return its outcome, the folder of the results and the report there, if there is one."""
+def run_into_folder(
+    plan: Plan, args: argparse.Namespace, until_ns: int | None = None
+) -> tuple[Outcome, Path, Path | None]:
+    """Run a plan; return its outcome, the folder of the results and the report there, if there is one.
+
+    Parameters
+    ----------
+    until_ns : int, optional
+        When to stop each trial (`wavebed.run.design.Design`); then there is no report.
+    """
     require("report", "a folder of results", ("matplotlib", *TABLES))
     from wavebed.result.names import SPEC_FILE
     from wavebed.run.design import Design
@@ -189,11 +198,11 @@ def _run_into_folder(plan: Plan, args: argparse.Namespace) -> tuple[Outcome, Pat
     live.note(plan_text(plan))
     name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
     folder = args.output if args.output is not None else new_folder(name)
-    design = design_in(folder, plan) if getattr(args, "resume", False) else Design()
+    design = design_in(folder, plan) if getattr(args, "resume", False) else Design(until_ns=until_ns)
     words = command_line()
     try:
         outcome = run_plan(plan, folder, words, live, design)
-        page = write_run_report(folder, live)
+        page = write_run_report(folder, live) if until_ns is None else None
     finally:
         live.clear()
     return outcome, folder, page

@@ -139,7 +139,7 @@ def run_claimed(
             stopped = executor.run(Session(plan, slots, programs(plan), opened, resolver, live, design))
             discard_arrived(folder)
         outcome = opened.end(stopped)
-    if in_virtual_time(plan):
+    if in_virtual_time(plan) and design.until_ns is None:
         _keep_bundles(outcome.record, folder, live)
     return outcome
 

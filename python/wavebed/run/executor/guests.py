@@ -26,7 +26,7 @@ from wavebed.result.machine import machine
 from wavebed.result.names import INPUTS_FILE
 from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker
-from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE
+from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, UNTIL_FILE
 from wavebed.run.executor.pack import Packed, with_file
 from wavebed.run.executor.remote import Remote
 from wavebed.run.folder import check_programs
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["Course", "Guests", "progress_text"]
 
 T = TypeVar("T")
+
+_NEVER_NS = 10**20 - 1
 
 
 class Guests(Remote):
@@ -103,6 +105,7 @@ class Guests(Remote):
             If a guest fails, or the results cannot be stored.
         """
         prepare(session.plan, session.opened.trials)
+        self._places.stop_at(session.design.until_ns)
         with measuring(session.live.waiting):
             return super().run(session)
 
@@ -181,6 +184,11 @@ class _Places:
         for place in self._places.values():
             place.forget()
 
+    def stop_at(self, until_ns: int | None) -> None:
+        """Stop each trial at a time, nanoseconds since its time zero."""
+        for place in self._places.values():
+            place.until_ns = _NEVER_NS if until_ns is None else until_ns
+
     def courses(self) -> list[Course]:
         """Return how far the guests are."""
         return [place.course for place in self._places.values()]
@@ -217,6 +225,7 @@ class _Place:
         self._stack = ExitStack()
         self._folder: GuestFolder | None = None
         self.course = Course()
+        self.until_ns = _NEVER_NS
 
     @property
     def _now(self) -> GuestFolder:
@@ -261,6 +270,7 @@ class _Place:
             alone = replace(task, trials=(trial,))
             with guest_folder() as folder:
                 _give(received.input, folder, alone)
+                (folder.input / UNTIL_FILE).write_text(f"{self.until_ns:020}")
                 (folder.input / TASK_FILE).write_bytes(gzip.compress(msgspec.json.encode(alone), mtime=0))
                 with closing(Told(folder.output / PROGRESS)) as told:
                     packed += _run_alone(alone, folder, received.folder, self._looking(told, given_up))

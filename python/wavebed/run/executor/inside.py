@@ -6,6 +6,7 @@ import gzip
 import shutil
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,15 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Counters
     from wavebed.run.resolve import Resolved
 
-__all__ = ["ERROR_FILE", "OPENED_FILE", "PACKED_FILE", "exactness", "main"]
+__all__ = ["ERROR_FILE", "OPENED_FILE", "PACKED_FILE", "UNTIL_FILE", "exactness", "main"]
 
 PACKED_FILE = "packed.json"
 ERROR_FILE = "error"
 OPENED_FILE = "opened.json"
 """The names of the host's files and folders that programs of the guest opened."""
+UNTIL_FILE = "until"
+"""When to stop the trial, nanoseconds since time zero. It is always there, with the same size: what a program has in
+memory moves its page faults, and so the times of the trial."""
 _WORK = Path("/run/wavebed/work")
 _PROGRESS_FILE = Path(OUTPUT, PROGRESS)
 _MOST_SHOWN = 500
@@ -70,9 +74,10 @@ def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
     for each in sorted(given.iterdir()):
         (work / each.name).symlink_to(each)
     task = msgspec.json.decode(gzip.decompress((given / TASK_FILE).read_bytes()), type=BlockTask)
+    run = partial(_run_trial, until_s=float((given / UNTIL_FILE).read_bytes()) / 1e9)
     wait_for_begin()
     done = []
-    for packed, file in perform_trials(task, work, lambda: False, _run_trial):
+    for packed, file in perform_trials(task, work, lambda: False, run):
         shutil.copyfile(file, output / file.name)
         file.unlink()
         done.append(packed)
@@ -86,6 +91,7 @@ def _run_trial(
     look: Callable[[Lab, Sequence[RunningWorkload]], None],
     of_machine: Callable[[], Sequence[Check]],
     /,
+    until_s: float,
 ) -> TrialRecord:
     """Run a trial, tell the host how far it is, and check that it is exact."""
     before, _ = forced_ticks()
@@ -98,7 +104,7 @@ def _run_trial(
     def checks() -> Sequence[Check]:
         return [*of_machine(), exactness(before)]
 
-    return run_trial(slot, resolved, folder, looked, of_machine=checks)
+    return run_trial(slot, resolved, folder, looked, of_machine=checks, until_s=until_s)
 
 
 class _Progress:
