@@ -11,7 +11,6 @@ three hours on a shared machine. Needs the guest kernel, no root.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import signal
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from run import machine
 
 import wavebed
+from wavebed.result.identity import digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,18 +90,12 @@ def one_run(scenario: Path, folder: Path, loops: int) -> dict[str, Any]:
     if done.returncode:
         sys.exit(f"{scenario.stem}: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
     (trial,) = (folder / "trials").iterdir()
-    files = [folder / "metrics.parquet", *sorted(file for file in trial.rglob("*") if file.is_file())]
     results = wavebed.load(folder)
     return {
         "busy_loops": loops,
         "wall_s": round(wall_s, 1),
         "verdict": results.record.trials[0].verdict,
-        "files": {
-            file.name if file.parent == folder else str(file.relative_to(trial)): hashlib.sha256(
-                file.read_bytes()
-            ).hexdigest()[:16]
-            for file in files
-        },
+        "files": {name: digest[:16] for name, digest in digests(trial).items()},
         "metrics": {
             f"{metric.workload}: {metric.name}": None if math.isnan(metric.value) else metric.value
             for metric in results.metrics.itertuples()

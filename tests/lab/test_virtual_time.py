@@ -26,7 +26,7 @@ import pytest
 
 import wavebed
 from wavebed._core import find_core
-from wavebed.result.names import COMPUTING_FILE
+from wavebed.result.names import COMPUTING_FILE, INPUTS_FILE
 from wavebed.virtual.guest import (
     OUTPUT,
     GuestFolder,
@@ -127,7 +127,8 @@ def _ended(process: subprocess.Popen[str]) -> None:
 
 def _files(folder: Path) -> dict[str, bytes]:
     trials = folder / "trials"
-    files = [file for file in trials.rglob("*") if file.is_file() and file.name != COMPUTING_FILE]
+    apart = (COMPUTING_FILE, INPUTS_FILE)
+    files = [file for file in trials.rglob("*") if file.is_file() and file.name not in apart]
     return {str(file.relative_to(trials)): file.read_bytes() for file in files}
 
 
@@ -254,7 +255,7 @@ def test_a_kill_leaves_no_process_and_the_next_run_removes_the_folder(victim: st
 def _guest_of_nobody(folder: Path, core: Path, command: list[str]) -> str:
     """Run a command in a guest of a user without any privilege, and return what it printed."""
     made = GuestFolder(folder)
-    for each in (made.input, made.output, folder / "uml"):
+    for each in (made.input, made.output, made.given, folder / "uml"):
         each.mkdir(parents=True)
     (folder / "init").symlink_to(core)
     (folder / "guest.json").write_bytes(task_json(made, bytecode(), command, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}))
@@ -612,3 +613,74 @@ def test_a_program_reads_the_clock_at_the_price_of_the_kernel_and_its_computing_
         reading_ns, computed_ns = map(int, (folder.output / "log").read_text().split())
     assert reading_ns == 256
     assert computed_ns > 20_000_000, "of the host"
+
+
+PLAYED = """
+import subprocess, sys
+sys.exit(subprocess.call(["curl", "-s", "-o", "/dev/null", "--", sys.argv[1]]))
+"""
+
+
+def _wavebed(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "wavebed", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_each_trial_of_a_block_is_repeated_alone_to_the_byte(cache: Path, tmp_path: Path) -> None:
+    treatments = "".join(f'[[treatment]]\nname = "{each}"\nset = {{ "path.delay" = "{each}ms" }}\n' for each in (5, 9))
+    _ended(_started(PING + treatments, tmp_path / "run", "--trials", "1"))
+    second = next((tmp_path / "run/trials").glob("0002-*"))
+    done = _wavebed("rerun", second, "-o", tmp_path / "again")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith(f"identical to {second}: "), done.stdout
+    assert "series/links.parquet" in done.stdout.splitlines()[-1]
+    files = json.loads((second / INPUTS_FILE).read_text())["files"]
+    assert {"ping", "libc.so.6"} <= {Path(name).name for name in files}
+    spec = json.loads((second / "spec.json").read_text())
+    (second / "spec.json").write_text(json.dumps(spec | {"seed": spec["seed"] + 1}))
+    other = _wavebed("rerun", second, "-o", tmp_path / "other")
+    assert other.returncode == 1
+    assert f"differs from {second}:\n  inputs: none differs\n  first difference: " in other.stdout
+
+
+def test_a_bundle_is_repeated_without_the_users_files_and_stops_where_a_packet_was_lost(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "user"
+    user.mkdir()
+    (user / "play.py").write_text(PLAYED)
+    (user / "page").write_bytes(bytes(300_000))
+    monkeypatch.chdir(user)
+    path = ("--rate", "5mbit", "--delay", "10ms", "--queue", "droptail:8p", "--packet-log", "--virtual-time")
+    asked = ("--seeds", "1", "--require", "path.dropped down every = 0 segments", "-o", tmp_path / "check")
+    served = (
+        "--server",
+        "python3 -m http.server {port}",
+        "--",
+        "python3",
+        user / "play.py",
+        "http://{server}:{port}/page",
+    )
+    failed = _wavebed("check", *path, *asked, *served)
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    (bundle,) = (tmp_path / "check/bundles").iterdir()
+    assert f"bundle: {bundle}: " in failed.stderr
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree(user)
+    refused = _wavebed("rerun", bundle, "-o", tmp_path / "refused")
+    assert "then add --trust" in refused.stderr
+    done = _wavebed("rerun", bundle, "--trust", "-o", tmp_path / "again")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith(f"identical to {bundle}: "), done.stdout
+    stopped = _wavebed("rerun", bundle, "--trust", "--until-late", "-o", tmp_path / "stopped")
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    lines = stopped.stdout.splitlines()
+    assert lines[0].startswith("stopped at ")
+    assert lines[1].startswith("packet: ")
+    assert "towards the client" in lines[1]
+    assert lines[1].endswith("dropped at radio.down: overflow")
+    (queue,) = [line for line in lines if line.startswith("radio.down") and "packets" in line]
+    assert "5 Mbit/s" in queue
+    assert int(queue.split()[1]) >= 8, "the queue is full when it drops"
+    assert "cubic" in stopped.stdout
+    assert re.fullmatch(r"exact: [0-9]+ rows of the packet log up to there are those of the first run", lines[-1])

@@ -410,7 +410,7 @@ def _stored(tmp_path: Path, *, confined: bool) -> Path:
 def reran(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Return the plans that would have run."""
     plans: list[object] = []
-    monkeypatch.setattr(rerun, "perform", lambda plan, _args: plans.append(plan) or 0)
+    monkeypatch.setattr(rerun, "perform", lambda plan, *_: plans.append(plan) or 0)
     return plans
 
 
@@ -506,6 +506,7 @@ _ALLOWED = {
     "reproduce/studies.py": "a file of the package",
     "result/engine_csv.py": "the engine's own file, in a folder of this run",
     "result/machine.py": "/proc",
+    "run/bundle.py": "a bundle, in a temporary folder of this command",
     "run/executor/account.py": "blocks that arrive, in a folder of this run",
     "run/executor/block.py": "the worker's own folder",
     "run/executor/carrier.py": "blocks that arrive, in a folder of this run",

@@ -81,7 +81,9 @@ def test_the_task_shares_folders_of_which_one_is_writable() -> None:
         ("/cache/one/in", False),
         ("/cache/one/out", True),
         ("/cache/code", False),
+        ("/proc/self/fd", False),
     ]
+    assert task["given"] == "/cache/one/given"
     assert task["command"] == ["true"]
     assert task["environment"] == {"A": "b"}
     assert task["status"].startswith(f"{guest.OUTPUT}/")

@@ -49,6 +49,8 @@ struct Task {
     command: Vec<String>,
     /// In order of names, so that two guests have the same one.
     environment: BTreeMap<String, String>,
+    /// A folder of the host, whose files the guest has at their places below its root.
+    given: String,
     shared: Vec<Folder>,
     /// The file of the command's output, in the guest.
     log: String,
@@ -116,7 +118,7 @@ pub fn init(file: &str) -> Result<i32, Problem> {
 
 fn live(task: &Task) -> Result<i32, Problem> {
     let shared: Vec<_> = task.shared.iter().map(Folder::as_shared).collect();
-    guest::enter_root(&shared)?;
+    guest::enter_root(&task.given, &shared)?;
     namespace::set_hostname(NAME)?;
     let route = Netlink::route()?;
     route

@@ -53,17 +53,21 @@ pub fn host_cpu_ns_of_all_but(pids: &[i32]) -> Option<u64> {
     Some(others.filter_map(host_cpu_ns).sum())
 }
 
-/// Gives the guest its root: files in memory above the host's, the kernel's own file systems, and the shared folders.
+/// Gives the guest its root: files in memory, above those of the folder `given` of the host, above the host's; the kernel's own
+/// file systems, and the shared folders.
 ///
 /// # Errors
 /// The kernel lacks a file system, or the caller is not the guest's first process.
-pub fn enter_root(shared: &[Shared<'_>]) -> Result<()> {
+pub fn enter_root(given: &str, shared: &[Shared<'_>]) -> Result<()> {
     file_system("tmpfs", MEMORY, MountFlags::empty(), "mode=755")?;
-    let [upper, work, root] = ["upper", "work", "root"].map(|name| format!("{MEMORY}/{name}"));
-    for folder in [&upper, &work, &root] {
+    let [upper, work, root, above] =
+        ["upper", "work", "root", "given"].map(|name| format!("{MEMORY}/{name}"));
+    for folder in [&upper, &work, &root, &above] {
         make_folder(folder, 0o755)?;
     }
-    let layers = format!("lowerdir=/,upperdir={upper},workdir={work}");
+    // A mount of its own, since a layer may not lie in another one.
+    file_system("hostfs", &above, MountFlags::RDONLY, given)?;
+    let layers = format!("lowerdir={above}:/,upperdir={upper},workdir={work}");
     file_system("overlay", &root, MountFlags::empty(), &layers)?;
     make_root(&root)?;
     let plain = MountFlags::NOSUID | MountFlags::NODEV;

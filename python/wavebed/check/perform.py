@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.check.judge import check_names, decide
+from wavebed.check.judge import check_names, decide, value_text
 from wavebed.check.lateness import most_lateness_s
 from wavebed.check.links import link_metrics
 from wavebed.check.result import CheckResult
@@ -13,12 +13,14 @@ from wavebed.result.computing import read_computing
 from wavebed.result.names import TRIALS_FOLDER
 from wavebed.result.read import read_trial
 from wavebed.run.design import Design
+from wavebed.run.folder import in_virtual_time
 from wavebed.run.runner import run_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from wavebed.check.judge import Decision
     from wavebed.check.requirement import Requirement
     from wavebed.check.trials import Seen
     from wavebed.experiment.ledger import Ledger
@@ -60,14 +62,37 @@ def perform_check(
     outcome = run_plan(plan, folder, command_line, live, design)
     found = trials.read([line.folder for line in outcome.record.trials])
     check_names(requirements, found)
+    decisions = decide(requirements, found, plan.trials)
+    if in_virtual_time(plan):
+        _keep_bundles(folder, decisions, found, live)
     return CheckResult(
         title=plan.title,
         seeds=range(plan.seed, plan.seed + plan.trials),
-        decisions=decide(requirements, found, plan.trials),
+        decisions=decisions,
         trials=found,
         folder=folder,
         stopped=trials.stopped,
     )
+
+
+def _keep_bundles(folder: Path, decisions: Sequence[Decision], trials: Sequence[Seen], live: Live) -> None:
+    """Keep a bundle of each measured trial that breaks a requirement which fails."""
+    from wavebed.run.bundle import write_bundles
+
+    broken: dict[str, list[tuple[str, str]]] = {}
+    names = {(trial.treatment, trial.seed): trial.folder for trial in trials if trial.state == "measured"}
+    for each in decisions:
+        requirement, bound = each.requirement, each.bound
+        if each.outcome != "fail" or requirement is None or bound is None:
+            continue
+        for seed, value in each.values.items():
+            name = names.get((each.treatment, seed))
+            if name is not None and not requirement.holds(value, bound):
+                measured = f"{requirement.text}: {value_text(value, each.unit)}"
+                broken.setdefault(name, []).append((requirement.text, measured))
+    found = [(name, [why for _, why in each], [text for text, _ in each]) for name, each in broken.items()]
+    for line in write_bundles(folder, found):
+        live.note(line)
 
 
 class _Trials:

@@ -22,11 +22,21 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from wavebed.result.identity import Identity
+    from wavebed.run.folder import Outcome
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
 __all__ = ["add_change_options", "add_folder_options", "add_output_options"]
-__all__ += ["perform", "register", "run", "scenario_plan", "write_report_or_note", "write_run_report"]
+__all__ += [
+    "perform",
+    "register",
+    "run",
+    "run_into_folder",
+    "scenario_plan",
+    "write_report_or_note",
+    "write_run_report",
+]
 
 _USAGE = (
     "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
@@ -141,8 +151,39 @@ def _in_time(plan: Plan, args: argparse.Namespace) -> Plan:
     return with_time(plan, args.time, default_time("real"), memory_bytes=guest_memory(args))
 
 
-def perform(plan: Plan, args: argparse.Namespace) -> int:
-    """Run a plan, and print the results."""
+def perform(plan: Plan, args: argparse.Namespace, compare: Callable[[Path], Identity] | None = None) -> int:
+    """Run a plan, and print the results.
+
+    Parameters
+    ----------
+    compare : callable, optional
+        Compares the one trial in a folder of results with its first run, which decides the exit status.
+    """
+    outcome, folder, page = run_into_folder(plan, args)
+    identity = None if compare is None else compare(folder)
+    if args.json:
+        from wavebed.report.text import summary_json
+
+        told = {} if identity is None else {"identity": identity.json()}
+        print_json("run", summary_json(folder, page) | told)
+    else:
+        print(printable(_text(folder, page), keep="\n"))
+        if identity is not None:
+            print(identity.text())
+    good = all(outcome.counted.values()) if identity is None else identity.is_identical
+    return 0 if good else WavebedError.exit_status
+
+
+def run_into_folder(
+    plan: Plan, args: argparse.Namespace, until_ns: int | None = None
+) -> tuple[Outcome, Path, Path | None]:
+    """Run a plan; return its outcome, the folder of the results and the report there, if there is one.
+
+    Parameters
+    ----------
+    until_ns : int, optional
+        When to stop each trial (`wavebed.run.design.Design`); then there is no report.
+    """
     require("report", "a folder of results", ("matplotlib", *TABLES))
     from wavebed.result.names import SPEC_FILE
     from wavebed.run.design import Design
@@ -157,20 +198,14 @@ def perform(plan: Plan, args: argparse.Namespace) -> int:
     live.note(plan_text(plan))
     name = plan.scenario.parent.name if plan.scenario.name == SPEC_FILE else plan.scenario.stem
     folder = args.output if args.output is not None else new_folder(name)
-    design = design_in(folder, plan) if getattr(args, "resume", False) else Design()
+    design = design_in(folder, plan) if getattr(args, "resume", False) else Design(until_ns=until_ns)
     words = command_line()
     try:
         outcome = run_plan(plan, folder, words, live, design)
-        page = write_run_report(folder, live)
+        page = write_run_report(folder, live) if until_ns is None else None
     finally:
         live.clear()
-    if args.json:
-        from wavebed.report.text import summary_json
-
-        print_json("run", summary_json(folder, page))
-    else:
-        print(printable(_text(folder, page), keep="\n"))
-    return 0 if all(outcome.counted.values()) else WavebedError.exit_status
+    return outcome, folder, page
 
 
 def write_run_report(folder: Path, live: Live) -> Path | None:

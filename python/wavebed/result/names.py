@@ -4,12 +4,14 @@ from __future__ import annotations
 
 __all__ = [
     "ASIDE_FOLDER",
+    "BUNDLES_FOLDER",
     "CAMPAIGN_FILE",
     "CHECK_FILE",
     "COMPUTING_FILE",
     "DEVICES_FOLDER",
     "FIGURES_FOLDER",
     "INCOMPLETE",
+    "INPUTS_FILE",
     "JOURNAL_FILE",
     "LOG_TABLES",
     "METRICS_FILE",
@@ -29,6 +31,8 @@ __all__ = [
 
 ASIDE_FOLDER = "aside"
 """Trials of blocks that were begun again after a change of inputs."""
+BUNDLES_FOLDER = "bundles"
+"""Bundles of trials in virtual time that failed: all that a repetition elsewhere needs, a file each."""
 CAMPAIGN_FILE = "campaign.toml"
 CHECK_FILE = "check.json"
 """The decisions of a check."""
@@ -38,6 +42,8 @@ DEVICES_FOLDER = "devices"
 """In a reproduction: a folder of results for each device."""
 FIGURES_FOLDER = "figures"
 """Of the report of a campaign."""
+INPUTS_FILE = "inputs.json"
+"""Of a trial in virtual time: the kernel, the processor, and the files that its programs opened, by their hashes."""
 JOURNAL_FILE = "journal.jsonl"
 METRICS_FILE = "metrics.parquet"
 METRICS_FOLDER = "metrics"

@@ -58,6 +58,8 @@ class Design:
         Of a campaign: the level of each factor by treatment.
     texts : mapping
         Files that are kept beside ``run.json``, by name.
+    until_ns : int or None
+        When to stop each trial, nanoseconds since time zero, in virtual time; ``None``: at its end.
     versions, machine : mapping or None
         Where trials do not run here: versions of programs and kernel there, and the machines.
     """
@@ -73,6 +75,7 @@ class Design:
     record: CampaignRecord | None = None
     levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    until_ns: int | None = None
     versions: Mapping[str, str] | None = None
     machine: Mapping[str, str] | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import threading
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Clock, Host, Lab, Undelivered
     from wavebed.workload.model import AnyWorkload, Schedule, Session
 
-__all__ = ["HungError", "RunningWorkload", "open_all", "outcomes", "perform", "settle"]
+__all__ = ["HungError", "RunningWorkload", "StoppedError", "open_all", "outcomes", "perform", "settle"]
 
 STOP_GRACE_S = 10.0
 """A session must end within 5 s of `stop`; after twice that the laboratory is ended."""
@@ -31,6 +32,10 @@ LOOK_EVERY_S = 0.2
 
 class HungError(WavebedError):
     """A workload did not end when it was asked to."""
+
+
+class StoppedError(WavebedError):
+    """The time came at which the trial was to be stopped."""
 
 
 @dataclass(eq=False)
@@ -148,7 +153,7 @@ def _error_text(error: Exception) -> str:
     return f"internal error of wavebed: {type(error).__name__}: {error}"
 
 
-def perform(running: Sequence[RunningWorkload], lab: Lab, look: Callable[[], None]) -> None:
+def perform(running: Sequence[RunningWorkload], lab: Lab, look: Callable[[], None], until_s: float = math.inf) -> None:
     """Run the opened workloads; return when all, or the laboratory, have ended.
 
     Parameters
@@ -157,11 +162,15 @@ def perform(running: Sequence[RunningWorkload], lab: Lab, look: Callable[[], Non
         Their clock has begun.
     look : callable
         Called a few times a second.
+    until_s : float
+        When to stop, seconds since time zero.
 
     Raises
     ------
     HungError
         If one did not end in time after `Session.stop`.
+    StoppedError
+        If the time to stop came.
     """
     by_name = {one.workload.name: one for one in running}
     wake = threading.Event()
@@ -169,8 +178,11 @@ def perform(running: Sequence[RunningWorkload], lab: Lab, look: Callable[[], Non
         if one.session is not None:
             one.thread = lab.clock.start(partial(_play, one, by_name, wake), one.workload.name)
     while not all(one.over.is_set() for one in running):
-        lab.clock.wait(wake, LOOK_EVERY_S)
+        # The clock is read without a time to stop too: in virtual time each reading takes its time.
+        lab.clock.wait(wake, min(LOOK_EVERY_S, max(until_s - lab.clock.now_s(), 0.0)))
         wake.clear()
+        if lab.clock.now_s() >= until_s:
+            raise StoppedError(f"stopped at {until_s:.6f} s")
         if not lab.is_alive():
             _fail_unfinished(running)
             return

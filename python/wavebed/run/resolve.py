@@ -19,7 +19,7 @@ from wavebed.run.remedies import remedies_of
 from wavebed.run.scenario import StoredTrial
 from wavebed.run.scene_picture import copy_scene, draw_scene
 from wavebed.spec.network import Network, pattern_files, with_pattern_files
-from wavebed.spec.patterns import StoredPatterns, content_name, keep, nearest_folder
+from wavebed.spec.patterns import StoredPatterns, content_name, keep, keep_given, nearest_folder
 from wavebed.spec.trial import VERSION, PatternOrigin, Treatment, TrialSpec, WorkloadSpec, load_spec
 
 if TYPE_CHECKING:
@@ -220,6 +220,9 @@ def _unpacked(stored: StoredTrial, folder: Path | None) -> Iterator[tuple[Networ
     try:
         for name, file in patterns.files.items():
             _keep_in(folder, file, name)
+        if folder is not None:
+            with explained(folder, "a file of the bundle cannot be stored"):
+                keep_given(stored.folder, folder)
         network = with_pattern_files(stored.spec.network, lambda name: patterns.files[name])
         yield network, patterns.files, patterns.descriptors
     finally:

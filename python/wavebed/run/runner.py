@@ -12,7 +12,7 @@ from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.experiment.store import KEPT
 from wavebed.lab.tools import cache_folder, in_guest
-from wavebed.result.model import TrialLine
+from wavebed.result.model import COUNTED, TrialLine
 from wavebed.run.arrived import arrived_blocks, commit, discard_arrived
 from wavebed.run.design import Design, next_trial
 from wavebed.run.executor.session import Session
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wavebed.experiment.machine_lock import Neighbours
     from wavebed.experiment.trials import Trials
     from wavebed.lab.protocol import Lab
-    from wavebed.result.model import TrialRecord, WorkloadRecord
+    from wavebed.result.model import RunRecord, TrialRecord, WorkloadRecord
     from wavebed.run.design import Keep
     from wavebed.run.executor.session import Executor
     from wavebed.run.folder import Outcome
@@ -138,7 +138,25 @@ def run_claimed(
         with opened.trials.guarded(), closing(Resolver(plan, folder)) as resolver:
             stopped = executor.run(Session(plan, slots, programs(plan), opened, resolver, live, design))
             discard_arrived(folder)
-        return opened.end(stopped)
+        outcome = opened.end(stopped)
+    if in_virtual_time(plan) and design.until_ns is None:
+        _keep_bundles(outcome.record, folder, live)
+    return outcome
+
+
+def _keep_bundles(record: RunRecord, folder: Path, live: Live) -> None:
+    """Keep a bundle of each trial in virtual time that is not counted.
+
+    Raises
+    ------
+    WavebedError
+        If one cannot be written.
+    """
+    from wavebed.run.bundle import write_bundles
+
+    found = [(line.folder, line.reasons, ()) for line in record.trials if line.verdict not in COUNTED]
+    for line in write_bundles(folder, found):
+        live.note(line)
 
 
 def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:

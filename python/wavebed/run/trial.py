@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import time
 from dataclasses import dataclass, field, replace
@@ -26,8 +27,9 @@ from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import capacity_steps
 from wavebed.run.checks import partial_check, processor_check, verdict
 from wavebed.run.hosts_metrics import MODEM, modem_events, modem_series
-from wavebed.run.play import open_all, outcomes, perform, settle
+from wavebed.run.play import StoppedError, open_all, outcomes, perform, settle
 from wavebed.run.remedies import Remedies
+from wavebed.run.stopped import STATE_FILE, state_of
 from wavebed.spec.link import plain
 from wavebed.workload.model import Event, Outcome
 
@@ -59,6 +61,7 @@ def run_trial(
     of_machine: Callable[[], Sequence[Check]] = tuple,
     limits: Limits = LIMITS,
     start: StartLab = start_lab,
+    until_s: float = math.inf,
 ) -> TrialRecord:
     """Run a trial and write its series and raw outputs into the folder `partial`.
 
@@ -78,6 +81,8 @@ def run_trial(
         Limits of the waits for the laboratory.
     start : callable
         Makes the laboratory.
+    until_s : float
+        When to stop, seconds since time zero; the state then is in the raw outputs (`wavebed.run.stopped`).
 
     Raises
     ------
@@ -89,10 +94,13 @@ def run_trial(
     partial = partial.absolute()  # programs inside have other working folders
     log, raw = partial / "log", partial / "raw"
     steps = capacity_steps(resolved.network)
-    course = _perform(slot, lambda: start(resolved, log, limits), raw, look, limits, Remedies(resolved.spec.remedies))
+    remedies = Remedies(resolved.spec.remedies)
+    course = _perform(slot, lambda: start(resolved, log, limits), raw, look, limits, remedies, until_s)
     make_folder(raw)
     course.problem = course.problem or _take_back(raw)
     replace_file(raw / "laboratory.log", course.messages.encode())
+    if course.stopped:
+        replace_file(raw / STATE_FILE, course.stopped)
     found = outcomes(course.running)
     workloads = _records(course.running, found)
     capacity = [each.until(round(course.end_s * 1e9)) for each in steps]
@@ -142,6 +150,8 @@ class _Course:
         The reason of a failure.
     summary, messages, host_cpu_ns
         Those of the laboratory.
+    stopped : bytes
+        The state when the trial was stopped, if it was.
     """
 
     remedies: Remedies
@@ -151,6 +161,7 @@ class _Course:
     summary: Mapping[str, Json] = field(default_factory=dict)
     messages: str = ""
     host_cpu_ns: Mapping[str, int] | None = None
+    stopped: bytes = b""
 
 
 def _perform(
@@ -160,6 +171,7 @@ def _perform(
     look: Callable[[Lab, Sequence[RunningWorkload]], None],
     limits: Limits,
     remedies: Remedies,
+    until_s: float,
 ) -> _Course:
     """Make the laboratory, run the workloads, and end it."""
     course = _Course(remedies)
@@ -184,7 +196,10 @@ def _perform(
                 _await_whole_second()
             lab.begin()
             try:
-                perform(course.running, lab, watch)
+                perform(course.running, lab, watch, until_s)
+            except StoppedError as stopped:
+                course.problem = str(stopped)
+                course.stopped = state_of(lab)
             finally:
                 course.end_s = lab.clock.now_s()
                 remedies.stop()

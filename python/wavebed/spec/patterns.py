@@ -10,20 +10,26 @@ import shutil
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+import msgspec
+
 from wavebed.beneath import make_folder
 from wavebed.errors import UserError
-from wavebed.foreign import MAX_BYTES, open_foreign
-from wavebed.output import replacing
+from wavebed.foreign import MAX_BYTES, open_foreign, read_bytes
+from wavebed.output import replace_file, replacing
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterable
 
-__all__ = ["FOLDER", "SITES", "StoredPatterns", "content_name", "keep", "nearest_folder"]
+__all__ = ["FOLDER", "GIVEN", "GIVEN_LIST", "SITES", "GivenFile", "StoredPatterns", "content_name", "keep"]
+__all__ += ["given_in", "keep_given", "nearest_folder"]
 
 FOLDER = "patterns"
 SITES = "sites"
 """Folder of the sites of workloads, which stands beside that of the patterns."""
+GIVEN = "given"
+"""Folder of the user's files from a bundle, which a guest gets at their places; it stands beside the others."""
+GIVEN_LIST = f"{GIVEN}/list.json"
 _NAME = re.compile(rf"{FOLDER}/([0-9a-f]{{64}})\.csv")
 _PIECE_BYTES = 1 << 20
 _GZIP_LEVEL = 4  # a third of the time of 6, files 6 % larger
@@ -65,11 +71,62 @@ def keep(file: str, name: str, folder: Path) -> None:
         shutil.copyfileobj(stream, packed, _PIECE_BYTES)
 
 
+class GivenFile(msgspec.Struct, frozen=True):
+    """A file of the user's in the folder `GIVEN`.
+
+    Parameters
+    ----------
+    name : str
+        Its absolute name.
+    place : str
+        Its name in the folder.
+    """
+
+    name: str
+    place: str
+    mode: int
+    mtime_ns: int
+
+
+def given_in(folder: Path) -> list[GivenFile]:
+    """Return the files of the user's in a folder of results; none if it has none.
+
+    Raises
+    ------
+    UserError
+        If their list is damaged.
+    """
+    file = folder / GIVEN_LIST
+    if not file.exists():
+        return []
+    try:
+        return msgspec.json.decode(read_bytes(file, "unpack the bundle again"), type=list[GivenFile])
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{file}: is not as documented ({error}): unpack the bundle again") from None
+
+
+def keep_given(stored: Path, folder: Path) -> None:
+    """Copy the files from a bundle to the folder of a repetition.
+
+    Raises
+    ------
+    OSError
+        If one cannot be written.
+    """
+    if not (stored / GIVEN).is_dir() or stored == folder:
+        return
+    make_folder(folder / GIVEN)
+    for file in sorted((stored / GIVEN).iterdir()):
+        replace_file(folder / GIVEN / file.name, read_bytes(file, "unpack the bundle again"))
+
+
 def nearest_folder(spec: Path) -> Path:
     """Return the folder that has the files of a specification: its own, or that of the run that it is a trial of."""
     here = spec.absolute().parent
     candidates = (here, *here.parents[1:2])
-    return next((folder for folder in candidates if any((folder / name).is_dir() for name in (FOLDER, SITES))), here)
+    return next(
+        (folder for folder in candidates if any((folder / name).is_dir() for name in (FOLDER, SITES, GIVEN))), here
+    )
 
 
 class StoredPatterns:

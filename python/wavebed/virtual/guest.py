@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from wavebed.path.model import PathModel
     from wavebed.spec.network import Network
 
-__all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "OUTPUT", "READS_VARIABLE", "START_S"]
-__all__ += ["GuestFolder", "bytecode", "environment", "forced_ticks", "guest_folder", "kernel_arguments", "last_words"]
+__all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "OPENED", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder"]
+__all__ += ["bytecode", "environment", "forced_ticks", "guest_folder", "kernel_arguments", "last_words"]
 __all__ += ["outside_of_path", "paths_in", "processors", "readable", "run_guest", "starter_arguments", "task_json"]
 __all__ += ["wait_for_begin"]
 
@@ -54,6 +54,8 @@ LOOP_MS = 2000
 another: a tick passes, and the trial is not exact."""
 INPUT, OUTPUT, BYTECODE = "/run/wavebed/in", "/run/wavebed/out", "/run/wavebed/bytecode"
 """The shared folders in the guest: names that are the same in each run."""
+OPENED, _OPENED_OUTSIDE = "/run/wavebed/opened", "/proc/self/fd"
+"""The descriptors of the kernel's process. It keeps the files of the host open that programs of the guest opened."""
 _STATUS, _LOG, _CONSOLE, _TASK, _INIT = "status", "log", "console", "guest.json", "init"
 _HERE = "/proc/self/cwd"
 """The folder of the guest, as the kernel finds it: the kernel seeds random numbers with its command line, so that must
@@ -100,8 +102,8 @@ class GuestFolder:
 
     Parameters
     ----------
-    input, output : Path
-        What the guest reads, and the only place where it may write; both are empty at first.
+    input, output, given : Path
+        What the guest reads, the only place where it may write, and a layer of its root; all are empty at first.
     """
 
     folder: Path
@@ -115,6 +117,11 @@ class GuestFolder:
     def output(self) -> Path:
         """What the guest writes at `OUTPUT`."""
         return self.folder / "out"
+
+    @property
+    def given(self) -> Path:
+        """Files that the guest has at their places below its root, above those of this machine."""
+        return self.folder / "given"
 
 
 @contextmanager
@@ -133,7 +140,7 @@ def guest_folder() -> Iterator[GuestFolder]:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             made = GuestFolder(stack.enter_context(drafted_folder(parent)))
-            for each in (made.input, made.output, made.folder / "uml"):
+            for each in (made.input, made.output, made.given, made.folder / "uml"):
                 each.mkdir()
         except OSError as error:
             why = (error.strerror or str(error)).lower()
@@ -290,10 +297,12 @@ def task_json(folder: GuestFolder, bytecode: Path, command: Sequence[str], varia
     task = {
         "command": list(command),
         "environment": dict(variables),
+        "given": str(folder.given),
         "shared": [
             {"outside": str(folder.input), "inside": INPUT, "writable": False},
             {"outside": str(folder.output), "inside": OUTPUT, "writable": True},
             {"outside": str(bytecode), "inside": BYTECODE, "writable": False},
+            {"outside": _OPENED_OUTSIDE, "inside": OPENED, "writable": False},
         ],
         "log": f"{OUTPUT}/{_LOG}",
         "status": f"{OUTPUT}/{_STATUS}",

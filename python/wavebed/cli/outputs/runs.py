@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from wavebed.result.model import Verdict
 
-__all__ = ["JudgedMetric", "JudgedOutput", "Median", "MetricMedians", "ReportOutput", "RunOutput"]
+__all__ = ["IdentityOutput", "JudgedMetric", "JudgedOutput", "Median", "MetricMedians", "ReportOutput", "RunOutput"]
 
 
 class Median(Struct, forbid_unknown_fields=True):
@@ -30,14 +30,25 @@ class MetricMedians(Struct, forbid_unknown_fields=True):
     treatments: dict[str, Median]
 
 
+class IdentityOutput(Struct, forbid_unknown_fields=True):
+    """A repetition in virtual time beside its `first` run: the first difference, and the inputs that differ."""
+
+    first: str
+    identical: bool
+    compared: list[str]
+    difference: str | None
+    inputs: list[str]
+
+
 class RunOutput(Struct, forbid_unknown_fields=True):
-    """The results of a run; `report` is null if it could not be written."""
+    """The results of a run; `report` is null if it could not be written, `identity` is of `rerun` in virtual time."""
 
     folder: str
     trials: int
     verdicts: dict[Verdict, int]
     metrics: list[MetricMedians]
     report: str | None
+    identity: IdentityOutput | None = None
 
 
 class ReportOutput(Struct, forbid_unknown_fields=True):

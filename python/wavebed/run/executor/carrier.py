@@ -35,7 +35,7 @@ from wavebed.run.executor.worker import (
 from wavebed.run.expected import limits_s
 from wavebed.secret import redacted_table
 from wavebed.spec.lab import is_virtual
-from wavebed.spec.patterns import SITES
+from wavebed.spec.patterns import GIVEN, SITES
 from wavebed.stranger import StrangerError, one_line
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ def needed_files(spec: TrialSpec, folder: Path) -> Iterator[str]:
     """
     for name in spec.patterns:
         yield f"{name}.gz"
+    if (folder / GIVEN).is_dir():
+        yield from (path.relative_to(folder).as_posix() for path in (folder / GIVEN).iterdir())
     for workload in spec.workloads:
         if redacted_table(workload.options) != workload.options:
             raise UserError(f"workload {workload.name}: has a secret, which is not sent to workers: run it locally")

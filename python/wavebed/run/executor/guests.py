@@ -1,4 +1,4 @@
-"""The executor of virtual time: each block runs in a guest of its own, on a processor of its own.
+"""The executor of virtual time: each trial runs in a guest of its own, on a processor of its own.
 
 To `Remote` a place for a guest is a worker, so blocks are stored, resumed and stopped as on workers.
 """
@@ -6,10 +6,13 @@ To `Remote` a place for a guest is a worker, so blocks are stored, resumed and s
 from __future__ import annotations
 
 import gzip
+import os
 import platform
+import shutil
 import sys
 import time
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
@@ -18,24 +21,27 @@ from msgspec.structs import replace
 from wavebed.errors import WavebedError
 from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.machine_lock import measuring
+from wavebed.result.identity import inputs_json
 from wavebed.result.machine import machine
+from wavebed.result.names import INPUTS_FILE
 from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker
-from wavebed.run.executor.inside import ERROR_FILE, PACKED_FILE
-from wavebed.run.executor.pack import Packed
+from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, UNTIL_FILE
+from wavebed.run.executor.pack import Packed, with_file
 from wavebed.run.executor.remote import Remote
 from wavebed.run.folder import check_programs
 from wavebed.run.runner import prepare
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
-from wavebed.stranger import one_line
+from wavebed.spec.patterns import GIVEN, given_in
+from wavebed.stranger import is_inside, one_line
 from wavebed.virtual.channel import PROGRESS, Told
-from wavebed.virtual.guest import guest_folder, last_words, paths_in, processors, run_guest
+from wavebed.virtual.guest import guest_folder, last_words, paths_in, processors, readable, run_guest
+from wavebed.virtual.inputs import inputs_of
 from wavebed.virtual.kernel import has_landlock, needed_kernel
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from wavebed.run.executor.account import Account
     from wavebed.run.executor.session import Session
@@ -47,6 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["Course", "Guests", "progress_text"]
 
 T = TypeVar("T")
+
+_NEVER_NS = 10**20 - 1
 
 
 class Guests(Remote):
@@ -97,6 +105,7 @@ class Guests(Remote):
             If a guest fails, or the results cannot be stored.
         """
         prepare(session.plan, session.opened.trials)
+        self._places.stop_at(session.design.until_ns)
         with measuring(session.live.waiting):
             return super().run(session)
 
@@ -175,6 +184,11 @@ class _Places:
         for place in self._places.values():
             place.forget()
 
+    def stop_at(self, until_ns: int | None) -> None:
+        """Stop each trial at a time, nanoseconds since its time zero."""
+        for place in self._places.values():
+            place.until_ns = _NEVER_NS if until_ns is None else until_ns
+
     def courses(self) -> list[Course]:
         """Return how far the guests are."""
         return [place.course for place in self._places.values()]
@@ -211,6 +225,7 @@ class _Place:
         self._stack = ExitStack()
         self._folder: GuestFolder | None = None
         self.course = Course()
+        self.until_ns = _NEVER_NS
 
     @property
     def _now(self) -> GuestFolder:
@@ -239,7 +254,7 @@ class _Place:
             stream.write(data)
 
     def run_task(self, given_up: Callable[[], bool]) -> BlockResult:
-        """Run the block in a guest.
+        """Run each trial of the block in a guest of its own: what a trial gives depends on no other one.
 
         Raises
         ------
@@ -248,10 +263,21 @@ class _Place:
         FailedError
             If it fails.
         """
-        folder = self._now
-        task = msgspec.json.decode(gzip.decompress((folder.input / TASK_FILE).read_bytes()), type=BlockTask)
-        command = [sys.executable, "-m", "wavebed.run.executor.inside"]
-        told = self._stack.enter_context(closing(Told(folder.output / PROGRESS)))
+        received = self._now
+        task = msgspec.json.decode(gzip.decompress((received.input / TASK_FILE).read_bytes()), type=BlockTask)
+        packed: list[Packed] = []
+        for trial in task.trials:
+            alone = replace(task, trials=(trial,))
+            with guest_folder() as folder:
+                _give(received.input, folder, alone)
+                (folder.input / UNTIL_FILE).write_text(f"{self.until_ns:020}")
+                (folder.input / TASK_FILE).write_bytes(gzip.compress(msgspec.json.encode(alone), mtime=0))
+                with closing(Told(folder.output / PROGRESS)) as told:
+                    packed += _run_alone(alone, folder, received.folder, self._looking(told, given_up))
+        return BlockResult(task.block, Site(platform.node(), task.versions, _machine()), tuple(packed))
+
+    def _looking(self, told: Told, given_up: Callable[[], bool]) -> Callable[[], bool]:
+        """Return what follows a guest by what it tells, and returns whether it was given up."""
         self.course = course = Course()
 
         def look() -> bool:
@@ -259,25 +285,77 @@ class _Place:
                 course.add(step, time.monotonic())
             return given_up()
 
-        try:
-            first = task.trials[0].spec
-            lab = first.lab if isinstance(first.lab, NamespacesLab) else IN_NAMESPACES
-            status = run_guest(folder, command, first.seed, look, named_paths(task), lab)
-        except WavebedError as error:
-            raise FailedError(one_line(str(error))) from None
-        if status is None:
-            raise LostError("given up")
-        if status:
-            why = _text(folder.output / ERROR_FILE) or last_words(folder) or f"it ended with {status}"
-            raise FailedError(one_line(why))
-        packed = msgspec.json.decode((folder.output / PACKED_FILE).read_bytes(), type=tuple[Packed, ...])
-        return BlockResult(task.block, Site(platform.node(), task.versions, _machine()), packed)
+        return look
 
     def read_piece(self, name: str, offset: int, size: int) -> bytes:
         """Return a piece of a packed trial."""
-        with (self._now.output / f"{name}.packed").open("rb") as stream:
+        with (self._now.folder / _packed(name)).open("rb") as stream:
             stream.seek(offset)
             return stream.read(size)
+
+
+def _give(received: Path, folder: GuestFolder, task: BlockTask) -> None:
+    """Fill the folder of a guest with what came for its trial.
+
+    The user's files from a bundle, and the working folders of its programs that this machine has not, are a layer of
+    the guest's root: a file that the guest made would move its random numbers.
+    """
+    beside = shutil.ignore_patterns(TASK_FILE, GIVEN)
+    shutil.copytree(received, folder.input, copy_function=os.link, dirs_exist_ok=True, ignore=beside)
+    for workload in task.trials[0].spec.workloads:
+        named = workload.options.get("folder")
+        if isinstance(named, str) and not Path(named).is_dir():
+            _below(folder.given, named).mkdir(parents=True, exist_ok=True)
+    for each in given_in(received):
+        place = _below(folder.given, each.name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_below(received / GIVEN, each.place), place)
+        place.chmod(each.mode & 0o777 | 0o400)
+        os.utime(place, ns=(each.mtime_ns, each.mtime_ns))
+
+
+def _below(folder: Path, name: str) -> Path:
+    """Return the place of a name below a folder, which it must not leave.
+
+    Raises
+    ------
+    FailedError
+        If it does.
+    """
+    if not is_inside(name.lstrip("/")):
+        raise FailedError(f"{one_line(name)!r} is no name of a file")
+    return folder / name.lstrip("/")
+
+
+def _run_alone(task: BlockTask, folder: GuestFolder, kept: Path, given_up: Callable[[], bool]) -> list[Packed]:
+    """Run the one trial of a task, and keep its attempts packed, with their inputs, in the folder `kept`."""
+    command = [sys.executable, "-m", "wavebed.run.executor.inside"]
+    named = named_paths(task)
+    try:
+        spec = task.trials[0].spec
+        lab = spec.lab if isinstance(spec.lab, NamespacesLab) else IN_NAMESPACES
+        status = run_guest(folder, command, spec.seed, given_up, named, lab)
+    except WavebedError as error:
+        raise FailedError(one_line(str(error))) from None
+    if status is None:
+        raise LostError("given up")
+    if status:
+        why = _text(folder.output / ERROR_FILE) or last_words(folder) or f"it ended with {status}"
+        raise FailedError(one_line(why))
+    attempts = msgspec.json.decode((folder.output / PACKED_FILE).read_bytes(), type=list[Packed])
+    opened = msgspec.json.decode((folder.output / OPENED_FILE).read_bytes(), type=list[str])
+    inputs = inputs_json(inputs_of(opened, readable(named), folder))
+    packed = []
+    for each in attempts:
+        left = folder.output / _packed(each.name)
+        if not is_inside(each.name) or left.parent != folder.output or left.is_symlink() or not left.is_file():
+            raise FailedError(f"the guest left no trial {one_line(each.name)!r}")
+        packed.append(with_file(each, left.rename(kept / left.name), INPUTS_FILE, inputs))
+    return packed
+
+
+def _packed(name: str) -> str:
+    return f"{name}.packed"
 
 
 def named_paths(task: BlockTask) -> list[str]:

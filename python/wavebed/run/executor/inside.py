@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import shutil
 import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from wavebed.run.expected import expected_end_s
 from wavebed.run.progress import names_text, show_text
 from wavebed.run.trial import run_trial
 from wavebed.virtual.channel import EVERY_S, PROGRESS, Step, tell
-from wavebed.virtual.guest import INPUT, LOOP_MS, OUTPUT, forced_ticks, wait_for_begin
+from wavebed.virtual.guest import INPUT, LOOP_MS, OPENED, OUTPUT, forced_ticks, wait_for_begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,10 +34,15 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Counters
     from wavebed.run.resolve import Resolved
 
-__all__ = ["ERROR_FILE", "PACKED_FILE", "exactness", "main"]
+__all__ = ["ERROR_FILE", "OPENED_FILE", "PACKED_FILE", "UNTIL_FILE", "exactness", "main"]
 
 PACKED_FILE = "packed.json"
 ERROR_FILE = "error"
+OPENED_FILE = "opened.json"
+"""The names of the host's files and folders that programs of the guest opened."""
+UNTIL_FILE = "until"
+"""When to stop the trial, nanoseconds since time zero. It is always there, with the same size: what a program has in
+memory moves its page faults, and so the times of the trial."""
 _WORK = Path("/run/wavebed/work")
 _PROGRESS_FILE = Path(OUTPUT, PROGRESS)
 _MOST_SHOWN = 500
@@ -49,7 +56,17 @@ def main(given: Path = Path(INPUT), output: Path = Path(OUTPUT), work: Path = _W
         (output / ERROR_FILE).write_text(str(error))
         return 1
     (output / PACKED_FILE).write_bytes(msgspec.json.encode(packed))
+    (output / OPENED_FILE).write_bytes(msgspec.json.encode(_opened(Path(OPENED))))
     return 0
+
+
+def _opened(folder: Path) -> list[str]:
+    """Return the names of the host's files and folders that are open in the kernel's process."""
+    names = set()
+    for each in folder.iterdir():
+        with suppress(OSError):  # that of the list itself is closed by now
+            names.add(str(each.readlink()))
+    return sorted(names)
 
 
 def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
@@ -57,9 +74,10 @@ def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
     for each in sorted(given.iterdir()):
         (work / each.name).symlink_to(each)
     task = msgspec.json.decode(gzip.decompress((given / TASK_FILE).read_bytes()), type=BlockTask)
+    run = partial(_run_trial, until_s=float((given / UNTIL_FILE).read_bytes()) / 1e9)
     wait_for_begin()
     done = []
-    for packed, file in perform_trials(task, work, lambda: False, _run_trial):
+    for packed, file in perform_trials(task, work, lambda: False, run):
         shutil.copyfile(file, output / file.name)
         file.unlink()
         done.append(packed)
@@ -69,10 +87,11 @@ def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
 def _run_trial(
     slot: Slot,
     resolved: Resolved,
-    partial: Path,
+    folder: Path,
     look: Callable[[Lab, Sequence[RunningWorkload]], None],
     of_machine: Callable[[], Sequence[Check]],
     /,
+    until_s: float,
 ) -> TrialRecord:
     """Run a trial, tell the host how far it is, and check that it is exact."""
     before, _ = forced_ticks()
@@ -82,7 +101,10 @@ def _run_trial(
         look(lab, running)
         progress.look(lab, running)
 
-    return run_trial(slot, resolved, partial, looked, of_machine=lambda: [*of_machine(), exactness(before)])
+    def checks() -> Sequence[Check]:
+        return [*of_machine(), exactness(before)]
+
+    return run_trial(slot, resolved, folder, looked, of_machine=checks, until_s=until_s)
 
 
 class _Progress:

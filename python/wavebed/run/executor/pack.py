@@ -16,7 +16,7 @@ from wavebed.stranger import MOST_FILES, Budget, Count, Name, StrangerError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Packed", "PackedFile", "pack", "unpack"]
+__all__ = ["Packed", "PackedFile", "pack", "unpack", "with_file"]
 
 _PIECE_BYTES = 1 << 20
 
@@ -76,6 +76,23 @@ def pack(folder: Path, file: Path) -> Packed:
                     target.write(piece)
             files.append(PackedFile(name, target.tell() - begun))
     return Packed(folder.name, digest.hexdigest(), tuple(files))
+
+
+def with_file(packed: Packed, file: Path, name: str, content: bytes) -> Packed:
+    """Add a file to a packed folder, whose contents are in `file`.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    digest = hashlib.sha256()
+    with file.open("r+b") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            digest.update(piece)
+        stream.write(content)
+    digest.update(content)
+    return Packed(packed.name, digest.hexdigest(), (*packed.files, PackedFile(name, len(content))))
 
 
 def unpack(stream: IO[bytes], packed: Packed, folder: Path) -> None:
