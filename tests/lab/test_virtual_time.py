@@ -26,6 +26,10 @@ import pytest
 
 import wavebed
 from wavebed._core import find_core
+from wavebed.errors import UserError, WavebedError
+from wavebed.path.control import connect, connect_to, running
+from wavebed.path.live import apply_change, change_request, show, state
+from wavebed.path.watch import Watch
 from wavebed.result.names import COMPUTING_FILE, INPUTS_FILE
 from wavebed.virtual.guest import (
     OUTPUT,
@@ -202,6 +206,44 @@ def test_a_terminal_shows_both_clocks_and_changes_nothing(cache: Path, tmp_path:
     _assert_same(tmp_path / "watched", tmp_path / "unwatched")
 
 
+def _laboratory_in_a_guest(process: subprocess.Popen[str], cache: Path) -> str:
+    """Wait for the laboratory of a run in this cache, and for the begin of its time; return its name."""
+    while True:
+        if process.poll() is not None:
+            pytest.fail(f"no laboratory was listed: {process.communicate()[0]}")
+        mine = {f"virtual-{folder.name.removeprefix('.new-')}" for folder in (cache / "guests").glob(".new-*")}
+        for lab in running():
+            if lab.name in mine and (connection := connect(lab)) is not None:
+                with connection, suppress(WavebedError):
+                    if show(connection)["zero_ns"] is not None:
+                        return lab.name
+        time.sleep(0.02)
+
+
+def test_a_laboratory_in_a_guest_is_watched_and_changed_and_a_rerun_repeats_that(cache: Path, tmp_path: Path) -> None:
+    process = _started(CUBIC.replace("2s", "8s").replace("20mbit", "4mbit"), tmp_path / "first", "--trials", "1")
+    name = _laboratory_in_a_guest(process, cache)
+    with connect_to(name) as connection:
+        apply_change(connection, "rate", change_request("rate", "2mbit"))
+        assert {each.rate_bps for each in state(connection).links} <= {2_000_000, 4_000_000}
+        with pytest.raises(UserError, match="none"):
+            apply_change(connection, "none.down.rate", change_request("none.down.rate", "3mbit"))
+    watch = Watch(connect_to(name))
+    assert watch.head.every_ms == 1000
+    assert len({json.dumps(watch.next().links) for _ in range(2)}) == 2
+    watch.close()
+    _ended(process)
+    assert not [lab for lab in running() if lab.name == name]
+    (trial,) = (tmp_path / "first/trials").iterdir()
+    changes = [json.loads(line) for line in (trial / "changes.jsonl").read_text().splitlines()]
+    assert [each["request"]["value"] for each in changes] == [2_000_000, 3_000_000]
+    assert all(each["at_ns"] % 1_000_000_000 == 0 for each in changes)
+    command = [sys.executable, "-m", "wavebed", "rerun", str(trial), "-o", str(tmp_path / "again")]
+    subprocess.run(command, check=True, capture_output=True)
+    again = tmp_path / "again/trials" / trial.name / "changes.jsonl"
+    assert again.read_bytes() == (trial / "changes.jsonl").read_bytes()
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_two_guests_give_the_same_files(name: str, cache: Path, tmp_path: Path) -> None:
     folders = [tmp_path / "first", tmp_path / "second"]
@@ -222,6 +264,18 @@ def _processes_in(folder: Path) -> list[str]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_asked_to_end_ends_its_guest_first(asked: signal.Signals, cache: Path, tmp_path: Path) -> None:
+    process = _started(CUBIC.replace("2s", "60s"), tmp_path / "asked", "--trials", "1")
+    _laboratory_in_a_guest(process, cache)
+    process.send_signal(asked)
+    process.communicate()
+    assert process.returncode == 128 + asked
+    assert _processes_in(cache / "guests") == []
+    assert not list((cache / "guests").glob(".new-*"))
+    assert (tmp_path / "asked/run.json").exists()
 
 
 @pytest.mark.parametrize("victim", ["front", "kernel"])

@@ -12,6 +12,7 @@ use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::process::{self, ChildState, News, Signals, Spawn};
 use wavebed_os::{capabilities, clock, guest_calls, landlock, namespace, poll, sched};
 
+use crate::channel::{self, Channel};
 use crate::problem::Problem;
 use crate::signals;
 
@@ -54,6 +55,8 @@ struct Task {
     shared: Vec<Folder>,
     /// The file of the command's output, in the guest.
     log: String,
+    /// The files of the channel to the host, in the guest.
+    channel: channel::Files,
     /// The file of the command's exit status, or of the reason why there is none, in the guest.
     status: String,
 }
@@ -140,6 +143,7 @@ fn live(task: &Task) -> Result<i32, Problem> {
         terminal: None,
         confinement: None,
     })?;
+    let mut channel = Channel::new(&task.channel);
     loop {
         while let News::Of(pid, state) = process::news_of_children() {
             match state {
@@ -148,10 +152,15 @@ fn live(task: &Task) -> Result<i32, Problem> {
                 _ => {}
             }
         }
-        let mut readable = [false];
-        poll::wait(&[signals.as_fd()], &mut readable, None)
+        let mut readable = [false; 2];
+        let sources: Vec<_> = [signals.as_fd()].into_iter().chain(channel.lab()).collect();
+        poll::wait(&sources, &mut readable, Some(channel.left_ns()))
             .map_err(|error| Problem::failed(error.to_string()))?;
         while signals.next().is_some() {}
+        if readable[1] {
+            channel.hear();
+        }
+        channel.look();
     }
 }
 

@@ -3,6 +3,7 @@
 mod addresses;
 mod bridge;
 mod bridge_file;
+mod channel;
 mod check;
 mod confine;
 mod control;

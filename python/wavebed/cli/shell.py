@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
         from wavebed.virtual.shell import run_laboratory
 
         end_on_signals()
-        return run_laboratory(laboratory, path.seed, memory_bytes)
+        return run_laboratory(laboratory, path.seed, memory_bytes, args.name or "")
     core = find_core()
     descriptor = write_laboratory(laboratory)
     sys.stdout.flush()

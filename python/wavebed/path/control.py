@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["MOST_ANSWER_BYTES", "Connection", "Running", "answer_as", "connect", "connect_to", "running", "understood"]
+__all__ = ["MOST_ANSWER_BYTES", "Connection", "Running", "answer_as", "connect", "connect_to", "peer_uid", "running"]
+__all__ += ["understood"]
 
 MOST_ANSWER_BYTES = 16 << 20
 """Longest line of an answer: the maps of many scenes."""
@@ -158,7 +159,7 @@ def _connected(lab: Running) -> socket.socket | None:
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         stream.connect(f"\0{lab.socket}")
-        if _peer_uid(stream) == lab.uid:
+        if peer_uid(stream) == lab.uid:
             return stream
     except OSError:
         pass
@@ -166,7 +167,8 @@ def _connected(lab: Running) -> socket.socket | None:
     return None
 
 
-def _peer_uid(stream: socket.socket) -> int:
+def peer_uid(stream: socket.socket) -> int:
+    """Return the number of the user at the other end."""
     credentials = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid: int = struct.unpack("3i", credentials)[1]
     return uid

@@ -6,6 +6,7 @@ __all__ = [
     "ASIDE_FOLDER",
     "BUNDLES_FOLDER",
     "CAMPAIGN_FILE",
+    "CHANGES_FILE",
     "CHECK_FILE",
     "COMPUTING_FILE",
     "DEVICES_FOLDER",
@@ -34,6 +35,8 @@ ASIDE_FOLDER = "aside"
 BUNDLES_FOLDER = "bundles"
 """Bundles of trials in virtual time that failed: all that a repetition elsewhere needs, a file each."""
 CAMPAIGN_FILE = "campaign.toml"
+CHANGES_FILE = "changes.jsonl"
+"""Of a trial in virtual time: the changes that were made while it ran, if there were any."""
 CHECK_FILE = "check.json"
 """The decisions of a check."""
 COMPUTING_FILE = "computing.json"

@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from wavebed.config.table import raw_values
 from wavebed.errors import WavebedError
 from wavebed.experiment.disk import explained
+from wavebed.foreign import is_file, read_text
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.maps import scene_maps
 from wavebed.path.traces import Traces
+from wavebed.result.names import CHANGES_FILE
 from wavebed.run.remedies import remedies_of
 from wavebed.run.scenario import StoredTrial
 from wavebed.run.scene_picture import copy_scene, draw_scene
@@ -244,7 +246,7 @@ def _workload_spec(workload: AnyWorkload, options: dict[str, Json]) -> WorkloadS
 
 
 def read_spec(file: Path) -> StoredTrial:
-    """Return the specification in a file, and the folder of its patterns.
+    """Return the specification in a file, the folder of its patterns, and the changes that were made in its trial.
 
     Raises
     ------
@@ -252,4 +254,6 @@ def read_spec(file: Path) -> StoredTrial:
         If it cannot be read or is not a specification.
     """
     spec = load_spec(file, "name a specification that wavebed resolve or run wrote")
-    return StoredTrial(spec, nearest_folder(file))
+    changes = file.with_name(CHANGES_FILE)
+    text = read_text(changes, "remove it, or name another trial") if is_file(changes) else ""
+    return StoredTrial(spec, nearest_folder(file), text)

@@ -81,10 +81,17 @@ class RunTable(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class StoredTrial:
-    """A trial that was resolved before, and the folder in which its patterns are."""
+    """A trial that was resolved before, the folder in which its patterns are, and the changes that were made in it.
+
+    Parameters
+    ----------
+    changes : str
+        The text of its `CHANGES_FILE`.
+    """
 
     spec: TrialSpec
     folder: Path
+    changes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.confine import hidden_homes, program_files, python_files, site_folders
 from wavebed.lab.tools import cache_folder
 from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
+from wavebed.virtual.channel import ANSWERS, CHANGES, MAPS, STATE, Channel
 from wavebed.virtual.kernel import needed_kernel
 from wavebed.workload.drafts import drafted_folder
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from wavebed.path.model import PathModel
     from wavebed.spec.network import Network
+    from wavebed.virtual.channel import Made
 
 __all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "OPENED", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder"]
 __all__ += ["bytecode", "environment", "forced_ticks", "guest_folder", "kernel_arguments", "last_words"]
@@ -305,6 +307,10 @@ def task_json(folder: GuestFolder, bytecode: Path, command: Sequence[str], varia
             {"outside": _OPENED_OUTSIDE, "inside": OPENED, "writable": False},
         ],
         "log": f"{OUTPUT}/{_LOG}",
+        "channel": {
+            "changes": f"{INPUT}/{CHANGES}",
+            **{name: f"{OUTPUT}/{name}" for name in (STATE, MAPS, ANSWERS)},
+        },
         "status": f"{OUTPUT}/{_STATUS}",
     }
     return msgspec.json.encode(task)
@@ -386,6 +392,8 @@ def run_guest(
     given_up: Callable[[], bool] = lambda: False,
     named: Iterable[str] = (),
     lab: NamespacesLab = IN_NAMESPACES,
+    name: str = "",
+    repeated: list[Made] | None = None,
 ) -> int | None:
     """Run a command in a guest, and return its exit status; ``None`` if it was given up.
 
@@ -402,6 +410,10 @@ def run_guest(
         Files and folders that the guest may read besides those of every guest (`readable`).
     lab : NamespacesLab
         Has the model of the processor, and the memory.
+    name : str
+        Of the guest's laboratory, as ``wavebed ctl`` lists it; drawn by default.
+    repeated : list of Made, optional
+        Changes that its first laboratory is to get at their times.
 
     Raises
     ------
@@ -414,7 +426,11 @@ def run_guest(
     left_bytes = min(_LEAST_FREE_BYTES, _free_bytes(folder) // 2)
     (folder.folder / _INIT).symlink_to(find_core())
     (folder.folder / _TASK).write_bytes(task_json(folder, bytecode(), command, environment(os.environ)))
-    with _processor(given_up, lab.memory_bytes) as processor:
+    name = name or f"virtual-{folder.folder.name.rpartition('-')[2]}"
+    with (
+        _processor(given_up, lab.memory_bytes) as processor,
+        Channel(folder.input, folder.output, name, repeated) as channel,
+    ):
         if processor is None:
             return None
         starter = starter_arguments(folder, processor, [*readable(named), str(kernel)])
@@ -429,6 +445,7 @@ def run_guest(
             )
         try:
             while (code := _ended(process)) is None:
+                channel.serve()
                 if given_up():
                     return None
                 if _free_bytes(folder) < left_bytes:

@@ -34,7 +34,7 @@ _START = 'cd "$1" && shift && exec "$@"'
 _KEPT_OUTPUT = f'exec "$@" >{OUTPUT}/{_STDOUT} 2>{OUTPUT}/{_STDERR}'
 
 
-def run_laboratory(laboratory: Mapping[str, Json], seed: int, memory_bytes: int | None = None) -> int:
+def run_laboratory(laboratory: Mapping[str, Json], seed: int, memory_bytes: int | None = None, name: str = "") -> int:
     """Run a laboratory with its command in a guest, print what the command prints, and return its exit status.
 
     Parameters
@@ -45,6 +45,8 @@ def run_laboratory(laboratory: Mapping[str, Json], seed: int, memory_bytes: int 
         Of the guest's random numbers.
     memory_bytes : int, optional
         Of the guest.
+    name : str
+        As ``wavebed ctl`` lists it; drawn by default.
 
     Raises
     ------
@@ -62,7 +64,7 @@ def run_laboratory(laboratory: Mapping[str, Json], seed: int, memory_bytes: int 
         (folder.input / _LABORATORY).write_text(json.dumps(inside))
         command = [find_core(), "lab", f"{INPUT}/{_LABORATORY}"]
         lab = NamespacesLab("virtual", memory_bytes=memory_bytes)
-        status = run_shown(folder, command, seed, paths_in(inside), lab)
+        status = run_shown(folder, command, seed, paths_in(inside), lab, name)
         for key, given in outputs.items():
             keep(folder.output / _WRITTEN[key], given, "--summary")
     return status
@@ -78,7 +80,12 @@ def with_patterns(network: str, folder: GuestFolder) -> str:
 
 
 def run_shown(
-    folder: GuestFolder, command: Sequence[str], seed: int, named: Sequence[str], lab: NamespacesLab = IN_NAMESPACES
+    folder: GuestFolder,
+    command: Sequence[str],
+    seed: int,
+    named: Sequence[str],
+    lab: NamespacesLab = IN_NAMESPACES,
+    name: str = "",
 ) -> int:
     """Run a command in a guest, in the working folder of this process; print what it prints, and return its status.
 
@@ -90,6 +97,8 @@ def run_shown(
         Files and folders that it may read besides those of every guest and the working folder.
     lab : NamespacesLab
         Has the memory.
+    name : str
+        Of its laboratory, as ``wavebed ctl`` lists it; drawn by default.
 
     Raises
     ------
@@ -109,7 +118,7 @@ def run_shown(
         print(f"wavebed: note: {NO_LANDLOCK}", file=sys.stderr)
     here = Path.cwd()
     shown_command = in_this_folder(["sh", "-c", _KEPT_OUTPUT, "sh", *command], here)
-    status = run_guest(folder, shown_command, seed, show, [str(here), *named], lab)
+    status = run_guest(folder, shown_command, seed, show, [str(here), *named], lab, name)
     assert status is not None, "nobody gives it up"
     show()
     return status

@@ -18,7 +18,7 @@ import msgspec
 from wavebed.errors import UserError
 from wavebed.experiment.disk import explained
 from wavebed.experiment.store import KEPT, new_partial
-from wavebed.result.names import TRIAL_FILE
+from wavebed.result.names import CHANGES_FILE, TRIAL_FILE
 from wavebed.result.read import read_trial
 from wavebed.run.arrived import Origin
 from wavebed.run.executor.block import TASK_FILE, BlockTask, TrialTask
@@ -33,6 +33,7 @@ from wavebed.run.executor.worker import (
     run_task,
 )
 from wavebed.run.expected import limits_s
+from wavebed.run.scenario import StoredTrial
 from wavebed.secret import redacted_table
 from wavebed.spec.lab import is_virtual
 from wavebed.spec.patterns import GIVEN, SITES
@@ -73,6 +74,8 @@ class Outgoing:
         The time after which a worker keeps the block too long; in virtual time none is.
     trials : mapping
         The slot of each attempt at its trials, by the name of its folder.
+    changes : bytes
+        Those that a guest repeats in its first trial; no part of the task, whose bytes are an input of the guest.
     """
 
     block: int
@@ -81,6 +84,7 @@ class Outgoing:
     files: Mapping[str, int]
     longest_s: float
     trials: Mapping[str, Slot]
+    changes: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +141,11 @@ def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapp
     attempts = [replace(slot, attempt=number) for slot in slots for number in range(1, design.attempts + 1)]
     named = {slot.folder: slot for slot in attempts}
     limits = 2 * design.attempts * sum(limits_s(slot.treatment.workloads) for slot in slots) + BESIDE_S
+    stored = slots[0].treatment.path
+    changes = stored.changes.encode() if isinstance(stored, StoredTrial) else b""
     longest_s = math.inf if any(is_virtual(slot.treatment.lab) for slot in slots) else limits
-    return Outgoing(block, gzip.compress(msgspec.json.encode(task), 6, mtime=0), folder, files, longest_s, named)
+    packed = gzip.compress(msgspec.json.encode(task), 6, mtime=0)
+    return Outgoing(block, packed, folder, files, longest_s, named, changes)
 
 
 def needed_files(spec: TrialSpec, folder: Path) -> Iterator[str]:
@@ -238,6 +245,8 @@ class Carrier(threading.Thread):
                 while piece := stream.read(PIECE_BYTES):
                     self._cluster.call(self.worker, self.given_up, put_piece, name, offset, piece)
                     offset += len(piece)
+        if block.changes:
+            self._cluster.call(self.worker, self.given_up, put_piece, CHANGES_FILE, 0, block.changes)
         for offset in range(0, task_size, PIECE_BYTES):
             piece = block.task[offset : offset + PIECE_BYTES]
             self._cluster.call(self.worker, self.given_up, put_piece, TASK_FILE, offset, piece)

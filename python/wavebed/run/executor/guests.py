@@ -23,7 +23,7 @@ from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.machine_lock import measuring
 from wavebed.result.identity import inputs_json
 from wavebed.result.machine import machine
-from wavebed.result.names import INPUTS_FILE
+from wavebed.result.names import CHANGES_FILE, INPUTS_FILE
 from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker
 from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, UNTIL_FILE
@@ -34,7 +34,7 @@ from wavebed.run.runner import prepare
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.spec.patterns import GIVEN, given_in
 from wavebed.stranger import is_inside, one_line
-from wavebed.virtual.channel import PROGRESS, Told
+from wavebed.virtual.channel import PROGRESS, Told, made_changes
 from wavebed.virtual.guest import guest_folder, last_words, paths_in, processors, readable, run_guest
 from wavebed.virtual.inputs import inputs_of
 from wavebed.virtual.kernel import has_landlock, needed_kernel
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from wavebed.run.executor.session import Session
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
-    from wavebed.virtual.channel import Step
+    from wavebed.virtual.channel import Made, Step
     from wavebed.virtual.guest import GuestFolder
 
 __all__ = ["Course", "Guests", "progress_text"]
@@ -265,6 +265,7 @@ class _Place:
         """
         received = self._now
         task = msgspec.json.decode(gzip.decompress((received.input / TASK_FILE).read_bytes()), type=BlockTask)
+        changes = made_changes(_text(received.input / CHANGES_FILE))  # a rerun has one trial
         packed: list[Packed] = []
         for trial in task.trials:
             alone = replace(task, trials=(trial,))
@@ -273,7 +274,8 @@ class _Place:
                 (folder.input / UNTIL_FILE).write_text(f"{self.until_ns:020}")
                 (folder.input / TASK_FILE).write_bytes(gzip.compress(msgspec.json.encode(alone), mtime=0))
                 with closing(Told(folder.output / PROGRESS)) as told:
-                    packed += _run_alone(alone, folder, received.folder, self._looking(told, given_up))
+                    look = self._looking(told, given_up)
+                    packed += _run_alone(alone, folder, received.folder, look, changes)
         return BlockResult(task.block, Site(platform.node(), task.versions, _machine()), tuple(packed))
 
     def _looking(self, told: Told, given_up: Callable[[], bool]) -> Callable[[], bool]:
@@ -300,7 +302,7 @@ def _give(received: Path, folder: GuestFolder, task: BlockTask) -> None:
     The user's files from a bundle, and the working folders of its programs that this machine has not, are a layer of
     the guest's root: a file that the guest made would move its random numbers.
     """
-    beside = shutil.ignore_patterns(TASK_FILE, GIVEN)
+    beside = shutil.ignore_patterns(TASK_FILE, CHANGES_FILE, GIVEN)
     shutil.copytree(received, folder.input, copy_function=os.link, dirs_exist_ok=True, ignore=beside)
     for workload in task.trials[0].spec.workloads:
         named = workload.options.get("folder")
@@ -327,14 +329,22 @@ def _below(folder: Path, name: str) -> Path:
     return folder / name.lstrip("/")
 
 
-def _run_alone(task: BlockTask, folder: GuestFolder, kept: Path, given_up: Callable[[], bool]) -> list[Packed]:
-    """Run the one trial of a task, and keep its attempts packed, with their inputs, in the folder `kept`."""
+def _run_alone(
+    task: BlockTask, folder: GuestFolder, kept: Path, given_up: Callable[[], bool], changes: list[Made]
+) -> list[Packed]:
+    """Run the one trial of a task, and keep its attempts packed, with their inputs, in the folder `kept`.
+
+    Parameters
+    ----------
+    changes : list of Made
+        Those of the first run.
+    """
     command = [sys.executable, "-m", "wavebed.run.executor.inside"]
     named = named_paths(task)
     try:
         spec = task.trials[0].spec
         lab = spec.lab if isinstance(spec.lab, NamespacesLab) else IN_NAMESPACES
-        status = run_guest(folder, command, spec.seed, given_up, named, lab)
+        status = run_guest(folder, command, spec.seed, given_up, named, lab, repeated=changes)
     except WavebedError as error:
         raise FailedError(one_line(str(error))) from None
     if status is None:

@@ -14,13 +14,15 @@ import msgspec
 from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
+from wavebed.output import replace_file
 from wavebed.printable import printable
 from wavebed.result.model import EXACT, Check
+from wavebed.result.names import CHANGES_FILE
 from wavebed.run.executor.block import TASK_FILE, BlockTask, perform_trials
 from wavebed.run.expected import expected_end_s
 from wavebed.run.progress import names_text, show_text
 from wavebed.run.trial import run_trial
-from wavebed.virtual.channel import EVERY_S, PROGRESS, Step, tell
+from wavebed.virtual.channel import ANSWERS, EVERY_S, PROGRESS, Made, Step, tell
 from wavebed.virtual.guest import INPUT, LOOP_MS, OPENED, OUTPUT, forced_ticks, wait_for_begin
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ UNTIL_FILE = "until"
 memory moves its page faults, and so the times of the trial."""
 _WORK = Path("/run/wavebed/work")
 _PROGRESS_FILE = Path(OUTPUT, PROGRESS)
+_ANSWERS_FILE = Path(OUTPUT, ANSWERS)
 _MOST_SHOWN = 500
 
 
@@ -93,8 +96,9 @@ def _run_trial(
     /,
     until_s: float,
 ) -> TrialRecord:
-    """Run a trial, tell the host how far it is, and check that it is exact."""
+    """Run a trial, tell the host how far it is, keep the changes made in it, and check that it is exact."""
     before, _ = forced_ticks()
+    earlier_bytes = _ANSWERS_FILE.stat().st_size
     progress = _Progress(slot)
 
     def looked(lab: Lab, running: Sequence[RunningWorkload]) -> None:
@@ -102,9 +106,21 @@ def _run_trial(
         progress.look(lab, running)
 
     def checks() -> Sequence[Check]:
-        return [*of_machine(), exactness(before)]
+        made = kept_changes(_ANSWERS_FILE, earlier_bytes, folder / CHANGES_FILE)
+        return [*of_machine(), exactness(before, changes=made)]
 
     return run_trial(slot, resolved, folder, looked, of_machine=checks, until_s=until_s)
+
+
+def kept_changes(answers: Path, after_bytes: int, file: Path) -> int:
+    """Copy the changes that guest-init made after so many bytes of its answers into a file, and return their number."""
+    with answers.open("rb") as stream:
+        stream.seek(after_bytes)
+        lines = stream.read().splitlines()
+    made = [msgspec.json.decode(line, type=Made) for line in lines]
+    if made:
+        replace_file(file, b"".join(msgspec.json.encode(each) + b"\n" for each in made))
+    return len(made)
 
 
 class _Progress:
@@ -133,8 +149,14 @@ class _Progress:
             )
 
 
-def exactness(before: int, told: Callable[[], tuple[int, str]] = forced_ticks) -> Check:
-    """Return the check that no tick was forced since there were `before`: ticks come at the pace of the host."""
+def exactness(before: int, told: Callable[[], tuple[int, str]] = forced_ticks, changes: int = 0) -> Check:
+    """Return the check that no tick was forced since there were `before`: ticks come at the pace of the host.
+
+    Parameters
+    ----------
+    changes : int
+        Changes that were made in the laboratory from outside.
+    """
     now, program = told()
     times = now - before
     evidence = "no program waited for another without the kernel"
@@ -142,7 +164,9 @@ def exactness(before: int, told: Callable[[], tuple[int, str]] = forced_ticks) -
         evidence = (
             f"not exact: {printable(program)} computed for {LOOP_MS / 1000:g} s without the kernel, {times} times"
         )
-    return Check("exact", times == 0, "suspect", evidence, EXACT)
+    if changes:
+        evidence = f"not exact: changes made from outside: {changes}; a rerun makes them at the same virtual times"
+    return Check("exact", times == 0 and changes == 0, "suspect", evidence, EXACT)
 
 
 if __name__ == "__main__":

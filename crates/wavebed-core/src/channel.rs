@@ -1,0 +1,341 @@
+//! The channel between the laboratory in a guest of virtual time and the host: files of the guest's two folders.
+//!
+//! At fixed virtual times the guest's first process writes the state of the laboratory, whether or not the host reads it,
+//! and takes the changes that the host has written. It waits for nobody outside, so that a host that watches moves no packet.
+//! It makes the same system calls with changes and without: a change at a given time moves nothing before that time.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wavebed_os::{clock, poll, unix};
+
+use crate::directory;
+
+/// Time between two looks, nanoseconds.
+const EVERY_NS: u64 = 1_000_000_000;
+/// How long a laboratory may take to answer, nanoseconds.
+const ANSWER_NS: u64 = 2_000_000_000;
+/// What stands for no state and no maps.
+const NONE: &[u8] = b"null";
+/// Most bytes of changes at a look. The host writes no longer line.
+const MOST_CHANGES: usize = 1 << 16;
+
+/// The files, which the host makes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Files {
+    /// The state of the laboratory in its first line; null without one.
+    state: String,
+    /// The maps of its scenes, in its first line.
+    maps: String,
+    /// Changes to make, a line each.
+    changes: String,
+    /// What became of each, a line each.
+    answers: String,
+}
+
+/// A line of the changes.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    /// Which laboratory of the guest it concerns: they are numbered from 1.
+    lab: u64,
+    /// When it is made, nanoseconds since the laboratory's time zero, a multiple of the time between two looks; the past: at the
+    /// next look.
+    at_ns: u64,
+    /// A request to the laboratory.
+    request: Value,
+}
+
+/// The guest's end of the channel.
+pub struct Channel<'a> {
+    files: &'a Files,
+    due_ns: u64,
+    lab: Option<Lab>,
+    /// The number of the last laboratory.
+    number: u64,
+    /// Room for changes; used from the start, so that changes cause no page fault.
+    room: Vec<u8>,
+    /// How many bytes of the changes were made.
+    made: u64,
+}
+
+impl<'a> Channel<'a> {
+    /// A channel of these files.
+    pub fn new(files: &'a Files) -> Self {
+        Self {
+            files,
+            due_ns: clock::monotonic_ns().next_multiple_of(EVERY_NS),
+            lab: None,
+            number: 0,
+            room: vec![1; MOST_CHANGES],
+            made: 0,
+        }
+    }
+
+    /// How long to wait until the next look, nanoseconds.
+    pub fn left_ns(&self) -> u64 {
+        self.due_ns.saturating_sub(clock::monotonic_ns())
+    }
+
+    /// Can be read when the laboratory has sent a sample, or ended.
+    pub fn lab(&self) -> Option<BorrowedFd<'_>> {
+        self.lab.as_ref().map(|lab| lab.samples.stream.as_fd())
+    }
+
+    /// Receives what the laboratory has sent. Tells the host if it has ended: until the next look, it could take the host long.
+    pub fn hear(&mut self) {
+        if self.lab.as_mut().is_some_and(|lab| !lab.samples.receive()) {
+            self.lab = None;
+            write(&self.files.state, true, NONE);
+        }
+    }
+
+    /// Looks, if it is time.
+    pub fn look(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        if now_ns < self.due_ns {
+            return;
+        }
+        let at_ns = self.due_ns;
+        self.due_ns = (now_ns + 1).next_multiple_of(EVERY_NS);
+        let is_new = self.lab.is_none();
+        if is_new {
+            self.lab = Lab::find();
+            self.number += u64::from(self.lab.is_some());
+        }
+        let zero_ns = self.lab.as_ref().and_then(|lab| lab.zero_ns);
+        // Time zero is a little after a whole second.
+        let time_ns =
+            zero_ns.map(|zero_ns| at_ns.saturating_sub(zero_ns).next_multiple_of(EVERY_NS));
+        let changes = self.changes(time_ns);
+        let Some(lab) = &mut self.lab else { return };
+        for Change { request, .. } in &changes {
+            let answer = lab.requests.ask(request);
+            let answer = answer.and_then(|line| serde_json::from_slice(&line).ok());
+            let answer: Value =
+                answer.unwrap_or_else(|| json!({"error": "the laboratory has ended"}));
+            let line =
+                json!({"lab": self.number, "at_ns": time_ns, "request": request, "answer": answer});
+            write(&self.files.answers, false, line.to_string().as_bytes());
+        }
+        if is_new || !changes.is_empty() {
+            let maps = lab.requests.ask(&json!({"do": "maps"}));
+            write(&self.files.maps, true, maps.as_deref().unwrap_or(NONE));
+        }
+        let state = lab.state(self.number, at_ns);
+        if state.is_none() {
+            self.lab = None;
+        }
+        write(&self.files.state, true, state.as_deref().unwrap_or(NONE));
+    }
+
+    /// The changes that are to be made now, so long after time zero. A line that is none, or of an earlier laboratory, is passed
+    /// over.
+    fn changes(&mut self, time_ns: Option<u64>) -> Vec<Change> {
+        let file = File::open(&self.files.changes);
+        let count = file.and_then(|file| file.read_at(&mut self.room, self.made));
+        let text = &self.room[..count.unwrap_or(0)];
+        let mut found = Vec::new();
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            if line.last() != Some(&b'\n') {
+                break;
+            }
+            match serde_json::from_slice::<Change>(line) {
+                Ok(change) if change.lab < self.number => {}
+                Ok(change) if change.lab > self.number => break,
+                Ok(change) if time_ns.is_none_or(|time_ns| change.at_ns > time_ns) => break,
+                Ok(change) => found.push(change),
+                Err(_) => {}
+            }
+            self.made += line.len() as u64;
+        }
+        found
+    }
+}
+
+/// Writes a line into a file that is there: over its beginning, or behind it. A full disk loses the line.
+fn write(file: &str, replace: bool, line: &[u8]) {
+    let text = [line, b"\n"].concat();
+    // Not truncated: filesystems such as ext4 write a file to the disk that is closed after that.
+    let mut options = OpenOptions::new();
+    let options = options.write(true).append(!replace);
+    // Closed at once: the guest's kernel gives a file to the host when it is closed.
+    let _ = options
+        .open(file)
+        .and_then(|mut file| file.write_all(&text));
+}
+
+/// A laboratory in the guest.
+struct Lab {
+    requests: Client,
+    samples: Client,
+    /// Its time zero, once its time has begun.
+    zero_ns: Option<u64>,
+    /// The answer to `watch`, once its time has begun.
+    watching: Option<Vec<u8>>,
+    sample: Option<Vec<u8>>,
+}
+
+impl Lab {
+    fn find() -> Option<Self> {
+        let lab = directory::running(false).into_iter().next()?;
+        Some(Self {
+            requests: Client::to(&lab.socket)?,
+            samples: Client::to(&lab.socket)?,
+            zero_ns: None,
+            watching: None,
+            sample: None,
+        })
+    }
+
+    /// Its state for the host, from its own words; none: it has ended. The same time stands at both ends: a host that reads while
+    /// the line is written sees two.
+    fn state(&mut self, number: u64, at_ns: u64) -> Option<Vec<u8>> {
+        let show = self.requests.ask(&json!({"do": "show"}))?;
+        if self.watching.is_none() {
+            let every_ms = EVERY_NS / 1_000_000;
+            let answer = self
+                .samples
+                .ask(&json!({"do": "watch", "every_ms": every_ms}))?;
+            let found: Value = serde_json::from_slice(&answer).ok()?;
+            self.zero_ns = found["watching"]["zero_ns"].as_u64();
+            self.watching = self.zero_ns.is_some().then_some(answer);
+        } else if let Some(sample) = self.samples.last() {
+            self.sample = Some(sample);
+        }
+        let head = format!("{{\"at_ns\":{at_ns},\"lab\":{number},\"show\":");
+        let end = format!(",\"end_ns\":{at_ns}}}");
+        let watching = self.watching.as_deref().unwrap_or(NONE);
+        let sample = self.sample.as_deref().unwrap_or(NONE);
+        let parts = [
+            head.as_bytes(),
+            &show,
+            b",\"watching\":",
+            watching,
+            b",\"sample\":",
+            sample,
+            end.as_bytes(),
+        ];
+        Some(parts.concat())
+    }
+}
+
+/// A connection to a laboratory.
+struct Client {
+    stream: UnixStream,
+    rest: Vec<u8>,
+}
+
+impl Client {
+    fn to(socket: &str) -> Option<Self> {
+        let stream = unix::connect(socket).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        Some(Self {
+            stream,
+            rest: Vec::new(),
+        })
+    }
+
+    /// The answer to a request; none: the laboratory has ended, or hangs.
+    fn ask(&mut self, request: &Value) -> Option<Vec<u8>> {
+        let mut line = request.to_string().into_bytes();
+        line.push(b'\n');
+        self.stream.write_all(&line).ok()?;
+        let end_ns = clock::monotonic_ns() + ANSWER_NS;
+        loop {
+            if let Some(answer) = self.line() {
+                return Some(answer);
+            }
+            let left_ns = end_ns.saturating_sub(clock::monotonic_ns());
+            let mut readable = [false];
+            poll::wait(&[self.stream.as_fd()], &mut readable, Some(left_ns)).ok()?;
+            if left_ns == 0 || !self.receive() {
+                return None;
+            }
+        }
+    }
+
+    /// The last line that was received.
+    fn last(&mut self) -> Option<Vec<u8>> {
+        std::iter::from_fn(|| self.line()).last()
+    }
+
+    /// The next line that was received, without its end.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let end = self.rest.iter().position(|byte| *byte == b'\n')?;
+        let mut line: Vec<u8> = self.rest.drain(..=end).collect();
+        line.pop();
+        Some(line)
+    }
+
+    /// Receives what has come. Returns whether the connection stands.
+    fn receive(&mut self) -> bool {
+        let mut chunk = vec![0; 1 << 16];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return false,
+                Ok(count) => self.rest.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(folder: &std::path::Path) -> Files {
+        let name = |name: &str| folder.join(name).to_string_lossy().into_owned();
+        Files {
+            state: name("state"),
+            maps: name("maps"),
+            changes: name("changes"),
+            answers: name("answers"),
+        }
+    }
+
+    #[test]
+    fn changes_are_made_in_order_each_once_and_not_before_their_time() {
+        let folder = std::env::temp_dir().join(format!("wavebed-channel-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let files = files(&folder);
+        let mut channel = Channel::new(&files);
+        channel.number = 2;
+        let mut made = |text: &str, time_ns: Option<u64>| {
+            std::fs::write(&files.changes, text).expect("written");
+            let changes = channel.changes(time_ns);
+            changes
+                .iter()
+                .map(|change| change.request["do"].as_u64().expect("a number"))
+                .collect::<Vec<_>>()
+        };
+        let line = |lab: u64, at_ns: u64| {
+            format!("{{\"lab\":{lab},\"at_ns\":{at_ns},\"request\":{{\"do\":{at_ns}}}}}\n")
+        };
+        let text = line(1, 4) + &line(2, 0) + &line(2, 7) + "no change\n" + &line(2, 3);
+        assert_eq!(made(&text, None), [0; 0], "its time has not begun");
+        assert_eq!(made(&text, Some(5)), [0]);
+        assert_eq!(made(&text, Some(6)), [0; 0]);
+        assert_eq!(made(&text, Some(7)), [7, 3]);
+        let whole = text + &line(2, 8);
+        assert_eq!(
+            made(&whole[..whole.len() - 9], Some(9)),
+            [0; 0],
+            "a part of a line"
+        );
+        assert_eq!(
+            made(&(whole + &line(3, 1)), Some(9)),
+            [8],
+            "another is of the next laboratory"
+        );
+        std::fs::remove_dir_all(folder).expect("removed");
+    }
+}
