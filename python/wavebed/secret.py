@@ -47,7 +47,7 @@ _OPTION = re.compile(
     rf"((?<![^\s\"'(=;|&])--?(?:[\w.-]*[-_.])?(?:{_NAME})\s+)(?:\"[^\"]*\"|'[^']*'|\S+)", re.IGNORECASE
 )
 _BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
-_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[^-]+")
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Za-z ]{0,40}(?:PRIVATE KEY|Static key V1)-----)[^-]+")
 _USER = re.compile(r"((?<!\S)[\"']?(?:-u|-U|--user|--proxy-user)(?:\s*|=)[\"']?[^\s:=\"']+:)[^\s\"']+")
 """The option of curl: ``NAME:PASSWORD``."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*\Z")
@@ -56,7 +56,7 @@ _PLAIN_NAME = re.compile(r"[\w.+%-]+")
 _PLAIN_USER = ("ssh", "sftp", "scp")
 _MARKS = (
     *("token", "passw", "passphrase", "passcode", "secret", "communit", "credential", "authorization", "cookie"),
-    *("signature", "jwt", "bearer", "private key", "@", "-u", "--proxy-u"),
+    *("signature", "jwt", "bearer", "private key", "static key", "@", "-u", "--proxy-u"),
     *(f"{one}{joint}key" for one in ("api", "access", "private", "account") for joint in ("", "-", "_")),
     *(f"session{joint}id" for joint in ("", "-", "_")),
     *(f"{joint}{one}" for one in ("pass", "pwd", "auth", "sig") for joint in "-_"),

@@ -59,6 +59,7 @@ TEXTS = [
     f"X-Api-Key: {SECRET}",
     f"a bearer {SECRET} of it",
     f"-----BEGIN EC PRIVATE KEY-----\n{SECRET}\n-----END EC PRIVATE KEY-----",
+    f"-----BEGIN OpenVPN Static key V1-----\n{SECRET}\n-----END OpenVPN Static key V1-----",
 ]
 LINES = [
     ["wget", "--password", SECRET],
@@ -292,6 +293,8 @@ WITHOUT = {
     "workload": "content of a trial, and inputs of its programs",
     "remedy": "inputs of programs, which are removed",
     "run/arrived.py": "names and digests",
+    "run/bundle.py": "records without secrets; a file that may hold one is left out",
+    "run/executor/guests.py": "what a guest runs, in a folder that is removed with it",
     "run/executor/inside.py": "names and sizes of packed trials",
     "virtual": "what a guest starts, and the hash of its kernel",
 }
