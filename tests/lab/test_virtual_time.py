@@ -31,6 +31,7 @@ from wavebed.path.control import connect, connect_to, running
 from wavebed.path.live import apply_change, change_request, show, state
 from wavebed.path.watch import Watch
 from wavebed.result.names import COMPUTING_FILE, INPUTS_FILE
+from wavebed.virtual.channel import ANSWERS, MAPS, STATE
 from wavebed.virtual.guest import (
     OUTPUT,
     GuestFolder,
@@ -239,7 +240,8 @@ def test_a_laboratory_in_a_guest_is_watched_and_changed_and_a_rerun_repeats_that
     assert [each["request"]["value"] for each in changes] == [2_000_000, 3_000_000]
     assert all(each["at_ns"] % 1_000_000_000 == 0 for each in changes)
     command = [sys.executable, "-m", "wavebed", "rerun", str(trial), "-o", str(tmp_path / "again")]
-    subprocess.run(command, check=True, capture_output=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr  # a trial with changes is repeated, and need not be identical
     again = tmp_path / "again/trials" / trial.name / "changes.jsonl"
     assert again.read_bytes() == (trial / "changes.jsonl").read_bytes()
 
@@ -431,7 +433,15 @@ def test_a_guest_writes_to_its_folder_alone_and_reads_no_secret(
         run_guest(folder, ["sh", "-c", command], 1)
         said = (folder.output / "log").read_text()
         assert (folder.output / "allowed").read_text() == "x\n"
-        assert {file.name for file in folder.output.iterdir()} == {"alive", "allowed", "log", "status"}, said
+        assert {file.name for file in folder.output.iterdir()} == {
+            "log",
+            "status",
+            STATE,
+            MAPS,
+            ANSWERS,
+            "alive",
+            "allowed",
+        }, said
         assert (folder.output / "alive").read_text().count("2027") in (2, 3), "it lives as long as the guest"
         assert _processes_in(folder.folder) == []
         assert said.count("refused: ") == 2, said

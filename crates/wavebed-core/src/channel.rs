@@ -18,6 +18,10 @@ use crate::directory;
 
 /// Time between two looks, nanoseconds.
 const EVERY_NS: u64 = 1_000_000_000;
+/// After how many looks at a laboratory without packets the time between two looks doubles with each, and no sample is made.
+const QUIET_LOOKS: u32 = 5;
+/// How often it doubles.
+const MOST_DOUBLINGS: u32 = 5;
 /// How long a laboratory may take to answer, nanoseconds.
 const ANSWER_NS: u64 = 2_000_000_000;
 /// What stands for no state and no maps.
@@ -85,12 +89,15 @@ impl<'a> Channel<'a> {
 
     /// Can be read when the laboratory has sent a sample, or ended.
     pub fn lab(&self) -> Option<BorrowedFd<'_>> {
-        self.lab.as_ref().map(|lab| lab.samples.stream.as_fd())
+        let lab = self.lab.as_ref()?;
+        let client = lab.samples.as_ref().unwrap_or(&lab.requests);
+        Some(client.stream.as_fd())
     }
 
     /// Receives what the laboratory has sent. Tells the host if it has ended: until the next look, it could take the host long.
     pub fn hear(&mut self) {
-        if self.lab.as_mut().is_some_and(|lab| !lab.samples.receive()) {
+        let stands = |lab: &mut Lab| lab.samples.as_mut().unwrap_or(&mut lab.requests).receive();
+        if self.lab.as_mut().is_some_and(|lab| !stands(lab)) {
             self.lab = None;
             write(&self.files.state, true, NONE);
         }
@@ -103,7 +110,8 @@ impl<'a> Channel<'a> {
             return;
         }
         let at_ns = self.due_ns;
-        self.due_ns = (now_ns + 1).next_multiple_of(EVERY_NS);
+        let every_ns = self.lab.as_ref().map_or(EVERY_NS, Lab::every_ns);
+        self.due_ns = (now_ns + 1).next_multiple_of(every_ns);
         let is_new = self.lab.is_none();
         if is_new {
             self.lab = Lab::find();
@@ -174,10 +182,16 @@ fn write(file: &str, replace: bool, line: &[u8]) {
 /// A laboratory in the guest.
 struct Lab {
     requests: Client,
-    samples: Client,
+    /// Gives a sample at each look, once time has begun and while packets move.
+    samples: Option<Client>,
+    /// What the directions counted at the last look.
+    counted: Value,
+    /// For how many looks no packet has moved.
+    quiet: u32,
+    socket: String,
     /// Its time zero, once its time has begun.
     zero_ns: Option<u64>,
-    /// The answer to `watch`, once its time has begun.
+    /// The last answer to `watch`, once its time has begun.
     watching: Option<Vec<u8>>,
     sample: Option<Vec<u8>>,
 }
@@ -187,27 +201,49 @@ impl Lab {
         let lab = directory::running(false).into_iter().next()?;
         Some(Self {
             requests: Client::to(&lab.socket)?,
-            samples: Client::to(&lab.socket)?,
+            samples: None,
+            counted: Value::Null,
+            quiet: 0,
+            socket: lab.socket,
             zero_ns: None,
             watching: None,
             sample: None,
         })
     }
 
+    /// How long to wait until the next look, nanoseconds.
+    fn every_ns(&self) -> u64 {
+        EVERY_NS << self.quiet.saturating_sub(QUIET_LOOKS).min(MOST_DOUBLINGS)
+    }
+
+    /// Counts for how many looks no packet has moved, by the laboratory's answer to `show`.
+    fn count(&mut self, show: &[u8]) {
+        let mut show: Value = serde_json::from_slice(show).unwrap_or_default();
+        let counted = show["directions"].take();
+        let is_quiet = counted == self.counted && show["in_flight_bytes"] == 0;
+        self.quiet = if is_quiet { self.quiet + 1 } else { 0 };
+        self.counted = counted;
+    }
+
     /// Its state for the host, from its own words; none: it has ended. The same time stands at both ends: a host that reads while
     /// the line is written sees two.
     fn state(&mut self, number: u64, at_ns: u64) -> Option<Vec<u8>> {
         let show = self.requests.ask(&json!({"do": "show"}))?;
-        if self.watching.is_none() {
-            let every_ms = EVERY_NS / 1_000_000;
-            let answer = self
-                .samples
-                .ask(&json!({"do": "watch", "every_ms": every_ms}))?;
-            let found: Value = serde_json::from_slice(&answer).ok()?;
-            self.zero_ns = found["watching"]["zero_ns"].as_u64();
-            self.watching = self.zero_ns.is_some().then_some(answer);
-        } else if let Some(sample) = self.samples.last() {
+        self.count(&show);
+        if self.quiet >= QUIET_LOOKS {
+            self.samples = None;
+        } else if let Some(sample) = self.samples.as_mut().and_then(Client::last) {
             self.sample = Some(sample);
+        } else if self.samples.is_none() {
+            let mut samples = Client::to(&self.socket)?;
+            let every_ms = EVERY_NS / 1_000_000;
+            let answer = samples.ask(&json!({"do": "watch", "every_ms": every_ms}))?;
+            let found: Value = serde_json::from_slice(&answer).ok()?;
+            if let Some(zero_ns) = found["watching"]["zero_ns"].as_u64() {
+                self.zero_ns = Some(zero_ns);
+                self.watching = Some(answer);
+                self.samples = Some(samples);
+            }
         }
         let head = format!("{{\"at_ns\":{at_ns},\"lab\":{number},\"show\":");
         let end = format!(",\"end_ns\":{at_ns}}}");
