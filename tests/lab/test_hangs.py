@@ -8,6 +8,7 @@ import subprocess
 import time
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,7 +148,7 @@ def test_a_run_goes_on_after_a_trial_that_hung(tmp_path: Path, monkeypatch: pyte
     from wavebed.run import runner
     from wavebed.run.progress import Live
 
-    monkeypatch.setattr(runner.run_trial, "__defaults__", (PATIENT, in_namespaces))
+    monkeypatch.setattr(runner, "run_trial", partial(run_trial, limits=PATIENT, start=in_namespaces))
     stopped: list[int] = []
 
     class Stopping(Live):
