@@ -15,7 +15,7 @@ import stat
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from wavebed.beneath import is_beneath, place_of
 from wavebed.errors import UserError
@@ -42,8 +42,11 @@ __all__ += [
     "is_there",
     "openable",
     "read_private",
+    "read_record",
     "read_toml",
 ]
+
+T = TypeVar("T")
 
 MAX_BYTES = 1 << 30
 MAX_TEXT_BYTES = 1_000_000
@@ -213,6 +216,16 @@ def read_json(file: str | os.PathLike[str], remedy: str, *, most: int = MAX_BYTE
     except (ValueError, RecursionError) as error:
         raise UserError(f"{os.fspath(file)}: is not JSON ({error}): {remedy}") from None
     return value
+
+
+def read_record(file: str | os.PathLike[str], kind: type[T], remedy: str, *, most: int = MAX_BYTES) -> T:
+    """Return the content of a JSON file as a type of msgspec, which checks it; see `open_foreign`."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(read_bytes(file, remedy, most=most), type=kind)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{os.fspath(file)}: is not as documented ({error}): {remedy}") from None
 
 
 def read_toml(file: str | os.PathLike[str], remedy: str) -> dict[str, object]:

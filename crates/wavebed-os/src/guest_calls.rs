@@ -23,7 +23,7 @@ mod list {
     use crate::seccomp::{Allowed, Only};
 
     const EACH: &[libc::c_long] = &[
-        // Memory, of which that of the guest is a file.
+        // Memory. The guest's is a file.
         libc::SYS_brk,
         libc::SYS_fallocate,
         libc::SYS_madvise,

@@ -123,7 +123,7 @@ def _trial_in(folder: Path) -> Path:
 
 
 def _broken(trial: Path) -> list[str]:
-    """Return the requirements that failed in the check of which a trial is."""
+    """Return the requirements that failed in the check of a trial."""
     from wavebed.foreign import read_json
 
     file = _run_of(trial) / CHECK_FILE

@@ -451,13 +451,13 @@ class Laboratory(Lab):
 def host_cpu_by_workload(total_ns: Json, processes: Sequence[tuple[str, str, LabProcess]]) -> dict[str, int] | None:
     """Return the most that the programs of each workload computed on the host, nanoseconds; ``None`` if nobody counts.
 
-    What orphans and programs without a known end used may be that of any workload. What all programs used before the
+    What orphans and programs without a known end used may belong to any workload. What all programs used before the
     first one of a workload started on the client delayed nothing that the workload measures.
 
     Parameters
     ----------
     total_ns : int or None
-        That of all programs, which stands under the empty name.
+        The time of all programs, which stands under the empty name.
     processes : sequence of tuple
         The workload, the host and the process of each program that was started for a workload, in order.
     """

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from wavebed.errors import UserError
-from wavebed.foreign import is_file, read_bytes
+from wavebed.foreign import is_file, read_record
 from wavebed.result.model import EXACT
 from wavebed.result.names import COMPUTING_FILE, INCOMPLETE
 
@@ -32,13 +31,13 @@ class Computing(msgspec.Struct, frozen=True):
     ----------
     host_cpu_ns : dict
         The most processor time in user code of each workload since its first program on the client started,
-        nanoseconds; under the empty name that of all programs.
+        nanoseconds; under the empty name the time of all programs.
     """
 
     host_cpu_ns: dict[str, _Count]
 
     def of_s(self, workload: str) -> float:
-        """Return the most that programs of a workload computed, seconds; of one without a program that of all."""
+        """Return the most that a workload's programs computed, seconds; if it has none, the time of all programs."""
         return self.host_cpu_ns.get(workload, self.host_cpu_ns.get("", 0)) / 1e9
 
     @property
@@ -66,12 +65,7 @@ def read_computing(folder: Path) -> Computing | None:
         If the file is damaged.
     """
     file = folder / COMPUTING_FILE
-    if not is_file(file):
-        return None
-    try:
-        return msgspec.json.decode(read_bytes(file, INCOMPLETE), type=Computing)
-    except msgspec.MsgspecError as error:
-        raise UserError(f"{file}: is not as documented ({error}): {INCOMPLETE}") from None
+    return read_record(file, Computing, INCOMPLETE) if is_file(file) else None
 
 
 def computing_is_free(trial: TrialRecord) -> bool:

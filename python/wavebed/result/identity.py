@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from wavebed.errors import UserError
-from wavebed.foreign import is_file, open_foreign, read_bytes
+from wavebed.foreign import is_file, open_foreign, read_bytes, read_record
 from wavebed.printable import printable
 from wavebed.result.names import COMPUTING_FILE, INCOMPLETE, INPUTS_FILE, SPEC_FILE, TRIAL_FILE
 from wavebed.result.parquet import read_parquet
@@ -52,7 +52,7 @@ class Inputs(msgspec.Struct, frozen=True):
     environment : dict
         Of the guest's first command.
     files : dict
-        SHA-256 of each file of the host that a program opened, by its name; of a folder that of the names in it.
+        SHA-256 of each file of the host that a program opened, by its name. For a folder its names are hashed.
     """
 
     wavebed: str
@@ -128,16 +128,11 @@ def read_inputs(folder: Path) -> Inputs | None:
         If the file is damaged.
     """
     file = folder / INPUTS_FILE
-    if not is_file(file):
-        return None
-    try:
-        return msgspec.json.decode(read_bytes(file, INCOMPLETE, most=_MOST_BYTES), type=Inputs)
-    except msgspec.MsgspecError as error:
-        raise UserError(f"{file}: is not as documented ({error}): {INCOMPLETE}") from None
+    return read_record(file, Inputs, INCOMPLETE, most=_MOST_BYTES) if is_file(file) else None
 
 
 def input_differences(there: Inputs, here: Inputs) -> list[str]:
-    """Return the inputs that differ, one line each: those of the first run are there."""
+    """Return the inputs that differ, one line each: `there` in the first run, `here` in the repetition."""
     names = ("kernel", "processor", "wavebed")
     pairs = [(name, getattr(here, name), getattr(there, name)) for name in names]
     variables = sorted({*there.environment, *here.environment})

@@ -215,7 +215,7 @@ def _holds_secret(content: bytes) -> bool:
 
 
 def is_bundle(file: Path) -> bool:
-    """Return whether a name is that of a file that may be a bundle."""
+    """Return whether a file may be a bundle, by its name."""
     return is_file(file) and file.suffix == ".tar"
 
 

@@ -22,6 +22,7 @@ from wavebed.virtual.kernel import NO_LANDLOCK, find_kernel, has_landlock
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from wavebed.config.data import Json
     from wavebed.run.scenario import Plan, TreatmentPlan
 
 __all__ = ["MEMORY_KEY", "TIME_KEY", "TIME_VARIABLE"]
@@ -65,9 +66,7 @@ def kept_time(folder: Path) -> Time | None:
     UserError
         If the record of the run is damaged.
     """
-    if not (folder / RUN_FILE).exists():
-        return None
-    kept = read_run(folder, trials=False).overrides.get(TIME_KEY)
+    kept = _kept(folder, TIME_KEY)
     return cast("Time", kept) if kept in get_args(Time) else None
 
 
@@ -79,10 +78,13 @@ def kept_memory(folder: Path) -> int | None:
     UserError
         If the record of the run is damaged.
     """
-    if not (folder / RUN_FILE).exists():
-        return None
-    kept = read_run(folder, trials=False).overrides.get(MEMORY_KEY)
+    kept = _kept(folder, MEMORY_KEY)
     return None if kept is None else at(MEMORY_KEY, guest_bytes, kept)
+
+
+def _kept(folder: Path, key: str) -> Json:
+    """Return what an option gave a key of a run in its folder; ``None``: nothing, or there is no run yet."""
+    return read_run(folder, trials=False).overrides.get(key) if (folder / RUN_FILE).exists() else None
 
 
 def guest_bytes_of(plan: Plan) -> int | None:

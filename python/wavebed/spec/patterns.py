@@ -14,7 +14,7 @@ import msgspec
 
 from wavebed.beneath import make_folder
 from wavebed.errors import UserError
-from wavebed.foreign import MAX_BYTES, open_foreign, read_bytes
+from wavebed.foreign import MAX_BYTES, open_foreign, read_bytes, read_record
 from wavebed.output import replace_file, replacing
 
 if TYPE_CHECKING:
@@ -97,12 +97,7 @@ def given_in(folder: Path) -> list[GivenFile]:
         If their list is damaged.
     """
     file = folder / GIVEN_LIST
-    if not file.exists():
-        return []
-    try:
-        return msgspec.json.decode(read_bytes(file, "unpack the bundle again"), type=list[GivenFile])
-    except msgspec.MsgspecError as error:
-        raise UserError(f"{file}: is not as documented ({error}): unpack the bundle again") from None
+    return read_record(file, list[GivenFile], "unpack the bundle again") if file.exists() else []
 
 
 def keep_given(stored: Path, folder: Path) -> None:

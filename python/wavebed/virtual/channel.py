@@ -36,8 +36,8 @@ __all__ = [
     "Step",
     "Told",
     "made_changes",
+    "tell",
 ]
-__all__ += ["tell"]
 
 EVERY_S = 0.5
 """Virtual time between two lines of progress."""
@@ -190,7 +190,7 @@ class Channel:
     name : str
         Of the laboratory, as this machine lists it.
     repeated : list of Made
-        Changes that the first laboratory is to get at their times. Others are refused then.
+        Changes of the first run, which the guest's first laboratory gets at the same times. It takes no others.
     """
 
     def __init__(self, given: Path, told: Path, name: str, repeated: list[Made] | None = None) -> None:

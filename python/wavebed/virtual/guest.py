@@ -16,6 +16,7 @@ import sys
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,7 +123,7 @@ class GuestFolder:
 
     @property
     def given(self) -> Path:
-        """Files that the guest has at their places below its root, above those of this machine."""
+        """Files of the guest's root, which hide this machine's files of the same names."""
         return self.folder / "given"
 
 
@@ -278,8 +279,9 @@ def bytecode() -> Path:
     return folder
 
 
+@cache
 def _changed_ns(source: Path) -> int:
-    """Return when a module of wavebed changed, or a package was installed."""
+    """Return when a module of wavebed last changed, or a package was last installed; each process looks once."""
     sites = filter(Path.exists, map(Path, site_folders()))
     return max(file.stat().st_mtime_ns for file in (*source.rglob("*.py"), *sites))
 

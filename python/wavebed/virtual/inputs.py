@@ -37,7 +37,7 @@ def inputs_of(opened: Sequence[str], allowed: Sequence[str], folder: GuestFolder
     allowed : sequence of str
         The files and folders that the guest may read; no other one is opened here.
     folder : GuestFolder
-        That of the guest, of which the given files alone are inputs.
+        The guest's. Of its files only the given ones are inputs.
 
     Raises
     ------

@@ -67,7 +67,7 @@ def _opened(folder: Path) -> list[str]:
     """Return the names of the host's files and folders that are open in the kernel's process."""
     names = set()
     for each in folder.iterdir():
-        with suppress(OSError):  # that of the list itself is closed by now
+        with suppress(OSError):  # the list's own descriptor is closed by now
             names.add(str(each.readlink()))
     return sorted(names)
 
