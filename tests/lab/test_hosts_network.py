@@ -113,7 +113,8 @@ def test_a_trial_ends_at_its_data_limit(tmp_path: Path) -> None:
     assert found["verdict"] == "failed"
     assert found["reasons"][0] == "the trial carried more than 10mb, the limit of lab.data-limit"
     (carried_mb,) = [each["value"] for each in found["metrics"] if each["name"] == "data volume"]
-    assert 10 < carried_mb < 24, "a look each second, and what buffers hold"
+    whole_mb = 50 / 8 * 30
+    assert 10 < carried_mb < whole_mb / 2, "the limit, what a second carries, and what a busy machine adds"
 
 
 def test_an_idle_path_that_is_slower_after_the_trial_makes_it_suspect(tmp_path: Path) -> None:

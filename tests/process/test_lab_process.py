@@ -13,18 +13,20 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self, cast
 
+import msgspec
 import pytest
 from tests.unit.test_lab import NAME, PORT, clock  # noqa: F401
 from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import UserError
 from wavebed.lab.clock import MachineClock
+from wavebed.lab.computing import Computing
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryMalformedError
 from wavebed.lab.limits import LIMITS
 from wavebed.path import control
 from wavebed.path.control import Running, connect_to, running
 from wavebed.path.core import Core
-from wavebed.path.lab import LabHost, host_cpu_by_workload
+from wavebed.path.lab import LabHost, computing_of
 from wavebed.path.process import LabProcess
 from wavebed.workload.waiting import end_within
 
@@ -113,34 +115,48 @@ class OneAnswer(Conversation):
 class Counted(Conversation):
     """Says at once how the process ended, and what it used of the host's processor."""
 
-    def __init__(self, host_cpu_ns: int | None) -> None:
+    def __init__(self, host_cpu_s: int | None) -> None:
         super().__init__(ended=True)
-        self._counted = {} if host_cpu_ns is None else {"host_cpu_ns": host_cpu_ns}
+        self._counted = {} if host_cpu_s is None else {"host_cpu_ns": told(host_cpu_s)}
 
-    def answer(self, timeout_s: float | None = None) -> dict[str, int]:  # noqa: ARG002
+    def answer(self, timeout_s: float | None = None) -> dict[str, int | str]:  # noqa: ARG002
         return {"exit": 0, **self._counted}
+
+
+def told(time_s: int) -> str:
+    """Return a time of the host as the laboratory tells it."""
+    return f"{time_s * 10**9:020}"
 
 
 def test_the_processor_time_is_told_with_the_status_and_the_rest_is_no_workloads() -> None:
     server, client, ping = process(Counted(5)), process(Counted(2)), process(Counted(1))
-    told = [("web", "server", server), ("web", "client", client), ("ping", "client", ping)]
-    for _, _, each in told:
+    known = [("web", "server", server), ("web", "client", client), ("ping", "client", ping)]
+    for _, _, each in known:
         assert each.wait() == 0
     went_on = ("web", "client", process(Conversation(ended=False)))
-    assert host_cpu_by_workload(20, [*told, went_on]) == {"": 20, "web": 7 + 12, "ping": 1 + 12}
-    assert host_cpu_by_workload(None, told) is None
+    found = computing_of(told(20), [*known, went_on])
+    assert found is not None
+    assert (found.total_s, found.of_s("web"), found.of_s("ping"), found.of_s("none")) == (20, 7 + 12, 1 + 12, 20)
+    assert computing_of(None, known) is None
     plain = process(Counted(None))
     assert (plain.wait(), plain.host_cpu_ns) == (0, None)
 
 
 def test_what_a_server_computed_before_the_client_started_is_no_workloads() -> None:
     server, client = process(Counted(5)), process(Counted(2))
-    client.host_cpu_before_ns = 4
+    client.host_cpu_before_ns = told(4)
     for each in (server, client):
         assert each.wait() == 0
-    told = [("web", "server", server), ("web", "client", client)]
-    assert host_cpu_by_workload(7, told) == {"": 7, "web": 7 - 4}
-    assert host_cpu_by_workload(7, told[:1]) == {"": 7, "web": 7}
+    known = [("web", "server", server), ("web", "client", client)]
+    whole, of_server = computing_of(told(7), known), computing_of(told(7), known[:1])
+    assert whole is not None
+    assert of_server is not None
+    assert (whole.of_s("web"), of_server.of_s("web")) == (7 - 4, 7)
+
+
+def test_what_a_trial_keeps_of_the_host_has_one_length() -> None:
+    few, many = (msgspec.json.encode(Computing(told(each))) for each in (0, 10**9))
+    assert len(few) == len(many)
 
 
 def test_two_threads_that_wait_for_a_process_get_its_status() -> None:

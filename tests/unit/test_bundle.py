@@ -38,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert main(["resolve", str(scenario), "-o", str(trial / "spec.json")]) == 0
     (trial / "trial.json").write_text("{}")
     (trial / "raw/out.txt").write_text("result\n")
-    (trial / "computing.json").write_text('{"host_cpu_ns":{}}')
+    (trial / "computing.json").write_text('{"total_ns":"00000000000000000000"}')
     (trial / "inputs.json").write_bytes(inputs_json(Inputs("1", "2", "3", {}, {"/usr/bin/python3": "0", **files})))
     return tmp_path / "run"
 

@@ -28,8 +28,8 @@ from wavebed.check.statistic import fails_whatever, holds, statistic_of
 from wavebed.check.trials import Seen, last_attempts, seen
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
+from wavebed.lab.computing import Computing, ProgramTime
 from wavebed.report.decision import decision_section
-from wavebed.result.computing import Computing
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS
 from wavebed.run.scenario import read_plan
@@ -240,8 +240,10 @@ def virtual(
         "workloads": [{"name": kind, "limit_ns": 4 * 10**9}],
     }
     record = replace(trial(), workloads=[workload], resolved=resolved)
-    found = None if computed_s is None else dict.fromkeys(("", kind), round(computed_s * 1e9))
-    return seen(record, (), None, None if found is None else Computing(found))
+    if computed_s is None:
+        return seen(record, (), None, None)
+    told = f"{round(computed_s * 1e9):020}"
+    return seen(record, (), None, Computing(told, (ProgramTime(kind, "client", f"{0:020}", told),)))
 
 
 @pytest.mark.parametrize(

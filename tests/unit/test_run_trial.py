@@ -13,10 +13,11 @@ from tests.memory_lab import MemoryLab, Program
 from tests.unit.test_run_play import Waiter
 
 from wavebed.errors import UserError
+from wavebed.lab.computing import Computing, ProgramTime
 from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS
 from wavebed.lab.protocol import Undelivered
-from wavebed.result.computing import Computing, read_computing
+from wavebed.result.computing import read_computing
 from wavebed.run.order import ordered
 from wavebed.run.play import LOOK_EVERY_S
 from wavebed.run.resolve import Resolver
@@ -418,9 +419,9 @@ def test_a_laboratory_that_does_not_start_in_time_or_is_killed_is_a_failed_trial
 
 def test_the_processor_time_of_a_trial_in_virtual_time_has_a_file_of_its_own(tmp_path: Path) -> None:
     one = trial(tmp_path, command("a") + command("b"), {"a": Program(1.0), "b": Program(1.0)})
-    one.lab.host_cpu_ns = {"b": 2, "a": 1, "": 3}
+    one.lab.computing = Computing(f"{3:020}", (ProgramTime("a", "client", f"{1:020}", f"{2:020}"),))
     record = one.run()
-    assert read_computing(tmp_path / "trial") == Computing({"": 3, "a": 1, "b": 2})
+    assert read_computing(tmp_path / "trial") == one.lab.computing
     assert "host_cpu_ns" not in record.engine
     assert {process.args[0]: process.host.workload for process in one.lab.started} == {"a": "a", "b": "b"}
 
@@ -428,6 +429,6 @@ def test_the_processor_time_of_a_trial_in_virtual_time_has_a_file_of_its_own(tmp
 def test_a_trial_whose_processor_time_nobody_counts_has_no_such_file(tmp_path: Path) -> None:
     trial(tmp_path, command("a"), {"a": Program(1.0)}).run()
     assert read_computing(tmp_path / "trial") is None
-    (tmp_path / "computing.json").write_text('{"host_cpu_ns": {"a": -1}}')
+    (tmp_path / "computing.json").write_text('{"total_ns": "-1"}')
     with pytest.raises(UserError, match=r"computing\.json: is not as documented"):
         read_computing(tmp_path)

@@ -21,6 +21,7 @@ use wavebed_os::process::{self, ChildState, Signals};
 use wavebed_os::{clock, mount, poll, terminal, unix};
 use wavebed_path::host_counters::{Sockets, Unreached};
 
+use self::children::digits;
 use self::outside::Outside;
 use self::rebind::Rebindings;
 use self::stops::Stops;
@@ -468,6 +469,9 @@ impl Init {
                 if let Err(line) = written {
                     say(line);
                     status = if status == 0 { FAILED } else { status };
+                }
+                if let Some(time_ns) = host_cpu_ns {
+                    value["host_cpu_ns"] = digits(time_ns);
                 }
             }
             Err(line) => {

@@ -1,8 +1,8 @@
 //! The files and the end of a guest of virtual time: User-Mode Linux that reads its host's root.
 
 use std::ffi::CString;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -39,8 +39,11 @@ pub fn is_guest() -> bool {
 /// nanoseconds; `None` where the kernel does not count it.
 #[must_use]
 pub fn host_cpu_ns(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/host_cpu_ns")).ok()?;
-    text.trim().parse().ok()
+    // Of one size, however many digits the time has.
+    let mut text = [0; 32];
+    let mut file = File::open(format!("/proc/{pid}/host_cpu_ns")).ok()?;
+    let length = file.read(&mut text).ok()?;
+    str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
 }
 
 /// The same of all processes of this PID namespace but some; `None` where the kernel does not count it.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wavebed.check.requirement import Key
     from wavebed.config.data import Json
-    from wavebed.result.computing import Computing
+    from wavebed.lab.computing import Computing
     from wavebed.result.model import Check, TrialRecord, WorkloadRecord
     from wavebed.workload.model import Metric
 
@@ -110,7 +110,7 @@ def seen(
     most_lateness_s : float or None
         By `wavebed.check.lateness.most_lateness_s`.
     computing : Computing or None
-        By `wavebed.result.computing.read_computing`.
+        By `read_computing`.
     """
     metrics = {(PATH_WORKLOAD, metric.name): metric for metric in (*trial.transport, *of_links)}
     for workload in trial.workloads:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from wavebed.config.data import Json
+    from wavebed.lab.computing import Computing
     from wavebed.lab.confine import Confined
 
 __all__ = ["Clock", "ClockOffset", "Host", "Lab", "Port", "Process", "Redirect", "Stamps", "Undelivered"]
@@ -279,9 +280,9 @@ class Lab(Protocol):
     """Its printed output, after its end."""
     summary: dict[str, Json] | None
     """The engine's counters, after its end; ``None`` if it could not give them."""
-    host_cpu_ns: Mapping[str, int] | None = None
-    """In virtual time, after its end: the host's processor time in user code by workload, nanoseconds. Under the empty
-    name is that of other programs. ``None``: the kernel does not count it."""
+    computing: Computing | None = None
+    """In virtual time, after its end: the host's processor time of its programs. ``None``: the kernel does not count
+    it."""
 
     @property
     def problem(self) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.lab.clock import MachineClock
+from wavebed.lab.computing import Computing, ProgramTime
 from wavebed.lab.confine import Confined, confinement_rules, hand_over
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS, Limits
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from wavebed.path.laboratory import LabPlan
     from wavebed.spec.network import Network
 
-__all__ = ["LabHost", "Laboratory", "host_cpu_by_workload"]
+__all__ = ["LabHost", "Laboratory", "computing_of"]
 
 
 class LabHost(Host):
@@ -110,7 +111,7 @@ class LabHost(Host):
             answer = connection.ask(self._request(arguments, env, cwd, needs), theirs)
             pid, before_ns = answer["pid"], answer.get("host_cpu_before_ns")
             assert isinstance(pid, int), "a process has a number"
-            assert before_ns is None or isinstance(before_ns, int), "a time is a number"
+            assert before_ns is None or isinstance(before_ns, str), "a time is a text"
         except BaseException:
             for end in ours.values():
                 os.close(end)
@@ -424,7 +425,7 @@ class Laboratory(Lab):
                 summary = connection.ask({"do": "stop"}, limit_s=limit_s).get("summary")
             self.summary = summary if isinstance(summary, dict) else None
             total_ns = (self.summary or {}).pop("host_cpu_ns", None)
-            self.host_cpu_ns = host_cpu_by_workload(total_ns, self._of_workloads)
+            self.computing = computing_of(total_ns, self._of_workloads)
         except UserError as error:
             self._core.problem = self._core.problem or str(error)
         except (LaboratoryGoneError, LaboratoryHungError):
@@ -448,32 +449,23 @@ class Laboratory(Lab):
             raise _start_error(status, self._core.messages()) from None
 
 
-def host_cpu_by_workload(total_ns: Json, processes: Sequence[tuple[str, str, LabProcess]]) -> dict[str, int] | None:
-    """Return the most that the programs of each workload computed on the host, nanoseconds; ``None`` if nobody counts.
-
-    What orphans and programs without a known end used may belong to any workload. What all programs used before the
-    first one of a workload started on the client delayed nothing that the workload measures.
+def computing_of(total_ns: Json, processes: Sequence[tuple[str, str, LabProcess]]) -> Computing | None:
+    """Return what the programs of a laboratory computed on the host; ``None`` if nobody counts.
 
     Parameters
     ----------
-    total_ns : int or None
-        The time of all programs, which stands under the empty name.
+    total_ns : str or None
+        The time of all programs.
     processes : sequence of tuple
         The workload, the host and the process of each program that was started for a workload, in order.
     """
-    if not isinstance(total_ns, int):
+    if not isinstance(total_ns, str):
         return None
-    own: dict[str, int] = {}
-    before: dict[str, int] = {}
-    for workload, host, process in processes:
-        own[workload] = own.get(workload, 0) + (process.host_cpu_ns or 0)
-        if host == "client":
-            before.setdefault(workload, process.host_cpu_before_ns or 0)
-    others_ns = max(total_ns - sum(own.values()), 0)
-    return {"": total_ns} | {
-        workload: min(time_ns + others_ns, max(total_ns - before.get(workload, 0), 0))
-        for workload, time_ns in own.items()
-    }
+    own = [
+        ProgramTime(workload, host, process.host_cpu_before_ns, process.host_cpu_ns)
+        for workload, host, process in processes
+    ]
+    return Computing(total_ns, tuple(own))
 
 
 _KILLED = "the laboratory was killed"

@@ -66,9 +66,9 @@ class LabProcess(Process):
         Its command line.
     connect : callable
         Makes another connection to its laboratory.
-    host_cpu_before_ns : int or None
-        The host's processor time that all programs of its laboratory had used when it started, nanoseconds; ``None``:
-        the kernel does not count it.
+    host_cpu_before_ns : str or None
+        The host's processor time that all programs of its laboratory had used when it started, as
+        `wavebed.lab.computing` writes it; ``None``: the kernel does not count it.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LabProcess(Process):
         pid: int,
         args: Sequence[str],
         connect: Callable[[], Connection],
-        host_cpu_before_ns: int | None = None,
+        host_cpu_before_ns: str | None = None,
     ) -> None:
         self._connection = connection
         self._connect = connect
@@ -85,7 +85,7 @@ class LabProcess(Process):
         self.args = list(args)
         self.returncode: int | None = None
         self.host_cpu_before_ns = host_cpu_before_ns
-        self.host_cpu_ns: int | None = None
+        self.host_cpu_ns: str | None = None
         """The host's processor time that it used, from its end on; ``None``: the kernel does not count it."""
         self._pumps: dict[str, Pump] = {}
         self._waiting = threading.Lock()
@@ -138,7 +138,7 @@ class LabProcess(Process):
         except TimeoutError:
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
         status, host_cpu_ns = answer.get("exit"), answer.get("host_cpu_ns")
-        self.host_cpu_ns = host_cpu_ns if isinstance(host_cpu_ns, int) else None
+        self.host_cpu_ns = host_cpu_ns if isinstance(host_cpu_ns, str) else None
         assert isinstance(status, int), "the answer to a run is its exit status"
         return status
 

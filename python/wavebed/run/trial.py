@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from wavebed.beneath import make_folder, remove_tree
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import take_back
@@ -16,7 +18,6 @@ from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.lab.tools import in_guest
 from wavebed.output import replace_file
-from wavebed.result.computing import computing_json
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.names import COMPUTING_FILE
 from wavebed.result.second_radio import second_radio_links, second_radio_metrics
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wavebed.config.data import Json
+    from wavebed.lab.computing import Computing
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import Check
     from wavebed.run.backend import StartLab
@@ -110,8 +112,8 @@ def run_trial(
         tables, capacity, workloads, network, lab_checks(resolved.spec.lab, course.summary, course.messages)
     )
     transport += lab_metrics(resolved.spec.lab, course.summary)
-    if course.host_cpu_ns is not None:
-        replace_file(partial / COMPUTING_FILE, computing_json(course.host_cpu_ns))
+    if course.computing is not None:
+        replace_file(partial / COMPUTING_FILE, msgspec.json.encode(course.computing))
     checks.extend(course.remedies.checks())
     checks.extend(of_machine())
     remove_tree(log)
@@ -148,7 +150,7 @@ class _Course:
         End of the last workload, seconds since time zero.
     problem : str
         The reason of a failure.
-    summary, messages, host_cpu_ns
+    summary, messages, computing
         Those of the laboratory.
     stopped : bytes
         The state when the trial was stopped, if it was.
@@ -160,7 +162,7 @@ class _Course:
     problem: str = ""
     summary: Mapping[str, Json] = field(default_factory=dict)
     messages: str = ""
-    host_cpu_ns: Mapping[str, int] | None = None
+    computing: Computing | None = None
     stopped: bytes = b""
 
 
@@ -206,7 +208,7 @@ def _perform(
     except WavebedError as error:
         course.problem = str(error)
     course.problem = lab.problem or course.problem
-    course.summary, course.messages, course.host_cpu_ns = lab.summary or {}, lab.messages, lab.host_cpu_ns
+    course.summary, course.messages, course.computing = lab.summary or {}, lab.messages, lab.computing
     settle(course.running, lab.clock)
     return course
 

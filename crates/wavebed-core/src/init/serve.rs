@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wavebed_os::{clock, process};
 
+use super::children::digits;
 use super::programs::Place;
 use super::{End, Init};
 use crate::confine::Rules;
@@ -105,7 +106,7 @@ impl Init {
                     self.stops.started(pid, &process);
                     let mut answer = serde_json::json!({"pid": pid});
                     if let Some(time_ns) = before_ns {
-                        answer["host_cpu_before_ns"] = time_ns.into();
+                        answer["host_cpu_before_ns"] = digits(time_ns);
                     }
                     answer
                 })
