@@ -2,7 +2,8 @@
 //!
 //! At fixed virtual times the guest's first process writes the state of the laboratory, whether or not the host reads it,
 //! and takes the changes that the host has written. It waits for nobody outside, so that a host that watches moves no packet.
-//! It makes the same system calls with changes and without: a change at a given time moves nothing before that time.
+//! It makes the same system calls with changes and without, and reads no change before it is due: a change at a given time moves
+//! nothing before that time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -28,6 +29,10 @@ const ANSWER_NS: u64 = 2_000_000_000;
 const NONE: &[u8] = b"null";
 /// Most bytes of changes at a look. The host writes no longer line.
 const MOST_CHANGES: usize = 1 << 16;
+/// Digits of a number of a change.
+const DIGITS: usize = 20;
+/// Bytes of a change before its request.
+const HEAD: usize = 2 * (DIGITS + 1);
 
 /// The files, which the host makes.
 #[derive(Debug, Deserialize)]
@@ -37,23 +42,12 @@ pub struct Files {
     state: String,
     /// The maps of its scenes, in its first line.
     maps: String,
-    /// Changes to make, a line each.
+    /// Changes to make, a line each: two numbers, and a request to the laboratory. The numbers have twenty digits and a space. The
+    /// first is the number of the laboratory in the guest, from 1. The second is when the change is made, nanoseconds since the
+    /// laboratory's time zero, a multiple of the time between two looks; the past: at the next look.
     changes: String,
     /// What became of each, a line each.
     answers: String,
-}
-
-/// A line of the changes.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Change {
-    /// Which laboratory of the guest it concerns: they are numbered from 1.
-    lab: u64,
-    /// When it is made, nanoseconds since the laboratory's time zero, a multiple of the time between two looks; the past: at the
-    /// next look.
-    at_ns: u64,
-    /// A request to the laboratory.
-    request: Value,
 }
 
 /// The guest's end of the channel.
@@ -77,7 +71,7 @@ impl<'a> Channel<'a> {
             due_ns: clock::monotonic_ns().next_multiple_of(EVERY_NS),
             lab: None,
             number: 0,
-            room: vec![1; MOST_CHANGES],
+            room: vec![1; MOST_CHANGES + HEAD],
             made: 0,
         }
     }
@@ -123,7 +117,7 @@ impl<'a> Channel<'a> {
             zero_ns.map(|zero_ns| at_ns.saturating_sub(zero_ns).next_multiple_of(EVERY_NS));
         let changes = self.changes(time_ns);
         let Some(lab) = &mut self.lab else { return };
-        for Change { request, .. } in &changes {
+        for request in &changes {
             let answer = lab.requests.ask(request);
             let answer = answer.and_then(|line| serde_json::from_slice(&line).ok());
             let answer: Value =
@@ -143,28 +137,46 @@ impl<'a> Channel<'a> {
         write(&self.files.state, true, state.as_deref().unwrap_or(NONE));
     }
 
-    /// The changes that are to be made now, so long after time zero. A line that is none, or of an earlier laboratory, is passed
-    /// over.
-    fn changes(&mut self, time_ns: Option<u64>) -> Vec<Change> {
+    /// The requests of the changes that are to be made now, so long after time zero. A line that is none, or of an earlier
+    /// laboratory, is passed over. No line is what one is whose time has not come, in each instruction: else a change would move
+    /// the page faults before it.
+    fn changes(&mut self, time_ns: Option<u64>) -> Vec<Value> {
         let file = File::open(&self.files.changes);
-        let count = file.and_then(|file| file.read_at(&mut self.room, self.made));
-        let text = &self.room[..count.unwrap_or(0)];
-        let mut found = Vec::new();
-        for line in text.split_inclusive(|byte| *byte == b'\n') {
-            if line.last() != Some(&b'\n') {
-                break;
+        let count = file.and_then(|file| file.read_at(&mut self.room[..MOST_CHANGES], self.made));
+        let count = count.unwrap_or(0);
+        self.room[count..count + HEAD].fill(b'9');
+        let (mut found, mut begin) = (Vec::new(), 0);
+        loop {
+            let head = &self.room[begin..begin + HEAD];
+            let (lab, at_ns) = (
+                number(&head[..DIGITS]),
+                number(&head[DIGITS + 1..][..DIGITS]),
+            );
+            let is_due = time_ns.is_some_and(|time_ns| at_ns <= u128::from(time_ns));
+            if lab > u128::from(self.number) || (lab == u128::from(self.number) && !is_due) {
+                return found;
             }
-            match serde_json::from_slice::<Change>(line) {
-                Ok(change) if change.lab < self.number => {}
-                Ok(change) if change.lab > self.number => break,
-                Ok(change) if time_ns.is_none_or(|time_ns| change.at_ns > time_ns) => break,
-                Ok(change) => found.push(change),
-                Err(_) => {}
+            let text = &self.room[begin..count];
+            let Some(end) = text.iter().position(|byte| *byte == b'\n') else {
+                return found;
+            };
+            if lab == u128::from(self.number)
+                && let Ok(request) = serde_json::from_slice(text.get(HEAD..end).unwrap_or_default())
+            {
+                found.push(request);
             }
-            self.made += line.len() as u64;
+            begin += end + 1;
+            self.made += end as u64 + 1;
         }
-        found
     }
+}
+
+/// The number of these digits. Other bytes give another number.
+fn number(digits: &[u8]) -> u128 {
+    let digit = |byte: &u8| u128::from(byte.wrapping_sub(b'0'));
+    digits
+        .iter()
+        .fold(0, |number, byte| number * 10 + digit(byte))
 }
 
 /// Writes a line into a file that is there: over its beginning, or behind it. A full disk loses the line.
@@ -350,13 +362,12 @@ mod tests {
             let changes = channel.changes(time_ns);
             changes
                 .iter()
-                .map(|change| change.request["do"].as_u64().expect("a number"))
+                .map(|request| request["do"].as_u64().expect("a number"))
                 .collect::<Vec<_>>()
         };
-        let line = |lab: u64, at_ns: u64| {
-            format!("{{\"lab\":{lab},\"at_ns\":{at_ns},\"request\":{{\"do\":{at_ns}}}}}\n")
-        };
-        let text = line(1, 4) + &line(2, 0) + &line(2, 7) + "no change\n" + &line(2, 3);
+        let line = |lab: u64, at_ns: u64| format!("{lab:020} {at_ns:020} {{\"do\":{at_ns}}}\n");
+        let text =
+            line(1, 4) + &line(2, 0) + &line(2, 7) + &line(2, 6).replace('{', "") + &line(2, 3);
         assert_eq!(made(&text, None), [0; 0], "its time has not begun");
         assert_eq!(made(&text, Some(5)), [0]);
         assert_eq!(made(&text, Some(6)), [0; 0]);

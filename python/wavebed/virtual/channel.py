@@ -219,8 +219,8 @@ class Channel:
             file.close()
 
     def _put(self, lab: int, change: Made) -> None:
-        line = {"lab": lab, "at_ns": change.at_ns, "request": change.request}
-        self._files[CHANGES].write(msgspec.json.encode(line) + b"\n")
+        head = f"{lab:020} {change.at_ns:020} ".encode()
+        self._files[CHANGES].write(head + msgspec.json.encode(change.request) + b"\n")
 
     def serve(self) -> None:
         """Do what is to be done now, without a wait."""

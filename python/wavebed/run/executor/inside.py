@@ -155,7 +155,7 @@ def exactness(before: int, told: Callable[[], tuple[int, str]] = forced_ticks, c
     Parameters
     ----------
     changes : int
-        Changes that were made in the laboratory from outside.
+        Changes that were made in the laboratory from outside, which a rerun repeats.
     """
     now, program = told()
     times = now - before
@@ -165,8 +165,8 @@ def exactness(before: int, told: Callable[[], tuple[int, str]] = forced_ticks, c
             f"not exact: {printable(program)} computed for {LOOP_MS / 1000:g} s without the kernel, {times} times"
         )
     if changes:
-        evidence = f"not exact: changes made from outside: {changes}; a rerun makes them at the same virtual times"
-    return Check("exact", times == 0 and changes == 0, "suspect", evidence, EXACT)
+        evidence += f"; changes made from outside, which a rerun repeats: {changes}"
+    return Check("exact", times == 0, "suspect", evidence, EXACT)
 
 
 if __name__ == "__main__":
