@@ -201,7 +201,7 @@ def test_changes_of_the_first_run_are_repeated_at_their_times_and_no_others_take
         made_changes("none\n")
 
 
-def test_the_changes_of_a_trial_are_kept_and_make_it_inexact(tmp_path: Path) -> None:
+def test_the_changes_of_a_trial_are_kept_and_told_and_ticks_make_it_inexact(tmp_path: Path) -> None:
     answers, kept = tmp_path / ANSWERS, tmp_path / "changes.jsonl"
     first = json.dumps({"lab": 1, "at_ns": 500, "request": SET, "answer": {"ok": True}}) + "\n"
     answers.write_text(first)
@@ -211,6 +211,9 @@ def test_the_changes_of_a_trial_are_kept_and_make_it_inexact(tmp_path: Path) -> 
     assert kept_changes(answers, len(first), kept) == 1
     assert made_changes(kept.read_text()) == [Made(7, REBIND)]
     assert exactness(0, lambda: (0, "")).holds
-    found = exactness(0, lambda: (0, ""), 2)
-    assert (found.holds, found.code) == (False, "exact")
-    assert found.evidence == "not exact: changes made from outside: 2; a rerun makes them at the same virtual times"
+    changed = exactness(0, lambda: (0, ""), 2)
+    assert changed.holds
+    assert changed.evidence.endswith("; changes made from outside, which a rerun repeats: 2")
+    ticked = exactness(0, lambda: (3, "python"), 2)
+    assert (ticked.holds, ticked.code) == (False, "exact")
+    assert ticked.evidence.startswith("not exact: python computed for 2 s without the kernel, 3 times; ")

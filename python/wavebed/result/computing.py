@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from wavebed.foreign import is_file, read_record
 from wavebed.lab.computing import Computing
 from wavebed.result.model import EXACT
@@ -17,7 +19,12 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import TrialRecord
 
-__all__ = ["computing_is_free", "is_exact", "read_computing"]
+__all__ = ["computing_is_free", "computing_json", "is_exact", "read_computing"]
+
+
+def computing_json(computing: Computing) -> bytes:
+    """Return the content of the file."""
+    return msgspec.json.encode(computing)
 
 
 def read_computing(folder: Path) -> Computing | None:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from wavebed.beneath import make_folder, remove_tree
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import take_back
@@ -18,6 +16,7 @@ from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.lab.tools import in_guest
 from wavebed.output import replace_file
+from wavebed.result.computing import computing_json
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.names import COMPUTING_FILE
 from wavebed.result.second_radio import second_radio_links, second_radio_metrics
@@ -113,7 +112,7 @@ def run_trial(
     )
     transport += lab_metrics(resolved.spec.lab, course.summary)
     if course.computing is not None:
-        replace_file(partial / COMPUTING_FILE, msgspec.json.encode(course.computing))
+        replace_file(partial / COMPUTING_FILE, computing_json(course.computing))
     checks.extend(course.remedies.checks())
     checks.extend(of_machine())
     remove_tree(log)
