@@ -11,6 +11,7 @@ import pytest
 import wavebed
 from wavebed.experiment import machine_lock
 from wavebed.experiment.machine_lock import VARIABLE, measuring
+from wavebed.lab import locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder in the place of /run/lock, and name no file."""
     monkeypatch.delenv(VARIABLE)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setattr(machine_lock, "_FOLDER", tmp_path)
+    monkeypatch.setattr(locks, "FOLDER", tmp_path)
     return tmp_path
 
 

@@ -9,12 +9,14 @@ import json
 import os
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 from wavebed.cli import main
 from wavebed.errors import MachineError, UserError
+from wavebed.lab import locks
 from wavebed.lab.limits import LIMITS
 from wavebed.result.model import RunRecord
 from wavebed.run import backend
@@ -34,6 +36,9 @@ from wavebed.virtual import guest, kernel
 from wavebed.virtual.channel import PROGRESS, Step, Told, tell
 from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, readable, task_json
 from wavebed.virtual.kernel import Built
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 SCENARIO = """
 title = "one flow"
@@ -452,6 +457,27 @@ def test_as_many_guests_run_as_the_limits_of_the_cgroup_allow(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 30}[name])
     assert len(guest.processors()) == number
+
+
+@pytest.mark.parametrize("place", ["of the machine", "of the cache"])
+def test_guests_have_processors_of_their_own(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(locks, "FOLDER", tmp_path if place == "of the machine" else tmp_path / "none")
+    monkeypatch.setattr(guest, "processors", lambda _: [3, 5])
+    monkeypatch.setattr(guest, "_LOOK_S", 0)
+    caches = [tmp_path / name for name in ("one", "two")]
+    for each in caches:
+        (each / "guests").mkdir(parents=True)
+
+    def taken(cache: Path) -> AbstractContextManager[int | None]:
+        monkeypatch.setenv("WAVEBED_CACHE", str(cache))
+        return guest._processor(iter((False, True)).__next__, None)
+
+    with taken(caches[0]) as first:
+        with taken(caches[place == "of the machine"]) as second, taken(caches[0]) as third:
+            assert (first, second, third) == (3, 5, None)
+        with taken(caches[0]) as again:
+            assert again == 5
 
 
 def test_the_package_of_the_kernel_stands_in_place_of_the_cache(

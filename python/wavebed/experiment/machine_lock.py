@@ -13,12 +13,12 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import stat
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.lab import locks
 from wavebed.result.model import Check
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ BESIDE = "another run measured at the same time"
 """Begins the evidence of a trial that was not alone."""
 
 _LOOK_S = 0.5
-_FOLDER = Path("/run/lock")
 _NAME = re.compile(r"wavebed-([0-9]+)\.lock")
 _MOST_NAMED = 5
 """Processes that evidence names."""
@@ -116,33 +115,7 @@ def _wait(descriptor: int, lock: int, waiting: Callable[[str], None]) -> None:
 
 def _open() -> int | None:
     chosen = os.environ.get(VARIABLE)
-    if chosen:
-        return _opened(Path(chosen))
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    user = os.geteuid()
-    for file in (_FOLDER / f"wavebed-{user}.lock", *([Path(runtime) / "wavebed.lock"] if runtime else [])):
-        with suppress(OSError):
-            if user == 0 and file.lstat().st_uid != 0:
-                file.unlink()  # another user has made it, who could lock it
-        descriptor = _opened(file)
-        if descriptor is None:
-            continue
-        found = os.fstat(descriptor)
-        if found.st_uid == user and stat.S_ISREG(found.st_mode):
-            os.fchmod(descriptor, 0o600)  # an earlier version let all users open it
-            return descriptor
-        os.close(descriptor)
-    return None
-
-
-def _opened(file: Path) -> int | None:
-    """Open a file, or make it for this user alone."""
-    # First without O_CREAT: with it the kernel refuses to open another user's file in a world-writable folder
-    # (fs.protected_regular).
-    for make in (0, os.O_CREAT | os.O_EXCL, 0):
-        with suppress(OSError):
-            return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | make, 0o600)
-    return None
+    return locks.open_file(Path(chosen)) if chosen else locks.open_lock()
 
 
 def _file_of(found: os.stat_result) -> str:
@@ -154,7 +127,7 @@ def _files_of_others() -> Iterator[str]:
     """Yield the files of other users, each of the user in its name; none where the file is a chosen one."""
     if os.environ.get(VARIABLE):
         return
-    with suppress(OSError), os.scandir(_FOLDER) as entries:
+    with suppress(OSError), os.scandir(locks.FOLDER) as entries:
         for entry in entries:
             match = _NAME.fullmatch(entry.name)
             if match is None:

@@ -27,6 +27,7 @@ from wavebed._core import find_core
 from wavebed.config.data import texts_in
 from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.confine import hidden_homes, program_files, python_files, site_folders
+from wavebed.lab.locks import open_file, open_lock
 from wavebed.lab.tools import cache_folder
 from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
 from wavebed.virtual.channel import ANSWERS, CHANGES, MAPS, STATE, Channel
@@ -538,10 +539,13 @@ def _cgroup_limits(name: str, root: Path = _CGROUPS, own: Path = _OWN_CGROUP) ->
 @contextmanager
 def _processor(given_up: Callable[[], bool], memory_bytes: int | None) -> Iterator[int | None]:
     """Yield a processor that no other guest of this user has; ``None`` if the wait was given up."""
-    locks = cache_folder() / "guests"
     while not given_up():
         for number in processors(memory_bytes):
-            lock = os.open(locks / f"processor-{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            lock = open_lock(f"-processor-{number}")
+            if lock is None:
+                lock = open_file(cache_folder() / "guests" / f"processor-{number}")
+            if lock is None:
+                raise MachineError(f"{cache_folder()}: no file can be made there")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
