@@ -271,9 +271,11 @@ def _wavebed(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_each_trial_of_a_block_is_repeated_alone_to_the_byte(cache: Path, tmp_path: Path) -> None:
-    treatments = "".join(f'[[treatment]]\nname = "{each}"\nset = {{ "path.delay" = "{each}ms" }}\n' for each in (5, 9))
-    ended(started(PING + treatments, tmp_path / "run", "--trials", "1"))
-    second = next((tmp_path / "run/trials").glob("0002-*"))
+    treatments = "".join(f'[[treatment]]\nname = "{each}"\nset = {{ "path.delay" = "{each}ms" }}\n' for each in (11, 15))
+    ended(started(PING + treatments, tmp_path / "run", "--trials", "2"))
+    second = next((tmp_path / "run/trials").glob("0004-*"))
+    record = json.loads((second / "trial.json").read_text())
+    assert (record["folder"], record["block"]) == (second.name, 2)
     done = _wavebed("rerun", second, "-o", tmp_path / "again")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith(f"identical to {second}: "), done.stdout

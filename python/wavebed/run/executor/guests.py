@@ -26,7 +26,7 @@ from wavebed.result.machine import machine
 from wavebed.result.names import CHANGES_FILE, INPUTS_FILE
 from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker
-from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, UNTIL_FILE
+from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, PLACE_FILE, UNTIL_FILE
 from wavebed.run.executor.pack import Packed, with_file
 from wavebed.run.executor.remote import Remote
 from wavebed.run.folder import check_programs
@@ -268,23 +268,24 @@ class _Place:
         changes = made_changes(_text(received.input / CHANGES_FILE))  # a rerun has one trial
         packed: list[Packed] = []
         for trial in task.trials:
-            alone = replace(task, trials=(trial,))
+            alone = replace(task, block=1, trials=(replace(trial, number=1),))
             with guest_folder() as folder:
                 _give(received.input, folder, alone)
                 (folder.input / UNTIL_FILE).write_text(f"{self.until_ns:020}")
+                (folder.input / PLACE_FILE).write_text(f"{trial.number:020} {task.block:020}")
                 (folder.input / TASK_FILE).write_bytes(gzip.compress(msgspec.json.encode(alone), mtime=0))
                 with closing(Told(folder.output / PROGRESS)) as told:
-                    look = self._looking(told, given_up)
+                    look = self._looking(told, trial.number, given_up)
                     packed += _run_alone(alone, folder, received.folder, look, changes)
         return BlockResult(task.block, Site(platform.node(), task.versions, _machine()), tuple(packed))
 
-    def _looking(self, told: Told, given_up: Callable[[], bool]) -> Callable[[], bool]:
-        """Return what follows a guest by what it tells, and returns whether it was given up."""
+    def _looking(self, told: Told, number: int, given_up: Callable[[], bool]) -> Callable[[], bool]:
+        """Return what follows the guest of a trial by what it tells, and returns whether it was given up."""
         self.course = course = Course()
 
         def look() -> bool:
             if (step := told.last()) is not None:
-                course.add(step, time.monotonic())
+                course.add(replace(step, number=number), time.monotonic())
             return given_up()
 
         return look

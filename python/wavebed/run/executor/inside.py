@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import shutil
 import sys
@@ -36,14 +37,15 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Counters
     from wavebed.run.resolve import Resolved
 
-__all__ = ["ERROR_FILE", "OPENED_FILE", "PACKED_FILE", "UNTIL_FILE", "exactness", "main"]
+__all__ = ["ERROR_FILE", "OPENED_FILE", "PACKED_FILE", "PLACE_FILE", "UNTIL_FILE", "exactness", "main"]
 
 PACKED_FILE = "packed.json"
 ERROR_FILE = "error"
 OPENED_FILE = "opened.json"
 """The names of the host's files and folders that programs of the guest opened."""
-UNTIL_FILE = "until"
-"""When to stop the trial, nanoseconds since time zero. It is always there, with the same size: what a program has in
+UNTIL_FILE, PLACE_FILE = "until", "place"
+"""When to stop the trial, nanoseconds since time zero; and its number and block in the run, which are read when it has
+ended. Both are always there, with the same size, and the task itself has number 1 and block 1: what a program has in
 memory moves its page faults, and so the times of the trial."""
 _WORK = Path("/run/wavebed/work")
 _PROGRESS_FILE = Path(OUTPUT, PROGRESS)
@@ -77,11 +79,11 @@ def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
     for each in sorted(given.iterdir()):
         (work / each.name).symlink_to(each)
     task = msgspec.json.decode(gzip.decompress((given / TASK_FILE).read_bytes()), type=BlockTask)
-    run = partial(_run_trial, until_s=float((given / UNTIL_FILE).read_bytes()) / 1e9)
+    run = partial(_run_trial, place=given / PLACE_FILE, until_s=float((given / UNTIL_FILE).read_bytes()) / 1e9)
     wait_for_begin()
     done = []
     for packed, file in perform_trials(task, work, lambda: False, run):
-        shutil.copyfile(file, output / file.name)
+        shutil.copyfile(file, output / f"{packed.name}.packed")
         file.unlink()
         done.append(packed)
     return done
@@ -94,9 +96,16 @@ def _run_trial(
     look: Callable[[Lab, Sequence[RunningWorkload]], None],
     of_machine: Callable[[], Sequence[Check]],
     /,
+    place: Path,
     until_s: float,
 ) -> TrialRecord:
-    """Run a trial, tell the host how far it is, keep the changes made in it, and check that it is exact."""
+    """Run a trial, tell the host how far it is, keep the changes made in it, and check that it is exact.
+
+    Parameters
+    ----------
+    place : pathlib.Path
+        Has the place of the trial in its run, which the record gets.
+    """
     before, _ = forced_ticks()
     earlier_bytes = _ANSWERS_FILE.stat().st_size
     progress = _Progress(slot)
@@ -109,7 +118,9 @@ def _run_trial(
         made = kept_changes(_ANSWERS_FILE, earlier_bytes, folder / CHANGES_FILE)
         return [*of_machine(), exactness(before, changes=made)]
 
-    return run_trial(slot, resolved, folder, looked, of_machine=checks, until_s=until_s)
+    record = run_trial(slot, resolved, folder, looked, of_machine=checks, until_s=until_s)
+    number, block = map(int, place.read_text().split())
+    return dataclasses.replace(record, folder=dataclasses.replace(slot, number=number).folder, block=block)
 
 
 def kept_changes(answers: Path, after_bytes: int, file: Path) -> int:
