@@ -271,7 +271,8 @@ def _wavebed(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_each_trial_of_a_block_is_repeated_alone_to_the_byte(cache: Path, tmp_path: Path) -> None:
-    treatments = "".join(f'[[treatment]]\nname = "{each}"\nset = {{ "path.delay" = "{each}ms" }}\n' for each in (11, 15))
+    treatment = '[[treatment]]\nname = "{each}"\nset = {{ "path.delay" = "{each}ms" }}\n'
+    treatments = "".join(treatment.format(each=each) for each in (11, 15))
     ended(started(PING + treatments, tmp_path / "run", "--trials", "2"))
     second = next((tmp_path / "run/trials").glob("0004-*"))
     record = json.loads((second / "trial.json").read_text())
