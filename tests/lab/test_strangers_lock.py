@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.experiment import machine_lock
 from wavebed.experiment.machine_lock import VARIABLE, measuring
+from wavebed.lab import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         Path(made).chmod(0o1777)
         monkeypatch.delenv(VARIABLE)
         monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-        monkeypatch.setattr(machine_lock, "_FOLDER", Path(made))
+        monkeypatch.setattr(locks, "FOLDER", Path(made))
         yield Path(made)
 
 
