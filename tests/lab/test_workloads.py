@@ -87,7 +87,7 @@ def test_one_ends_at_its_limit_with_its_intervals_and_one_fails_with_the_words_o
 kind = "bulk"
 name = "long"
 duration = "60s"
-limit = "1s"
+limit = "8s"
 [[workload]]
 kind = "bulk"
 name = "unknown"
@@ -96,7 +96,7 @@ limit = "30s"
 """
     trial = run_scenario(BULK_PATH + text, tmp_path)
     long, unknown = trial.outcome("long"), trial.outcome("unknown")
-    assert (long.status, long.reason) == ("partial", "stopped at its limit of 1 s")
+    assert (long.status, long.reason) == ("partial", "stopped at its limit of 8 s")
     assert trial.metrics("long")["goodput"] > 0
     assert sum(trial.series("goodput", "long").value) > 0  # type: ignore[arg-type]
     assert unknown.status == "failed"
