@@ -137,9 +137,9 @@ impl<'a> Channel<'a> {
         write(&self.files.state, true, state.as_deref().unwrap_or(NONE));
     }
 
-    /// The requests of the changes that are to be made now, so long after time zero. A line that is none, or of an earlier
-    /// laboratory, is passed over. No line is what one is whose time has not come, in each instruction: else a change would move
-    /// the page faults before it.
+    /// The requests of the changes that are due, `time_ns` after time zero. A malformed line, or one of an earlier laboratory, is
+    /// passed over. An empty file is treated as a change that is not due, by the same instructions: otherwise a change that is yet
+    /// to come would move page faults.
     fn changes(&mut self, time_ns: Option<u64>) -> Vec<Value> {
         let file = File::open(&self.files.changes);
         let count = file.and_then(|file| file.read_at(&mut self.room[..MOST_CHANGES], self.made));

@@ -39,7 +39,7 @@ pub fn is_guest() -> bool {
 /// nanoseconds; `None` where the kernel does not count it.
 #[must_use]
 pub fn host_cpu_ns(pid: i32) -> Option<u64> {
-    // Of one size, however many digits the time has.
+    // The buffer has one size, whatever the time is, so that it moves no page fault.
     let mut text = [0; 32];
     let mut file = File::open(format!("/proc/{pid}/host_cpu_ns")).ok()?;
     let length = file.read(&mut text).ok()?;

@@ -145,8 +145,8 @@ fn ending(pid: i32, state: ChildState, host_cpu_ns: Option<u64>) -> Value {
     answer
 }
 
-/// A time of the host as the programs of a guest are told it: a text of one length. What a program has in memory moves its
-/// page faults, and so its times; a number would have more digits in one run than in the next.
+/// A time of the host, as the laboratory tells it to programs of a guest: a text of twenty digits. A number would have more
+/// digits in one run than in the next. What a program has in memory moves its page faults, and so its times.
 pub(super) fn digits(time_ns: u64) -> Value {
     format!("{time_ns:020}").into()
 }
