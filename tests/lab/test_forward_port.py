@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 AGENT = Path(__file__).with_name("forward_port_agent.py")
 ANSWERS_WITHIN_S = 60.0
+FASTEST_PPS = 1e9
+"""More than memory carries: a rate above it has another unit."""
 RIGHT_MAC = "02:00:00:00:00:02"
 SENDERS = ("live_frames", "af_xdp_copy", "tx_ring", "sendmmsg")
 COUNTS = ("unique", "duplicates", "stale", "other_trial", "damaged", "reordered", "receiver_lost")
@@ -280,14 +282,16 @@ def test_an_interface_that_is_not_there_ends_a_port_at_once() -> None:
 
 
 def ceiling_of(pair: Pair, sizes: list[int]) -> dict[str, Any]:
-    """Return the ceiling of the port; a busy machine may give it no time to send at first."""
+    """Return the ceiling of the port and how long it took, s; a busy machine may give it no time to send at first."""
     end = time.monotonic() + 60
     while True:
         ask = {"do": "ceiling", "size_bytes": sizes, "flows": 256, "seconds": 0.2, "sender": None, "receiver": None}
+        begun = time.monotonic()
         answer = pair.say(port="left", ask=ask)
+        took_s = time.monotonic() - begun
         if "ok" in answer or "none was received" not in answer["error"] or time.monotonic() > end:
             assert "ok" in answer, answer
-            return dict(answer["ok"])
+            return {**answer["ok"], "took_s": took_s}
 
 
 def test_the_ceiling_is_measured_apart_from_the_interface(pair: Pair) -> None:
@@ -298,7 +302,7 @@ def test_the_ceiling_is_measured_apart_from_the_interface(pair: Pair) -> None:
         assert ceiling["receiver"] in RECEIVERS
         # On one processor nothing is lost on the way.
         assert 0 < ceiling["received"] <= ceiling["sent"]
-        assert ceiling["pps"] <= ceiling["received"] / 0.15
+        assert ceiling["received"] / ceiling["took_s"] <= ceiling["pps"] < FASTEST_PPS
     after = pair.ask("left", "counters")
     # The kernel may solicit routers in the meantime.
     assert after["tx_packets"] - before["tx_packets"] < 10, "its own interface saw none of it"
