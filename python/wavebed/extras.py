@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ from wavebed.errors import MissingPackageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["EXTRAS", "PACKAGES", "TABLES", "Extra", "absent", "require"]
+__all__ = ["EXTRAS", "PACKAGES", "TABLES", "Extra", "absent", "require", "spare_pandas"]
 
 
 class Extra(NamedTuple):
@@ -84,3 +85,31 @@ def require(extra: str, what: str, modules: Sequence[str] | None = None) -> None
     if names:
         listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
         raise MissingPackageError(f"{what} needs {listed}: pip install 'wavebed[{extra}]'")
+
+
+def spare_pandas() -> None:
+    """Let Arrow make its tables without pandas until this process needs a frame.
+
+    Arrow imports pandas with its first array, if it is installed, to know frames among its input: half a second of
+    processor time. Having missed it once, Arrow imports it only for `to_pandas` (pandas-shim.pxi of PyArrow 15 to 26).
+    For a process of wavebed's own alone: until then Arrow takes no frame for a table.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _WithoutPandas)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(_WithoutPandas)
+
+
+class _WithoutPandas:
+    """A finder of modules for which there is no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        """Find nothing else, which others may find."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)

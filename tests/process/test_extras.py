@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.unit.report_example import write_example
 
 from wavebed.cli import COMMANDS
 from wavebed.errors import MachineError
@@ -189,6 +190,30 @@ def test_a_part_imports_no_package_of_another(module: str, needed: set[str], tmp
     script = f"import sys, {module}\nprint(*sorted(set(sys.argv[1].split()) & set(sys.modules)))"
     done = _python(script, OPTIONAL, [], tmp_path)
     assert (done.returncode, set(done.stdout.split())) == (0, needed), done.stderr
+
+
+SPARED = """
+import sys
+from wavebed.extras import spare_pandas
+spare_pandas()
+import pyarrow
+table = pyarrow.table([pyarrow.array([1, None]), pyarrow.array(["a", "b"])], names=["number", "text"])
+assert "pandas" not in sys.modules
+print(table.to_pandas().to_csv(index=False))
+import pandas
+print(pyarrow.Table.from_pandas(pandas.DataFrame({"number": [1, 2]})).to_pydict())
+"""
+
+
+def test_arrow_makes_tables_without_pandas_and_frames_later(tmp_path: Path) -> None:
+    done = _python(SPARED, [], [], tmp_path)
+    assert done.stdout.split() == ["number,text", "1.0,a", ",b", "{'number':", "[1,", "2]}"], done.stderr
+
+
+def test_a_report_is_written_without_pandas(tmp_path: Path) -> None:
+    write_example(tmp_path / "results")
+    done = _python(LOADED, ["pandas", "pyarrow"], ["report", str(tmp_path / "results")], tmp_path)
+    assert (done.returncode, done.stderr.split()) == (0, ["pyarrow"])
 
 
 def test_reading_results_in_python_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -336,8 +336,12 @@ def rows(
     return frame
 
 
+def judged_backlog(links: pd.DataFrame, course: Steps) -> Check:
+    return backlog_check(pa.Table.from_pandas(links, preserve_index=False), course)
+
+
 def backlog(rate_bps: int, **how: int | range) -> Check:
-    return backlog_check(rows(rate_bps, **how), steps(rate_bps))  # type: ignore[arg-type]
+    return judged_backlog(rows(rate_bps, **how), steps(rate_bps))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rate_bps", [300_000, 2_000_000, 50_000_000, 1_000_000_000])
@@ -366,22 +370,22 @@ def test_a_queue_that_is_nearly_empty_says_nothing() -> None:
 
 def test_headers_of_lower_layers_use_the_rate() -> None:
     found = rows(10_000_000, size_bytes=200, overhead_bytes=40)
-    assert not backlog_check(found, steps(10_000_000)).holds
-    assert backlog_check(found, replace(steps(10_000_000), overhead_bytes=40)).holds
+    assert not judged_backlog(found, steps(10_000_000)).holds
+    assert judged_backlog(found, replace(steps(10_000_000), overhead_bytes=40)).holds
 
 
 def test_what_is_still_on_its_way_does_not_lack() -> None:
     found = rows(10_000_000, first_ms=600)
-    assert not backlog_check(found, steps(10_000_000)).holds
-    check = backlog_check(found, replace(steps(10_000_000), delay_ns=600_000_000))
+    assert not judged_backlog(found, steps(10_000_000)).holds
+    check = judged_backlog(found, replace(steps(10_000_000), delay_ns=600_000_000))
     assert check.holds
     assert "windows of 0.2 s" in check.evidence
 
 
 def test_the_queue_of_a_ue_at_its_packet_rate_is_no_shortfall() -> None:
     found = rows(12_000_000)  # 1000 packets of 1500 bytes in a second
-    assert not backlog_check(found, steps(50_000_000)).holds
-    assert backlog_check(found, replace(steps(50_000_000), packets_per_s=1000)).holds
+    assert not judged_backlog(found, steps(50_000_000)).holds
+    assert judged_backlog(found, replace(steps(50_000_000), packets_per_s=1000)).holds
 
 
 def test_a_queue_that_is_in_turn_that_of_the_ue_and_of_the_rate_is_no_shortfall() -> None:
@@ -390,9 +394,9 @@ def test_a_queue_that_is_in_turn_that_of_the_ue_and_of_the_rate_is_no_shortfall(
     small = found["time_ms"] % 200 >= 100
     found.loc[~small, "delivered_bytes"] = found.loc[~small, "delivered_segments"] * 1250
     found.loc[small, "delivered_bytes"] = found.loc[small, "delivered_segments"] * 100
-    assert backlog_check(found, replace(steps(10_000_000), packets_per_s=1000)).holds
+    assert judged_backlog(found, replace(steps(10_000_000), packets_per_s=1000)).holds
 
 
 def test_a_link_that_is_still_beside_both_full_queues_does_not_hold() -> None:
     found = rows(12_000_000, still_ms=range(800, 1600))
-    assert not backlog_check(found, replace(steps(50_000_000), packets_per_s=1000)).holds
+    assert not judged_backlog(found, replace(steps(50_000_000), packets_per_s=1000)).holds

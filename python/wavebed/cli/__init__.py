@@ -118,7 +118,7 @@ def build_parser(command: str | None = None) -> Parser:
     return parser
 
 
-def _dispatch(arguments: Sequence[str]) -> int:
+def _dispatch(arguments: Sequence[str], *, is_own_process: bool) -> int:
     command = arguments[0] if arguments and arguments[0] in COMMANDS else None
     parser = build_parser(command)
     if not arguments:
@@ -126,7 +126,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return UserError.exit_status
     if any("/fd/" in argument for argument in arguments):
         import_module("wavebed.cli.substitution").keep_pipes(arguments)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(arguments, argparse.Namespace(is_own_process=is_own_process))
     status: int = import_module(f"wavebed.cli.{options.command}").run(options)
     return status
 
@@ -148,7 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             _tell_old_names()
-            return _dispatch_and_print(sys.argv[1:] if arguments is None else arguments)
+            is_own_process = arguments is None
+            return _dispatch_and_print(sys.argv[1:] if arguments is None else arguments, is_own_process=is_own_process)
     except OutputLostError as error:
         give_up_output()
         print(f"wavebed: {error}", file=sys.stderr)
@@ -180,9 +181,9 @@ def _tell_old_names() -> None:
     warnings.showwarning = show
 
 
-def _dispatch_and_print(arguments: Sequence[str]) -> int:
+def _dispatch_and_print(arguments: Sequence[str], *, is_own_process: bool) -> int:
     try:
-        return _dispatch(arguments)
+        return _dispatch(arguments, is_own_process=is_own_process)
     except OutputLostError:
         raise
     except WavebedError as error:

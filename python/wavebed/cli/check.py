@@ -14,7 +14,7 @@ from wavebed.cli.times import AUTO, add_memory_option, add_time_options, guest_m
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
 from wavebed.errors import UserError
-from wavebed.extras import TABLES, require
+from wavebed.extras import TABLES, require, spare_pandas
 from wavebed.path.options import add_path_options, path_options
 from wavebed.printable import printable
 from wavebed.secret import command_line, redacted_value
@@ -126,6 +126,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the trials, decide, and print and write the result."""
     end_on_signals()
     require("report", "a folder of results", ("matplotlib", *TABLES))
+    if args.is_own_process:
+        spare_pandas()
     from wavebed.check.known import check_known
     from wavebed.check.perform import perform_check
     from wavebed.check.requirement import parse_requirement

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
-from wavebed.extras import TABLES, require
+from wavebed.extras import TABLES, require, spare_pandas
 
 if TYPE_CHECKING:
     import argparse
@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
         If the folder holds no results, or the file cannot be written.
     """
     require("report", "a folder of results", TABLES)
+    if args.is_own_process:
+        spare_pandas()
     from wavebed.result.read import kind_of
 
     page = _writer(kind_of(args.dir), args.dir)(args.dir, args.output)

@@ -12,7 +12,7 @@ from wavebed.cli.times import add_memory_option, add_time_options, guest_memory
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
-from wavebed.extras import TABLES, require
+from wavebed.extras import TABLES, require, spare_pandas
 from wavebed.printable import printable
 from wavebed.result.names import RUN_FILE
 from wavebed.secret import command_line
@@ -185,6 +185,8 @@ def run_into_folder(
         When to stop each trial (`wavebed.run.design.Design`); then there is no report.
     """
     require("report", "a folder of results", ("matplotlib", *TABLES))
+    if args.is_own_process:
+        spare_pandas()
     from wavebed.result.names import SPEC_FILE
     from wavebed.run.design import Design
     from wavebed.run.expected import plan_text

@@ -109,9 +109,7 @@ def add_connections(trace: TraceFile, trial: Trial, window: Window) -> None:
     UserError
         If the file has too many events.
     """
-    flows = trial.table("flows")
-    frame = flows.to_pandas()
-    frame = frame.loc[connections(flows).index]
+    frame = connections(trial.table("flows")).to_pandas()
     for (host, _), rows in frame.groupby(["host", "cookie"], observed=True, sort=False):
         if not rows["bytes_acked"].max() >= _LEAST_BYTES:
             continue

@@ -95,7 +95,9 @@ def _throughputs(run: Run, trial: str) -> tuple[list[_Series], list[_Series]]:
     """Return the throughput of each flow towards the client, and from it, without names."""
     downs: list[_Series] = []
     ups: list[_Series] = []
-    for (host, _), rows in connections(run.arrow("flows", trial=trial)).groupby(["host", "cookie"], observed=True):
+    for (host, _), rows in (
+        connections(run.arrow("flows", trial=trial)).to_pandas().groupby(["host", "cookie"], observed=True)
+    ):
         acked = rows["bytes_acked"].dropna()
         if len(acked) < 2 or acked.iloc[-1] < LEAST_BYTES:
             continue

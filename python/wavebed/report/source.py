@@ -130,12 +130,19 @@ class Trial:
 
     def events(self, workload: str) -> list[Event]:
         """Return the events of a workload in order of time."""
-        frame = self.run.table("events", trial=self.line.folder)
-        frame = frame[frame["workload"] == workload].sort_values("time_s")
-        rows = zip(frame["time_s"], frame["end_s"], frame["name"], frame["text"], frame["value"], strict=True)
+        import pyarrow.compute as pc
+
+        events = self.run.arrow("events", trial=self.line.folder)
+        mine = events.filter(pc.equal(events.column("workload"), workload)).sort_by("time_s")
         return [
-            Event(str(name), float(time_s), _maybe(end_s), str(text or ""), _maybe(value))
-            for time_s, end_s, name, text, value in rows
+            Event(
+                str(row["name"]),
+                float(row["time_s"]),
+                _maybe(row["end_s"]),
+                str(row["text"] or ""),
+                _maybe(row["value"]),
+            )
+            for row in mine.to_pylist()
         ]
 
     @cached_property

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from wavebed.result.course import Tables
@@ -18,26 +20,27 @@ BULK_BUSY = 0.5
 """A flow is bulk if it had data to send for at least this fraction of its time."""
 LEAST_S = 1.0
 """Shortest flow, and shortest time common to all flows, that is used."""
-_COLUMNS = ["time_ns", "host", "cookie", "remote", "bytes_sent", "bytes_retrans", "bytes_acked", "busy_us"]
+_WITHIN_HOST = r"^(127\.|\[?::1\]?:|\[?::ffff:127\.)"
+_Rows = dict[str, np.ndarray]
+"""Columns of one connection, in order of time; a missing number is NaN."""
 
 
-def connections(flows: pa.Table) -> pd.DataFrame:
+def connections(flows: pa.Table) -> pa.Table:
     """Return the rows of the connections between hosts, in order of time."""
-    frame: pd.DataFrame = flows.select(_COLUMNS).to_pandas()
-    within_host = frame["remote"].fillna("").str.match(r"127\.|\[?::1\]?:|\[?::ffff:127\.")
-    return frame[~within_host.astype(bool)].sort_values("time_ns", kind="stable")
+    remote = flows.column("remote")
+    between = pc.or_kleene(pc.is_null(remote), pc.invert(pc.match_substring_regex(remote, _WITHIN_HOST)))
+    return flows.filter(between).sort_by("time_ns")
 
 
 def retransmission_fraction(tables: Tables) -> float | None:
     """Return retransmitted bytes / sent bytes of all flows; ``None`` if nothing was sent."""
-    last = (
-        connections(tables["flows"])
-        .groupby(["host", "cookie"], observed=True)[["bytes_sent", "bytes_retrans"]]
-        .max()
-        .dropna()
-    )
-    sent = float(last["bytes_sent"].sum())
-    return float(last["bytes_retrans"].sum()) / sent if sent > 0 else None
+    sent = repeated = 0.0
+    for _, rows in _each(tables["flows"], ["bytes_sent", "bytes_retrans"]):
+        known = [rows[name][~np.isnan(rows[name])] for name in ("bytes_sent", "bytes_retrans")]
+        if all(len(each) for each in known):
+            sent += float(known[0].max())
+            repeated += float(known[1].max())
+    return repeated / sent if sent > 0 else None
 
 
 def bulk_bytes(tables: Tables, *, down: bool) -> list[float]:
@@ -48,29 +51,40 @@ def bulk_bytes(tables: Tables, *, down: bool) -> list[float]:
     down : bool
         Flows towards the client; otherwise from it.
     """
-    frame = connections(tables["flows"])
-    frame = frame[(frame["host"] != "client") if down else (frame["host"] == "client")]
-    bulk = [rows for _, rows in frame.groupby(["host", "cookie"], observed=True) if _is_bulk(rows)]
+    found = _each(tables["flows"], ["bytes_acked", "busy_us"])
+    bulk = [rows for host, rows in found if (host != "client") == down and _is_bulk(rows)]
     if not bulk:
         return []
-    start = max(int(rows["time_ns"].iloc[0]) for rows in bulk)
-    end = min(int(rows["time_ns"].iloc[-1]) for rows in bulk)
+    start = max(int(rows["time_ns"][0]) for rows in bulk)
+    end = min(int(rows["time_ns"][-1]) for rows in bulk)
     if end - start < LEAST_S * 1e9:
         return []
     return [_acked(rows, end) - _acked(rows, start) for rows in bulk]
 
 
-def _is_bulk(rows: pd.DataFrame) -> bool:
-    lasted_us = (int(rows["time_ns"].iloc[-1]) - int(rows["time_ns"].iloc[0])) / 1000
-    busy = rows["busy_us"].dropna()
-    if lasted_us < LEAST_S * 1e6 or len(busy) == 0 or rows["bytes_acked"].isna().all():
+def _each(flows: pa.Table, columns: list[str]) -> Iterator[tuple[str, _Rows]]:
+    """Give each connection's host and columns, in the order of hosts and cookies."""
+    rows = connections(flows.select(["time_ns", "host", "cookie", "remote", *columns]))
+    keys = list(zip(rows.column("host").to_pylist(), rows.column("cookie").to_pylist(), strict=True))
+    values = {name: rows.column(name).to_numpy() for name in ("time_ns", *columns)}
+    places: dict[tuple[str, int], list[int]] = {}
+    for place, key in enumerate(keys):
+        if None not in key:
+            places.setdefault(key, []).append(place)
+    for key in sorted(places):
+        yield key[0], {name: column[places[key]] for name, column in values.items()}
+
+
+def _is_bulk(rows: _Rows) -> bool:
+    lasted_us = (int(rows["time_ns"][-1]) - int(rows["time_ns"][0])) / 1000
+    busy = rows["busy_us"][~np.isnan(rows["busy_us"])]
+    if lasted_us < LEAST_S * 1e6 or len(busy) == 0 or np.isnan(rows["bytes_acked"]).all():
         return False
-    return float(busy.iloc[-1] - busy.iloc[0]) >= BULK_BUSY * lasted_us
+    return float(busy[-1] - busy[0]) >= BULK_BUSY * lasted_us
 
 
-def _acked(rows: pd.DataFrame, at_ns: int) -> float:
-    place = int(np.searchsorted(rows["time_ns"].to_numpy(), at_ns, side="right")) - 1
-    return float(rows["bytes_acked"].iloc[place])
+def _acked(rows: _Rows, at_ns: int) -> float:
+    return float(rows["bytes_acked"][np.searchsorted(rows["time_ns"], at_ns, side="right") - 1])
 
 
 def jain(throughputs: list[float]) -> float | None:

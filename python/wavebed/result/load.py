@@ -202,9 +202,9 @@ def _headed(body: pa.Table, folder: str, block: int, treatment: str) -> pa.Table
     import pyarrow as pa
 
     count = len(body)
-    head = {
-        "folder": pa.repeat(pa.scalar(folder, pa.string()), count),
-        "block": pa.repeat(pa.scalar(block, pa.int64()), count),
-        "treatment": pa.repeat(pa.scalar(treatment, pa.string()), count),
-    }
-    return pa.table({**head, **{name: body.column(name) for name in body.column_names}})
+    head = [
+        pa.repeat(pa.scalar(folder, pa.string()), count),
+        pa.repeat(pa.scalar(block, pa.int64()), count),
+        pa.repeat(pa.scalar(treatment, pa.string()), count),
+    ]
+    return pa.table([*head, *body.columns], names=["folder", "block", "treatment", *body.column_names])

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 
 from wavebed.result.course import held
 from wavebed.result.model import Check
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from wavebed.run.capacity import Steps
 
@@ -22,9 +25,17 @@ LEAST_QUEUE_BYTES = 15_000
 """Ten packets; a shorter queue can be the end of a burst."""
 SHORT = 0.95
 TOLERATED = 0.01
+_COLUMNS = (
+    "time_ms",
+    "queue_bytes",
+    "delivered_bytes",
+    "delivered_segments",
+    "dropped_loss_segments",
+    "dropped_corrupted_header_segments",
+)
 
 
-def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
+def backlog_check(links: pa.Table, course: Steps) -> Check:
     """Compare the delivered bytes of a link with its pattern while the queue is never empty.
 
     A window of 200 ms counts if the rate is constant and the queue holds at least ten packets in every millisecond of
@@ -34,23 +45,25 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
 
     Parameters
     ----------
-    links : DataFrame
+    links : pyarrow.Table
         The table ``links`` of a trial.
     course : Steps
         The link's steps with all repetitions.
     """
     name = f"{course.link} delivers what its pattern allows while its queue is full"
-    rows = links[links["link"] == course.link]
-    length = int(rows["time_ms"].max()) + 1 if len(rows) else 0
+    own = links.filter(pc.equal(links.column("link"), course.link))
+    rows = {column: own.column(column).to_numpy() for column in _COLUMNS}
+    length = int(rows["time_ms"].max()) + 1 if len(own) else 0
     windows = length // WINDOW_MS
     if windows < 2:
         return Check(name, True, "suspect", "its queue was never full for 0.4 s", CODE)
     delivered = np.zeros(windows * WINDOW_MS)
-    inside = rows[rows["time_ms"] < windows * WINDOW_MS]
-    at = inside["time_ms"].to_numpy()
-    queue = held(inside["queue_bytes"].to_numpy(), at, windows * WINDOW_MS)
-    delivered[at] = inside["delivered_bytes"].to_numpy() + _lost_after_the_queue(inside)
-    delivered[at] += inside["delivered_segments"].to_numpy() * course.overhead_bytes
+    early = rows["time_ms"] < windows * WINDOW_MS
+    inside = {column: values[early] for column, values in rows.items()}
+    at = inside["time_ms"]
+    queue = held(inside["queue_bytes"], at, windows * WINDOW_MS)
+    delivered[at] = inside["delivered_bytes"] + _lost_after_the_queue(inside)
+    delivered[at] += inside["delivered_segments"] * course.overhead_bytes
     at_a_time = np.median(delivered[delivered > 0]) if delivered.any() else 0.0
     full = queue.reshape(windows, WINDOW_MS).min(axis=1) >= LEAST_QUEUE_BYTES
     back = 1 + course.delay_ns // (WINDOW_MS * 1_000_000)
@@ -66,7 +79,7 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
     used = came[possible > 0] / possible[possible > 0]
     if course.packets_per_s is not None:
         packets = np.zeros(windows * WINDOW_MS)
-        packets[at] = inside["delivered_segments"].to_numpy() + inside["dropped_loss_segments"].to_numpy()
+        packets[at] = inside["delivered_segments"] + inside["dropped_loss_segments"]
         handled = packets.reshape(windows, WINDOW_MS).sum(axis=1)[full][possible > 0]
         used = used + handled / (course.packets_per_s * WINDOW_MS / 1000)
     if not len(used):
@@ -81,8 +94,8 @@ def backlog_check(links: pd.DataFrame, course: Steps) -> Check:
     )
 
 
-def _lost_after_the_queue(rows: pd.DataFrame) -> np.ndarray:
+def _lost_after_the_queue(rows: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the approximate bytes lost after the bottleneck, which used its capacity."""
     mean = rows["delivered_bytes"].sum() / max(rows["delivered_segments"].sum(), 1)
-    lost = rows["dropped_loss_segments"].to_numpy() + rows["dropped_corrupted_header_segments"].to_numpy()
+    lost = rows["dropped_loss_segments"] + rows["dropped_corrupted_header_segments"]
     return np.asarray(lost * mean)

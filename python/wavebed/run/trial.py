@@ -290,9 +290,8 @@ def _judge(
 ) -> tuple[list[Check], list[Metric]]:
     spans = {each.name: each.span for each in workloads if each.span is not None}
     checks = [*of_engine, partial_check(workloads)]
-    cpu = tables["cpu"].to_pandas()
-    checks.append(processor_check([float(share) for share in cpu.groupby("time_ns")["busy"].mean()]))
-    links = tables["links"].to_pandas()
-    checks.extend(backlog_check(links, course) for course in capacity if not course.by_radio)
+    busy = tables["cpu"].group_by("time_ns", use_threads=False).aggregate([("busy", "mean")]).sort_by("time_ns")
+    checks.append(processor_check([share for share in busy.column("busy_mean").to_pylist() if share is not None]))
+    checks.extend(backlog_check(tables["links"], course) for course in capacity if not course.by_radio)
     metrics = transport_metrics(tables, spans, second_radio_links(network))
     return checks, [*metrics, *second_radio_metrics(tables, network)]

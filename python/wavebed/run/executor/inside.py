@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
+from wavebed.extras import spare_pandas
 from wavebed.output import replace_file
 from wavebed.printable import printable
 from wavebed.result.model import EXACT, Check
@@ -55,6 +56,7 @@ _MOST_SHOWN = 500
 
 def main(given: Path = Path(INPUT), output: Path = Path(OUTPUT), work: Path = _WORK) -> int:
     """Run the block, and leave its packed trials, or the error, in `output`."""
+    spare_pandas()
     try:
         packed = _perform(given, output, work)
     except (WavebedError, OSError) as error:
