@@ -22,7 +22,7 @@ from wavebed.result.machine import machine, versions
 from wavebed.result.model import COUNTED
 from wavebed.result.names import TRIALS_FOLDER
 from wavebed.run.design import next_trial
-from wavebed.run.executor.pack import Packed, pack
+from wavebed.run.executor.pack import Packed, pack, packed_file
 from wavebed.run.order import Slot
 from wavebed.run.resolve import Resolved
 from wavebed.run.scenario import StoredTrial, plan_of_spec
@@ -237,7 +237,7 @@ def _attempts(
                 trial = run_trial(slot, resolved, partial, look, checks)
             whole = write_trial(results, partial, trial, task.keep, durable=False)
             repeated.setdefault(slot.number, []).append(trial.verdict not in COUNTED and not is_exact(trial))
-            file = results / f"{slot.folder}.packed"
+            file = packed_file(results, slot.folder)
             yield pack(whole, file), file
             shutil.rmtree(whole)
 

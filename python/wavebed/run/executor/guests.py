@@ -26,8 +26,8 @@ from wavebed.result.machine import machine
 from wavebed.result.names import CHANGES_FILE, INPUTS_FILE
 from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker
-from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, PLACE_FILE, UNTIL_FILE
-from wavebed.run.executor.pack import Packed, with_file
+from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, write_place
+from wavebed.run.executor.pack import Packed, packed_file, with_file
 from wavebed.run.executor.remote import Remote
 from wavebed.run.folder import check_programs
 from wavebed.run.runner import prepare
@@ -271,8 +271,7 @@ class _Place:
             alone = replace(task, block=1, trials=(replace(trial, number=1),))
             with guest_folder() as folder:
                 _give(received.input, folder, alone)
-                (folder.input / UNTIL_FILE).write_text(f"{self.until_ns:020}")
-                (folder.input / PLACE_FILE).write_text(f"{trial.number:020} {task.block:020}")
+                write_place(folder.input, trial.number, task.block, self.until_ns)
                 (folder.input / TASK_FILE).write_bytes(gzip.compress(msgspec.json.encode(alone), mtime=0))
                 with closing(Told(folder.output / PROGRESS)) as told:
                     look = self._looking(told, trial.number, given_up)
@@ -292,7 +291,7 @@ class _Place:
 
     def read_piece(self, name: str, offset: int, size: int) -> bytes:
         """Return a piece of a packed trial."""
-        with (self._now.folder / _packed(name)).open("rb") as stream:
+        with packed_file(self._now.folder, name).open("rb") as stream:
             stream.seek(offset)
             return stream.read(size)
 
@@ -358,15 +357,11 @@ def _run_alone(
     inputs = inputs_json(inputs_of(opened, readable(named), folder))
     packed = []
     for each in attempts:
-        left = folder.output / _packed(each.name)
+        left = packed_file(folder.output, each.name)
         if not is_inside(each.name) or left.parent != folder.output or left.is_symlink() or not left.is_file():
             raise FailedError(f"the guest left no trial {one_line(each.name)!r}")
         packed.append(with_file(each, left.rename(kept / left.name), INPUTS_FILE, inputs))
     return packed
-
-
-def _packed(name: str) -> str:
-    return f"{name}.packed"
 
 
 def named_paths(task: BlockTask) -> list[str]:

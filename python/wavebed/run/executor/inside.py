@@ -21,6 +21,7 @@ from wavebed.printable import printable
 from wavebed.result.model import EXACT, Check
 from wavebed.result.names import CHANGES_FILE
 from wavebed.run.executor.block import TASK_FILE, BlockTask, perform_trials
+from wavebed.run.executor.pack import packed_file
 from wavebed.run.expected import expected_end_s
 from wavebed.run.progress import names_text, show_text
 from wavebed.run.trial import run_trial
@@ -38,20 +39,34 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Counters
     from wavebed.run.resolve import Resolved
 
-__all__ = ["ERROR_FILE", "OPENED_FILE", "PACKED_FILE", "PLACE_FILE", "UNTIL_FILE", "exactness", "main"]
+__all__ = ["ERROR_FILE", "OPENED_FILE", "PACKED_FILE", "exactness", "main", "write_place"]
 
 PACKED_FILE = "packed.json"
 ERROR_FILE = "error"
 OPENED_FILE = "opened.json"
 """The names of the host's files and folders that programs of the guest opened."""
-UNTIL_FILE, PLACE_FILE = "until", "place"
-"""When to stop the trial, nanoseconds since time zero; and its number and block in the run, which are read when it has
-ended. Both are always there, with the same size, and the task itself has number 1 and block 1: what a program has in
-memory moves its page faults, and so the times of the trial."""
+_UNTIL_FILE, _PLACE_FILE = "until", "place"
 _WORK = Path("/run/wavebed/work")
 _PROGRESS_FILE = Path(OUTPUT, PROGRESS)
 _ANSWERS_FILE = Path(OUTPUT, ANSWERS)
 _MOST_SHOWN = 500
+
+
+def write_place(given: Path, number: int, block: int, until_ns: int) -> None:
+    """Give a guest the place of its trial in the run, and when to stop it.
+
+    The task itself has number 1 and block 1, the place is read when the trial has ended, and all have one length: what
+    a program has in memory moves its page faults, and so the times of the trial.
+
+    Parameters
+    ----------
+    given : pathlib.Path
+        The folder that the guest reads.
+    until_ns : int
+        Nanoseconds since time zero.
+    """
+    (given / _UNTIL_FILE).write_text(f"{until_ns:020}")
+    (given / _PLACE_FILE).write_text(f"{number:020} {block:020}")
 
 
 def main(given: Path = Path(INPUT), output: Path = Path(OUTPUT), work: Path = _WORK) -> int:
@@ -81,11 +96,11 @@ def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
     for each in sorted(given.iterdir()):
         (work / each.name).symlink_to(each)
     task = msgspec.json.decode(gzip.decompress((given / TASK_FILE).read_bytes()), type=BlockTask)
-    run = partial(_run_trial, place=given / PLACE_FILE, until_s=float((given / UNTIL_FILE).read_bytes()) / 1e9)
+    run = partial(_run_trial, place=given / _PLACE_FILE, until_s=float((given / _UNTIL_FILE).read_bytes()) / 1e9)
     wait_for_begin()
     done = []
     for packed, file in perform_trials(task, work, lambda: False, run):
-        shutil.copyfile(file, output / f"{packed.name}.packed")
+        shutil.copyfile(file, packed_file(output, packed.name))
         file.unlink()
         done.append(packed)
     return done

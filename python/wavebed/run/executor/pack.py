@@ -16,7 +16,7 @@ from wavebed.stranger import MOST_FILES, Budget, Count, Name, StrangerError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Packed", "PackedFile", "pack", "unpack", "with_file"]
+__all__ = ["Packed", "PackedFile", "pack", "packed_file", "unpack", "with_file"]
 
 _PIECE_BYTES = 1 << 20
 
@@ -49,6 +49,11 @@ class Packed(msgspec.Struct, frozen=True):
     def size_bytes(self) -> int:
         """Return the size of all contents."""
         return sum(each.size_bytes for each in self.files)
+
+
+def packed_file(folder: Path, trial: str) -> Path:
+    """Return the file of a packed trial in a folder."""
+    return folder / f"{trial}.packed"
 
 
 def pack(folder: Path, file: Path) -> Packed:

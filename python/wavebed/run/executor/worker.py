@@ -26,6 +26,7 @@ from wavebed.run.executor.block import (
     perform_block,
     site,
 )
+from wavebed.run.executor.pack import packed_file
 from wavebed.stranger import Line, StrangerError, decode, one_line
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def run_task(run_trial: RunTrial) -> BlockResult:
 
 def read_piece(name: str, offset: int, size: int) -> bytes:
     """Return a piece of a packed trial."""
-    with _kept(), (_folder() / RESULTS / f"{name}.packed").open("rb") as stream:
+    with _kept(), packed_file(_folder() / RESULTS, name).open("rb") as stream:
         stream.seek(offset)
         return stream.read(size)
 
