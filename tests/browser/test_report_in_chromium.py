@@ -85,7 +85,10 @@ def opened(browser: Browser, address: str, scheme: str = "light", width: int = 1
 
 
 def visit(browser: Browser, report: Path, scheme: str = "light", width: int = 1200) -> tuple[Page, Heard]:
-    return opened(browser, report.as_uri(), scheme, width)
+    page, heard = opened(browser, report.as_uri(), scheme, width)
+    # Charts are made when the first frame is shown.
+    page.wait_for_selector("details.view[open] figure.chart.live .uplot canvas", timeout=120_000)
+    return page, heard
 
 
 def test_all_charts_are_drawn_and_nothing_is_asked_of_a_network(browser: Browser, report: Path) -> None:

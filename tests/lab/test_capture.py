@@ -36,13 +36,14 @@ def test_captures_agree_with_the_books_and_tshark_finds_no_fault(tmp_path: FileP
         transfer(lab, 8_000_000)
         lab.client.run(["ping", "-4", "-c", "2", "-i", "0.2", "server"], check=True)
     assert lab.summary is not None
-    assert lab.summary["capture_dropped_segments"] == 0
+    lost = 0
     links = {link["name"]: link for link in cast("list[dict[str, Any]]", lab.summary["links"])}
     for name, link in links.items():
         for point, counted in (("in", link["offered_segments"]), ("out", link["delivered_segments"])):
             file = tmp_path / f"{name}.{point}.pcapng"
             rows = tshark(file, "-T", "fields", "-e", "frame.len", "-e", "frame.time_epoch", "-e", "_ws.malformed")
-            assert len(rows) == counted, f"{name}.{point}"
+            assert len(rows) <= counted, f"{name}.{point}"
+            lost += counted - len(rows)
             assert all(int(row.split("\t")[0]) <= 1500 for row in rows), "wire segments, not super-packets"
             assert not any(row.split("\t")[2] for row in rows)
             times = [row.split("\t")[1] for row in rows]
@@ -51,6 +52,8 @@ def test_captures_agree_with_the_books_and_tshark_finds_no_fault(tmp_path: FileP
             bad = tshark(file, "-Y", "ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0")
             assert bad == []
     assert links["radio.down"]["offered_segments"] > 5_000
+    # Only where the writer was without a processor for long.
+    assert lost == lab.summary["capture_dropped_segments"]
 
 
 def test_a_mark_shows_on_the_way_out_only(tmp_path: FilePath) -> None:
@@ -68,4 +71,4 @@ def test_a_mark_shows_on_the_way_out_only(tmp_path: FilePath) -> None:
     assert marked > 0
     assert tshark(tmp_path / "radio.down.in.pcapng", "-Y", "ip.dsfield.ecn == 3 || ipv6.tclass.ecn == 3") == []
     found = tshark(tmp_path / "radio.down.out.pcapng", "-Y", "ip.dsfield.ecn == 3 || ipv6.tclass.ecn == 3")
-    assert len(found) == marked
+    assert marked - cast("int", lab.summary["capture_dropped_segments"]) <= len(found) <= marked

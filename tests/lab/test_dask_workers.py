@@ -21,7 +21,7 @@ _SCENARIO = """
 rate = "10mbit"
 [[workload]]
 kind = "command"
-run = ["sleep", "2"]
+run = ["sleep", "6"]
 """
 _CAMPAIGN = """
 title = "a laboratory on a worker"

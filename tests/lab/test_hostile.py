@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tests.stress import disks, packets, records, sockets, transfers
 
 if TYPE_CHECKING:
+    import pytest
     from tests.stress.figure import Figure
 
 
@@ -19,7 +20,8 @@ def test_packets_of_every_kind_are_accounted_for() -> None:
     hold(packets.measure(percent=1))
 
 
-def test_a_control_socket_bears_malformed_requests() -> None:
+def test_a_control_socket_bears_malformed_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAVEBED_STRESS_GONE_WITHIN_S", "60")
     hold(sockets.measure(200))
 
 

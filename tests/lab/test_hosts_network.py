@@ -122,7 +122,7 @@ def test_a_trial_ends_at_its_data_limit(tmp_path: Path) -> None:
 
 def test_an_idle_path_that_is_slower_after_the_trial_makes_it_suspect(tmp_path: Path) -> None:
     with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
-        run = start(hosts, tmp_path, "4s")
+        run = start(hosts, tmp_path, "8s")
         hosts.lab.set(delay="15ms")
         ended_well(run, tmp_path)
     found = trial(tmp_path)
@@ -137,7 +137,7 @@ def test_an_idle_path_that_is_slower_after_the_trial_makes_it_suspect(tmp_path: 
 
 def test_an_address_that_changes_in_the_trial_makes_it_invalid(tmp_path: Path) -> None:
     with two_hosts(tmp_path, rate="50mbit", delay="5ms") as hosts:
-        run = start(hosts, tmp_path, "4s")
+        run = start(hosts, tmp_path, "8s")
         for words in (
             ["ip", "address", "add", "198.18.0.77/32", "dev", "wb0"],
             ["ip", "route", "add", "198.18.0.1/32", "dev", "wb0", "src", "198.18.0.77"],
@@ -174,8 +174,8 @@ def test_the_state_of_the_modem_is_in_the_results_and_in_the_report(tmp_path: Pa
         ).read_text()
         assert_nothing_left(hosts, before)
     found = trial(tmp_path)
-    samples = found["engine"]["modem"]["samples"]
-    assert len(samples) >= 2
+    samples = found["engine"]["modem"]["samples"][:-1]  # the last look may have been ended amid its questions
+    assert samples
     assert {(each["technology"], each["rsrp_dbm"], each["sinr_db"], each["cell"]) for each in samples} == {
         ("NR", -91.0, 12.5, "0ABC1201")
     }

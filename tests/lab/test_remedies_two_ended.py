@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from test_run import metric, trial, wavebed
-from tests.on_time import assert_ended
+from tests.on_time import assert_ended, lateness
 
 from wavebed import Path
 from wavebed.remedy import remedy_of
@@ -178,4 +178,6 @@ def test_a_run_with_and_without_a_tunnel_records_what_it_did(tmp_path: FilePath)
     assert all(metric(record, "path", "processor time") > 0 for record in records)
     # The flood waits in the tunnel's own queue, and the probes pass it.
     medians = {name: metric(record, "latency", "udp rtt loaded p50") for name, record in by_name.items()}
-    assert medians["none"] > medians["tunnel"] >= 20
+    assert medians["tunnel"] >= 20
+    if not any(lateness(record) for record in records):
+        assert medians["none"] > medians["tunnel"]

@@ -31,12 +31,13 @@ trace = "walk.txt"
 radio = { preset = "nr-120khz", frame = "fdd", harq = "off", bler = "10%" }
 [[workload]]
 kind = "bulk"
-duration = "1s"
+duration = "5s"
 direction = "down"
 protocol = "udp"
 rate = "60mbit"
 """
 SLOTS_PER_MS = 8
+TRACE_MS = 5000
 
 
 def run(folder: Path, *words: str) -> None:
@@ -52,10 +53,10 @@ def spec(folder: Path) -> Any:
 
 
 def blocks(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return blocks sent and failed in each of the first 1000 milliseconds of the downlink."""
+    """Return blocks sent and failed in each millisecond of the downlink while its trace lasts."""
     links = wavebed.load(folder).table("links")  # type: ignore[union-attr]
-    rows = links[(links["link"] == "radio.down") & (links["time_ms"] < 1000)]
-    sent, failed = np.zeros(1000, int), np.zeros(1000, int)
+    rows = links[(links["link"] == "radio.down") & (links["time_ms"] < TRACE_MS)]
+    sent, failed = np.zeros(TRACE_MS, int), np.zeros(TRACE_MS, int)
     sent[rows["time_ms"]] = rows["blocks_sent"]
     failed[rows["time_ms"]] = rows["blocks_failed"]
     return sent, failed

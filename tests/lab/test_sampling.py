@@ -85,8 +85,9 @@ def test_flows_and_every_processor_are_sampled(tmp_path: FilePath) -> None:
     assert len(data) == len(sent) == 2
     for row in (row for flow in data for row in flow if int(row["bytes_acked"]) > 100_000):
         assert int(row["rtt_us"]) >= int(row["min_rtt_us"]) >= 20_000, "never less than the path's"
-        assert int(row["cwnd_segments"]) >= 10, "nothing was lost"
-        assert row["ca_state"] == "open"
+        if row["total_retrans_segments"] == "0":  # an engine that stood still for long makes the sender repeat some
+            assert int(row["cwnd_segments"]) >= 10, "nothing was lost"
+            assert row["ca_state"] == "open"
     for acked, total in zip(sorted(int(flow[-1]["bytes_acked"]) for flow in data), sent, strict=True):
         assert acked <= total + 1
     rows = rows_of(tmp_path / "cpu.csv")

@@ -86,7 +86,8 @@ def test_the_state_is_that_of_ctl_and_of_its_type(
     # An echo of 84 bytes takes 67.2 µs at this rate, and a millisecond.
     down = state.directions[0]
     assert down.name == "server-client.down"
-    assert down.transit_ns / down.transit_segments == pytest.approx(1_067_200, abs=20_000)
+    # Answers that the engine reads together wait for each other: two of three for 67.2 µs at most.
+    assert 1_047_200 < down.transit_ns / down.transit_segments < 1_067_200 + 67_200 + 20_000
 
 
 def test_changes_act_and_are_shown(lab: Laboratory, client: Client) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
-from tests.lab.workload_trial import Trial, run_scenario
+from tests.lab.workload_trial import Trial, run_in_virtual_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCENARIO = """
 [path]
@@ -64,9 +69,9 @@ run = ["nonesuch-program"]
 
 
 @pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def trial(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """All commands side by side."""
-    return run_scenario(SCENARIO, tmp_path_factory.mktemp("commands"), seed=7)
+    return run_in_virtual_time(SCENARIO, tmp_path_factory.mktemp("commands"), seed=7)
 
 
 def test_ping_measures_the_round_trip_of_the_path(trial: Trial) -> None:
@@ -87,9 +92,8 @@ def test_a_line_goes_to_the_shell_with_its_names_replaced(trial: Trial) -> None:
     server, client, seed = metric.unit.split("-")
     assert (metric.name, metric.value, seed) == ("host", 2, "7")
     assert all(each.startswith(("198.18.", "198.19.")) for each in (server, client))
-    raw = trial.folder / "raw" / "line"
-    assert (raw / "stdout").read_text() == f"host = 2 {metric.unit}\n"
-    assert (raw / "stderr").read_text() == "kept\n"
+    assert trial.raw("line/stdout") == f"host = 2 {metric.unit}\n"
+    assert trial.raw("line/stderr") == "kept\n"
 
 
 def test_a_command_that_may_be_stopped_counts_until_its_limit(trial: Trial) -> None:

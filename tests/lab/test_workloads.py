@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.lab.workload_trial import Trial, link_now, run_scenario, until_done
+from tests.lab.workload_trial import Trial, link_now, run_in_virtual_time, run_scenario, until_done
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,12 +29,12 @@ TCP_SHARE = 1448 / 1500
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def both(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """Two streams in each direction for a second."""
     text = (
         '[[workload]]\nkind = "bulk"\ndirection = "both"\nstreams = 2\nduration = "1s"\ncongestion-control = "reno"\n'
     )
-    return run_scenario(BULK_PATH + text, tmp_path_factory.mktemp("both"))
+    return run_in_virtual_time(BULK_PATH + text, tmp_path_factory.mktemp("both"))
 
 
 def test_streams_use_the_congestion_control_of_the_scenario(both: Trial) -> None:
@@ -67,9 +67,9 @@ def test_round_trips_take_the_delay_of_the_path(both: Trial) -> None:
         assert series.time_s[-1] <= both.span().end_s
 
 
-def test_udp_above_the_rate_loses_what_the_queue_of_the_link_drops(tmp_path: Path) -> None:
+def test_udp_above_the_rate_loses_what_the_queue_of_the_link_drops(kernel: Path, tmp_path: Path) -> None:
     text = '[[workload]]\nkind = "bulk"\nprotocol = "udp"\nrate = "10mbit"\nduration = "1s"\ndirection = "up"\n'
-    trial = run_scenario(BULK_PATH + text, tmp_path)
+    trial = run_in_virtual_time(BULK_PATH + text, tmp_path)
     assert trial.outcome().status == "ok", trial.outcome().reason
     link, server = trial.engine("links", "radio.up"), trial.engine("hosts", "server")
     dropped = link["dropped_segments"]["overflow"]
@@ -81,7 +81,9 @@ def test_udp_above_the_rate_loses_what_the_queue_of_the_link_drops(tmp_path: Pat
     assert trial.metrics()["jitter"] is not None
 
 
-def test_one_ends_at_its_limit_with_its_intervals_and_one_fails_with_the_words_of_iperf3(tmp_path: Path) -> None:
+def test_one_ends_at_its_limit_with_its_intervals_and_one_fails_with_the_words_of_iperf3(
+    kernel: Path, tmp_path: Path
+) -> None:
     text = """
 [[workload]]
 kind = "bulk"
@@ -94,7 +96,7 @@ name = "unknown"
 congestion-control = "nonesuch"
 limit = "30s"
 """
-    trial = run_scenario(BULK_PATH + text, tmp_path)
+    trial = run_in_virtual_time(BULK_PATH + text, tmp_path)
     long, unknown = trial.outcome("long"), trial.outcome("unknown")
     assert (long.status, long.reason) == ("partial", "stopped at its limit of 8 s")
     assert trial.metrics("long")["goodput"] > 0
@@ -176,12 +178,12 @@ def test_a_download_leaves_only_its_outputs(done: Trial) -> None:
     assert sorted(file.name for file in (done.folder / "raw" / "download").iterdir()) == OUTPUTS
 
 
-def test_at_its_limit_a_download_keeps_what_it_has(tmp_path: Path) -> None:
+def test_at_its_limit_a_download_keeps_what_it_has(kernel: Path, tmp_path: Path) -> None:
     text = '[[workload]]\nkind = "download"\nsize = "2gb"\nlimit = "1s"\nmarks = ["1kb", "1gb"]\n'
-    trial = run_scenario(PATH + text, tmp_path)
+    trial = run_in_virtual_time(PATH + text, tmp_path)
     found = trial.metrics()
     assert trial.outcome().status == "partial"
-    assert trial.outcome().reason == f"stopped at its limit of 1 s with {found['bytes']} of 2000000000 bytes"
+    assert trial.outcome().reason == f"stopped at its limit of 1 s with {found['bytes']:.0f} of 2000000000 bytes"
     assert found["download time"] is None
     assert 0 < found["bytes"] < trial.engine("links", "radio.down")["delivered_bytes"]
     assert found["goodput"] == pytest.approx(found["bytes"] * 8 / 1e6, rel=0.5)
@@ -207,7 +209,7 @@ def test_a_server_that_dies_ends_the_download_before_its_limit(tmp_path: Path) -
 
 
 @pytest.fixture(scope="module")
-def probes(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def probes(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """Probes of all kinds, and a load that begins after a second."""
     text = """
 [[workload]]
@@ -223,7 +225,7 @@ rate = "1mbit"
 duration = "1s"
 start = "1s"
 """
-    return run_scenario(PATH + text, tmp_path_factory.mktemp("probes"))
+    return run_in_virtual_time(PATH + text, tmp_path_factory.mktemp("probes"))
 
 
 def test_no_probe_is_quicker_than_its_direction(probes: Trial) -> None:
@@ -244,7 +246,7 @@ def test_every_probe_is_answered_lost_or_in_flight(probes: Trial) -> None:
 
 
 def test_probes_have_the_size_of_the_scenario(probes: Trial) -> None:
-    found = json.loads((probes.folder / "raw/latency/irtt.json").read_text(encoding="utf-8"))
+    found = json.loads(probes.raw("latency/irtt.json"))
     assert found["config"]["params"]["length"] == 1172  # accepted by the server: without IPv4 and UDP
 
 
@@ -261,11 +263,11 @@ def test_a_new_connection_takes_a_round_trip_for_each_of_its_parts(probes: Trial
         assert min(cast("float", value) for value in values) >= 39.9, part
 
 
-def test_lost_probes_are_the_drops_of_the_link(tmp_path: Path) -> None:
+def test_lost_probes_are_the_drops_of_the_link(kernel: Path, tmp_path: Path) -> None:
     text = (
         PATH + 'up-loss = "20%"\n[[workload]]\nkind = "latency"\nprobe = "both"\nduration = "3s"\ninterval = "10ms"\n'
     )
-    trial = run_scenario(text, tmp_path)
+    trial = run_in_virtual_time(text, tmp_path)
     counts = [cast("dict[str, Any]", trial.outcome().details[kind]) for kind in ("icmp", "udp")]
     lost = sum(count["lost"] for count in counts)
     undetermined = sum(count["in flight at the end"] for count in counts)
@@ -281,7 +283,7 @@ def test_lost_probes_are_the_drops_of_the_link(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def voice(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def voice(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """Voice over a path with a long delay down and a lossy link up."""
     text = """
 [path]
@@ -295,7 +297,7 @@ kind = "voice"
 codec = "g711-without-plc"
 duration = "4s"
 """
-    return run_scenario(text, tmp_path_factory.mktemp("voice"))
+    return run_in_virtual_time(text, tmp_path_factory.mktemp("voice"))
 
 
 @pytest.mark.parametrize(("direction", "least_ms"), [("down", 200), ("up", 10)])
@@ -320,10 +322,10 @@ def test_lost_packets_are_the_drops_of_the_link(voice: Trial) -> None:
 
 
 @pytest.fixture(scope="module")
-def call(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def call(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """Call for three seconds."""
     text = '[[workload]]\nkind = "call"\nduration = "3s"\nlimit = "60s"\n'
-    return run_scenario(PATH + text, tmp_path_factory.mktemp("call"))
+    return run_in_virtual_time(PATH + text, tmp_path_factory.mktemp("call"))
 
 
 def test_both_ends_are_connected_in_the_browsers_own_sandbox(call: Trial) -> None:
@@ -362,14 +364,9 @@ limit = "60s"
 
 
 @pytest.fixture(scope="module")
-def video(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def video(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """Play two segments."""
-    return run_scenario(PATH + VIDEO, tmp_path_factory.mktemp("video"))
-
-
-def raw(video: Trial) -> Path:
-    """Return the folder of the raw outputs."""
-    return video.folder / "raw" / "video"
+    return run_in_virtual_time(PATH + VIDEO, tmp_path_factory.mktemp("video"))
 
 
 def test_a_video_starts_after_its_round_trips_and_plays_its_ladder(video: Trial) -> None:
@@ -395,11 +392,11 @@ def test_requests_are_of_the_player_alone_and_their_bytes_cross_the_link(video: 
     # Two segments at the lowest bitrate at least.
     assert 2 * 1.15e6 / 8 < received < carried < 2 * received
     assert 0 < video.engine("links", "radio.up")["delivered_bytes"] < carried / 3
-    assert "HTTP/2.0" in (raw(video) / "access.log").read_text()
+    assert "HTTP/2.0" in video.raw("video/access.log")
 
 
 def test_the_input_of_p1203_has_the_segments_and_the_startup(video: Trial) -> None:
-    given = json.loads((raw(video) / "p1203-input.json").read_text())
+    given = json.loads(video.raw("video/p1203-input.json"))
     assert given["I23"]["stalling"][0] == [0, video.metrics()["startup time"]]
     starts = [segment["start"] for segment in given["I13"]["segments"]]
     assert starts
@@ -419,12 +416,12 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def silent(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def silent(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     """All workloads that need no browser."""
     text = '[path]\nrate = "20mbit"\ndelay = "20ms"\nloss = "100%"\n'
     limits = {kind: 'duration = "2s"' if kind == "latency" else 'limit = "1s"' for kind in KINDS}
     text += "".join(f'[[workload]]\nkind = "{kind}"\n{limit}\n' for kind, limit in limits.items())
-    return run_scenario(text, tmp_path_factory.mktemp("silent"))
+    return run_in_virtual_time(text, tmp_path_factory.mktemp("silent"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

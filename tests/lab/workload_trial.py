@@ -1,27 +1,34 @@
-"""Run one trial of a scenario as `wavebed run` does, on a path between real namespaces."""
+"""Run one trial of a scenario as `wavebed run` does: in a guest of virtual time, or in the time of this machine."""
 
 from __future__ import annotations
 
+import gzip
+import subprocess
+import sys
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.parquet as pq
 
+import wavebed
 from wavebed.lab.tools import cache_folder
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import read_plan
 from wavebed.run.trial import run_trial
+from wavebed.workload.model import Event, Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from wavebed.lab.protocol import Lab
-    from wavebed.result.model import TrialRecord
+    from wavebed.result.load import Run
+    from wavebed.result.model import TrialRecord, WorkloadRecord
     from wavebed.run.play import RunningWorkload
-    from wavebed.workload.model import Outcome, Series, Span, TrialContext
+    from wavebed.run.scenario import Plan
+    from wavebed.workload.model import Outcome, Span, TrialContext
 
     Look = Callable[[Lab, Sequence[RunningWorkload]], None]
 
@@ -55,6 +62,15 @@ class Trial:
         """Return a series of a workload."""
         return next(each for each in self.outcome(workload).series if each.name == series)
 
+    def raw(self, name: str) -> str:
+        """Return a raw output; that of a stored trial is compressed."""
+        file = self.folder / "raw" / name
+        return (
+            file.read_text()
+            if file.exists()
+            else gzip.decompress(file.with_name(f"{file.name}.gz").read_bytes()).decode()
+        )
+
     def engine(self, kind: str, name: str) -> dict[str, Any]:
         """Return the engine's counters of one of its ``links``, ``hosts`` or ``departures``."""
         rows = cast("list[dict[str, Any]]", self.record.engine[kind])
@@ -79,13 +95,52 @@ def run_scenario(text: str, folder: Path, look: Look = lambda *_: None, *, seed:
     partial.mkdir()
     with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
         record = run_trial(slot, resolved, partial, look)
-    failed = [check.evidence for check in record.checks if not check.holds and check.code in CONSERVATION]
+    return _judged(plan, Trial(record, partial))
+
+
+def run_in_virtual_time(text: str, folder: Path, *, seed: int = 1) -> Trial:
+    """Run the first trial of a scenario in a guest, whose times are the same on any machine."""
+    folder.mkdir(exist_ok=True)
+    scenario = folder / "scenario.toml"
+    scenario.write_text(text)
+    words = ["run", str(scenario), "--virtual-time", "--trials", "1", "--seed", str(seed), "-o", str(folder / "run")]
+    done = subprocess.run([sys.executable, "-m", "wavebed", *words], capture_output=True, text=True, check=False)
+    assert (folder / "run/trials").is_dir(), done.stderr
+    run = cast("Run", wavebed.load(folder / "run"))
+    (line,) = run.record.trials
+    record = run.trial(line.folder)
+    assert {check.code for check in record.checks if not check.holds} <= {"partial"}, record.reasons
+    record = replace(record, workloads=[_with_tables(each, run) for each in record.workloads])
+    return _judged(read_plan(scenario, seed=seed), Trial(record, run.path(line.folder)))
+
+
+def _with_tables(workload: WorkloadRecord, run: Run) -> WorkloadRecord:
+    """Return a stored workload with its series and events, which are in tables."""
+    parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in run.arrow("samples").to_pylist():
+        if row["workload"] == workload.name:
+            parts.setdefault((row["series"], row["unit"]), []).append(row)
+    series = [
+        Series(name, unit, [row["time_s"] for row in rows], [row["value"] for row in rows])
+        for (name, unit), rows in parts.items()
+    ]
+    events = [
+        Event(row["name"], row["time_s"], row["end_s"], row["text"] or "", row["value"])
+        for row in run.arrow("events").to_pylist()
+        if row["workload"] == workload.name
+    ]
+    return replace(workload, outcome=replace(workload.outcome, series=series, events=events))
+
+
+def _judged(plan: Plan, trial: Trial) -> Trial:
+    """Return a trial whose packets are accounted for, and whose metrics are known ones."""
+    failed = [check.evidence for check in trial.record.checks if not check.holds and check.code in CONSERVATION]
     assert not failed, failed
-    for workload, reported in zip(plan.treatments[0].workloads, record.workloads, strict=True):
+    for workload, reported in zip(plan.treatments[0].workloads, trial.record.workloads, strict=True):
         found = {(metric.name, metric.unit) for metric in reported.outcome.metrics}
         known = {(metric.name, metric.unit) for metric in workload.known_metrics()}
         assert workload.prints_metrics or found <= known, found - known
-    return Trial(record, partial)
+    return trial
 
 
 def until_done(action: Callable[[Lab, TrialContext], bool]) -> Look:

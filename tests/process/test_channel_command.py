@@ -79,6 +79,7 @@ def made_up(scene, *, mode="3gpp", seed=1) -> Realisation:
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("wavebed.cli.channel.PATIENCE_S", 60.0)
     monkeypatch.setattr(wavebed.channel, "realise", made_up, raising=False)
     monkeypatch.setattr(
         wavebed.channel,

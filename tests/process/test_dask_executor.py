@@ -187,16 +187,27 @@ def workers_are_killed_and_frozen_and_the_scheduler_is_new(tmp_path: Path, monke
 
 
 _FRONT = """
-import io, sys
+import io, os, signal, sys
 from pathlib import Path
 from tests.simulated_trials import slow_trial
 from wavebed.campaign.read import read_campaign
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.run.executor.cluster import DaskCluster
 from wavebed.run.executor.remote import Remote
+from wavebed.experiment.events import BlockEnded
 from wavebed.run.progress import Live
+
+class Killed(Live):
+    left = int(sys.argv[3])
+
+    def __call__(self, event):
+        super().__call__(event)
+        self.left -= isinstance(event, BlockEnded)
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
 folder, address = Path(sys.argv[1]), sys.argv[2]
-live = Live("test", io.StringIO())
+live = Killed("test", io.StringIO())
 begin = resume_campaign if (folder / "run/run.json").exists() else run_campaign
 with Remote(DaskCluster(address), live, slow_trial) as remote:
     begin(read_campaign(folder / "c.toml"), folder / "run", [], live, remote)
@@ -208,14 +219,11 @@ def the_front_is_killed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])}
     with DaskWorkers(tmp_path / "dask", 2) as cluster:
         words = [sys.executable, "-c", _FRONT, str(tmp_path), cluster.address]
-        for ended in (2, 5):
-            with subprocess.Popen(words, env=variables) as front:
-                while _ended(tmp_path / "run") < ended:
-                    assert front.poll() is None
-                    time.sleep(0.05)
-                front.send_signal(signal.SIGKILL)
-            assert _ended(tmp_path / "run") < 10
-        assert subprocess.run(words, env=variables, timeout=120, check=False).returncode == 0
+        # It kills itself at the end of so many blocks.
+        for blocks, status in ((2, -signal.SIGKILL), (3, -signal.SIGKILL), (11, 0)):
+            done = subprocess.run([*words, str(blocks)], env=variables, timeout=300, check=False)
+            assert done.returncode == status
+            assert (_ended(tmp_path / "run") < 10) == (status != 0)
         cluster.check_nothing_left()
     agree(tmp_path, campaign, monkeypatch)
 

@@ -217,7 +217,9 @@ def test_metrics_have_a_limit_of_their_own_whoever_is_silent(monkeypatch: pytest
         theirs.close()
 
 
-def test_metrics_leave_out_what_is_no_answer_and_have_the_others() -> None:
+def test_metrics_leave_out_what_is_no_answer_and_have_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "LAB_S", 60.0)
+    monkeypatch.setattr(prometheus, "ALL_S", 60.0)
     walk = PlayedLab(NAME)
     wrong = [lambda answer=answer: Connection(NAME, False_(answer).client) for answer in NONSENSE]  # type: ignore[misc]
     text = prometheus.metrics(cast("Labs", Played(*wrong, walk.connect, *wrong))).decode()

@@ -197,7 +197,7 @@ def test_a_run_ends_with_status_1_if_one_workload_failed_at_its_limit_and_says_t
     tables = "".join(f'[[workload]]\nkind = "command"\nname = "{name}"\nrun = ["{name}"]\n' for name in programs)
     scenario = tmp_path / "s.toml"
     scenario.write_text(f'[path]\nrate = "1mbit"\n{tables}')
-    options = argparse.Namespace(command="run", output=tmp_path / "run", json=True)
+    options = argparse.Namespace(command="run", output=tmp_path / "run", json=True, is_own_process=False)
     assert perform(read_plan(scenario, trials=2), options) == 1
     assert json.loads(capsys.readouterr().out)["trials"] == 2
     for folder in load_run(tmp_path / "run").trials["folder"]:

@@ -22,7 +22,7 @@ from wavebed.errors import UserError
 from wavebed.path.live import CHANGES, FAULTS
 from wavebed.path.state import LabState
 from wavebed.path.watch import Head, Sample, Watch
-from wavebed.ui import events
+from wavebed.ui import events, prometheus
 from wavebed.ui.command import Options
 from wavebed.ui.messages import RefusedError
 from wavebed.ui.points import COLUMNS, Meter
@@ -361,7 +361,9 @@ def test_without_a_folder_nothing_is_recorded(lab: PlayedLab, monkeypatch: pytes
         assert reply.json["error"] == "this server records nothing: start it with wavebed ui --record-to DIR"
 
 
-def test_metrics_have_the_counters_of_every_laboratory(client: Client) -> None:
+def test_metrics_have_the_counters_of_every_laboratory(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "LAB_S", 60.0)
+    monkeypatch.setattr(prometheus, "ALL_S", 60.0)
     lines = client.get("/metrics").body.decode().splitlines()
     values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert int(values['wavebed_link_offered_bytes_total{lab="walk",link="hop1.up"}']) >= 0

@@ -161,7 +161,7 @@ def _strike(kind: Kind, chance: random.Random, folder: Path, part: float, before
     with (folder / "said").open("wb") as said:
         front = subprocess.Popen(kind.argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     if chance.random() < AMID_SHARE:
-        wait_until(lambda: _begun(front), kind.ends_within_s)
+        wait_until(lambda: _begun(front), max(kind.ends_within_s, gone_within_s()))
     time.sleep(moment_s)
     processes, victim = _killed(front.pid, chance)
     gone_s, left = 0.0, []
@@ -170,8 +170,9 @@ def _strike(kind: Kind, chance: random.Random, folder: Path, part: float, before
         doomed_s = wait_until(lambda: not _alive(doomed, front), gone_within_s())
         gone_s = math.inf if doomed_s is None else doomed_s
         left += [f"{each.role} outlives it" for each in _alive(doomed, front)]
-    if wait_until(lambda: ended(front), kind.ends_within_s) is None:
-        left.append(f"the front still runs after {kind.ends_within_s:g} s")
+    limit_s = max(kind.ends_within_s, gone_within_s())
+    if wait_until(lambda: ended(front), limit_s) is None:
+        left.append(f"the front still runs after {limit_s:g} s")
     else:
         settled_s, remained = settled(before, front.pid, gone_within_s())
         gone_s = max(gone_s, math.inf if settled_s is None else settled_s)

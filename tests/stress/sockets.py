@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.stress import remains
 from tests.stress.figure import Figure, of_all
-from tests.stress.remains import end_all, ended, family, settled, wait_until
+from tests.stress.remains import end_all, ended, family, gone_within_s, settled, wait_until
 from tests.stress.sandbox import inside, wavebed_command
 
 if TYPE_CHECKING:
@@ -25,10 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["REQUESTS", "measure"]
 
 NAME = "busy"
-ANSWER_WITHIN_S = 1.0
 GROWTH_BYTES = 64 << 20
 HELD = 200
 LOOK_EVERY = 50
+
+
+def answer_within_s() -> float:
+    """Return the time in which others are answered; tests on a busy machine allow as much as for its remains."""
+    return max(1.0, gone_within_s() - 3.0)
+
+
 REQUESTS: dict[str, bytes] = {
     "an empty line": b"\n",
     "no JSON": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -51,13 +57,13 @@ def measure(count: int = 3000) -> list[Figure]:
     """Make `count` connections, with every malformed request among them, to a laboratory that carries a ping."""
     told = inside("tests.stress.sockets:connect_all", count=count, timeout_s=120 + count / 10)
     slowest_s, growth = told["slowest_s"], told["growth_bytes"]
-    answered: State = "met" if slowest_s <= ANSWER_WITHIN_S else "missed"
+    answered: State = "met" if slowest_s <= answer_within_s() else "missed"
     bounded: State = "met" if growth <= GROWTH_BYTES else "missed"
     return [
         of_all("the laboratory lives after malformed requests", [tuple(each) for each in told["cases"]], what="kinds"),
         Figure(
             f"answer to others beside {count} connections",
-            f"in {ANSWER_WITHIN_S:g} s",
+            f"in {answer_within_s():g} s",
             f"{slowest_s:.3f} s at most ({told['answers']} answers)",
             answered,
             told["problem"],
@@ -105,9 +111,9 @@ def connect_all(count: int) -> dict[str, Any]:
     wait_until(lambda: not _descriptors() - descriptors, 30)
     told = {"growth_bytes": _memory() - memory, "descriptors": sorted((_descriptors() - descriptors).elements())}
     front.terminate()
-    if wait_until(lambda: ended(front), 10) is None:
+    if wait_until(lambda: ended(front), max(10.0, gone_within_s())) is None:
         problem = "it does not end"
-    _, left = settled(before, front.pid, 3.0)
+    _, left = settled(before, front.pid, gone_within_s())
     end_all()
     words = Path("said").read_text(errors="replace")
     problem = ", ".join([problem, *left]) if left or problem else "panicked" if "panicked" in words else ""
@@ -125,7 +131,7 @@ def _address() -> str | None:
 
 def _connected(address: str) -> socket.socket:
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    stream.settimeout(10)
+    stream.settimeout(max(10.0, gone_within_s()))
     stream.connect(address)
     return stream
 
@@ -155,7 +161,7 @@ def _survives(address: str, request: bytes, descriptors: int = 0) -> bool:
             stream.sendall(request)
         stream.settimeout(0.2)
         stream.recv(1000)
-    return _ask(address) <= ANSWER_WITHIN_S
+    return _ask(address) <= answer_within_s()
 
 
 def _own() -> list[int]:

@@ -47,8 +47,8 @@ __all__ = ["Download"]
 
 _GUESSED_BPS = 100e6
 """Only for the estimate of the time left; the rate of the path is unknown here."""
-_LAST_WORDS_S = 1.0
-"""Time for curl to write its figures at its own limit, or after the end of nginx."""
+_LAST_WORDS_S = 4.0
+"""Time for curl, which a busy machine may have begun late, to write its figures at its limit or after nginx' end."""
 _TIMED_OUT = 28
 _HOSTS = ("client", "edge", "server")
 

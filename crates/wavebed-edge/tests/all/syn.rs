@@ -196,10 +196,11 @@ fn answers_are_repeated_early_where_that_is_asked_for() {
             radio.answers_ms()
         };
         let usual = answers(&[]);
-        assert!(usual.len() == 2 && usual[1] > 900, "{usual:?}");
+        // More may come until the program has ended.
+        assert!(usual.len() >= 2 && usual[1] > 900, "{usual:?}");
         let early = answers(&["--answers"]);
         let late_ms = radio.late_ms();
-        assert_eq!(early.len(), 4, "{early:?}");
+        assert!(early.len() >= 4, "{early:?}");
         for (at, expected) in early.iter().zip([0, 100, 300, 700]) {
             assert!(
                 at.abs_diff(expected) <= 150 + late_ms,

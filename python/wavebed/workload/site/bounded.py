@@ -21,6 +21,7 @@ __all__ = ["bounded"]
 
 LEAST_MEMORY_BYTES = 512 << 20
 MEMORY_FOR_A_BYTE = 4
+_ORPHAN_S = 60
 WAIT_FOR_A_SECOND = 6
 """Longest wait for a second of processor time: on a busy machine a process gets a part of a processor."""
 _ERRORS = {error.exit_status: error for error in (WavebedError, UserError)}
@@ -94,7 +95,8 @@ def _inside(do: Callable[[], None], writing: int, memory_bytes: int, limit_s: fl
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
             signal.signal(number, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, limit_s)
-        signal.setitimer(signal.ITIMER_REAL, WAIT_FOR_A_SECOND * limit_s + 1)
+        # The parent ends it before; this is for one that has lost its parent.
+        signal.setitimer(signal.ITIMER_REAL, WAIT_FOR_A_SECOND * limit_s + _ORPHAN_S)
         resource.setrlimit(resource.RLIMIT_DATA, (_held_bytes() + memory_bytes, resource.RLIM_INFINITY))
         answer = _answer(do)
     except BaseException as error:  # noqa: BLE001 - nothing of the parent's may go on in the child

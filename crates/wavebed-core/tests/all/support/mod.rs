@@ -8,9 +8,7 @@ use std::io::Read;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -274,37 +272,6 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < deadline, "never happened: {what}");
         thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Looks at how late the machine is: a thread that sleeps a millisecond again and again.
-pub struct Lateness {
-    ended: Arc<AtomicBool>,
-    naps: JoinHandle<Duration>,
-}
-
-impl Lateness {
-    /// Begins to look.
-    pub fn watch() -> Self {
-        let ended = Arc::new(AtomicBool::new(false));
-        let own = Arc::clone(&ended);
-        let nap = Duration::from_millis(1);
-        let naps = thread::spawn(move || {
-            let mut most = Duration::ZERO;
-            while !own.load(Ordering::Relaxed) {
-                let before = Instant::now();
-                thread::sleep(nap);
-                most = most.max(before.elapsed().saturating_sub(nap));
-            }
-            most
-        });
-        Self { ended, naps }
-    }
-
-    /// How late the thread was woken at most.
-    pub fn most(self) -> Duration {
-        self.ended.store(true, Ordering::Relaxed);
-        self.naps.join().expect("no panic")
     }
 }
 
