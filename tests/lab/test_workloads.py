@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -453,3 +454,65 @@ def test_a_lookup_is_one_query_over_the_path(tmp_path: Path) -> None:
     found = trial.metrics()
     assert RTT_MS <= found["name lookup"] <= found["connect time"] - RTT_MS
     assert found["connect time"] <= found["time to first byte"] - RTT_MS
+
+
+KNOWN_PATH = """
+[path]
+rate = "100mbit"
+delay = "20ms"
+queue = "droptail:500kb"
+congestion-control = "cubic"
+"""
+"""Its queue is one bandwidth-delay product, 333 packets."""
+KNOWN_RTT_S, KNOWN_BPS = 0.040, 100e6
+PACKET_BYTES, SEGMENT_BYTES = 1500, 1448
+INITIAL_WINDOW = 10
+"""Segments; RFC 6928, and Linux since 2.6.39."""
+
+
+def theory_s(size_bytes: int) -> float:
+    """Return the least time of a download over a new connection: slow start from 10 segments, then the link's rate.
+
+    One round trip for the handshake, one until the first byte. The window doubles in each round trip until sending it
+    takes the link a whole round trip; from then on the link never rests.
+    """
+    segments = math.ceil(size_bytes / SEGMENT_BYTES)
+    packet_s = PACKET_BYTES * 8 / KNOWN_BPS
+    elapsed_s, window = 2 * KNOWN_RTT_S, INITIAL_WINDOW
+    while window * packet_s < KNOWN_RTT_S and segments > window:
+        segments -= window
+        window *= 2
+        elapsed_s += KNOWN_RTT_S
+    return elapsed_s + segments * packet_s
+
+
+def test_two_megabytes_take_what_slow_start_takes(kernel: Path, tmp_path: Path) -> None:
+    expected_s = theory_s(2_000_000)
+    assert math.isclose(expected_s, 0.410, abs_tol=0.001)
+    found = run_in_virtual_time(KNOWN_PATH + '[[workload]]\nkind = "download"\n', tmp_path).metrics()
+    # Above theory are headers, and system calls, of which each takes a microsecond or more.
+    assert 40 <= found["connect time"] < 40.5
+    assert 80 <= found["time to first byte"] < 81
+    assert expected_s <= found["download time"] < expected_s + 0.005
+
+
+def test_a_full_queue_shows_in_the_loaded_window_alone(kernel: Path, tmp_path: Path) -> None:
+    # More than the link carries: its queue is full after 0.2 s.
+    load = 'kind = "bulk"\nprotocol = "udp"\nrate = "120mbit"\ndirection = "down"\nduration = "3s"\nstart = "1s"\n'
+    text = f'{KNOWN_PATH}[[workload]]\nkind = "latency"\nprobe = "both"\n[[workload]]\n{load}'
+    trial = run_in_virtual_time(text, tmp_path)
+    found = trial.metrics()
+    for probe in ("", "udp "):
+        assert found[f"{probe}rtt idle p50"] == pytest.approx(40, abs=0.1)
+        # The queue holds 40 ms.
+        assert found[f"{probe}rtt loaded p50"] == pytest.approx(80, abs=0.2)
+        increase_ms = found[f"{probe}rtt loaded p50"] - found[f"{probe}rtt idle p50"]
+        assert found[f"{probe}loaded latency increase p50"] == pytest.approx(increase_ms)
+    # Only the downlink has a queue.
+    assert found["loaded one-way delay increase up p50"] == pytest.approx(0, abs=0.05)
+    assert found["loaded one-way delay increase down p50"] == pytest.approx(40, abs=0.2)
+    said = cast("dict[str, Any]", trial.outcome().details["icmp"])["ping said"]
+    average, mdev = (float(part) for part in re.findall(r"= [0-9.]+/([0-9.]+)/[0-9.]+/([0-9.]+) ms", said)[0])
+    # ping sums in microseconds what it prints with three digits.
+    assert found["rtt average"] == pytest.approx(average, abs=0.1)
+    assert found["rtt mdev"] == pytest.approx(mdev, abs=0.1)

@@ -1,10 +1,8 @@
-"""Times of workloads on a path with known figures, beside theory: downloads, probes, pages, calls and videos."""
+"""Times of workloads on a path with known figures, beside theory: pages, calls and videos."""
 
 from __future__ import annotations
 
-import math
-import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.lab.small_site import small_site
@@ -18,87 +16,7 @@ RATE = 'rate = "100mbit"\n'
 DELAY = 'delay = "20ms"\n'
 QUEUE = 'queue = "droptail:500kb"\n'
 KNOWN_PATH = f'[path]\n{RATE}{DELAY}{QUEUE}congestion-control = "cubic"\n'
-"""Constant 100 Mbit/s, round trip 40 ms, a queue of one bandwidth-delay product (333 packets).
-
-Where cubic leaves slow start is random: HyStart takes acknowledgements that come 5 ms late, or bunched, for a full
-path. In Linux it does so with 16 segments at the least, and cubic then grows by a twentieth in each round trip or
-faster until its first loss. So it needs at most 62 round trips, 2.5 s, until it fills this path.
-"""
-
-
-RTT_S = 0.040
-RATE_BPS = 100e6
-PACKET_BYTES = 1500
-SEGMENT_BYTES = 1448
-"""What a packet of 1500 bytes carries beside 20 bytes of IPv4 and 32 of TCP with time stamps."""
-INITIAL_WINDOW = 10
-"""Segments; RFC 6928, and Linux since 2.6.39."""
-TRIES = 6
-
-
-def theory_s(size_bytes: int) -> float:
-    """Return the least time of a download over a new connection: slow start from 10 segments, then the link's rate.
-
-    One round trip for the handshake, one until the first byte. The window doubles in each round trip until sending it
-    takes the link a whole round trip; from then on the link never rests.
-    """
-    segments = math.ceil(size_bytes / SEGMENT_BYTES)
-    packet_s = PACKET_BYTES * 8 / RATE_BPS
-    elapsed_s, window = 2 * RTT_S, INITIAL_WINDOW
-    while window * packet_s < RTT_S and segments > window:
-        segments -= window
-        window *= 2
-        elapsed_s += RTT_S
-    return elapsed_s + segments * packet_s
-
-
-def test_two_megabytes_take_what_slow_start_takes(tmp_path: Path) -> None:
-    """Within one round trip above theory.
-
-    HyStart leaves slow start when acknowledgements come for half a round trip on end, here at 487 segments, which is
-    more than the path holds (333): it costs nothing. Left a round too early by a machine that is late, it would cost
-    less than a round trip. Nothing can be quicker than the theory; 1 % is for curl's clock.
-    """
-    expected_s = theory_s(2_000_000)
-    assert math.isclose(expected_s, 0.410, abs_tol=0.001)
-    bounds = {
-        "connect time": (40, 60),
-        "time to first byte": (80, 110),
-        "download time": (0.99 * expected_s, expected_s + RTT_S),
-    }
-    found = dict.fromkeys(bounds, math.inf)
-    # A busy machine makes a download slower, never quicker.
-    for number in range(TRIES):
-        trial = run_scenario(KNOWN_PATH + '[[workload]]\nkind = "download"\n', tmp_path / str(number))
-        assert trial.outcome().status == "ok", trial.outcome().reason
-        found = {name: min(found[name], trial.metrics()[name]) for name in bounds}
-        if all(found[name] < most for name, (_, most) in bounds.items()):
-            break
-    for name, (least, most) in bounds.items():
-        assert least <= found[name] < most, name
-
-
-def test_a_full_queue_shows_in_the_loaded_window_alone(tmp_path: Path) -> None:
-    # More than the link carries: its queue is full after 0.2 s. When TCP fills one is random.
-    load = 'kind = "bulk"\nprotocol = "udp"\nrate = "120mbit"\ndirection = "down"\nduration = "3s"\nstart = "1s"\n'
-    text = f'{KNOWN_PATH}[[workload]]\nkind = "latency"\nprobe = "both"\n[[workload]]\n{load}'
-    trial = run_scenario(text, tmp_path)
-    found = trial.metrics()
-    # The queue holds 40 ms at 100 Mbit/s; what a busy machine adds comes on top.
-    for probe in ("", "udp "):
-        assert 39.9 <= found[f"{probe}rtt idle p50"] < 50
-        loaded = found[f"{probe}rtt loaded p50"]
-        assert 50 < loaded < 95
-        assert found[f"{probe}loaded latency increase p50"] == pytest.approx(loaded - found[f"{probe}rtt idle p50"])
-    # Only the downlink has a queue.
-    up, down = found["loaded one-way delay increase up p50"], found["loaded one-way delay increase down p50"]
-    assert down > 10
-    assert up < down / 2
-    said = cast("dict[str, Any]", trial.outcome().details["icmp"])["ping said"]
-    average, mdev = (float(part) for part in re.findall(r"= [0-9.]+/([0-9.]+)/[0-9.]+/([0-9.]+) ms", said)[0])
-    # ping sums in microseconds what it prints with three digits.
-    assert found["rtt average"] == pytest.approx(average, abs=0.1)
-    assert found["rtt mdev"] == pytest.approx(mdev, abs=0.1)
+"""Constant 100 Mbit/s, round trip 40 ms, a queue of one bandwidth-delay product (333 packets)."""
 
 
 def load(folder: Path, path: str = KNOWN_PATH) -> Trial:
