@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 from test_run import metric, wavebed
-from tests.on_time import assert_ended
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,16 +48,25 @@ def test_a_trial_whose_connections_fall_back_is_invalid(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("edge", ["", EDGE], ids=["server", "edge"])
-def test_a_transfer_uses_one_radio_or_both(tmp_path: Path, edge: str) -> None:
+def test_a_transfer_uses_one_radio_or_both(kernel: Path, tmp_path: Path, edge: str) -> None:
     treatments = f'[[treatment]]\nname = "one"\n[[treatment]]\nname = "both"\n{MPTCP}'
+    if edge:
+        treatments += '[[treatment]]\nname = "split"\nset = { "path.edge.remedy" = { kind = "splitter" } }\n'
     download = '[[workload]]\nkind = "download"\nsize = "20mb"\n'
-    done = wavebed(tmp_path, PATH + edge + download + treatments, timeout_s=240)
-    assert_ended(done, tmp_path / "out")
+    done = wavebed(tmp_path, PATH + edge + download + treatments, "--virtual-time", timeout_s=600)
+    assert done.returncode == 0, done.stderr
     found = [json.loads(file.read_text()) for file in (tmp_path / "out/trials").glob("*/trial.json")]
     by_name = {record["treatment"]: record for record in found}
     shares = {name: metric(record, "path", "share of second radio down") for name, record in by_name.items()}
+    assert [record["verdict"] for record in found] == ["valid"] * len(found)
     assert shares["one"] == 0
-    assert 0 < shares["both"] < 100
+    # Slow start and the end leave the slower radio a little less than a third.
+    assert 30 < shares["both"] < 100 / 3
+    if edge:
+        # The client's connection ends at the edge, 2 ms away and not 7 ms.
+        connected_ms = {name: metric(record, "download", "connect time") for name, record in by_name.items()}
+        assert 4 <= connected_ms["split"] < 5
+        assert 14 <= connected_ms["one"] < 15
     (check,) = [check for check in by_name["both"]["checks"] if check["code"] == "remedy"]
     assert check["holds"], check
     for name, most_mbps in (("one", FIRST), ("both", FIRST + SECOND)):
