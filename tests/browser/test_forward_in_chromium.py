@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.browser.test_report_in_chromium import CONTRASTS, LEAST_CONTRAST, visit
+from tests.browser.test_report_in_chromium import CONTRASTS, LEAST_CONTRAST, opened
 from tests.unit.forward_example import device, record
 
 from wavebed.forward.report.build import page
@@ -44,7 +44,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_all_charts_are_drawn_and_nothing_is_asked_of_a_network(
     browser: Browser, pages: dict[str, Path], name: str, charts: int
 ) -> None:
-    page, heard = visit(browser, pages[name])
+    page, heard = opened(browser, pages[name].as_uri())
     drawn = page.evaluate(DRAWN)
     assert len(drawn) == charts
     assert all(count > 0 for count in drawn), drawn
@@ -55,7 +55,7 @@ def test_all_charts_are_drawn_and_nothing_is_asked_of_a_network(
 
 
 def test_values_are_read_with_the_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
-    page, _ = visit(browser, pages["device"])
+    page, _ = opened(browser, pages["device"].as_uri())
     figure = page.locator("figure.chart[tabindex]").first
     figure.focus()
     page.keyboard.press("ArrowRight")
@@ -73,7 +73,7 @@ def test_values_are_read_with_the_keyboard(browser: Browser, pages: dict[str, Pa
 
 
 def test_ranks_are_read_by_measure(browser: Browser, pages: dict[str, Path]) -> None:
-    page, _ = visit(browser, pages["compare"])
+    page, _ = opened(browser, pages["compare"].as_uri())
     figure = page.locator("#ranks figure")
     figure.focus()
     page.keyboard.press("Home")
@@ -86,7 +86,7 @@ def test_ranks_are_read_by_measure(browser: Browser, pages: dict[str, Path]) -> 
 @pytest.mark.parametrize("name", ["device", "compare"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_contrast(browser: Browser, pages: dict[str, Path], name: str, scheme: str) -> None:
-    page, _ = visit(browser, pages[name], scheme)
+    page, _ = opened(browser, pages[name].as_uri(), scheme)
     found = page.evaluate(CONTRASTS)
     assert len(found) > 50
     assert [each for each in found if each["contrast"] < LEAST_CONTRAST] == []
@@ -95,14 +95,14 @@ def test_text_has_contrast(browser: Browser, pages: dict[str, Path], name: str, 
 
 @pytest.mark.parametrize("name", ["device", "compare"])
 def test_a_phone_shows_the_page_without_scrolling_sideways(browser: Browser, pages: dict[str, Path], name: str) -> None:
-    page, _ = visit(browser, pages[name], width=390)
+    page, _ = opened(browser, pages[name].as_uri(), width=390)
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.close()
 
 
 def test_it_prints_on_several_pages(browser: Browser, pages: dict[str, Path]) -> None:
-    page, _ = visit(browser, pages["device"])
+    page, _ = opened(browser, pages["device"].as_uri())
     printed = page.pdf(format="A4")
     assert printed.startswith(b"%PDF")
     assert printed.count(b"/Type /Page\n") > 1
