@@ -12,6 +12,8 @@ from test_run import metric, wavebed
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(1800)
+
 FIRST, SECOND = 40, 20
 """Rates, Mbit/s of IP packets."""
 PATH = f"""[[path.hop]]

@@ -10,6 +10,8 @@ from tests.lab.workload_trial import Trial, run_in_virtual_time
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(1800)
+
 SCENARIO = """
 [path]
 rate = "20mbit"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Lab
     from wavebed.workload.model import TrialContext
 
+pytestmark = pytest.mark.timeout(1800)
 
 BULK_PATH = """
 [path]

@@ -56,6 +56,7 @@ def test_a_host_that_sends_nonsense_is_given_up_soon_in_one_line(
     gone = []
 
     def hear(event: Event | None, _: bytes) -> None:
+        time.sleep(0.1)  # the end waits for what is told last
         gone.append(event)
 
     agent = Agent("client", HostAddress("far"), hear)

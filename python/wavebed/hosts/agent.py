@@ -89,7 +89,8 @@ class Agent:
         self._input = cast("BinaryIO", self._process.stdin)
         self._errors = threading.Thread(target=self._read_errors, name=f"{name} errors", daemon=True)
         self._errors.start()
-        threading.Thread(target=self._read, name=f"{name} frames", daemon=True).start()
+        self._frames = threading.Thread(target=self._read, name=f"{name} frames", daemon=True)
+        self._frames.start()
 
     def _start(self) -> subprocess.Popen[bytes]:
         program = Path(find_agent())
@@ -216,7 +217,7 @@ class Agent:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._gone.wait(limit_s)
+        self._frames.join(limit_s)  # it tells the host's programs that the agent is gone
 
     def kill(self, why: str) -> None:
         """Cut the connection; the agent ends its programs and itself."""

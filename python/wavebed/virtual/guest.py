@@ -451,13 +451,18 @@ def run_guest(
                 channel.serve()
                 if given_up():
                     return None
-                if _free_bytes(folder) < left_bytes:
-                    free = f"less than {max(left_bytes >> 20, 1)} MiB are free on the disk of {cache_folder()}"
-                    raise WavebedError(f"the guest was ended: {free}: make room, or name a folder with WAVEBED_CACHE")
+                _check_room(folder, left_bytes)
         finally:
             process.kill()
             process.wait()
+    _check_room(folder, left_bytes)  # it may have ended by a full disk since the last look
     return _status(folder, code, lab)
+
+
+def _check_room(folder: GuestFolder, left_bytes: int) -> None:
+    if _free_bytes(folder) < left_bytes:
+        free = f"less than {max(left_bytes >> 20, 1)} MiB are free on the disk of {cache_folder()}"
+        raise WavebedError(f"the guest was ended: {free}: make room, or name a folder with WAVEBED_CACHE")
 
 
 def _free_bytes(folder: GuestFolder) -> int:
