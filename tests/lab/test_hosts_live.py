@@ -157,3 +157,8 @@ def test_samples_that_ended_before_the_first_one_count_as_none(tmp_path: Path) -
         (tmp_path / host / "cpu.csv").write_text("")
     merge_samples({host: tmp_path / host for host in ("server", "client")}, tmp_path)
     assert not (tmp_path / "cpu.csv").exists()
+
+
+def test_an_error_before_the_time_begins_is_told_and_none_of_the_end(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), RealHosts(SPEC, tmp_path / "log"):
+        raise ZeroDivisionError

@@ -213,6 +213,8 @@ class RealHosts(Lab):
         """Return the interface of a host towards the other, and its counters."""
         if name == "client":
             return self._hosts[name].agent.ask({"do": "towards", "address": self._address})
+        if "client" not in self._begun:  # what failed before the time began is told, and no error of its end
+            return {}
         with suppress(UserError):  # behind NAT, the server has no route to the client's own address
             return self._hosts[name].agent.ask({"do": "towards", "address": self._begun["client"]["address"]})
         return {}
