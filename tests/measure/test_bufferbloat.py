@@ -23,7 +23,7 @@ FLOWS = 4
 @pytest.mark.parametrize("direction", ["down", "up"])
 def test_a_deep_buffer_at_a_falling_rate_gives_cubic_a_ping_of_hundreds_of_ms(direction: str, tmp_path: Path) -> None:
     run = run_cells(tmp_path, [Cell("falling", direction, DEEP, "cubic", FLOWS)], 1, COURSE)
-    (line,) = run.record.trials
+    line = run.record.trials[-1]  # those that a late machine made invalid come before
     span = next(each.span for each in run.trial(line.folder).workloads if each.name == "bulk")
     assert span is not None, line.reasons
     pings = echoes(run, line.folder)

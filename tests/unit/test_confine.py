@@ -73,6 +73,11 @@ def test_modules_are_found_without_a_home() -> None:
     assert all(path.startswith("/") for path in module_path())
 
 
+def test_folders_of_temporary_files_are_not_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/tmp:/tmp/own:/:/var")
+    assert [path for path in module_path() if path in ("/tmp", "/tmp/own", "/", "/var")] == ["/tmp/own"]
+
+
 def test_what_a_program_needs_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
     needs = Confined(read=[tmp_path / "link"], write=[tmp_path], capabilities=("net_admin",)).request(["nothing-there"])

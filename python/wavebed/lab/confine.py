@@ -44,6 +44,7 @@ _USERS = range(63_719, 65_520)
 """Part of the numbers that no account has: systemd gives them (61184 to 65519) to services for as long as they run."""
 _HOMES = ("/home", "/root", "/run/user")
 _SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - names to leave out
 _SITES = ("site-packages", "dist-packages")
 _MOST_FILES = 100_000
 
@@ -142,7 +143,13 @@ def module_path() -> list[str]:
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     # Python finds the user's site by the variable HOME, which differs in a confined program.
     users = [path for path in sys.path if _is_site(path) and not path.startswith((sys.prefix, sys.base_prefix))]
-    wanted = [package, *(path for path in given if path.startswith("/")), *users]
+    # One that holds the folders of temporary files would hide the program's own ones.
+    kept = [
+        path
+        for path in given
+        if path.startswith("/") and not any(Path(each).is_relative_to(path) for each in _TEMPORARY)
+    ]
+    wanted = [package, *kept, *users]
     return [path for path in dict.fromkeys(wanted) if not path.startswith(sys.prefix + "/lib")]
 
 
