@@ -91,8 +91,8 @@ def spare_pandas() -> None:
     """Let Arrow make its tables without pandas until this process needs a frame.
 
     Arrow imports pandas with its first array, if it is installed, to know frames among its input: half a second of
-    processor time. Having missed it once, Arrow imports it only for `to_pandas` (pandas-shim.pxi of PyArrow 15 to 26).
-    For a process of wavebed's own alone: until then Arrow takes no frame for a table.
+    processor time. If that fails once, Arrow tries again only for `to_pandas` (pandas-shim.pxi of PyArrow 15 to 26).
+    Call this only in wavebed's own processes: Arrow then makes no table from a frame before the first `to_pandas`.
     """
     if "pandas" in sys.modules:
         return

@@ -143,7 +143,7 @@ def module_path() -> list[str]:
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     # Python finds the user's site by the variable HOME, which differs in a confined program.
     users = [path for path in sys.path if _is_site(path) and not path.startswith((sys.prefix, sys.base_prefix))]
-    # One that holds the folders of temporary files would hide the program's own ones.
+    # The program has folders of its own for temporary files. To show the machine's would hide them.
     kept = [
         path
         for path in given

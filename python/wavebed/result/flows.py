@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,16 +64,19 @@ def bulk_bytes(tables: Tables, *, down: bool) -> list[float]:
 
 
 def _each(flows: pa.Table, columns: list[str]) -> Iterator[tuple[str, _Rows]]:
-    """Give each connection's host and columns, in the order of hosts and cookies."""
+    """Yield the host and the columns of each connection, in the order of hosts and cookies."""
     rows = connections(flows.select(["time_ns", "host", "cookie", "remote", *columns]))
-    keys = list(zip(rows.column("host").to_pylist(), rows.column("cookie").to_pylist(), strict=True))
-    values = {name: rows.column(name).to_numpy() for name in ("time_ns", *columns)}
-    places: dict[tuple[str, int], list[int]] = {}
-    for place, key in enumerate(keys):
-        if None not in key:
-            places.setdefault(key, []).append(place)
-    for key in sorted(places):
-        yield key[0], {name: column[places[key]] for name, column in values.items()}
+    rows = rows.filter(pc.and_(pc.is_valid(rows.column("host")), pc.is_valid(rows.column("cookie"))))
+    host = rows.column("host").combine_chunks().dictionary_encode()
+    cookie = rows.column("cookie").to_numpy()
+    names = host.dictionary.to_pylist()
+    number = np.argsort(np.argsort(names))[host.indices.to_numpy()] if names else np.empty(0, int)
+    order = np.lexsort((cookie, number))  # stable: those of a connection stay in order of time
+    changes = (np.diff(number[order]) != 0) | (np.diff(cookie[order]) != 0)
+    values = {name: rows.column(name).to_numpy()[order] for name in ("time_ns", *columns)}
+    starts = [0, *(np.flatnonzero(changes) + 1)] if len(order) else []
+    for start, end in pairwise([*starts, len(order)]):
+        yield sorted(names)[number[order[start]]], {name: column[start:end] for name, column in values.items()}
 
 
 def _is_bulk(rows: _Rows) -> bool:

@@ -27,7 +27,7 @@ from wavebed.result.names import CHANGES_FILE, INPUTS_FILE
 from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
 from wavebed.run.executor.cluster import FailedError, LostError, Worker
 from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, write_place
-from wavebed.run.executor.pack import Packed, packed_file, with_file
+from wavebed.run.executor.pack import Packed, packed_file, read_packed, with_file
 from wavebed.run.executor.remote import Remote
 from wavebed.run.folder import check_programs
 from wavebed.run.runner import prepare
@@ -291,9 +291,7 @@ class _Place:
 
     def read_piece(self, name: str, offset: int, size: int) -> bytes:
         """Return a piece of a packed trial."""
-        with packed_file(self._now.folder, name).open("rb") as stream:
-            stream.seek(offset)
-            return stream.read(size)
+        return read_packed(self._now.folder, name, offset, size)
 
 
 def _give(received: Path, folder: GuestFolder, task: BlockTask) -> None:

@@ -55,8 +55,8 @@ _MOST_SHOWN = 500
 def write_place(given: Path, number: int, block: int, until_ns: int) -> None:
     """Give a guest the place of its trial in the run, and when to stop it.
 
-    The task itself has number 1 and block 1, the place is read when the trial has ended, and all have one length: what
-    a program has in memory moves its page faults, and so the times of the trial.
+    The task itself always has number 1 and block 1. The guest reads the place when the trial has ended. All texts have
+    one length, since what a program has in memory moves its page faults, and with them the times of the trial.
 
     Parameters
     ----------

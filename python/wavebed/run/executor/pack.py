@@ -16,7 +16,7 @@ from wavebed.stranger import MOST_FILES, Budget, Count, Name, StrangerError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Packed", "PackedFile", "pack", "packed_file", "unpack", "with_file"]
+__all__ = ["Packed", "PackedFile", "pack", "packed_file", "read_packed", "unpack", "with_file"]
 
 _PIECE_BYTES = 1 << 20
 
@@ -54,6 +54,13 @@ class Packed(msgspec.Struct, frozen=True):
 def packed_file(folder: Path, trial: str) -> Path:
     """Return the file of a packed trial in a folder."""
     return folder / f"{trial}.packed"
+
+
+def read_packed(folder: Path, trial: str, offset: int, size: int) -> bytes:
+    """Return a piece of a packed trial in a folder."""
+    with packed_file(folder, trial).open("rb") as stream:
+        stream.seek(offset)
+        return stream.read(size)
 
 
 def pack(folder: Path, file: Path) -> Packed:

@@ -26,7 +26,7 @@ from wavebed.run.executor.block import (
     perform_block,
     site,
 )
-from wavebed.run.executor.pack import packed_file
+from wavebed.run.executor.pack import read_packed
 from wavebed.stranger import Line, StrangerError, decode, one_line
 
 if TYPE_CHECKING:
@@ -141,9 +141,8 @@ def run_task(run_trial: RunTrial) -> BlockResult:
 
 def read_piece(name: str, offset: int, size: int) -> bytes:
     """Return a piece of a packed trial."""
-    with _kept(), packed_file(_folder() / RESULTS, name).open("rb") as stream:
-        stream.seek(offset)
-        return stream.read(size)
+    with _kept():
+        return read_packed(_folder() / RESULTS, name, offset, size)
 
 
 def forget() -> None:
