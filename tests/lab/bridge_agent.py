@@ -162,12 +162,12 @@ def round_trips_ms(text: str) -> list[float]:
 
 
 def pings(count: int, interval_s: float = 0.02, source: str = ADDRESSES["phone"][0]) -> list[float]:
-    """Ping so often; the last answer counts if it comes within the time of some."""
+    """Send `count` pings. ping leaves out a last answer that comes late."""
     return round_trips_ms(at("phone", *ping_command(count, interval_s, source), check=False))
 
 
 def answered(count: int, source: str = ADDRESSES["phone"][0]) -> list[float]:
-    """Ping until so many were answered: ping itself would not wait for a late last answer."""
+    """Ping until `count` pings were answered, however late."""
     found = at("phone", *ping_command(count, source=source, wait=("-w", "30")), check=False)
     return round_trips_ms(found)[:count]
 

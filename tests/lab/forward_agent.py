@@ -119,12 +119,8 @@ def cross(setup: EmulatedSetup, text: str, version: int) -> dict[str, object]:
 def press(setup: EmulatedSetup, text: str, seconds: float, pause_s: float) -> dict[str, object]:
     """Send 16 frames at a time with a pause between, and count at the receiving interface.
 
-    It goes on for `seconds`, and until it sent four times what a bucket of 100 frames and 500 a second let through.
+    It goes on for `seconds`, and until it sent four times what the device lets through.
     """
-
-    def frames_at_least(took_s: float) -> float:
-        return 4 * (100 + 500 * took_s)
-
     device = read_device(text)
     device.set_up(setup)
     macs, addresses = know_each_other(setup, device, 4)
@@ -133,8 +129,9 @@ def press(setup: EmulatedSetup, text: str, seconds: float, pause_s: float) -> di
         before = received(setup)
         start = time.monotonic()
         sent = 0
-        # On a busy machine its time may be over before the device had more than its bucket holds.
-        while (took := time.monotonic() - start) < seconds or sent < frames_at_least(took):
+        # A busy machine may send few frames in that time.
+        rate, burst = device.values["rate"], device.values["burst"]
+        while (took := time.monotonic() - start) < seconds or sent < 4 * (burst + rate * took):
             for _ in range(16):
                 # A frame that finds the device's ring full is lost there.
                 with contextlib.suppress(OSError):

@@ -112,7 +112,7 @@ def mtu(cable: Cable) -> list[Trial]:
 
 
 def spoiled(tester: Tester, name: str, rate_pps: float = 10_000, seconds: float = 2.0, size: int = 64) -> Trial:
-    """Return the first trial that is not valid: on a busy machine what spoils it may come after its end."""
+    """Repeat a trial until it is not valid: on a busy machine the fault may come after its end."""
     end = time.monotonic() + 60
     while (trial := tester.trial(name, (size,), rate_pps, seconds)).verdict == "valid" and time.monotonic() < end:
         pass

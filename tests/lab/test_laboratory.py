@@ -329,7 +329,7 @@ def test_a_laboratory_that_does_not_wait_knows_its_time_zero() -> None:
         assert before_ns < lab.zero_ns < time.monotonic_ns()
 
 
-def _acknowledgements_per_segment(coalesce: str) -> float:
+def acknowledgements_per_segment(coalesce: str) -> float:
     with Path.of(rate="1gbit", delay="2ms", queue="droptail:5mb", coalesce=coalesce).up() as lab:
         transfer(lab, 10_000_000)
     assert lab.summary is not None
@@ -338,8 +338,8 @@ def _acknowledgements_per_segment(coalesce: str) -> float:
 
 
 def test_coalesced_segments_are_acknowledged_together() -> None:
-    apart = _acknowledgements_per_segment("off")
-    together = _acknowledgements_per_segment("5ms")
+    apart = acknowledgements_per_segment("off")
+    together = acknowledgements_per_segment("5ms")
     # At most one for each segment, and every second one is acknowledged at least (RFC 5681, section 4.2), unless the
     # client's host finds several at once: 0.27 to 0.56 on a machine with two cores. Super-packets of 45 segments have
     # one acknowledgement each.

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.lab.workload_trial import Trial, link_now, run_in_virtual_time, run_scenario, until_done
+from tests.lab.workload_trial import KNOWN_PATH, Trial, link_now, run_in_virtual_time, run_scenario, until_done
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +26,9 @@ down-delay = "30ms"
 up-delay = "10ms"
 queue = "droptail:50kb"
 """
-TCP_SHARE = 1448 / 1500
-"""Payload of a packet of 1500 bytes, without 20 bytes of IPv4 and 32 of TCP with time stamps."""
+PACKET_BYTES, SEGMENT_BYTES = 1500, 1448
+"""A packet, and its payload: without 20 bytes of IPv4 and 32 of TCP with time stamps."""
+TCP_SHARE = SEGMENT_BYTES / PACKET_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,7 @@ def test_a_server_that_dies_ends_the_transfer_before_its_limit(tmp_path: Path) -
 
 PATH = '[path]\nrate = "20mbit"\ndown-delay = "30ms"\nup-delay = "10ms"\nqueue = "droptail:100kb"\n'
 RTT_MS = 40
-PACKETS = 1500 / 1448
+PACKETS = PACKET_BYTES / SEGMENT_BYTES
 """Bytes of packets for each byte of payload."""
 OUTPUTS = ["access.log", "curl.json", "curl.log", "nginx.conf", "nginx.log"]
 
@@ -457,16 +458,7 @@ def test_a_lookup_is_one_query_over_the_path(tmp_path: Path) -> None:
     assert found["connect time"] <= found["time to first byte"] - RTT_MS
 
 
-KNOWN_PATH = """
-[path]
-rate = "100mbit"
-delay = "20ms"
-queue = "droptail:500kb"
-congestion-control = "cubic"
-"""
-"""Its queue is one bandwidth-delay product, 333 packets."""
 KNOWN_RTT_S, KNOWN_BPS = 0.040, 100e6
-PACKET_BYTES, SEGMENT_BYTES = 1500, 1448
 INITIAL_WINDOW = 10
 """Segments; RFC 6928, and Linux since 2.6.39."""
 

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     Look = Callable[[Lab, Sequence[RunningWorkload]], None]
 
 
+KNOWN_PATH = """
+[path]
+rate = "100mbit"
+delay = "20ms"
+queue = "droptail:500kb"
+congestion-control = "cubic"
+"""
+"""Its queue is one bandwidth-delay product, 333 packets."""
 CONSERVATION = ("no-summary", "unaccounted", "missing")
 """Codes of the checks that hold on any machine, however late it is."""
 
@@ -110,26 +118,29 @@ def run_in_virtual_time(text: str, folder: Path, *, seed: int = 1) -> Trial:
     (line,) = run.record.trials
     record = run.trial(line.folder)
     assert {check.code for check in record.checks if not check.holds} <= {"partial"}, record.reasons
-    record = replace(record, workloads=[_with_tables(each, run) for each in record.workloads])
+    samples, events = (run.arrow(name).to_pylist() for name in ("samples", "events"))
+    record = replace(record, workloads=[_with_tables(each, samples, events) for each in record.workloads])
     return _judged(read_plan(scenario, seed=seed), Trial(record, run.path(line.folder)))
 
 
-def _with_tables(workload: WorkloadRecord, run: Run) -> WorkloadRecord:
-    """Return a stored workload with its series and events, which are in tables."""
+def _with_tables(
+    workload: WorkloadRecord, samples: list[dict[str, Any]], events: list[dict[str, Any]]
+) -> WorkloadRecord:
+    """Return a stored workload with its series and events, which are rows of tables."""
     parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in run.arrow("samples").to_pylist():
+    for row in samples:
         if row["workload"] == workload.name:
             parts.setdefault((row["series"], row["unit"]), []).append(row)
     series = [
         Series(name, unit, [row["time_s"] for row in rows], [row["value"] for row in rows])
         for (name, unit), rows in parts.items()
     ]
-    events = [
+    own = [
         Event(row["name"], row["time_s"], row["end_s"], row["text"] or "", row["value"])
-        for row in run.arrow("events").to_pylist()
+        for row in events
         if row["workload"] == workload.name
     ]
-    return replace(workload, outcome=replace(workload.outcome, series=series, events=events))
+    return replace(workload, outcome=replace(workload.outcome, series=series, events=own))
 
 
 def _judged(plan: Plan, trial: Trial) -> Trial:

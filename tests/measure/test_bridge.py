@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import statistics
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from tests.lab.test_bridge import AGENT, ask, check_accounts
+from tests.lab.test_bridge import AGENT, ask, ask_classes, check_accounts
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_shaped_bridge_has_the_rate_and_the_delay_of_its_path() -> None:
@@ -35,3 +39,12 @@ def test_a_bridge_fails_open_within_a_tenth_of_a_second() -> None:
     assert answer["show"]["state"] == "unshaped"
     assert answer["show"]["frames"][0]["around_frames"] > 100
     assert answer["end"] == {"status": 1, "promiscuity": [0, 0]}
+
+
+def test_a_bridge_whose_engine_hangs_fails_open_within_ten_seconds() -> None:
+    assert ask(AGENT, "hang")["took_s"] < 10
+
+
+def test_each_device_has_the_delay_of_its_links(tmp_path: Path) -> None:
+    for (_, wanted_ms), rtts_ms in ask_classes(tmp_path)[1].items():
+        assert wanted_ms <= statistics.median(rtts_ms) < wanted_ms + 8

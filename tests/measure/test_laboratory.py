@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.lab.programs import least_rtt_ms, transfer
+from tests.lab.test_laboratory import acknowledgements_per_segment
 
 from wavebed.path.api import Path
 
@@ -24,3 +25,7 @@ def test_a_device_passes_its_packets_per_second() -> None:
         mbps, _, _ = transfer(lab, 3_000_000)
     # 2000 packets of 1448 bytes of payload are 23.2 Mbit/s.
     assert 15 < mbps < 24
+
+
+def test_coalesced_segments_have_a_third_of_the_acknowledgements_at_most() -> None:
+    assert acknowledgements_per_segment("5ms") < acknowledgements_per_segment("off") / 3

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lab.small_site import small_site
-from tests.lab.workload_trial import Trial, run_scenario
+from tests.lab.workload_trial import KNOWN_PATH, Trial, run_scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 RATE = 'rate = "100mbit"\n'
 DELAY = 'delay = "20ms"\n'
 QUEUE = 'queue = "droptail:500kb"\n'
-KNOWN_PATH = f'[path]\n{RATE}{DELAY}{QUEUE}congestion-control = "cubic"\n'
-"""Constant 100 Mbit/s, round trip 40 ms, a queue of one bandwidth-delay product (333 packets)."""
 
 
 def load(folder: Path, path: str = KNOWN_PATH) -> Trial:

@@ -31,7 +31,7 @@ LOOK_EVERY = 50
 
 
 def answer_within_s() -> float:
-    """Return the time in which others are answered; tests on a busy machine allow as much as for its remains."""
+    """Return the longest time until another client has its answer: a second, and more in tests on a busy machine."""
     return max(1.0, gone_within_s() - 3.0)
 
 

@@ -18,13 +18,14 @@ const TERM: i32 = 15;
 const CONT: i32 = 18;
 const STOP: i32 = 19;
 
-/// Until everything has ended after a second signal: three seconds, which `make stress` judges, and what a busy machine
-/// adds.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Until everything has ended after a second signal, on a machine that does nothing else.
+const LIMIT: Duration = Duration::from_secs(3);
+/// The same on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// After a first SIGTERM the command has so long.
 const COMMAND: Duration = Duration::from_secs(2);
-/// An orderly end begins 0.5 s after the second signal, gives programs 0.2 s, and is cut off after 1 s: a busy machine
-/// may not get it done.
+/// An orderly end begins 0.5 s after the second signal, gives programs 0.2 s, and is cut off after 1 s. A busy machine may
+/// not get it done each time.
 const TRIES: u32 = 10;
 
 #[test]
@@ -143,42 +144,50 @@ fn a_stopped_init_ends_with_the_owner() {
 }
 
 #[test]
+fn everything_ends_at_the_second_signal() {
+    on_own_machine("everything_ends_at_the_second_signal", || {
+        everything_ends(PATIENCE);
+    });
+}
+
+#[test]
+#[ignore = "judges times of this machine"]
 fn everything_ends_within_three_seconds_of_the_second_signal() {
-    on_own_machine(
-        "everything_ends_within_three_seconds_of_the_second_signal",
-        || {
-            let before = traces();
-            let stubborn = ["sh", "-c", "trap '' INT TERM; sleep 1000; sleep 1000"];
-            for (number, stopped, status) in [
-                (INT, None, 130),
-                (TERM, None, 143),
-                (INT, Some(1), 130),
-                (TERM, Some(2), 143),
-            ] {
-                let what = format!("signal {number}, process {stopped:?} stopped");
-                let running = support::start(&lab("stubborn", 2, &stubborn));
-                wait_until("the command runs", || process_with("sleep 1000").is_some());
-                let family = family();
-                if let Some(index) = stopped {
-                    kill(family[index], STOP).expect("stop");
-                }
-                let first = Instant::now();
-                signal(family[0], number);
-                std::thread::sleep(Duration::from_millis(100));
-                assert!(
-                    !has_ended(family[0]) || (number == TERM && first.elapsed() >= COMMAND),
-                    "{what}: the first signal is for the command"
-                );
-                let began = Instant::now();
-                signal(family[0], number);
-                let output = running.end();
-                assert_eq!(output.status.code(), Some(status), "{what}");
-                assert_clean(&before, &what);
-                let took = began.elapsed();
-                assert!(took < LIMIT, "{what}: {took:?}");
-            }
-        },
-    );
+    let name = "everything_ends_within_three_seconds_of_the_second_signal";
+    on_own_machine(name, || everything_ends(LIMIT));
+}
+
+fn everything_ends(limit: Duration) {
+    let before = traces();
+    let stubborn = ["sh", "-c", "trap '' INT TERM; sleep 1000; sleep 1000"];
+    for (number, stopped, status) in [
+        (INT, None, 130),
+        (TERM, None, 143),
+        (INT, Some(1), 130),
+        (TERM, Some(2), 143),
+    ] {
+        let what = format!("signal {number}, process {stopped:?} stopped");
+        let running = support::start(&lab("stubborn", 2, &stubborn));
+        wait_until("the command runs", || process_with("sleep 1000").is_some());
+        let family = family();
+        if let Some(index) = stopped {
+            kill(family[index], STOP).expect("stop");
+        }
+        let first = Instant::now();
+        signal(family[0], number);
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(
+            !has_ended(family[0]) || (number == TERM && first.elapsed() >= COMMAND),
+            "{what}: the first signal is for the command"
+        );
+        let began = Instant::now();
+        signal(family[0], number);
+        let output = running.end();
+        assert_eq!(output.status.code(), Some(status), "{what}");
+        assert_clean(&before, &what);
+        let took = began.elapsed();
+        assert!(took < limit, "{what}: {took:?}");
+    }
 }
 
 #[test]
@@ -234,25 +243,36 @@ fn a_program_that_was_stopped_is_in_the_summary() {
 #[test]
 fn a_sandbox_ends_at_the_second_signal() {
     on_own_machine("a_sandbox_ends_at_the_second_signal", || {
-        let before = traces();
-        let mut child = Command::new(support::CORE)
-            .args(["sandbox", "--", "sh", "-c"])
-            .arg("trap '' INT TERM; sleep 1000; sleep 1000")
-            .spawn()
-            .expect("starts");
-        wait_until("the command runs", || process_with("sleep 1000").is_some());
-        let front = i32::try_from(child.id()).expect("a pid");
-        signal(front, TERM);
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(child.try_wait().expect("wait").is_none());
-        let began = Instant::now();
-        signal(front, TERM);
-        assert_eq!(child.wait().expect("wait").code(), Some(143));
-        assert_clean(&before, "a sandbox");
-        let took = began.elapsed();
-        assert!(took < LIMIT, "{took:?}");
-        assert!(kill(front, KILL).is_err(), "it is gone");
+        a_sandbox_ends(PATIENCE);
     });
+}
+
+#[test]
+#[ignore = "judges times of this machine"]
+fn a_sandbox_ends_within_three_seconds_of_the_second_signal() {
+    let name = "a_sandbox_ends_within_three_seconds_of_the_second_signal";
+    on_own_machine(name, || a_sandbox_ends(LIMIT));
+}
+
+fn a_sandbox_ends(limit: Duration) {
+    let before = traces();
+    let mut child = Command::new(support::CORE)
+        .args(["sandbox", "--", "sh", "-c"])
+        .arg("trap '' INT TERM; sleep 1000; sleep 1000")
+        .spawn()
+        .expect("starts");
+    wait_until("the command runs", || process_with("sleep 1000").is_some());
+    let front = i32::try_from(child.id()).expect("a pid");
+    signal(front, TERM);
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(child.try_wait().expect("wait").is_none());
+    let began = Instant::now();
+    signal(front, TERM);
+    assert_eq!(child.wait().expect("wait").code(), Some(143));
+    assert_clean(&before, "a sandbox");
+    let took = began.elapsed();
+    assert!(took < limit, "{took:?}");
+    assert!(kill(front, KILL).is_err(), "it is gone");
 }
 
 #[test]

@@ -51,7 +51,13 @@ pub fn on_own_machine(name: &str, body: impl FnOnce()) {
             "--",
         ])
         .arg(std::env::current_exe().expect("test program"))
-        .args([&name, "--exact", "--nocapture", "--test-threads=1"])
+        .args([
+            &name,
+            "--exact",
+            "--include-ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(INSIDE, "1")
         .env("TMPDIR", &own_files)
         .output()

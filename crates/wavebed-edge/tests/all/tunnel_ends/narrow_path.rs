@@ -18,8 +18,8 @@ const FULL: &str = "-s 1332 10.88.0.1";
 const MOST: u64 = 1300 - 28 - 38 - 9 + 4;
 /// Discovery stops when it is so near; quinn's minimum change, and its rounding.
 const NEAR: u64 = 34;
-/// In which traffic must go on after the path has shrunk: ten seconds at most, and what a busy machine adds.
-const RECOVERY: Duration = Duration::from_secs(60);
+/// Until traffic goes on after the path has shrunk, on a machine that does nothing else.
+const RECOVERY: Duration = Duration::from_secs(10);
 
 fn narrow(router: &Host) {
     narrow_to(router, 1300);
@@ -110,7 +110,17 @@ fn transfer_over(setup: &Setup, bytes: usize, change: impl FnOnce()) -> (Vec<u8>
 }
 
 #[test]
-fn a_path_that_shrinks_stops_traffic_for_some_seconds_at_most() {
+fn traffic_goes_on_after_a_path_has_shrunk() {
+    shrink(PATIENCE);
+}
+
+#[test]
+#[ignore = "judges times of this machine"]
+fn a_path_that_shrinks_stops_traffic_for_ten_seconds_at_most() {
+    shrink(RECOVERY);
+}
+
+fn shrink(recovery: Duration) {
     let (left, router, right) = routed();
     let setup = Setup::between((left, right));
     setup.must_pass();
@@ -118,22 +128,19 @@ fn a_path_that_shrinks_stops_traffic_for_some_seconds_at_most() {
     let late = watch_lateness();
     let (down, gap) = transfer_over(&setup, bytes, || narrow(&router));
     let late = late();
-    println!("down, after the path has shrunk: a gap of {gap:?}, threads up to {late:?} late");
     assert!(down == content(bytes));
-    assert!(gap < RECOVERY + THREADS * late, "{gap:?}, {late:?} late");
+    assert!(gap < recovery + THREADS * late, "{gap:?}, {late:?} late");
     let late = watch_lateness();
     let start = Instant::now();
     let up = transfer(&setup.right, &setup.left, "10.88.0.1", 500_000);
     let (took, late) = (start.elapsed(), late());
-    println!("up: {took:?}, threads up to {late:?} late");
     assert!(up == content(500_000));
-    assert!(took < RECOVERY + THREADS * late, "{took:?}, {late:?} late");
+    assert!(took < recovery + THREADS * late, "{took:?}, {late:?} late");
     // The first transfer may have ended before the path shrank: an end finds out by what it sends.
     assert!(transfer(&setup.left, &setup.right, "10.88.0.2", 500_000) == content(500_000));
     let (left, right) = setup.ends.as_ref().expect("running");
     for end in [left, right] {
-        println!("{}", end.state());
-        assert!(is_found(state(end, "path_mtu")));
+        assert!(is_found(state(end, "path_mtu")), "{}", end.state());
     }
 }
 
