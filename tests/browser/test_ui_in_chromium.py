@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -11,14 +14,16 @@ from tests.page_checks import CLIPPED, SHOWN_S, until
 from tests.played_lab import STATES, PlayedLab, played
 from tests.ui_client import page_server
 
+import wavebed.ui
 from wavebed.ui.command import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
     from tests.ui_client import Client
+
+ASSETS = Path(wavebed.ui.__file__).parent / "assets"
 
 DRAWN = """() => {
   const style = getComputedStyle(document.documentElement);
@@ -88,6 +93,40 @@ def test_nothing_moves_once_the_page_has_come(
     until(page, f"{SHOWN_S} >= {lab.ran_s() + 2.5}")  # slow state and recordings are asked for every 2 s
     assert page.evaluate("window.shifts") == []
     page.close()
+
+
+def test_a_page_that_comes_in_two_parts_is_painted_whole(browser: Browser) -> None:
+    """A busy machine may parse a part of the page only, and paint that."""
+    text = (ASSETS / "page.html").read_bytes()
+    cut = text.index(b'<button id="pause"')
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.strip("/")
+            kind = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}.get(name)
+            self.send_response(200 if kind else 404)
+            self.send_header("Content-Type", kind or "text/plain")
+            self.end_headers()
+            if not name:
+                self.wfile.write(text[:cut])
+                time.sleep(0.5)
+                self.wfile.write(text[cut:])
+            elif kind:
+                self.wfile.write((ASSETS / name).read_bytes())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page(viewport={"width": 1280, "height": 1200})
+        page.add_init_script(SHIFTS)
+        page.goto(f"http://127.0.0.1:{server.server_port}/")
+        until(page, "performance.getEntriesByType('paint').length > 0")
+        page.wait_for_timeout(300)
+        assert page.evaluate("window.shifts") == []
+        page.close()
+        server.shutdown()
 
 
 def test_values_and_charts_appear_and_nothing_is_asked_of_another_server(

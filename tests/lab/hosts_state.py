@@ -25,6 +25,9 @@ PARTS = {
 }
 """What is in the command line of each part of a run."""
 
+OF_OTHER_TESTS = "/pytest-of-"
+"""In the path of what tests mount: a mount copied from another test goes as soon as that test removes its folder."""
+
 _LOOK = """
 import json, os
 from pathlib import Path
@@ -68,7 +71,7 @@ def running(hosts: TwoHosts) -> list[Running]:
 def state(hosts: TwoHosts) -> State:
     """Return what there is now."""
     processes = running(hosts)
-    mounts = hosts.lab.server.run(["cat", f"/proc/{hosts.sshd.pid}/mounts"], capture_output=True).stdout
+    mounts = hosts.lab.server.run(["cat", f"/proc/{hosts.sshd.pid}/mounts"], capture_output=True, check=True).stdout
     routes = "".join(
         host.run(["ip", "route"], capture_output=True).stdout for host in (hosts.lab.server, hosts.lab.client)
     )
@@ -78,7 +81,7 @@ def state(hosts: TwoHosts) -> State:
     return State(
         tuple(sorted(each.command for each in processes)),
         frozenset().union(*(each.namespaces for each in processes)),
-        mounts,
+        "".join(line for line in mounts.splitlines(keepends=True) if OF_OTHER_TESTS not in line),
         routes,
         tuple(files.stdout.splitlines()),
     )
