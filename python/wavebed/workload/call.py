@@ -56,7 +56,7 @@ def _even(least: int, most: int) -> Reader[int]:
 class CallOptions(Struct, frozen=True, kw_only=True):
     """The keys of a call."""
 
-    duration_s: Annotated[float, Key(seconds(2, 3600), "how long the call lasts")] = 10.0
+    duration_s: Annotated[float, Key(seconds(2, 3600), "how long the call lasts, from when both ends agree")] = 10.0
     width: Annotated[int, Key(_even(160, 1920), "width of the picture that each end sends")] = 640
     height: Annotated[int, Key(_even(90, 1080), "height of the picture that each end sends")] = 360
     fps: Annotated[int, Key(number(5, 60), "pictures per second of each camera")] = 30
@@ -151,13 +151,12 @@ class CallSession(Session):
             agent.close()
 
     def run(self) -> None:
-        """Call, wait for the duration, hang up."""
+        """Call, wait for the duration from when both ends agree, hang up."""
         clock = self._context.clock
-        end_s = clock.monotonic_s() + self._workload.duration_s
         try:
             answer = reachable(self._ask("client", "answer", self._offer), self._context.client.only_address)
             self._ask("server", "accept", answer)
-            self._stopped_early = clock.wait(self._stop, max(0.0, end_s - clock.monotonic_s()))
+            self._stopped_early = clock.wait(self._stop, self._workload.duration_s)
             for agent in self._agents.values():
                 agent.tell({"do": "finish"})
             over_s = clock.monotonic_s() + _FINISH_S
