@@ -102,7 +102,7 @@ def _flows(lab: Laboratory, seconds: float) -> float:
     """Run both flows; return the Mbit/s of the scalable one."""
     lab.server.start([sys.executable, str(FLOW), "send", str(seconds)])
     lab.server.start(["iperf3", "-s", "-1"], stdout=-1)
-    lab.server.wait_for_port(5201)
+    lab.server.wait_for_port(5201, 60.0)
     scalable = lab.client.start([sys.executable, str(FLOW), "receive", str(seconds)], stdout=-1)
     argv = ["iperf3", "-c", "server", "-4", "-R", "-J", "-t", str(seconds)]
     lab.client.run(argv, capture_output=True, check=True, timeout=seconds + 20)

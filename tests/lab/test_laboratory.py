@@ -395,7 +395,7 @@ def test_a_large_file_arrives_intact(family: str, coalesce: str, large_file: tup
     )  # fmt: skip
     with emulated.up() as lab:
         server = lab.server.start(python(_SEND_FILE, file=path), stdout=-1)
-        lab.server.wait_for_port(5000)
+        lab.server.wait_for_port(5000, 60.0)
         done = lab.client.run(python(_HASH, family=family), capture_output=True, check=True, timeout=180)
         server.wait(60)
     assert done.stdout.strip() == expected

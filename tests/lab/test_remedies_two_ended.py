@@ -88,7 +88,7 @@ def address(lab: Laboratory, name: str) -> str:
 def fetched(lab: Laboratory, to: str) -> list[str]:
     """Fetch 300 kB from the server over two connections; return whom the server saw."""
     server = lab.server.start([sys.executable, "-c", SERVE], stdout=subprocess.PIPE)
-    lab.server.wait_for_port(4000)
+    lab.server.wait_for_port(4000, 60.0)
     for _ in range(2):
         done = lab.client.run([sys.executable, "-c", FETCH, to], capture_output=True, timeout=60)
         assert done.stdout == "300000\n", done.stderr

@@ -21,7 +21,7 @@ ROUND_TRIP_US = 20_000
 def test_flows_are_sampled_each_ten_milliseconds(tmp_path: FilePath) -> None:
     with Path.of(rate="50mbit", delay="10ms", queue="infinite").up(wait=True, log=tmp_path, sample=True) as lab:
         server = lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
-        lab.server.wait_for_port(5201)
+        lab.server.wait_for_port(5201, 60.0)
         lab.begin()
         client = lab.client.start(["iperf3", "-c", "server", "-R", "-P", "2", "-t", "2"], stdout=subprocess.DEVNULL)
         time.sleep(1.2)

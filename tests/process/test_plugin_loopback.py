@@ -103,8 +103,8 @@ def test_datagrams_cross_in_both_directions(loopback: Loopback) -> None:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
     ):
-        server.settimeout(5)
-        client.settimeout(5)
+        server.settimeout(60)
+        client.settimeout(60)
         server.bind(("127.0.0.1", 0))
         assert raw_name(server) == SERVER[0]
         client.sendto(b"a", server.getsockname())

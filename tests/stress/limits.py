@@ -141,7 +141,7 @@ def long(seconds: int) -> dict[str, Any]:
 
 def _serve(lab: Laboratory) -> None:
     lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    lab.server.wait_for_port(5201)
+    lab.server.wait_for_port(5201, 60.0)
 
 
 def _iperf3(seconds: int, *options: str) -> list[str]:
