@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from two_hosts import TwoHosts
 
@@ -25,8 +25,8 @@ PARTS = {
 }
 """What is in the command line of each part of a run."""
 
-OF_OTHER_TESTS = "/pytest-of-"
-"""In the path of what tests mount: a mount copied from another test goes as soon as that test removes its folder."""
+OF_TESTS = "/pytest-of-"
+"""In the path of each folder of a test."""
 
 _LOOK = """
 import json, os
@@ -72,6 +72,9 @@ def state(hosts: TwoHosts) -> State:
     """Return what there is now."""
     processes = running(hosts)
     mounts = hosts.lab.server.run(["cat", f"/proc/{hosts.sshd.pid}/mounts"], capture_output=True, check=True).stdout
+    # The host began with a copy of what other tests had mounted. Such a mount goes when its test removes the folder.
+    own = str(Path(hosts.variables["TMPDIR"]).parent)
+    mounts = "".join(line for line in mounts.splitlines(keepends=True) if OF_TESTS not in line or own in line)
     routes = "".join(
         host.run(["ip", "route"], capture_output=True).stdout for host in (hosts.lab.server, hosts.lab.client)
     )
@@ -81,7 +84,7 @@ def state(hosts: TwoHosts) -> State:
     return State(
         tuple(sorted(each.command for each in processes)),
         frozenset().union(*(each.namespaces for each in processes)),
-        "".join(line for line in mounts.splitlines(keepends=True) if OF_OTHER_TESTS not in line),
+        mounts,
         routes,
         tuple(files.stdout.splitlines()),
     )

@@ -34,7 +34,7 @@ def small(tmp_path: FilePath) -> Iterator[FilePath]:
 def test_samples_that_cannot_be_written_are_a_doubt_and_packets_go_on(small: FilePath, tmp_path: FilePath) -> None:
     with Path.of(delay="1ms").up(log=small, sample=True, summary=tmp_path / "summary.json") as lab:
         server = lab.server.start(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
-        lab.server.wait_for_port(5201, 60.0)
+        lab.server.wait_for_port(5201, LIMIT_S)
         lab.client.run(["iperf3", "-c", "server", "-P", "20", "-t", "1"], check=True, capture_output=True)
         server.wait(60)
         ping = ["ping", "-c1", "-W30", "server"]

@@ -70,13 +70,14 @@ def _each(flows: pa.Table, columns: list[str]) -> Iterator[tuple[str, _Rows]]:
     host = rows.column("host").combine_chunks().dictionary_encode()
     cookie = rows.column("cookie").to_numpy()
     names = host.dictionary.to_pylist()
-    number = np.argsort(np.argsort(names))[host.indices.to_numpy()] if names else np.empty(0, int)
+    hosts = sorted(names)
+    number = np.searchsorted(hosts, names)[host.indices.to_numpy()]
     order = np.lexsort((cookie, number))  # stable: those of a connection stay in order of time
     changes = (np.diff(number[order]) != 0) | (np.diff(cookie[order]) != 0)
     values = {name: rows.column(name).to_numpy()[order] for name in ("time_ns", *columns)}
     starts = [0, *(np.flatnonzero(changes) + 1)] if len(order) else []
     for start, end in pairwise([*starts, len(order)]):
-        yield sorted(names)[number[order[start]]], {name: column[start:end] for name, column in values.items()}
+        yield hosts[number[order[start]]], {name: column[start:end] for name, column in values.items()}
 
 
 def _is_bulk(rows: _Rows) -> bool:
