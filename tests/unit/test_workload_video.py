@@ -153,6 +153,23 @@ def test_dropped_frames_make_it_doubtful(tmp_path: Path) -> None:
     assert _outcome(tmp_path, dropped=20).doubts == ["the processor dropped 10 % of the frames"]
 
 
+def test_frames_that_came_too_late_are_not_the_processors(tmp_path: Path) -> None:
+    # Segment 2 comes a second late; the sound goes on, and the pictures of that second are dropped.
+    frames = [*_frames(1490, 0, 4, 0), *_frames(6490, 5, 3, 0)]
+    late = [_request("288p/1.m4s", end=1400), _request("audio/2.m4s", end=1500), _request("288p/2.m4s", end=6480)]
+    assert _read(frames=frames, requests=late).late_frames(4, 8) == 24
+    assert _outcome(tmp_path, frames=frames, requests=late, dropped=24).doubts == []
+    assert _outcome(tmp_path, frames=frames, requests=late, dropped=43).doubts == [
+        "the processor dropped 10 % of the frames"
+    ]
+    in_time = [*late, _request("360p/2.m4s", end=5400)]
+    assert _read(frames=frames, requests=in_time).late_frames(4, 8) == 0
+    # What never came is not shown, and not dropped; the last segment comes when all of it is due.
+    assert _read(frames=_frames(1490, 0, 4, 0), requests=late[:2]).late_frames(4, 8) == 0
+    after = [*late[:2], _request("288p/2.m4s", end=9600)]
+    assert _read(frames=_frames(1490, 0, 4, 0), requests=after).late_frames(4, 8) == 96
+
+
 def test_throughput_is_of_the_video_segments_that_came_over_the_network(tmp_path: Path) -> None:
     requests = [
         _request("288p/1.m4s"),

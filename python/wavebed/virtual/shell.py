@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -157,7 +158,7 @@ class _Shown:
 
 
 def keep(made: Path, wanted: str, option: str) -> None:
-    """Copy a file, or the files of a folder, out of the guest, to where an option says.
+    """Copy a file, or a folder with all in it, out of the guest, to where an option says.
 
     Raises
     ------
@@ -170,9 +171,11 @@ def keep(made: Path, wanted: str, option: str) -> None:
     if not made.is_dir():  # the guest had no time to make it
         return
     try:
-        Path(wanted).mkdir(parents=True, exist_ok=True)
-        for source in made.glob("*"):
-            with source.open("rb") as content, replacing(Path(wanted) / source.name) as kept:
-                shutil.copyfileobj(content, kept)
+        for folder, _, names in os.walk(made):
+            to = Path(wanted, Path(folder).relative_to(made))
+            to.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                with Path(folder, name).open("rb") as content, replacing(to / name) as kept:
+                    shutil.copyfileobj(content, kept)
     except OSError as error:
         raise WavebedError(f"{error.filename}: {(error.strerror or 'cannot be written').lower()}") from None

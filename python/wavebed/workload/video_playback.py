@@ -169,6 +169,25 @@ class Playback:
             found.append(Chunk(number * segment_s, segment_s, each.rate_bps, each.width, each.height))
         return found
 
+    def late_frames(self, segment_s: float, duration_s: float) -> int:
+        """Return how many frames were not shown because they were due before their segment had come.
+
+        A browser plays the sound on while it waits for pictures, and drops the pictures whose time has passed.
+        """
+        came_s: dict[int, float] = {}
+        for each in self.requests:
+            number = _segment_number(each)
+            if number is not None:
+                came_s[number] = min(each.end_s, came_s.get(number, each.end_s))
+        late = 0
+        ends_s = [*(frame.media_s for frame in self.frames[1:]), duration_s]
+        for frame, until_s in zip(self.frames, ends_s, strict=True):
+            for step in range(1, round((until_s - frame.media_s) * FRAMES_PER_S)):
+                ahead_s = step / FRAMES_PER_S
+                number = int((frame.media_s + ahead_s) / segment_s + 1e-6) + 1
+                late += came_s.get(number, 0.0) > frame.time_s + ahead_s
+        return late
+
     def shown_at(self, time_s: float) -> Representation | None:
         """Return the representation on the screen at a moment, ``None`` before the first frame."""
         last = None
@@ -177,6 +196,14 @@ class Playback:
                 break
             last = frame.representation
         return last
+
+
+def _segment_number(request: Request) -> int | None:
+    """Return the number of a video segment, from 1, that came over the network; none for other requests."""
+    folder, _, name = request.path.rpartition("/")
+    number = name.removesuffix(".m4s")
+    is_segment = request.transferred and folder != "audio" and name != number and number.isdecimal()
+    return int(number) if is_segment else None
 
 
 def _is_jump(before: Frame, after: Frame) -> bool:

@@ -26,7 +26,7 @@ __all__ = ["P1203_INPUT", "known_video_metrics", "outcome_of"]
 
 P1203_INPUT = "p1203-input.json"
 DROPPED_PERCENT = 5.0
-"""A video with more dropped frames is suspect."""
+"""A video with more dropped frames, apart from those that came late, is suspect."""
 OK_STATUS = 200
 FIRST_BAD_STATUS = 400
 
@@ -50,10 +50,12 @@ def outcome_of(playback: Playback, content: Content, duration_s: float, folder: 
         given = qoe.p1203_input(chunks, startup_s, stalls, frames_per_s=FRAMES_PER_S, audio_bps=AUDIO_BPS)
         (folder / P1203_INPUT).write_text(json.dumps(given, indent=1), encoding="utf-8")
     status, reason = _verdict(playback, content, duration_s)
-    dropped = _dropped_percent(playback)
     doubts = []
-    if dropped is not None and dropped > DROPPED_PERCENT:
-        doubts.append(f"the processor dropped {dropped:.0f} % of the frames")
+    if playback.decoded:
+        late = playback.late_frames(content.segment_s, duration_s)
+        percent = 100 * (playback.dropped - late) / playback.decoded
+        if percent > DROPPED_PERCENT:
+            doubts.append(f"the processor dropped {percent:.0f} % of the frames")
     return Outcome(
         status=status,
         reason=reason,
