@@ -119,9 +119,9 @@ SCENES: Final = [
 ]
 
 
-def run_cells(folder: Path, cells: Sequence[Cell], seeds: int, course: Course | None = None) -> Run:
+def run_cells(folder: Path, cells: Sequence[Cell], seeds: int) -> Run:
     """Run every cell with the seeds 1 to `seeds` into ``folder/bufferbloat``, or read that run."""
-    course = course or Course()
+    course = Course()
     (folder / _PATTERN).write_text(course.pattern(), encoding="utf-8")
     text = _SCENARIO.format(start=course.idle_s) + "".join(cell.table(course) for cell in cells)
     return results_of(folder, "bufferbloat", text, seeds)

@@ -97,6 +97,57 @@ for _ in range({count}):
     s.sendto(bytes({size}), address)
 """
 
+_HOLDING_ECHO = """
+import random, socket, struct, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", {port}))
+rng = random.Random(1)
+while True:
+    data, peer = s.recvfrom(2000)
+    start = time.perf_counter_ns()
+    time.sleep(rng.uniform(0.001, 0.006))
+    s.sendto(struct.pack("q", time.perf_counter_ns() - start), peer)
+"""
+
+_HOLDING_RTT = """
+import random, socket, struct, time
+address = socket.getaddrinfo("server", {port}, socket.AF_INET, socket.SOCK_DGRAM)[0][4]
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(30)
+rng = random.Random(2)
+for i in range({count}):
+    time.sleep(rng.uniform(0.001, 0.006))
+    start = time.perf_counter_ns()
+    s.sendto(bytes(8), address)
+    held = struct.unpack("q", s.recv(100))[0]
+    print(time.perf_counter_ns() - start - held)
+"""
+
+_PACED = """
+import socket, time
+address = socket.getaddrinfo("client", {port}, socket.AF_INET, socket.SOCK_DGRAM)[0][4]
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+start, sent = time.monotonic(), 0
+while (now := time.monotonic() - start) < {seconds}:
+    for _ in range(int(now * {per_second}) - sent):
+        s.sendto(bytes({size}), address)
+        sent += 1
+    time.sleep(0.001)
+"""
+
+_SINK = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", {port}))
+s.settimeout({quiet_s})
+count = 0
+try:
+    while s.recv(2000):
+        count += 1
+except TimeoutError:
+    print(count)
+"""
+
 
 def python(program: str, **values: object) -> list[str]:
     """Return the command line of a program with its values filled in."""
@@ -218,3 +269,38 @@ def _wait_until_crossed(lab: Laboratory, segments: int) -> None:
     while (up := _uplink(lab))["offered_segments"] < segments or up["queued_segments"]:
         assert time.monotonic() < end, f"{up} after {LIMIT_S:g} s"
         time.sleep(0.01)
+
+
+def held_rtts_ns(lab: Laboratory, count: int) -> list[int]:
+    """Return round trips without the time that the server held them.
+
+    Either side waits for a time that the frame of a radio knows nothing of, so that all phases are equally likely.
+    """
+    echo = lab.server.start(python(_HOLDING_ECHO))
+    wait_for_datagrams(lab, "server")
+    try:
+        done = lab.client.run(python(_HOLDING_RTT, count=count), capture_output=True, check=True, timeout=LIMIT_S)
+    finally:
+        echo.kill()
+        echo.wait(LIMIT_S)
+    return [int(line) for line in done.stdout.split()]
+
+
+def paced(lab: Laboratory, per_second: int, size: int, seconds: float) -> int:
+    """Send datagrams to the client at a constant rate; return how many have come when none came for two seconds."""
+    sink = lab.client.start(python(_SINK, quiet_s=2), stdout=-1)
+    wait_for_datagrams(lab, "client")
+    lab.server.run(python(_PACED, per_second=per_second, size=size, seconds=seconds), check=True, timeout=LIMIT_S)
+    sink.wait(LIMIT_S)
+    return int(sink.output()[0] or "")
+
+
+def fetched_by_two(lab: Laboratory, seconds: int) -> int:
+    """Carry two connections of iperf3 to the client; return how many connections the laboratory sampled meanwhile."""
+    server = lab.server.start(["iperf3", "-s", "-1"], stdout=-1)
+    lab.server.wait_for_port(5201, LIMIT_S)
+    client = lab.client.start(["iperf3", "-c", "server", "-R", "-P", "2", "-t", str(seconds)], stdout=-1)
+    time.sleep(seconds / 2)
+    count = cast("dict[str, int]", lab.show()["flows"])["count"]
+    assert client.wait(LIMIT_S) == server.wait(LIMIT_S) == 0
+    return count

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.lab.guests import CUBIC, PING, assert_same, ended, started, trial_files
@@ -37,7 +37,8 @@ packet-log = true
 """
 WORKLOADS = {
     "page": '[[workload]]\nkind = "web"\nsite = "google"\nprotocol = "http/1.1"\ntls = false\nlimit = "20s"\n',
-    "video": '[[workload]]\nkind = "video"\nduration = "4s"\nsegment = "2s"\nlimit = "20s"\n',
+    "video": '[[workload]]\nkind = "video"\nladder = [{ size = "512x288", rate = "1.15mbit" }]\n'
+    'duration = "4s"\nsegment = "1s"\nlimit = "20s"\n',
     "download": '[[workload]]\nkind = "download"\nsize = "1mb"\nprotocol = "h2"\n',
     "command": """
 [[workload]]
@@ -54,6 +55,19 @@ parser = "iperf3"
 """,
 }
 SCENARIOS = {name: f'title = "{name}"\n{LINK}{text}' for name, text in WORKLOADS.items()}
+# A rate below the lowest bitrate: the video stalls, and drops the pictures that come late.
+SCENARIOS["video"] = (
+    SCENARIOS["video"].replace("20mbit", "700kbit").replace("[[workload]]", 'queue = "droptail:100kb"\n[[workload]]', 1)
+)
+
+FIGURES = {
+    # TCP and the request; four times the round trip of 20 ms more at least for the other files.
+    "page": {"ttfb": (40, 42), "on load": (120, 600)},
+    # 3 s of the 4 s of media are late by 0.64 s each and more, since sound and heads need their share of 0.7 Mbit/s.
+    "video": {"stalls": (3, 4), "stalled time": (3, 5), "media played": (0, 4 * 0.7 / 1.15)},
+    "download": {"connect time": (20, 20.5)},
+}
+"""Metrics of a workload: at least, and below."""
 
 
 @pytest.fixture
@@ -100,8 +114,12 @@ def test_two_guests_give_the_same_files(name: str, cache: Path, tmp_path: Path) 
     for process in [started(SCENARIOS[name], folder, "--trials", "1") for folder in folders]:  # both at once
         ended(process)
     assert_same(*folders)
-    (trial,) = wavebed.load(folders[0]).record.trials  # type: ignore[union-attr]
+    run = wavebed.load(folders[0])
+    (trial,) = run.record.trials  # type: ignore[union-attr]
     assert (trial.verdict, trial.reasons) == ("valid", [])
+    found = {each.name: each.value for each in run.trial(trial.folder).workloads[0].outcome.metrics}
+    for metric, (least, most) in FIGURES.get(name, {}).items():
+        assert least <= cast("float", found[metric]) < most, metric
 
 
 def _shell(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:

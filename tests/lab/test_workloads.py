@@ -336,19 +336,18 @@ def test_both_ends_are_connected_in_the_browsers_own_sandbox(call: Trial) -> Non
     assert outcome.status == "ok", outcome.reason
     assert outcome.details["state"] == {"server": "connected", "client": "connected"}
     assert outcome.details["browser sandbox"] == "on"
-    # A STUN check takes one round trip.
-    assert call.metrics()["rtt p50"] >= RTT_MS
+    # A STUN check takes one round trip; the ends answer when their event loops come to it.
+    assert RTT_MS <= call.metrics()["rtt p50"] < RTT_MS + 1
 
 
 @pytest.mark.parametrize("direction", ["down", "up"])
 def test_a_direction_shows_the_pictures_that_its_link_carries(call: Trial, direction: str) -> None:
     found = call.metrics()
-    # ICE and DTLS take round trips before the first picture.
-    assert found[f"time to first frame {direction}"] >= RTT_MS
-    assert 0 < found[f"frame rate {direction}"] <= 45
-    assert 0 < found[f"resolution {direction}"] <= 360
-    assert 0 <= found[f"frozen {direction}"] <= 100
-    assert found[f"packet loss {direction}"] == 0
+    # ICE and DTLS take three round trips before the first picture.
+    assert 3 * RTT_MS <= found[f"time to first frame {direction}"] < 10 * RTT_MS
+    assert 28 < found[f"frame rate {direction}"] <= 31
+    assert found[f"resolution {direction}"] == 360
+    assert (found[f"frozen {direction}"], found[f"packet loss {direction}"]) == (0, 0)
     link = call.engine("links", f"radio.{direction}")
     # From the first picture to the end of the call the link carries the video, and little more.
     assert 0 < found[f"bitrate {direction}"] * 1e6 / 8 < link["delivered_bytes"]
@@ -375,14 +374,16 @@ def video(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
 def test_a_video_starts_after_its_round_trips_and_plays_its_ladder(video: Trial) -> None:
     found = video.metrics()
     assert (video.outcome().status, video.outcome().reason) == ("ok", "")
-    # A processor without time shows fewer frames.
-    assert 0 < found["media played"] <= 2.1
+    assert found["media played"] == pytest.approx(2, abs=0.001)
+    assert (found["stalled time"], found["media skipped"], found["dropped frames"]) == (0, 0, 0)
     assert found["first frame"] <= found["startup time"]
-    # TCP, TLS, the MPD, an initialization segment and the first media segment take a round trip each.
-    assert 5e-3 * RTT_MS <= found["startup time"] < video.span().end_s - video.span().start_s
-    assert 1.14 < found["mean bitrate"] < 1.83
-    assert found["time at 288p"] + found["time at 432p"] == pytest.approx(100)
-    assert found["stalled time"] >= 0
+    # TCP, TLS, the MPD, an initialization segment and the first media segment take a round trip each; the first one
+    # of 144 kB takes two more of slow start.
+    assert 7e-3 * RTT_MS <= found["startup time"] < 10e-3 * RTT_MS
+    # The first segment is in the lowest representation, the second in the highest.
+    assert found["time at 288p"] == pytest.approx(50, abs=0.1)
+    assert found["mean bitrate"] == pytest.approx((1.15 + 1.82) / 2, abs=0.001)
+    assert [event.text for event in video.outcome().events if event.name == "switch"] == ["288p → 432p"]
 
 
 def test_requests_are_of_the_player_alone_and_their_bytes_cross_the_link(video: Trial) -> None:

@@ -17,17 +17,13 @@ WITNESSES: tuple[str, ...] = (
     "test_laboratory.py::test_the_directions_have_their_own_delays",
     "test_laboratory.py::test_a_transfer_gets_the_rate_less_its_headers",
     "test_laboratory.py::test_a_device_passes_its_packets_per_second",
-    "test_radio_real_stack.py::test_idle_round_trips_are_distributed_as_computed",
-    "test_trace_replay.py::test_the_link_delivers_what_the_trace_says[made-up-lte.down]",
-    "test_bufferbloat.py::test_a_deep_buffer_at_a_falling_rate_gives_cubic_a_ping_of_hundreds_of_ms[down]",
-    "test_sampling.py::test_flows_are_sampled_each_ten_milliseconds",
     "test_check.py::test_an_exit_status_can_be_required_and_wall_time_is_measured",
     "test_remedy_syn.py::test_a_download_begins_soon_after_an_outage",
     "test_bridge.py::test_a_bridge_fails_open_within_a_tenth_of_a_second",
     "test_forward_devices.py::test_a_shaped_device_lets_its_packet_rate_through",
     "test_hosts.py::test_a_trial_between_two_hosts_has_the_figures_of_the_path_between_them",
 )
-"""A test of each family: delay, rate, radio, trace, buffers, sampling, verdict, remedy, bridge, forwarding, hosts."""
+"""Families: delay, rate, verdict, remedy, bridge, forwarding, hosts. `tests/lab` has others, in virtual time."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""Times of workloads on a path with known figures, beside theory: pages, calls and videos."""
+"""Times of pages on a path with known figures, beside theory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 RATE = 'rate = "100mbit"\n'
 DELAY = 'delay = "20ms"\n'
-QUEUE = 'queue = "droptail:500kb"\n'
 
 
 def load(folder: Path, path: str = KNOWN_PATH) -> Trial:
@@ -83,60 +82,3 @@ def test_a_page_repeats_a_lookup_after_five_seconds(tmp_path: Path, monkeypatch:
     assert trial.outcome().status == "ok", trial.outcome().reason
     # Chromium's own stub resolver would repeat it after a second. On a busy machine the count begins late.
     assert 0.9 * RETRY_MS <= trial.metrics()["name lookup"] < 1.1 * RETRY_MS
-
-
-CALL = '[[workload]]\nkind = "call"\nduration = "3s"\n'
-
-
-def test_a_call_on_a_good_path_does_not_freeze(tmp_path: Path) -> None:
-    trial = run_scenario(KNOWN_PATH + CALL, tmp_path)
-    outcome, found = trial.outcome(), trial.metrics()
-    assert outcome.status == "ok", outcome.reason
-    for direction in ("down", "up"):
-        assert found[f"packet loss {direction}"] == pytest.approx(0, abs=1)
-        # ICE, DTLS and the first picture take round trips; Chromium itself takes the rest.
-        assert 60 < found[f"time to first frame {direction}"] < 3000
-    # A machine without the time for a call says so.
-    if outcome.doubts:
-        pytest.skip(f"inconclusive: {'; '.join(outcome.doubts)}")
-    # RTCP counts in 1/65536 s, and the ends answer when their event loops come to it.
-    assert 40 <= found["rtt p50"] < 60
-    for direction in ("down", "up"):
-        assert found[f"resolution {direction}"] == 360
-        assert found[f"frozen {direction}"] < 20
-        assert found[f"frame rate {direction}"] >= 15
-
-
-LADDER = '[{ size = "512x288", rate = "1.15mbit" }, { size = "768x432", rate = "1.82mbit" }]'
-TINY = f'[[workload]]\nkind = "video"\nladder = {LADDER}\nsegment = "1s"\n'
-
-
-def test_on_the_known_path_it_never_stalls_and_reaches_the_top(tmp_path: Path) -> None:
-    trial = run_scenario(f'{KNOWN_PATH}{TINY}duration = "4s"\nlimit = "25s"\n', tmp_path)
-    outcome, found = trial.outcome(), trial.metrics()
-    assert (outcome.status, outcome.reason) == ("ok", "")
-    # The path holds 50 times the bitrate. A processor that is busy for half a second makes the picture stand too.
-    assert found["stalled time"] < 1
-    # Connection, MPD, two initialization segments and the first of 144 kB: at least 5 round trips of 40 ms.
-    assert 0.2 < found["startup time"] < 6
-    # Of 4 s the first segment is in the lowest representation, the last in the highest.
-    assert 1.15 < found["mean bitrate"] < 1.82
-    assert found["media played"] == pytest.approx(4, abs=1)
-    assert found["media skipped"] < 1
-    assert trial.series("bitrate").value[-1] == 1.82
-    assert next(event.text for event in outcome.events if event.name == "switch") == "288p → 432p"
-
-
-def test_on_a_path_below_the_lowest_bitrate_it_stalls_and_says_so(tmp_path: Path) -> None:
-    path = KNOWN_PATH.replace(RATE, 'rate = "700kbit"\n').replace(QUEUE, 'queue = "droptail:100kb"\n')
-    trial = run_scenario(f'{path}{TINY}duration = "8s"\nlimit = "11s"\n', tmp_path)
-    outcome, found = trial.outcome(), trial.metrics()
-    assert outcome.status == "partial"
-    assert outcome.reason.startswith("stopped at its limit: ")
-    assert found["stalls"] >= 1
-    assert found["stalled time"] > 0.5
-    stalls = [event for event in outcome.events if event.name == "stall"]
-    assert len(stalls) == found["stalls"]
-    assert sum((event.end_s or 0) - event.time_s for event in stalls) == pytest.approx(found["stalled time"])
-    # A segment of 1.15 Mbit takes 1.64 s of 0.7 Mbit/s: whatever is played, the rest of the time is stalled.
-    assert found["media played"] < 8 * 0.7 / 1.15
