@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -32,11 +33,13 @@ duration = "2s"
 """
 
 
-def started(scenario: str, folder: Path, *options: str) -> subprocess.Popen[str]:
+def started(scenario: str, folder: Path, *options: str, path: str = "") -> subprocess.Popen[str]:
+    """Start a run in virtual time; `path` comes before the folders in which programs are searched for."""
     file = folder.with_suffix(".toml")
     file.write_text(scenario)
     command = [sys.executable, "-m", "wavebed", "run", str(file), "--virtual-time", "-o", str(folder), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
 def ended(process: subprocess.Popen[str]) -> None:

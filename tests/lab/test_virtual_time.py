@@ -82,7 +82,10 @@ def busy() -> Iterator[None]:
 
 def test_ping_has_the_delay_of_the_path_and_two_runs_are_the_same(cache: Path, tmp_path: Path, busy: None) -> None:
     folders = [tmp_path / "first", tmp_path / "second"]
-    for process in [started(PING, folder, "--trials", "1") for folder in folders]:  # both at once
+    programs = str(Path(sys.executable).parent)
+    paths = ("", f"{Path.home()}:{programs}:{tmp_path / 'absent'}")
+    both = [started(PING, folder, "--trials", "1", path=path) for folder, path in zip(folders, paths, strict=True)]
+    for process in both:
         ended(process)
     assert_same(*folders)
     results = wavebed.load(folders[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,17 +65,25 @@ def test_the_kernels_command_line_is_the_same_in_each_folder_but_for_its_own_opt
     assert f"time-travel-start={guest.START_S}000000000" in first
 
 
-def test_the_environment_is_sorted_and_keeps_nothing_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_sorted_and_keeps_nothing_that_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WAVEBED_CACHE", "/cache")
+    allowed, hidden, link = tmp_path / "opt", tmp_path / "home", tmp_path / "link"
+    for folder in (allowed, hidden):
+        (folder / "bin").mkdir(parents=True)
+    link.symlink_to(hidden)
     given = {
-        "PATH": "/opt/bin:/usr/bin:relative",
+        "PATH": f"{hidden}/bin:{allowed}/bin:/usr/bin:relative:{allowed}/absent:{link}/bin",
         "LANG": "de_DE.UTF-8",
         "SSH_AUTH_SOCK": "/x",
         "WAVEBED_CORE": "/core",
     }
-    made = environment(given)
+    made = environment(given, [str(allowed), "/usr"])
     assert list(made) == sorted(made)
-    assert made["PATH"] == "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin"
+    own = Path(sys.executable).parent
+    assert made["PATH"] == f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{own}:{allowed}/bin"
+    assert environment(given | {"PATH": f"{own}:{given['PATH']}"}, [str(allowed), str(own)]) == made
     assert (made["PYTHONHASHSEED"], made["TZ"], made["LC_ALL"]) == ("0", "UTC", "C.UTF-8")
     assert made["WAVEBED_CORE"] == "/core"
     assert not {"LANG", "SSH_AUTH_SOCK"} & made.keys()

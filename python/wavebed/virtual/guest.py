@@ -35,7 +35,7 @@ from wavebed.virtual.kernel import needed_kernel
 from wavebed.workload.drafts import drafted_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from wavebed.path.model import PathModel
     from wavebed.spec.network import Network
@@ -174,15 +174,23 @@ def forced_ticks(folder: Path = _TICKS) -> tuple[int, str]:
     return int(number), program
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
+def environment(given: Mapping[str, str], allowed: Collection[str]) -> dict[str, str]:
     """Return the environment of a guest's command: the same for each run, whoever starts it from wherever.
+
+    A longer ``PATH`` moves the times of a trial: folders in which the guest finds nothing are left out, and the
+    interpreter's is there whether or not its environment is active.
 
     Parameters
     ----------
     given : mapping
         The environment of this process, whose programs must be found in the guest too.
+    allowed : collection of str
+        The files and folders that the guest may read (`readable`).
     """
-    path = dict.fromkeys([*_PATH, *(part for part in given.get("PATH", "").split(":") if part.startswith("/"))])
+    searched = [
+        part for part in given.get("PATH", "").split(":") if part.startswith("/") and _is_allowed(part, allowed)
+    ]
+    path = dict.fromkeys([*_PATH, str(Path(sys.executable).parent), *searched])
     own = {name: given[name] for name in ("WAVEBED_AGENT", "WAVEBED_CORE", "WAVEBED_EDGE") if given.get(name)}
     fixed = {
         "HOME": "/root",
@@ -197,6 +205,11 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
         "WAVEBED_CACHE": str(cache_folder().absolute()),
     }
     return dict(sorted((own | fixed).items()))
+
+
+def _is_allowed(folder: str, allowed: Collection[str]) -> bool:
+    real = Path(os.path.realpath(folder))
+    return real.is_dir() and any(str(above) in allowed for above in (real, *real.parents))
 
 
 def kernel_arguments(folder: GuestFolder, seed: int, lab: NamespacesLab = IN_NAMESPACES) -> list[str]:
@@ -428,7 +441,8 @@ def run_guest(
     kernel, _ = needed_kernel()
     left_bytes = min(_LEAST_FREE_BYTES, _free_bytes(folder) // 2)
     (folder.folder / _INIT).symlink_to(find_core())
-    (folder.folder / _TASK).write_bytes(task_json(folder, bytecode(), command, environment(os.environ)))
+    allowed = readable(named)
+    (folder.folder / _TASK).write_bytes(task_json(folder, bytecode(), command, environment(os.environ, allowed)))
     name = name or f"virtual-{folder.folder.name.rpartition('-')[2]}"
     with (
         _processor(given_up, lab.memory_bytes) as processor,
@@ -436,7 +450,7 @@ def run_guest(
     ):
         if processor is None:
             return None
-        starter = starter_arguments(folder, processor, [*readable(named), str(kernel)])
+        starter = starter_arguments(folder, processor, [*allowed, str(kernel)])
         with (folder.folder / _CONSOLE).open("wb") as console:
             process = subprocess.Popen(
                 [find_core(), *starter, "--", str(kernel), *kernel_arguments(folder, seed, lab)],

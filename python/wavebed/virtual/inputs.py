@@ -59,7 +59,7 @@ def inputs_of(opened: Sequence[str], allowed: Sequence[str], folder: GuestFolder
         wavebed=f"{wavebed.__version__} {_own_code()[:12]}",
         kernel=needed_kernel()[1].release,
         processor=_processor(),
-        environment=environment(os.environ),
+        environment=environment(os.environ, allowed),
         files=files,
     )
 
