@@ -164,7 +164,7 @@ duration = "4s"
 
 
 @pytest.mark.parametrize(("direction", "other"), [("down", "up"), ("up", "down")])
-def test_a_deep_buffer_at_a_falling_rate_gives_cubic_a_ping_of_seconds(
+def test_a_deep_buffer_at_a_falling_rate_gives_cubic_a_ping_of_hundreds_of_ms(
     direction: str, other: str, kernel: FilePath, tmp_path: FilePath
 ) -> None:
     (tmp_path / "falling.csv").write_text(FALLING)
