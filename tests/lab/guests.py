@@ -38,7 +38,7 @@ def started(scenario: str, folder: Path, *options: str, path: str = "") -> subpr
     file = folder.with_suffix(".toml")
     file.write_text(scenario)
     command = [sys.executable, "-m", "wavebed", "run", str(file), "--virtual-time", "-o", str(folder), *options]
-    environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": os.pathsep.join(filter(None, [path, os.environ["PATH"]]))}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 

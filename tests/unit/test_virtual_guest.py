@@ -69,21 +69,20 @@ def test_the_environment_is_sorted_and_keeps_nothing_that_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVEBED_CACHE", "/cache")
-    allowed, hidden, link = tmp_path / "opt", tmp_path / "home", tmp_path / "link"
-    for folder in (allowed, hidden):
+    monkeypatch.setattr(sys, "executable", "/venv/bin/python")
+    allowed, hidden, linked, named = (tmp_path / name for name in ("opt", "home", "linked", "named"))
+    for folder in (allowed, hidden, named):
         (folder / "bin").mkdir(parents=True)
-    link.symlink_to(hidden)
-    given = {
-        "PATH": f"{hidden}/bin:{allowed}/bin:/usr/bin:relative:{allowed}/absent:{link}/bin",
-        "LANG": "de_DE.UTF-8",
-        "SSH_AUTH_SOCK": "/x",
-        "WAVEBED_CORE": "/core",
-    }
-    made = environment(given, [str(allowed), "/usr"])
+    (named / "bin/tool").write_text("")
+    linked.symlink_to(allowed)
+    searched = f"{hidden}/bin:{linked}/bin:/usr/bin:relative:{allowed}/absent:{named}/bin:/{'x' * 300}"
+    given = {"PATH": searched, "LANG": "de_DE.UTF-8", "SSH_AUTH_SOCK": "/x", "WAVEBED_CORE": "/core"}
+    reads = [f"{linked}/", f"{named}/bin/tool"]
+    made = environment(given, reads)
     assert list(made) == sorted(made)
-    own = Path(sys.executable).parent
-    assert made["PATH"] == f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{own}:{allowed}/bin"
-    assert environment(given | {"PATH": f"{own}:{given['PATH']}"}, [str(allowed), str(own)]) == made
+    system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    assert made["PATH"] == f"{system}:/venv/bin:{linked}/bin:{named}/bin"
+    assert environment(given | {"PATH": f"/venv/bin:{searched}"}, reads) == made
     assert (made["PYTHONHASHSEED"], made["TZ"], made["LC_ALL"]) == ("0", "UTC", "C.UTF-8")
     assert made["WAVEBED_CORE"] == "/core"
     assert not {"LANG", "SSH_AUTH_SOCK"} & made.keys()

@@ -177,8 +177,8 @@ def forced_ticks(folder: Path = _TICKS) -> tuple[int, str]:
 def environment(given: Mapping[str, str], allowed: Collection[str]) -> dict[str, str]:
     """Return the environment of a guest's command: the same for each run, whoever starts it from wherever.
 
-    A longer ``PATH`` moves the times of a trial: folders in which the guest finds nothing are left out, and the
-    interpreter's is there whether or not its environment is active.
+    A longer ``PATH`` moves the times of a trial. It has the folders of the system, the interpreter's, and those of the
+    given one that the guest may read. So an active environment of Python changes nothing.
 
     Parameters
     ----------
@@ -187,9 +187,8 @@ def environment(given: Mapping[str, str], allowed: Collection[str]) -> dict[str,
     allowed : collection of str
         The files and folders that the guest may read (`readable`).
     """
-    searched = [
-        part for part in given.get("PATH", "").split(":") if part.startswith("/") and _is_allowed(part, allowed)
-    ]
+    reads = {Path(os.path.realpath(each)) for each in allowed}
+    searched = [part for part in given.get("PATH", "").split(":") if part.startswith("/") and _is_read(part, reads)]
     path = dict.fromkeys([*_PATH, str(Path(sys.executable).parent), *searched])
     own = {name: given[name] for name in ("WAVEBED_AGENT", "WAVEBED_CORE", "WAVEBED_EDGE") if given.get(name)}
     fixed = {
@@ -207,9 +206,12 @@ def environment(given: Mapping[str, str], allowed: Collection[str]) -> dict[str,
     return dict(sorted((own | fixed).items()))
 
 
-def _is_allowed(folder: str, allowed: Collection[str]) -> bool:
+def _is_read(folder: str, reads: Collection[Path]) -> bool:
+    """Return whether a guest that reads these files and folders reads anything in a folder."""
     real = Path(os.path.realpath(folder))
-    return real.is_dir() and any(str(above) in allowed for above in (real, *real.parents))
+    if not os.path.isdir(real):  # noqa: PTH112 - a folder behind a closed one is none, and no error
+        return False
+    return any(above in reads for above in (real, *real.parents)) or any(each.parent == real for each in reads)
 
 
 def kernel_arguments(folder: GuestFolder, seed: int, lab: NamespacesLab = IN_NAMESPACES) -> list[str]:
