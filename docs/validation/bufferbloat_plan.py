@@ -70,7 +70,8 @@ class Cell:
     @property
     def name(self) -> str:
         """Its name in the scenario."""
-        return f"{self.link}-{self.direction}-{self.buffer}-{self.control}"
+        link = self.link.removeprefix("bbr-5g-").removesuffix("-mobile")  # a name has 32 letters
+        return f"{link}-{self.direction}-{self.buffer}-{self.control}"
 
     def table(self, course: Course) -> str:
         """Return its table ``[[treatment]]``."""
@@ -119,9 +120,13 @@ SCENES: Final = [
 ]
 
 
-def run_cells(folder: Path, cells: Sequence[Cell], seeds: int) -> Run:
-    """Run every cell with the seeds 1 to `seeds` into ``folder/bufferbloat``, or read that run."""
+def scenario(folder: Path, cells: Sequence[Cell]) -> str:
+    """Write the falling rate into a folder, and return the scenario with these cells."""
     course = Course()
     (folder / _PATTERN).write_text(course.pattern(), encoding="utf-8")
-    text = _SCENARIO.format(start=course.idle_s) + "".join(cell.table(course) for cell in cells)
-    return results_of(folder, "bufferbloat", text, seeds)
+    return _SCENARIO.format(start=course.idle_s) + "".join(cell.table(course) for cell in cells)
+
+
+def run_cells(folder: Path, cells: Sequence[Cell], seeds: int) -> Run:
+    """Run every cell with the seeds 1 to `seeds` into ``folder/bufferbloat``, or read that run."""
+    return results_of(folder, "bufferbloat", scenario(folder, cells), seeds)
