@@ -153,21 +153,46 @@ def test_dropped_frames_make_it_doubtful(tmp_path: Path) -> None:
     assert _outcome(tmp_path, dropped=20).doubts == ["the processor dropped 10 % of the frames"]
 
 
+BOTH_SEGMENTS = [_request("288p/1.m4s", end=1400), _request("audio/2.m4s", end=1500), _request("288p/2.m4s", end=6480)]
+"""The second one comes a second after its first picture is due."""
+
+
 def test_frames_that_came_too_late_are_not_the_processors(tmp_path: Path) -> None:
-    # Segment 2 comes a second late; the sound goes on, and the pictures of that second are dropped.
+    # The sound goes on, and the pictures of the second before the segment comes are dropped.
     frames = [*_frames(1490, 0, 4, 0), *_frames(6490, 5, 3, 0)]
-    late = [_request("288p/1.m4s", end=1400), _request("audio/2.m4s", end=1500), _request("288p/2.m4s", end=6480)]
-    assert _read(frames=frames, requests=late).late_frames(4, 8) == 24
-    assert _outcome(tmp_path, frames=frames, requests=late, dropped=24).doubts == []
-    assert _outcome(tmp_path, frames=frames, requests=late, dropped=43).doubts == [
+    assert _read(frames=frames, requests=BOTH_SEGMENTS).late_frames(4) == 24
+    assert _outcome(tmp_path, frames=frames, requests=BOTH_SEGMENTS, dropped=24).doubts == []
+    assert _outcome(tmp_path, frames=frames, requests=BOTH_SEGMENTS, dropped=43).doubts == [
         "the processor dropped 10 % of the frames"
     ]
-    in_time = [*late, _request("360p/2.m4s", end=5400)]
-    assert _read(frames=frames, requests=in_time).late_frames(4, 8) == 0
-    # What never came is not shown, and not dropped; the last segment comes when all of it is due.
-    assert _read(frames=_frames(1490, 0, 4, 0), requests=late[:2]).late_frames(4, 8) == 0
-    after = [*late[:2], _request("288p/2.m4s", end=9600)]
-    assert _read(frames=_frames(1490, 0, 4, 0), requests=after).late_frames(4, 8) == 96
+
+
+@pytest.mark.parametrize(
+    ("frames", "changes", "late"),
+    [
+        pytest.param([*_frames(1490, 0, 4, 0), *_frames(6490, 5, 3, 0)], {"end": 5400}, 0, id="it came in time"),
+        pytest.param(
+            [*_frames(1490, 0, 4, 0), *_frames(6490, 5, 3, 0)], {"end": 5400, "status": 0}, 24, id="a part came before"
+        ),
+        pytest.param(_frames(1490, 0, 4, 0), {"end": 9600}, 96, id="it came when all of it was due"),
+        pytest.param(_frames(1490, 0, 4, 0), {"end": 9400, "position": 4}, 0, id="the clock stood until it came"),
+        pytest.param(
+            [*_frames(1490, 0, 4, 0), *_frames(9000, 4.5, 0.5, 0)],
+            {"end": 8400, "position": 5},
+            0,
+            id="dropped after the wait",
+        ),
+    ],
+)
+def test_a_frame_is_late_if_it_was_due_before_its_segment_came(
+    frames: list[tuple[float, float, int, int]], changes: dict[str, float], late: int
+) -> None:
+    position = changes.get("position", 8)
+    second = {key: value for key, value in changes.items() if key != "position"}
+    requests = [*BOTH_SEGMENTS[:2], _request("288p/2.m4s", **second)]
+    if "status" in changes:  # an aborted request, and the next one
+        requests.append(BOTH_SEGMENTS[2])
+    assert _read(frames=frames, requests=requests, position=position).late_frames(4) == late
 
 
 def test_throughput_is_of_the_video_segments_that_came_over_the_network(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Clock
     from wavebed.workload.media.ladder import Representation
 
-__all__ = ["Frame", "Interval", "Playback", "Record", "Request", "Switch", "read"]
+__all__ = ["OK_STATUS", "Frame", "Interval", "Playback", "Record", "Request", "Switch", "read"]
 
 PICTURE_STALL_S = 0.5
 """A picture unchanged for longer is a stall, even if the player's clock continues (audio only)."""
@@ -25,6 +25,7 @@ JUMP_S = 0.5
 _RUNNING = (0.5, 1.5)
 """A clock with a speed in this range of real time was not stalled, despite such events."""
 _END_SLACK_S = 1 / FRAMES_PER_S
+OK_STATUS = 200
 MEDIA_ERRORS = (3, 4)
 """``MEDIA_ERR_DECODE`` and ``MEDIA_ERR_SRC_NOT_SUPPORTED`` of HTML; dash.js has no such codes of its own."""
 
@@ -107,10 +108,25 @@ class Request:
     transferred: int
     status: int
 
+    @property
+    def segment(self) -> int | None:
+        """The number of a video segment, from 1; none of other requests."""
+        folder, _, name = self.path.rpartition("/")
+        number = name.removesuffix(".m4s")
+        return int(number) if folder != "audio" and name != number and number.isdecimal() else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it came over the network, whole."""
+        return self.status == OK_STATUS and self.transferred > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """One session. Times are seconds since time zero, ``None`` for what did not happen."""
+    """One session. Times are seconds since time zero, ``None`` for what did not happen.
+
+    `position_s` is the time in the media at its end.
+    """
 
     start_s: float
     first_frame_s: float | None
@@ -125,6 +141,7 @@ class Playback:
     errors: Sequence[tuple[int | None, str]]
     decoded: int
     dropped: int
+    position_s: float
     uncertainty_s: float
 
     @property
@@ -169,23 +186,22 @@ class Playback:
             found.append(Chunk(number * segment_s, segment_s, each.rate_bps, each.width, each.height))
         return found
 
-    def late_frames(self, segment_s: float, duration_s: float) -> int:
+    def late_frames(self, segment_s: float) -> int:
         """Return how many frames were not shown because they were due before their segment had come.
 
-        A browser plays the sound on while it waits for pictures, and drops the pictures whose time has passed.
+        A browser plays the sound on while it waits for pictures, and drops the pictures whose time has passed. When a
+        frame was due follows from the next one that was shown: until then the clock of the media ran.
         """
         came_s: dict[int, float] = {}
         for each in self.requests:
-            number = _segment_number(each)
-            if number is not None:
-                came_s[number] = min(each.end_s, came_s.get(number, each.end_s))
+            if each.segment is not None and each.is_complete:
+                came_s[each.segment] = min(each.end_s, came_s.get(each.segment, each.end_s))
         late = 0
-        ends_s = [*(frame.media_s for frame in self.frames[1:]), duration_s]
-        for frame, until_s in zip(self.frames, ends_s, strict=True):
-            for step in range(1, round((until_s - frame.media_s) * FRAMES_PER_S)):
-                ahead_s = step / FRAMES_PER_S
-                number = int((frame.media_s + ahead_s) / segment_s + 1e-6) + 1
-                late += came_s.get(number, 0.0) > frame.time_s + ahead_s
+        shown = [(frame.time_s, frame.media_s) for frame in self.frames]
+        for (_, before_s), (at_s, media_s) in pairwise([*shown, (self.end_s, self.position_s)]):
+            for step in range(1, round((media_s - before_s) * FRAMES_PER_S)):
+                missing_s = before_s + step / FRAMES_PER_S
+                late += came_s.get(int(missing_s / segment_s + 1e-6) + 1, 0.0) > at_s - (media_s - missing_s)
         return late
 
     def shown_at(self, time_s: float) -> Representation | None:
@@ -196,14 +212,6 @@ class Playback:
                 break
             last = frame.representation
         return last
-
-
-def _segment_number(request: Request) -> int | None:
-    """Return the number of a video segment, from 1, that came over the network; none for other requests."""
-    folder, _, name = request.path.rpartition("/")
-    number = name.removesuffix(".m4s")
-    is_segment = request.transferred and folder != "audio" and name != number and number.isdecimal()
-    return int(number) if is_segment else None
 
 
 def _is_jump(before: Frame, after: Frame) -> bool:
@@ -254,6 +262,7 @@ def read(record: Record, clock: Clock, representations: Sequence[Representation]
         errors=[(code, message) for _, code, message in record["errors"]],
         decoded=record["decoded"],
         dropped=record["dropped"],
+        position_s=record["position"],
         uncertainty_s=record["uncertainty_ns"] / 1e9,
     )
 

@@ -10,7 +10,7 @@ from wavebed.workload import qoe
 from wavebed.workload.media.content import MANIFEST
 from wavebed.workload.media.ladder import AUDIO_BPS, FRAMES_PER_S
 from wavebed.workload.model import Event, Metric, Outcome, Series
-from wavebed.workload.video_playback import Playback
+from wavebed.workload.video_playback import OK_STATUS, Playback
 from wavebed.workload.video_player import VERSION
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ __all__ = ["P1203_INPUT", "known_video_metrics", "outcome_of"]
 P1203_INPUT = "p1203-input.json"
 DROPPED_PERCENT = 5.0
 """A video with more dropped frames, apart from those that came late, is suspect."""
-OK_STATUS = 200
 FIRST_BAD_STATUS = 400
 
 
@@ -52,7 +51,7 @@ def outcome_of(playback: Playback, content: Content, duration_s: float, folder: 
     status, reason = _verdict(playback, content, duration_s)
     doubts = []
     if playback.decoded:
-        late = playback.late_frames(content.segment_s, duration_s)
+        late = playback.late_frames(content.segment_s)
         percent = 100 * (playback.dropped - late) / playback.decoded
         if percent > DROPPED_PERCENT:
             doubts.append(f"the processor dropped {percent:.0f} % of the frames")
@@ -70,7 +69,7 @@ def outcome_of(playback: Playback, content: Content, duration_s: float, folder: 
 def known_video_metrics(content: Content) -> list[Metric]:
     """Return the metrics of a playback of this video without values."""
     none: list[Any] = []
-    playback = Playback(0.0, None, None, 0.0, "", none, none, none, none, none, none, 0, 0, 0.0)
+    playback = Playback(0.0, None, None, 0.0, "", none, none, none, none, none, none, 0, 0, 0.0, 0.0)
     return _metrics(playback, content, [])
 
 
@@ -168,16 +167,12 @@ def _dropped_percent(playback: Playback) -> float | None:
     return 100 * playback.dropped / playback.decoded if playback.decoded else None
 
 
-def _is_video(request: Request) -> bool:
-    return request.path.endswith(".m4s") and not request.path.startswith("audio/")
-
-
 def _throughput(playback: Playback) -> list[tuple[float, float]]:
     """Return arrival time and throughput, Mbit/s, of each video segment from the network."""
     return sorted(
         (each.end_s, each.bytes * 8 / (each.end_s - each.request_s) / 1e6)
         for each in playback.requests
-        if _is_video(each) and each.status == OK_STATUS and each.transferred and each.end_s > each.request_s
+        if each.segment is not None and each.is_complete and each.end_s > each.request_s
     )
 
 
@@ -231,7 +226,7 @@ def _wrong_sizes(playback: Playback, content: Content) -> list[str]:
     found = []
     for each in playback.requests:
         size = sizes.get(each.path.partition("/")[0])
-        if _is_video(each) and each.status == OK_STATUS and size is not None and each.bytes != size:
+        if each.segment is not None and each.status == OK_STATUS and size is not None and each.bytes != size:
             found.append(f"{each.path} has {each.bytes} bytes instead of {size}")
     return found
 
