@@ -127,11 +127,12 @@ _PACED = """
 import socket, time
 address = socket.getaddrinfo("client", {port}, socket.AF_INET, socket.SOCK_DGRAM)[0][4]
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_UDP, 103, {size})  # UDP_SEGMENT
 start, sent = time.monotonic(), 0
 while (now := time.monotonic() - start) < {seconds}:
-    for _ in range(int(now * {per_second}) - sent):
-        s.sendto(bytes({size}), address)
-        sent += 1
+    while sent + {batch} <= now * {per_second}:
+        s.sendto(bytes({size} * {batch}), address)
+        sent += {batch}
     time.sleep(0.001)
 """
 
@@ -286,21 +287,23 @@ def held_rtts_ns(lab: Laboratory, count: int) -> list[int]:
     return [int(line) for line in done.stdout.split()]
 
 
-def paced(lab: Laboratory, per_second: int, size: int, seconds: float) -> int:
-    """Send datagrams to the client at a constant rate; return how many have come when none came for two seconds."""
+def paced(lab: Laboratory, per_second: int, size: int, seconds: float, batch: int = 1) -> int:
+    """Send datagrams to the client at a constant rate, so many at once (GSO); return how many have come at last."""
     sink = lab.client.start(python(_SINK, quiet_s=2), stdout=-1)
     wait_for_datagrams(lab, "client")
-    lab.server.run(python(_PACED, per_second=per_second, size=size, seconds=seconds), check=True, timeout=LIMIT_S)
+    lab.server.run(
+        python(_PACED, per_second=per_second, size=size, seconds=seconds, batch=batch), check=True, timeout=LIMIT_S
+    )
     sink.wait(LIMIT_S)
     return int(sink.output()[0] or "")
 
 
-def fetched_by_two(lab: Laboratory, seconds: int) -> int:
-    """Carry two connections of iperf3 to the client; return how many connections the laboratory sampled meanwhile."""
+def fetched_by_two(lab: Laboratory, seconds: int) -> dict[str, int]:
+    """Carry two connections of iperf3 to the client; return what the laboratory tells of connections meanwhile."""
     server = lab.server.start(["iperf3", "-s", "-1"], stdout=-1)
     lab.server.wait_for_port(5201, LIMIT_S)
     client = lab.client.start(["iperf3", "-c", "server", "-R", "-P", "2", "-t", str(seconds)], stdout=-1)
     time.sleep(seconds / 2)
-    count = cast("dict[str, int]", lab.show()["flows"])["count"]
+    flows = cast("dict[str, int]", lab.show()["flows"])
     assert client.wait(LIMIT_S) == server.wait(LIMIT_S) == 0
-    return count
+    return flows

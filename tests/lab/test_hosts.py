@@ -18,6 +18,7 @@ server = "ssh://root@server"
 [path]
 [[workload]]
 kind = "bulk"
+start = "2s"
 duration = "4s"
 settle = "1s"
 limit = "10s"
@@ -37,7 +38,7 @@ def metrics(folder: Path) -> dict[str, Any]:
 
 def test_a_trial_over_the_path_under_test_alone_has_round_trips_but_no_one_way_delays(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SCENARIO)
-    # A busy machine may start irtt so late that the queue is full: a queue without an end loses no first packet.
+    # irtt opens before the load begins; on a busy machine after it: a queue without an end loses no first packet.
     with two_hosts(tmp_path, rate="50mbit", delay="10ms", queue="infinite") as hosts:
         done = hosts.wavebed(["run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")])
         left = hosts.lab.server.run(["sh", "-c", "ls -d /tmp/wavebed-agent.*"], capture_output=True).stdout

@@ -26,7 +26,7 @@ server-address = "{address}"
 [[workload]]
 kind = "bulk"
 duration = "3s"
-start = "1s"
+start = "2s"
 [[workload]]
 kind = "latency"
 probe = "both"
