@@ -275,7 +275,7 @@ def _wait_until_crossed(lab: Laboratory, segments: int) -> None:
 def held_rtts_ns(lab: Laboratory, count: int) -> list[int]:
     """Return round trips without the time that the server held them.
 
-    Either side waits for a time that the frame of a radio knows nothing of, so that all phases are equally likely.
+    Each side waits for a random time. So a packet comes in each phase of a radio's frame with the same probability.
     """
     echo = lab.server.start(python(_HOLDING_ECHO))
     wait_for_datagrams(lab, "server")
@@ -288,7 +288,7 @@ def held_rtts_ns(lab: Laboratory, count: int) -> list[int]:
 
 
 def paced(lab: Laboratory, per_second: int, size: int, seconds: float, batch: int = 1) -> int:
-    """Send datagrams to the client at a constant rate, so many at once (GSO); return how many have come at last."""
+    """Send datagrams to the client at a constant rate, `batch` in one GSO packet; return how many came."""
     sink = lab.client.start(python(_SINK, quiet_s=2), stdout=-1)
     wait_for_datagrams(lab, "client")
     lab.server.run(
@@ -299,7 +299,7 @@ def paced(lab: Laboratory, per_second: int, size: int, seconds: float, batch: in
 
 
 def fetched_by_two(lab: Laboratory, seconds: int) -> dict[str, int]:
-    """Carry two connections of iperf3 to the client; return what the laboratory tells of connections meanwhile."""
+    """Carry two connections of iperf3 to the client; return what `show` has of connections meanwhile."""
     server = lab.server.start(["iperf3", "-s", "-1"], stdout=-1)
     lab.server.wait_for_port(5201, LIMIT_S)
     client = lab.client.start(["iperf3", "-c", "server", "-R", "-P", "2", "-t", str(seconds)], stdout=-1)

@@ -35,7 +35,7 @@ SLOT_NS = 125_000
 
 
 class Frame(NamedTuple):
-    """`DDDSU`, and the times of the preset ``nr-120khz``, in slots; decoding in ns."""
+    """The frame `DDDSU` of the preset ``nr-120khz``. Times are in slots; decoding is in ns."""
 
     down: tuple[int, ...] = (0, 1, 2, 3)
     up: tuple[int, ...] = (3, 4)
@@ -111,7 +111,7 @@ WALK_MBIT = (20, 40, 0, 12.5, 30)
 
 @pytest.mark.parametrize(("kind", "batch"), [("mahimahi", 1), ("seconds-mbit", 1), ("seconds-mbit", 20)])
 def test_each_packet_leaves_when_the_trace_says(kind: str, batch: int, kernel: FilePath, tmp_path: FilePath) -> None:
-    """Packets come alone, or so many in one GSO packet."""
+    """`batch` packets come in one GSO packet."""
     if kind == "mahimahi":
         file, start_s = trace("made-up-lte.down", tmp_path), 3
     else:
@@ -132,7 +132,7 @@ def test_each_packet_leaves_when_the_trace_says(kind: str, batch: int, kernel: F
     assert judged.sum() > 4000
     assert np.abs(found - expected)[judged].max() <= 1
     assert sum(link["unaccounted_segments"] for link in summary_of(tmp_path / "log")["links"]) == 0
-    if batch == 1:  # GRO gathers those of a batch again
+    if batch == 1:  # GRO gathers a batch again
         handed_ns = (left["written_ns"] - left["delivered_ns"]).to_numpy()
         assert 0 <= handed_ns.min() <= np.median(handed_ns) < CALLS_NS / 2
         assert handed_ns.max() < 3 * CALLS_NS, "packets of one moment are handed over one by one"
@@ -184,7 +184,7 @@ def test_a_deep_buffer_at_a_falling_rate_gives_cubic_a_ping_of_hundreds_of_ms(
     assert 20 <= min(idle_ms) <= max(idle_ms) < 20.1
     before_ms = max(value for at_s, value in answered if at_s + value / 1e3 < FALL_S)
     after_ms = max(value for at_s, value in answered if at_s > FALL_S)
-    # What waits when the rate falls to a fifth waits five times as long; the sender has not heard of it yet.
+    # At a fifth of the rate the packets in the queue wait five times as long. The sender slows down later.
     assert after_ms > max(200, 2 * before_ms)
 
 

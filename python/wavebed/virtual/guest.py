@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wavebed.virtual.channel import Made
 
 __all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "OPENED", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder"]
-__all__ += ["bytecode", "environment", "forced_ticks", "guest_folder", "kernel_arguments", "last_words"]
+__all__ += ["bytecode", "environment", "forced_ticks", "guest_folder", "is_in", "kernel_arguments", "last_words"]
 __all__ += ["outside_of_path", "paths_in", "processors", "readable", "run_guest", "starter_arguments", "task_json"]
 __all__ += ["wait_for_begin"]
 
@@ -177,7 +177,7 @@ def forced_ticks(folder: Path = _TICKS) -> tuple[int, str]:
 def environment(given: Mapping[str, str], allowed: Collection[str]) -> dict[str, str]:
     """Return the environment of a guest's command: the same for each run, whoever starts it from wherever.
 
-    A longer ``PATH`` moves the times of a trial. It has the folders of the system, the interpreter's, and those of the
+    A longer ``PATH`` moves the times of a trial. It has the system's folders, the interpreter's, and each folder of the
     given one that the guest may read. So an active environment of Python changes nothing.
 
     Parameters
@@ -187,7 +187,7 @@ def environment(given: Mapping[str, str], allowed: Collection[str]) -> dict[str,
     allowed : collection of str
         The files and folders that the guest may read (`readable`).
     """
-    reads = {Path(os.path.realpath(each)) for each in allowed}
+    reads = {os.path.realpath(each) for each in allowed}
     searched = [part for part in given.get("PATH", "").split(":") if part.startswith("/") and _is_read(part, reads)]
     path = dict.fromkeys([*_PATH, str(Path(sys.executable).parent), *searched])
     own = {name: given[name] for name in ("WAVEBED_AGENT", "WAVEBED_CORE", "WAVEBED_EDGE") if given.get(name)}
@@ -206,12 +206,17 @@ def environment(given: Mapping[str, str], allowed: Collection[str]) -> dict[str,
     return dict(sorted((own | fixed).items()))
 
 
-def _is_read(folder: str, reads: Collection[Path]) -> bool:
+def _is_read(folder: str, reads: set[str]) -> bool:
     """Return whether a guest that reads these files and folders reads anything in a folder."""
-    real = Path(os.path.realpath(folder))
+    real = os.path.realpath(folder)
     if not os.path.isdir(real):  # noqa: PTH112 - a folder behind a closed one is none, and no error
         return False
-    return any(above in reads for above in (real, *real.parents)) or any(each.parent == real for each in reads)
+    return is_in(real, reads) or any(os.path.dirname(each) == real for each in reads)  # noqa: PTH120 - each is real
+
+
+def is_in(name: str, folders: set[str]) -> bool:
+    """Return whether a file or folder is one of these, or in one of them."""
+    return name in folders or any(str(above) in folders for above in Path(name).parents)
 
 
 def kernel_arguments(folder: GuestFolder, seed: int, lab: NamespacesLab = IN_NAMESPACES) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import wavebed
 from wavebed.result.identity import Inputs
 from wavebed.result.machine import machine
-from wavebed.virtual.guest import environment
+from wavebed.virtual.guest import environment, is_in
 from wavebed.virtual.kernel import needed_kernel
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def inputs_of(opened: Sequence[str], allowed: Sequence[str], folder: GuestFolder
     for name in opened[:_MOST_OPENED]:
         is_given = given in map(str, Path(name).parents)
         is_whole = name.startswith("/") and os.path.realpath(name) == name
-        if is_whole and _is_in(name, readable) and (is_given or not _is_in(name, {own})):
+        if is_whole and is_in(name, readable) and (is_given or not is_in(name, {own})):
             digest = _digest(name)
             if digest:
                 files[name.removeprefix(given) if is_given else name] = digest
@@ -62,10 +62,6 @@ def inputs_of(opened: Sequence[str], allowed: Sequence[str], folder: GuestFolder
         environment=environment(os.environ, allowed),
         files=files,
     )
-
-
-def _is_in(name: str, folders: set[str]) -> bool:
-    return name in folders or any(str(above) in folders for above in Path(name).parents)
 
 
 def _digest(name: str) -> str:
