@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from wavebed.beneath import is_beneath, place_of
 from wavebed.errors import UserError
+from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,7 +224,7 @@ def read_record(file: str | os.PathLike[str], kind: type[T], remedy: str, *, mos
     import msgspec
 
     try:
-        return msgspec.json.decode(read_bytes(file, remedy, most=most), type=kind)
+        return msgspec.json.decode(read_bytes(file, remedy, most=most), type=prepared(kind))
     except msgspec.MsgspecError as error:
         raise UserError(f"{os.fspath(file)}: is not as documented ({error}): {remedy}") from None
 

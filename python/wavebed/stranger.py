@@ -53,7 +53,7 @@ def decode(data: bytes, decoder: _Decoder[T_co], what: str) -> T_co:
     Parameters
     ----------
     decoder : msgspec decoder
-        Made when its module is imported: two threads that decode a type for the first time at once crash (0.22).
+        Of a `prepared` type, or of Python's own types.
     what : str
         What the message is, for the error.
 

@@ -21,6 +21,7 @@ from wavebed.experiment.disk import explained
 from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunInterrupted, RunResumed, TrialStored
 from wavebed.experiment.store import KEPT
 from wavebed.foreign import open_foreign
+from wavebed.prepared import prepared
 from wavebed.result.names import JOURNAL_FILE
 from wavebed.secret import redacted_json
 
@@ -168,7 +169,7 @@ class JournalReader:
         """
         if not self._file.exists():
             return
-        decoder = msgspec.json.Decoder(Event)
+        decoder = msgspec.json.Decoder(prepared(Event))
         opened = open_foreign(self._file, "the journal cannot be read", most=MOST_BYTES)
         with io.BufferedReader(opened) as stream:
             stream.seek(self._offset)

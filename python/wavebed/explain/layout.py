@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from wavebed.errors import UserError
+from wavebed.prepared import prepared
 from wavebed.spec.link import Bottleneck, Corrupt, Delay, Duplicate, Loss, Opportunities, PacketRate, Reorder
 from wavebed.spec.network import Network
 from wavebed.spec.radio import Radio, Wifi
@@ -73,7 +74,7 @@ def network_of(record: TrialRecord, folder: Path) -> Network:
             f"{folder}: has no emulated links: wavebed explain needs a trial in namespaces, with its spec.json"
         )
     try:
-        return msgspec.convert(given, Network)
+        return msgspec.convert(given, prepared(Network))
     except msgspec.ValidationError as error:
         raise UserError(f"{folder}: its network is not as documented ({error}): run the trial again") from None
 

@@ -10,6 +10,7 @@ from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.forward.latency import BUCKETS, latency_of
 from wavebed.forward.model import Binding, Ceiling, FrameCounters, PortInfo, Sample
 from wavebed.forward.plain import Value
+from wavebed.prepared import prepared
 
 __all__ = [
     "VERSION",
@@ -61,9 +62,9 @@ def answer_of(line: str, what: str, kind: type[_Answer]) -> _Answer:
         If it went wrong, or the line is no answer.
     """
     try:
-        told = msgspec.json.decode(line, type=_Line)
+        told = msgspec.json.decode(line, type=prepared(_Line))
         if told.error is None:
-            return msgspec.json.decode(told.ok, type=kind)
+            return msgspec.json.decode(told.ok, type=prepared(kind))
     except (msgspec.MsgspecError, RecursionError) as error:
         rule = f"{str(error)[:160]}: its version may differ from this one's"
         raise WavebedError(f"the port's answer to {what!r} is not as documented: {rule}") from None
@@ -92,7 +93,7 @@ class Description(PortInfo, frozen=True):
             raise MachineError(
                 f"the port speaks version {self.version} and this program version {VERSION}: install the same wavebed"
             )
-        return msgspec.convert(self, PortInfo, from_attributes=True)
+        return msgspec.convert(self, prepared(PortInfo), from_attributes=True)
 
 
 class On(Value, frozen=True):

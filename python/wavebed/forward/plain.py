@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from wavebed.errors import UserError
+from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
     from wavebed.config.data import Json
@@ -35,7 +36,7 @@ def from_plain(kind: type[_Value], plain: object) -> _Value:
         If it is no such value: the place, and the rule.
     """
     try:
-        return msgspec.convert(plain, kind, str_keys=True)
+        return msgspec.convert(plain, prepared(kind), str_keys=True)
     except msgspec.ValidationError as error:
         rule, _, place = str(error).partition(" - at `$")
         raise UserError(f"{place.strip('.`') or 'the value'}: {rule[:1].lower()}{rule[1:]}") from None

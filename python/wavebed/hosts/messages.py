@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 import msgspec
 
+from wavebed.prepared import prepared
 from wavebed.stranger import Count, Line, Name, decode
 
 if TYPE_CHECKING:
@@ -115,16 +116,16 @@ class _Done(TypedDict):
 
 
 # Made here: two threads that decode a type for the first time at once crash (msgspec 0.22).
-_MESSAGE = msgspec.json.Decoder(Message)
-_EVENT = msgspec.json.Decoder(Event)
-_DONE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Done)
+_MESSAGE = msgspec.json.Decoder(prepared(Message))
+_EVENT = msgspec.json.Decoder(prepared(Event))
+_DONE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(prepared(_Done))
 _ANSWERS: dict[str, msgspec.json.Decoder[Any]] = {
-    "hello": msgspec.json.Decoder(_Hello),
-    "clock": msgspec.json.Decoder(_Clock),
-    "run": msgspec.json.Decoder(_Run),
-    "ports": msgspec.json.Decoder(_Ports),
-    "flows": msgspec.json.Decoder(_Flows),
-    "towards": msgspec.json.Decoder(_Towards),
+    "hello": msgspec.json.Decoder(prepared(_Hello)),
+    "clock": msgspec.json.Decoder(prepared(_Clock)),
+    "run": msgspec.json.Decoder(prepared(_Run)),
+    "ports": msgspec.json.Decoder(prepared(_Ports)),
+    "flows": msgspec.json.Decoder(prepared(_Flows)),
+    "towards": msgspec.json.Decoder(prepared(_Towards)),
 }
 """By the word ``do`` of the request; answers to other requests have nothing that is used."""
 

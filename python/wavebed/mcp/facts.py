@@ -14,6 +14,7 @@ from msgspec import Struct, field, json
 from wavebed.config.data import texts_in
 from wavebed.errors import WavebedError
 from wavebed.foreign import read_toml
+from wavebed.prepared import prepared
 from wavebed.run.change import parse_change
 from wavebed.run.expected import expected_s
 from wavebed.run.scenario import read_plan
@@ -94,4 +95,4 @@ def _is_elsewhere(text: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(json.encode(answer(json.decode(sys.argv[1], type=Asked))))
+    sys.stdout.buffer.write(json.encode(answer(json.decode(sys.argv[1], type=prepared(Asked)))))

@@ -32,6 +32,7 @@ from wavebed.mcp.model import (
 from wavebed.mcp.processes import Child
 from wavebed.mcp.runs import Runs
 from wavebed.mcp.scenarios import ScenarioFiles
+from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
     import threading
@@ -126,7 +127,7 @@ class Tools:
             If it cannot be done.
         """
         try:
-            given = msgspec.convert({} if arguments is None else arguments, TOOLS[name].takes)
+            given = msgspec.convert({} if arguments is None else arguments, prepared(TOOLS[name].takes))
         except msgspec.ValidationError as error:
             raise ToolError(f"arguments: {error}") from None
         try:
@@ -195,7 +196,7 @@ class Tools:
         """
         asked = Asked(str(scenario.file), scenario.is_shipped, given.changes(), given.workloads, trials, given.seed)
         text = self._output("wavebed.mcp.facts", [msgspec.json.encode(asked).decode()], call)
-        facts = msgspec.json.decode(text, type=Facts)
+        facts = msgspec.json.decode(text, type=prepared(Facts))
         if facts.error:
             raise ToolError(facts.error.replace(str(scenario.file), scenario.title))
         if facts.refused and not self._bounds.allow_commands:

@@ -25,6 +25,7 @@ from wavebed._core import find_core
 from wavebed.errors import MachineError, UserError
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
 from wavebed.lab.limits import LIMITS
+from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +82,7 @@ def answer_as(name: str, answer: Mapping[str, Json], kind: type[_Type]) -> _Type
         If it is not of this type.
     """
     with understood(name):
-        return msgspec.convert(answer, kind)
+        return msgspec.convert(answer, prepared(kind))
 
 
 @dataclass(frozen=True, slots=True)

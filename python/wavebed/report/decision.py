@@ -9,6 +9,7 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_json
+from wavebed.prepared import prepared
 from wavebed.report.numbers import figure
 from wavebed.result.names import CHECK_FILE
 
@@ -62,7 +63,7 @@ def decision_section(folder: Path) -> str:
         return ""
     content = read_json(file, "run the check again", most=MAX_TEXT_BYTES)
     try:
-        check = msgspec.convert(content, _Check)
+        check = msgspec.convert(content, prepared(_Check))
     except msgspec.ValidationError as error:
         raise UserError(f"{file}: {error}: run the check again") from None
     several = len({each.treatment for each in check.requirements}) > 1

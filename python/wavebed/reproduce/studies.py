@@ -9,6 +9,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from wavebed.prepared import prepared
+
 __all__ = ["STUDIES", "Expected", "Hypothesis", "OverTime", "Part", "Study", "read_study"]
 
 STUDIES: Final = ("cas-mmwave", "bbr-5g", "kau-e5g")
@@ -151,4 +153,4 @@ class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
 def read_study(name: str) -> Study:
     """Return the study of this name."""
     data = resources.files("wavebed.reproduce").joinpath("studied", f"{name}.toml").read_bytes()
-    return msgspec.toml.decode(data, type=Study)
+    return msgspec.toml.decode(data, type=prepared(Study))

@@ -17,6 +17,7 @@ from wavebed.errors import UserError
 from wavebed.experiment.disk import make_new
 from wavebed.foreign import read_bytes
 from wavebed.output import write_output
+from wavebed.prepared import prepared
 from wavebed.reproduce.hypotheses import Tried, tried
 from wavebed.reproduce.published import published_of
 from wavebed.reproduce.studies import read_study
@@ -118,7 +119,7 @@ def begun_in(folder: Path, study: str) -> Begun:
     if not file.is_file():
         raise UserError(f"{folder}: has no {STUDY_FILE}: name a folder that wavebed reproduce {study} began")
     try:
-        begun = msgspec.json.decode(read_bytes(file, "name another folder"), type=Begun)
+        begun = msgspec.json.decode(read_bytes(file, "name another folder"), type=prepared(Begun))
     except msgspec.DecodeError as error:
         raise UserError(f"{file}: {error}: name another folder") from None
     if begun.study != study:

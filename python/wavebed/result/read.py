@@ -13,6 +13,7 @@ from wavebed.beneath import guard
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, is_there, read_json
 from wavebed.formats import RESULTS, require_version
+from wavebed.prepared import prepared
 from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import Check, RunRecord, Text, TrialLine, TrialRecord, Verdict, WorkloadRecord
 from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, RUN_FILE, SPEC_FILE, STORED, TRIAL_FILE
@@ -71,7 +72,7 @@ def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
         raise UserError(f"{folder}: is of a forwarding test: use wavebed report, wavebed compare or wavebed.load")
     data = _checked(file, content)
     try:
-        record = msgspec.convert(_renamed(_told(data)), RunRecord)
+        record = msgspec.convert(_renamed(_told(data)), prepared(RunRecord))
         for keys, items in ((("name", "kind"), record.workloads), (("name",), record.treatments)):
             for item in items:
                 msgspec.convert([item[key] for key in keys], list[Text])
@@ -104,7 +105,7 @@ def read_trial(folder: Path) -> TrialRecord:
     file = folder / TRIAL_FILE
     data = _checked(file, read_json(file, INCOMPLETE))
     try:
-        given = msgspec.convert(_renamed(data), _Trial)
+        given = msgspec.convert(_renamed(data), prepared(_Trial))
         resolved = {"network": given.laboratory} if given.laboratory is not None else _resolved(folder)
     except msgspec.ValidationError as error:
         raise _damaged(file, error) from None
@@ -142,7 +143,7 @@ def read_trial_metrics(folder: Path) -> list[tuple[str, Metric]]:
     guard(folder)
     file = folder / TRIAL_FILE
     try:
-        given = msgspec.convert(_checked(file, read_json(file, INCOMPLETE)).get("metrics"), list[_Metric])
+        given = msgspec.convert(_checked(file, read_json(file, INCOMPLETE)).get("metrics"), prepared(list[_Metric]))
     except msgspec.ValidationError as error:
         raise _damaged(file, error) from None
     return [(each.workload, Metric(each.name, each.value, each.unit, each.better, each.definition)) for each in given]

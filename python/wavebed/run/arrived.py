@@ -19,6 +19,7 @@ from wavebed.experiment.events import CheckFailed
 from wavebed.experiment.store import KEPT
 from wavebed.foreign import read_bytes
 from wavebed.output import replace_file
+from wavebed.prepared import prepared
 from wavebed.result.model import TrialLine
 from wavebed.result.names import PARTIAL, TRIALS_FOLDER
 from wavebed.result.read import read_trial
@@ -144,6 +145,8 @@ def _read(folder: Path, block: int) -> tuple[Path, Origin]:
     place = _place(folder, block)
     file = place / _FILE
     try:
-        return place, msgspec.json.decode(read_bytes(file, "remove its folder: the block runs again"), type=Origin)
+        return place, msgspec.json.decode(
+            read_bytes(file, "remove its folder: the block runs again"), type=prepared(Origin)
+        )
     except msgspec.MsgspecError as error:
         raise UserError(f"{file}: is damaged ({error}): remove its folder: the block runs again") from None

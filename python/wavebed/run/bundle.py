@@ -23,6 +23,7 @@ from wavebed.experiment.store import KEPT
 from wavebed.foreign import is_file, open_foreign, read_bytes
 from wavebed.lab.tools import cache_folder
 from wavebed.output import replacing
+from wavebed.prepared import prepared
 from wavebed.result.identity import digests, read_inputs
 from wavebed.result.names import (
     BUNDLES_FOLDER,
@@ -86,7 +87,7 @@ class Bundle(msgspec.Struct, frozen=True):
     left_out: tuple[Line, ...] = ()
 
 
-_DECODER = msgspec.json.Decoder(Bundle)
+_DECODER = msgspec.json.Decoder(prepared(Bundle))
 
 
 def write_bundles(run: Path, found: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[str]:

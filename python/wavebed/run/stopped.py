@@ -10,6 +10,7 @@ import msgspec
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import read_bytes
+from wavebed.prepared import prepared
 from wavebed.printable import printable
 from wavebed.result.names import INCOMPLETE
 from wavebed.terminal import table_text
@@ -86,7 +87,7 @@ def read_state(file: Path) -> State:
         If it is missing or damaged.
     """
     try:
-        return msgspec.json.decode(gzip.decompress(read_bytes(file, INCOMPLETE)), type=State)
+        return msgspec.json.decode(gzip.decompress(read_bytes(file, INCOMPLETE)), type=prepared(State))
     except (msgspec.MsgspecError, OSError, EOFError) as error:
         raise UserError(f"{file}: is not as documented ({error}): {INCOMPLETE}") from None
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.formats import TRIAL, require_version
+from wavebed.prepared import prepared
 from wavebed.spec.earlier import with_names_of_now
 from wavebed.spec.lab import LabSpec, NamespacesLab
 from wavebed.spec.link import Part, TimeNs
@@ -142,12 +143,12 @@ def decode_spec(text: bytes, name: str) -> TrialSpec:
     """
     try:
         try:
-            return msgspec.json.decode(text, type=TrialSpec)
+            return msgspec.json.decode(text, type=prepared(TrialSpec))
         except msgspec.ValidationError:
             document = msgspec.json.decode(text)
             if isinstance(document, dict) and "version" in document:
                 require_version(name, document["version"], TRIAL)
-            return msgspec.convert(with_names_of_now(document), TrialSpec)
+            return msgspec.convert(with_names_of_now(document), prepared(TrialSpec))
     except msgspec.ValidationError as error:
         rule, _, place = str(error).partition(" - at `$")
         key = place.rstrip("`").removeprefix(".") or "specification"

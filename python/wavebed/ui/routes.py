@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
+from wavebed.prepared import prepared
 from wavebed.ui.messages import JSON, RefusedError
 
 if TYPE_CHECKING:
@@ -144,6 +145,6 @@ def read_body(request: Request, kind: type[_Body]) -> _Body:
     if given != JSON or "Content-Type" not in request.headers:
         raise RefusedError(415, f"Content-Type: send {JSON}")
     try:
-        return msgspec.json.decode(request.read_body(), type=kind)
+        return msgspec.json.decode(request.read_body(), type=prepared(kind))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RefusedError(400, f"the body is wrong: {error}") from None

@@ -16,6 +16,7 @@ from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, resolve_network
 from wavebed.path.maps import scene_maps
 from wavebed.path.traces import Traces
+from wavebed.prepared import prepared
 from wavebed.spec.network import Network
 from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, outside_of_path, paths_in, wait_for_begin
 from wavebed.virtual.shell import keep, run_shown, with_patterns
@@ -84,7 +85,7 @@ def virtual_time(
     try:
         network = json.encode(resolve_network(path.model, traces)).decode()
         with guest_folder() as folder:
-            inside = json.decode(with_patterns(network, folder), type=Network)
+            inside = json.decode(with_patterns(network, folder), type=prepared(Network))
             where = [file for file in sys.path if file]
             maps = list(scene_maps(path.model))
             job = _Job(where, place, list(args), inside, maps, path.model.seed, list(outputs), sample)
@@ -127,7 +128,7 @@ def _answer(job: _Job, folder: GuestFolder, outputs: Mapping[str, str]) -> Json:
 
 def main() -> int:
     """Call the function of the job, in a guest, and leave its result or its error."""
-    job = json.decode(FilePath(INPUT, _JOB).read_bytes(), type=_Job)
+    job = json.decode(FilePath(INPUT, _JOB).read_bytes(), type=prepared(_Job))
     sys.path[:] = job.path
     try:
         answer = json.encode({"value": _called(job)})

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Self
 import msgspec
 
 from wavebed.path.control import MOST_ANSWER_BYTES, peer_uid
+from wavebed.prepared import prepared
 from wavebed.stranger import Count, Line, StrangerError, decode
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Step(msgspec.Struct, frozen=True):
     shown: Line = ""
 
 
-_STEP = msgspec.json.Decoder(Step)
+_STEP = msgspec.json.Decoder(prepared(Step))
 
 
 def tell(file: Path, step: Step) -> None:
@@ -143,9 +144,9 @@ class _State(msgspec.Struct, frozen=True):
     end_ns: Count
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
-_MADE = msgspec.json.Decoder(Made)
-_STATE = msgspec.json.Decoder(_State | None)
+_ANSWER = msgspec.json.Decoder(prepared(_Answer))
+_MADE = msgspec.json.Decoder(prepared(Made))
+_STATE = msgspec.json.Decoder(prepared(_State | None))
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 

@@ -21,6 +21,7 @@ import msgspec
 
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.lab.tools import cache_folder
+from wavebed.prepared import prepared
 from wavebed.workload.drafts import drafted_folder
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def find_kernel() -> tuple[Path, Built] | None:
 
 def _kernel_in(folder: Path) -> tuple[Path, Built] | None:
     try:
-        found = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Built)
+        found = msgspec.json.decode((folder / _RECORD).read_bytes(), type=prepared(Built))
         with (folder / _PROGRAM).open("rb") as program:
             digest = hashlib.file_digest(program, "sha256").hexdigest()
     except (OSError, msgspec.MsgspecError):

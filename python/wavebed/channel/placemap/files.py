@@ -16,6 +16,7 @@ from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.formats import MAP, require_version
+from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def decode_map(text: bytes, name: str) -> PlaceMap:
         If it is none.
     """
     try:
-        found = msgspec.json.decode(text, type=_File)
+        found = msgspec.json.decode(text, type=prepared(_File))
         _check(found)
     except msgspec.ValidationError as error:
         document = msgspec.json.decode(text)

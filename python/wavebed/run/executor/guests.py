@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from wavebed.errors import WavebedError
 from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.machine_lock import measuring
+from wavebed.prepared import prepared
 from wavebed.result.identity import inputs_json
 from wavebed.result.machine import machine
 from wavebed.result.names import CHANGES_FILE, INPUTS_FILE
@@ -264,7 +265,7 @@ class _Place:
             If it fails.
         """
         received = self._now
-        task = msgspec.json.decode(gzip.decompress((received.input / TASK_FILE).read_bytes()), type=BlockTask)
+        task = msgspec.json.decode(gzip.decompress((received.input / TASK_FILE).read_bytes()), type=prepared(BlockTask))
         changes = made_changes(_text(received.input / CHANGES_FILE))  # a rerun has one trial
         packed: list[Packed] = []
         for trial in task.trials:
@@ -350,7 +351,7 @@ def _run_alone(
     if status:
         why = _text(folder.output / ERROR_FILE) or last_words(folder) or f"it ended with {status}"
         raise FailedError(one_line(why))
-    attempts = msgspec.json.decode((folder.output / PACKED_FILE).read_bytes(), type=list[Packed])
+    attempts = msgspec.json.decode((folder.output / PACKED_FILE).read_bytes(), type=prepared(list[Packed]))
     opened = msgspec.json.decode((folder.output / OPENED_FILE).read_bytes(), type=list[str])
     inputs = inputs_json(inputs_of(opened, readable(named), folder))
     packed = []

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from wavebed.errors import WavebedError
 from wavebed.extras import spare_pandas
 from wavebed.output import replace_file
+from wavebed.prepared import prepared
 from wavebed.printable import printable
 from wavebed.result.model import EXACT, Check
 from wavebed.result.names import CHANGES_FILE
@@ -95,7 +96,7 @@ def _perform(given: Path, output: Path, work: Path) -> list[Packed]:
     work.mkdir()
     for each in sorted(given.iterdir()):
         (work / each.name).symlink_to(each)
-    task = msgspec.json.decode(gzip.decompress((given / TASK_FILE).read_bytes()), type=BlockTask)
+    task = msgspec.json.decode(gzip.decompress((given / TASK_FILE).read_bytes()), type=prepared(BlockTask))
     run = partial(_run_trial, place=given / _PLACE_FILE, until_s=float((given / _UNTIL_FILE).read_bytes()) / 1e9)
     wait_for_begin()
     done = []
@@ -145,7 +146,7 @@ def kept_changes(answers: Path, after_bytes: int, file: Path) -> int:
     with answers.open("rb") as stream:
         stream.seek(after_bytes)
         lines = stream.read().splitlines()
-    made = [msgspec.json.decode(line, type=Made) for line in lines]
+    made = [msgspec.json.decode(line, type=prepared(Made)) for line in lines]
     if made:
         replace_file(file, b"".join(msgspec.json.encode(each) + b"\n" for each in made))
     return len(made)

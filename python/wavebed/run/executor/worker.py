@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wavebed.errors import MachineError, WavebedError
+from wavebed.prepared import prepared
 from wavebed.run.executor.block import (
     RESULTS,
     TASK_FILE,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["FailedError", "LostError", "absent_files", "answer", "describe", "forget", "given_back"]
 __all__ += ["put_piece", "read_piece", "run_task"]
 
-_TASKS = msgspec.json.Decoder(BlockTask)
+_TASKS = msgspec.json.Decoder(prepared(BlockTask))
 """Made here: two threads that decode a type for the first time at once crash (msgspec 0.22)."""
 _ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - the addresses that a worker should not have
 
@@ -58,7 +59,7 @@ class _Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: bool = False
 
 
-_ANSWER = msgspec.msgpack.Decoder(_Answer)
+_ANSWER = msgspec.msgpack.Decoder(prepared(_Answer))
 
 
 def answer(function: Callable[..., object], *given: object) -> bytes:
@@ -151,10 +152,10 @@ def forget() -> None:
 
 
 _ANSWERS: dict[str, msgspec.msgpack.Decoder[object]] = {
-    "describe": msgspec.msgpack.Decoder(Site),
+    "describe": msgspec.msgpack.Decoder(prepared(Site)),
     "absent_files": msgspec.msgpack.Decoder(list[str]),
     "put_piece": msgspec.msgpack.Decoder(None),
-    "run_task": msgspec.msgpack.Decoder(BlockResult),
+    "run_task": msgspec.msgpack.Decoder(prepared(BlockResult)),
     "read_piece": msgspec.msgpack.Decoder(bytes),
     "forget": msgspec.msgpack.Decoder(None),
 }

@@ -14,6 +14,7 @@ import msgspec
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import is_file, is_there
+from wavebed.prepared import prepared
 from wavebed.workload.drafts import date_files, drafted_folder
 from wavebed.workload.site.bounded import bounded
 from wavebed.workload.site.model import BuiltSite, Site
@@ -189,7 +190,9 @@ def _put(made: Path, folder: Path, work: Path) -> None:
 def _read(folder: Path) -> BuiltSite | None:
     """Return the site in a folder; ``None`` if it is missing or incomplete."""
     try:
-        built = BuiltSite(msgspec.convert(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")), Site), folder)
+        built = BuiltSite(
+            msgspec.convert(json.loads((folder / _MANIFEST).read_text(encoding="utf-8")), prepared(Site)), folder
+        )
         whole = all(built.path_of(entry).stat().st_size == entry.bytes for entry in built.site.objects if entry.file)
     except (OSError, ValueError, msgspec.MsgspecError):
         return None
