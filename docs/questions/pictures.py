@@ -70,6 +70,7 @@ def dots(run: Run, metrics: Sequence[tuple[str, str, str]], treatments: Sequence
         axis.set_yticks(range(len(treatments)), treatments)
         axis.set_ylim(len(treatments) - 0.5, -0.5)
         axis.set_xlim(left=-0.03 * axis.get_xlim()[1])
+        axis.locator_params(axis="x", nbins=5)
         axis.set_xlabel(label)
         axis.grid(axis="x")
     figure.savefig(file, dpi=110)

@@ -179,14 +179,14 @@ def _outside(args: argparse.Namespace) -> str:
     import os
     import shutil
 
-    from wavebed.virtual.guest import readable
+    from wavebed.virtual.guest import is_in, readable
 
     programs = [*args.argv[:1], *(line.split()[0] for line in args.server if line.split())]
     files = [file for program in programs if (file := shutil.which(program)) is not None]
     if not files:
         return ""
-    places = [os.path.realpath(each) for each in readable([str(Path.cwd())])]
-    closed = [file for file in files if not any(Path(os.path.realpath(file)).is_relative_to(each) for each in places)]
+    places = {os.path.realpath(each) for each in readable([str(Path.cwd())])}
+    closed = [file for file in files if not is_in(os.path.realpath(file), places)]
     return f"no guest reads {closed[0]} (WAVEBED_GUEST_READS)" if closed else ""
 
 
