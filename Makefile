@@ -250,7 +250,7 @@ virtual-time-page: $(INSTALLED) kernel ## tables of docs/validation/virtual-time
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/virtual_time.py
 
-virtual-beside-real-page: $(INSTALLED) kernel ## tables of docs/validation/virtual-beside-real.md; an hour
+virtual-beside-real-page: $(INSTALLED) kernel ## tables of docs/validation/virtual-beside-real.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/virtual_beside_real.py
 

@@ -6,8 +6,8 @@ Twenty mutants of five small applications (`check_programs`), each checked three
 condition that should catch it (it must fail), the application itself there (it must pass), the mutant over 1 Gbit/s
 without delay (it must pass). A check whose machine was late is inconclusive and counts as neither; it is printed.
 
-Where the machine is often late, `--again` takes a saved run and repeats its inconclusive checks only, with more
-attempts: what decided stays.
+`--again` takes a saved run and repeats its inconclusive checks only, with more attempts, or with another processor of
+virtual time: what decided stays.
 
 Five seeds take about 40 minutes on a quiet machine, one seed eight. Prints a table, and JSON with `--save`; needs root.
 """
@@ -22,9 +22,12 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from run import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PROGRAMS = Path(__file__).parent / "check_programs"
 LOSSES = "drop-rate --delay=15ms --bandwidth=10Mbps --queue=25 --rate_to_client=6 --rate_to_server=6"
@@ -78,7 +81,7 @@ def check(
     seeds: int,
     attempts: int,
     requirements: list[str],
-    clock: str = "real",
+    time_options: Sequence[str] = ("--real-time",),
 ) -> dict[str, Any]:
     """Return the result of one check, as `wavebed check --json` prints it, and what it took."""
     client = [sys.executable, f"{PROGRAMS / program}.py", "client", "{server}", "{port}"]
@@ -86,7 +89,7 @@ def check(
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, "-m", "wavebed", "check", *path, "--seeds", str(seeds), "--attempts", str(attempts)]
-        argv += [f"--{clock}-time"]
+        argv += time_options
         argv += [word for each in requirements for word in ("--require", each)]
         argv += ["--server", server, "--limit", "15s", "--json", "-o", f"{folder}/run", "--"]
         argv += [*client, mutant] if mutant else client
@@ -104,7 +107,9 @@ def check(
     }
 
 
-def checked(mutant: Mutant, seeds: int, attempts: int, before: dict[str, Any], clock: str) -> dict[str, Any]:
+def checked(
+    mutant: Mutant, seeds: int, attempts: int, before: dict[str, Any], time_options: Sequence[str]
+) -> dict[str, Any]:
     """Check a mutant, the application itself, and the mutant over a plain path, but for what was decided before."""
     found: dict[str, Any] = {"program": mutant.program, "mutant": mutant.name, "scene": mutant.scene}
     scene, required = ("--scene", mutant.scene), REQUIREMENTS[mutant.program]
@@ -113,7 +118,7 @@ def checked(mutant: Mutant, seeds: int, attempts: int, before: dict[str, Any], c
         ("original_behind_scene", "", scene),
         ("mutant_over_1gbit", mutant.name, PLAIN),
     ):
-        found[column] = before.get(column) or check(mutant.program, name, path, seeds, attempts, required, clock)
+        found[column] = before.get(column) or check(mutant.program, name, path, seeds, attempts, required, time_options)
     return found
 
 
@@ -151,6 +156,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--attempts", type=int, default=4, help="most attempts at a trial while the machine was late")
     parser.add_argument("--time", choices=("real", "virtual"), default="real", help="in which time the checks run")
+    parser.add_argument("--processor", choices=("exact", "host"), default="exact", help="of virtual time (exact)")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="these mutants only")
     parser.add_argument("--again", type=Path, metavar="FILE", help="a saved run: repeat what was inconclusive there")
     parser.add_argument("--save", type=Path, help="keep the run, with its machine, in this JSON file")
@@ -158,18 +164,19 @@ def main() -> None:
     described = machine()  # first: what it needs is missing before the run, not after it
     results: list[dict[str, Any]] = []
     before = decided(args.again)
+    time_options = [f"--{args.time}-time", *(["--processor", args.processor] if args.time == "virtual" else [])]
     print(f"{'program':8} {'mutant':20} {'scene':18} {'mutant':12} {'original':12} {'1 Gbit/s':12}")
     for mutant in MUTANTS:
         if not args.only or mutant.name in args.only:
             key = (mutant.program, mutant.name, mutant.scene)
-            results.append(checked(mutant, args.seeds, args.attempts, before.get(key, {}), args.time))
+            results.append(checked(mutant, args.seeds, args.attempts, before.get(key, {}), time_options))
             print(row(results[-1]), flush=True)
     summary = counted(results)
     print(json.dumps(summary, indent=2))
     if args.save is not None:
         whole = {
             "machine": described,
-            "time": args.time,
+            "time": time_options,
             "seeds": args.seeds,
             "attempts": args.attempts,
             "summary": summary,

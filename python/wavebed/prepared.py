@@ -1,6 +1,6 @@
 """Types of msgspec that any thread may decode.
 
-msgspec 0.22 publishes a type before its fields are known. A second thread that decodes the type meanwhile crashes.
+msgspec 0.22 publishes a type before its fields are known. If a second thread decodes it meanwhile, the process crashes.
 """
 
 from __future__ import annotations

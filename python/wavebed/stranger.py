@@ -53,7 +53,7 @@ def decode(data: bytes, decoder: _Decoder[T_co], what: str) -> T_co:
     Parameters
     ----------
     decoder : msgspec decoder
-        Of a `prepared` type, or of Python's own types.
+        Decoder of a `prepared` type, or of a built-in one.
     what : str
         What the message is, for the error.
 

@@ -263,16 +263,34 @@ def test_a_function_of_a_script_runs_in_a_guest(cache: Path, tmp_path: Path) -> 
 def test_a_check_allows_for_the_computing_of_its_programs(cache: Path, tmp_path: Path) -> None:
     line = f"ping -c 1 $WAVEBED_SERVER; {sys.executable} -c 'for _ in range(3 * 10**7): pass'"
     options = ["--delay", "1ms", "--seeds", "1", "--virtual-time", "--require", "wall time every < 0.1 s", "--json"]
-    command = [sys.executable, "-m", "wavebed", "check", *options, "-o", "out", "--", "sh", "-c", line]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    def check(*more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "wavebed", "check", *options, *more, "--", "sh", "-c", line]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = check("-o", "out")
     found = json.loads(done.stdout)
     (trial,) = (tmp_path / "out/trials").iterdir()
     required = found["requirements"][1]
     assert required["value"] < 0.1, "computing takes no time"
     assert (done.returncode, required["outcome"]) == (3, "inconclusive"), done.stderr
-    assert "which virtual time leaves out: decide with --real-time" in required["reasons"][0]
+    assert "which virtual time leaves out: decide with --processor host or --real-time" in required["reasons"][0]
     computed_ns = int(json.loads((trial / COMPUTING_FILE).read_text())["total_ns"])
     assert found["trials"][0]["computed_s"] == computed_ns / 1e9
+    done = check("-o", "host", "--processor", "host", "--attempts", "1")
+    assert json.loads(done.stdout)["requirements"][1]["value"] > 0.1, "computing takes this machine's time"
+
+
+def test_what_a_server_computes_before_its_client_delays_nothing(cache: Path, tmp_path: Path) -> None:
+    serve = "for _ in range(10**8): pass\nimport socket, sys, time\n"
+    serve += "listening = socket.create_server(('', int(sys.argv[1])))\ntime.sleep(60)\n"
+    (tmp_path / "serve.py").write_text(serve)
+    options = ["--delay", "1ms", "--seeds", "1", "--virtual-time", "--require", "wall time every < 0.4 s", "--json"]
+    options += ["--server", f"{sys.executable} serve.py {{port}}", "-o", "out"]
+    command = [sys.executable, "-m", "wavebed", "check", *options, "--", "ping", "-c", "1", "{server}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["trials"][0]["computed_s"] > 0.4
 
 
 def test_a_check_runs_a_program_that_failed_once_since_it_would_fail_again(cache: Path, tmp_path: Path) -> None:

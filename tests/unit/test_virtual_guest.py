@@ -124,6 +124,18 @@ def test_the_key_and_the_option_are_the_same(tmp_path: Path) -> None:
     assert in_virtual_time(by_key)
 
 
+def test_the_processor_of_an_option_overrides_that_of_the_scenario(tmp_path: Path) -> None:
+    slow = _plan(tmp_path, '[lab]\ntime = "virtual"\nprocessor = "host"\nslower = 4\n')
+    (of_option, of_scenario) = (with_time(slow, processor=each).treatments[0].lab for each in ("exact", "host"))
+    assert isinstance(of_option, NamespacesLab)
+    assert isinstance(of_scenario, NamespacesLab)
+    assert (of_option.processor, of_option.slower) == ("exact", 1.0)
+    assert (of_scenario.processor, of_scenario.slower) == ("host", 4.0)
+    assert with_time(slow, processor="exact").overrides["lab.processor"] == "exact"
+    with pytest.raises(UserError, match="--processor: is for virtual time: add --virtual-time"):
+        with_time(_plan(tmp_path), "real", processor="host")
+
+
 def test_a_machine_without_landlock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "_LANDLOCK_CREATE_RULESET", 4095)  # a call that no kernel has
     plan = _plan(tmp_path)

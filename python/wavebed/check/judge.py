@@ -259,7 +259,8 @@ class _Values:
                 could = value_text(self.values[seed] + (slack[1] or -slack[0]), self.unit)
                 told.append(
                     f"seed {seed}: {value_text(self.values[seed], self.unit)} may be {could}: its programs computed for"
-                    f" {self.computed_s[seed]:.2f} s, which virtual time leaves out: decide with --real-time"
+                    f" {self.computed_s[seed]:.2f} s, which virtual time leaves out: decide with --processor host or"
+                    " --real-time"
                 )
                 continue
             if seed in self.counted:

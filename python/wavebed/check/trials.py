@@ -143,7 +143,7 @@ def _computed(found: Seen, trial: TrialRecord, computing: Computing | None, last
     limits_s = {cast("str", each["name"]): cast("int", each["limit_ns"]) / 1e9 for each in limits}
     over = [
         f"{name} may pass its limit of {limits_s[name]:g} s: its programs computed for {computed_s[name]:.2f} s, which"
-        " virtual time leaves out: decide with --real-time"
+        " virtual time leaves out: decide with --processor host or --real-time"
         for name, wall_s in walls_s.items()
         if wall_s + computed_s[name] > limits_s.get(name, math.inf)
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wavebed.cli.new_folder import new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.signals import end_on_signals
-from wavebed.cli.times import AUTO, add_memory_option, add_time_options, guest_memory
+from wavebed.cli.times import AUTO, add_memory_option, add_processor_option, add_time_options, guest_memory
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
 from wavebed.errors import UserError
@@ -71,6 +71,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--fail-fast", action="store_true", help="end as soon as a requirement fails whatever the other seeds give"
     )
     add_time_options(group, AUTO)
+    add_processor_option(group)
     add_memory_option(group)
     group = parser.add_argument_group("programs")
     group.add_argument(
@@ -141,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
 
     requirements = [at("--require", parse_requirement, each) for each in args.require]
     plan = _plan(args, requirements, at("--seeds", number(1, MAX_TRIALS), args.seeds))
-    plan = with_time(plan, args.time, default_time("auto"), _outside(args), guest_memory(args))
+    plan = with_time(plan, args.time, default_time("auto"), _outside(args), guest_memory(args), args.processor)
     attempts = at("--attempts", number(1, _MOST_ATTEMPTS), args.attempts)
     check_known(requirements, plan)
     live = Live("wavebed check")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["AUTO", "add_memory_option", "add_time_options", "guest_memory"]
+__all__ = ["AUTO", "add_memory_option", "add_processor_option", "add_time_options", "guest_memory"]
 
 AUTO = "--virtual-time where the guest kernel is installed and the path needs nothing outside of the guest"
 """The default of commands whose answer is a verdict."""
@@ -38,6 +38,18 @@ def add_memory_option(parser: argparse._ActionsContainer) -> None:
         "--guest-memory",
         metavar="SIZE",
         help="most memory of a guest, from 1gib to 4000mib; the machine gives what is used (default: what is needed)",
+    )
+
+
+def add_processor_option(parser: argparse._ActionsContainer) -> None:
+    """Add the option that says what computing costs in a guest."""
+    from wavebed.spec.lab import Processor
+
+    parser.add_argument(
+        "--processor",
+        choices=get_args(Processor),
+        help="in virtual time: exact: computing takes no time, a system call 1 µs; infinite: both take no time; host:"
+        " computing takes this machine's time (default: that of the scenario, or exact)",
     )
 
 

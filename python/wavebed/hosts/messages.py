@@ -115,7 +115,6 @@ class _Done(TypedDict):
     pass
 
 
-# Made here: two threads that decode a type for the first time at once crash (msgspec 0.22).
 _MESSAGE = msgspec.json.Decoder(prepared(Message))
 _EVENT = msgspec.json.Decoder(prepared(Event))
 _DONE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(prepared(_Done))

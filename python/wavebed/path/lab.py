@@ -23,6 +23,7 @@ from wavebed.path.laboratory import laboratory_file
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.live import apply_change, change_request, show
 from wavebed.path.process import LabProcess, Pump, pipe_or
+from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -342,7 +343,7 @@ class Laboratory(Lab):
     def undelivered(self) -> Undelivered:
         """Return the data on the way from program to program."""
         with self.connect() as connection:
-            return convert(connection.ask({"do": "undelivered"}), Undelivered)
+            return convert(connection.ask({"do": "undelivered"}), prepared(Undelivered))
 
     def begin(self) -> int:
         """Let time begin, in a laboratory that waits, and return `zero_ns`.

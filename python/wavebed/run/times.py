@@ -15,7 +15,7 @@ from wavebed.path.model import PathModel
 from wavebed.result.names import RUN_FILE
 from wavebed.result.read import read_run
 from wavebed.run.lab_table import guest_bytes
-from wavebed.spec.lab import GUEST_BYTES, HostsLab, NamespacesLab, Time
+from wavebed.spec.lab import GUEST_BYTES, HostsLab, NamespacesLab, Processor, Time
 from wavebed.virtual.guest import outside_of_path
 from wavebed.virtual.kernel import NO_LANDLOCK, find_kernel, has_landlock
 
@@ -30,6 +30,7 @@ __all__ += ["chosen_time", "default_time", "guest_bytes_of", "kept_memory", "kep
 
 TIME_KEY: Final = "lab.time"
 MEMORY_KEY: Final = "lab.memory"
+_PROCESSOR_KEY: Final = "lab.processor"
 """The keys that the options change."""
 _LITTLE = ("bulk", "download", "latency", "voice")
 """Kinds of workloads whose guest needs `_LITTLE_BYTES`. Of browsers and commands nobody knows."""
@@ -98,6 +99,7 @@ def with_time(
     otherwise: Time = "real",
     outside: str = "",
     memory_bytes: int | None = None,
+    processor: Processor | None = None,
 ) -> Plan:
     """Return the plan with a time for each treatment.
 
@@ -111,12 +113,16 @@ def with_time(
         Why this command needs real time; empty: it does not.
     memory_bytes : int, optional
         Memory of a guest, as an option says; it overrides the scenario.
+    processor : str, optional
+        Processor of a guest, as an option says; it overrides the scenario.
 
     Raises
     ------
     UserError
-        If a plan that needs the outside is asked to be virtual.
+        If a plan that needs the outside is asked to be virtual, or one in real time has an option of guests.
     """
+    if processor is not None:
+        plan = _with_processor(plan, processor)
     words: list[Time] = [asked or each.time or otherwise for each in plan.treatments]
     notes: tuple[str, ...] = ()
     if "auto" in words:
@@ -133,6 +139,8 @@ def with_time(
         notes = (*notes, *confined, f"in virtual time {_OF_HOST if slow else _COMPUTING}")
     if memory_bytes is not None and "virtual" not in words:
         raise UserError("--guest-memory: is for virtual time: add --virtual-time, or leave it out")
+    if processor is not None and "virtual" not in words:
+        raise UserError("--processor: is for virtual time: add --virtual-time, or leave it out")
     needed = _needed_bytes(plan)
     treatments = tuple(
         _in_time(each, word, memory_bytes, needed) for each, word in zip(plan.treatments, words, strict=True)
@@ -143,6 +151,18 @@ def with_time(
     if any(word != (each.time or "real") for word, each in zip(words, plan.treatments, strict=True)):
         overrides[TIME_KEY] = words[0]
     return dataclasses.replace(plan, treatments=treatments, overrides=overrides, notes=(*plan.notes, *notes))
+
+
+def _with_processor(plan: Plan, processor: Processor) -> Plan:
+    def changed(lab: NamespacesLab) -> NamespacesLab:
+        slower = lab.slower if processor == "host" else 1.0
+        return msgspec.structs.replace(lab, processor=processor, slower=slower)
+
+    treatments = tuple(
+        dataclasses.replace(each, lab=changed(each.lab)) if isinstance(each.lab, NamespacesLab) else each
+        for each in plan.treatments
+    )
+    return dataclasses.replace(plan, treatments=treatments, overrides={**plan.overrides, _PROCESSOR_KEY: processor})
 
 
 def _outside_of(plan: Plan) -> str:

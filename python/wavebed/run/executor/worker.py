@@ -39,7 +39,6 @@ __all__ = ["FailedError", "LostError", "absent_files", "answer", "describe", "fo
 __all__ += ["put_piece", "read_piece", "run_task"]
 
 _TASKS = msgspec.json.Decoder(prepared(BlockTask))
-"""Made here: two threads that decode a type for the first time at once crash (msgspec 0.22)."""
 _ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - the addresses that a worker should not have
 
 
