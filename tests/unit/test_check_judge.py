@@ -275,7 +275,7 @@ def test_the_reason_names_the_value_that_is_possible_and_the_remedy() -> None:
     (told,) = decided.reasons
     assert told == (
         "seed 1: 0.200 s may be 3.20 s: its programs computed for 3.00 s, which virtual time leaves out: decide with"
-        " --real-time"
+        " --processor host or --real-time"
     )
 
 
