@@ -23,6 +23,7 @@ from typing import Any, Final
 from real_traces import with_tables
 
 import wavebed
+from wavebed.result.model import COUNTED
 from wavebed.virtual.kernel import release
 
 HERE: Final = Path(__file__).parent
@@ -69,7 +70,6 @@ COMPUTING: Final = (
 )
 """Metrics that contain computing: of an infinitely fast device in virtual time."""
 NEAR: Final = 0.05
-COUNTED: Final = ("valid", "suspect")
 
 
 def trials(text: str, seeds: int, virtual: bool) -> list[dict[str, Any]]:

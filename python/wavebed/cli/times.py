@@ -49,7 +49,7 @@ def add_processor_option(parser: argparse._ActionsContainer) -> None:
         "--processor",
         choices=get_args(Processor),
         help="in virtual time: exact: computing takes no time, a system call 1 µs; infinite: both take no time; host:"
-        " computing takes this machine's time (default: that of the scenario, or exact)",
+        " computing takes this machine's time (default: the scenario's, or exact)",
     )
 
 

@@ -121,8 +121,6 @@ def with_time(
     UserError
         If a plan that needs the outside is asked to be virtual, or one in real time has an option of guests.
     """
-    if processor is not None:
-        plan = _with_processor(plan, processor)
     words: list[Time] = [asked or each.time or otherwise for each in plan.treatments]
     notes: tuple[str, ...] = ()
     if "auto" in words:
@@ -134,35 +132,26 @@ def with_time(
             raise UserError(f"--virtual-time: {why}: leave the option out")
         if why:
             raise UserError(f"{TIME_KEY}: {why}: remove the key, or write --real-time")
-        slow = any(isinstance(each.lab, NamespacesLab) and each.lab.processor == "host" for each in plan.treatments)
+        processors = [
+            processor or each.lab.processor for each in plan.treatments if isinstance(each.lab, NamespacesLab)
+        ]
         confined = () if has_landlock() else (NO_LANDLOCK,)
-        notes = (*notes, *confined, f"in virtual time {_OF_HOST if slow else _COMPUTING}")
-    if memory_bytes is not None and "virtual" not in words:
-        raise UserError("--guest-memory: is for virtual time: add --virtual-time, or leave it out")
-    if processor is not None and "virtual" not in words:
-        raise UserError("--processor: is for virtual time: add --virtual-time, or leave it out")
+        notes = (*notes, *confined, f"in virtual time {_OF_HOST if 'host' in processors else _COMPUTING}")
+    for option, value in (("--guest-memory", memory_bytes), ("--processor", processor)):
+        if value is not None and "virtual" not in words:
+            raise UserError(f"{option}: is for virtual time: add --virtual-time, or leave it out")
     needed = _needed_bytes(plan)
     treatments = tuple(
-        _in_time(each, word, memory_bytes, needed) for each, word in zip(plan.treatments, words, strict=True)
+        _in_time(each, word, memory_bytes, needed, processor) for each, word in zip(plan.treatments, words, strict=True)
     )
     overrides = dict(plan.overrides)
     if memory_bytes is not None:
         overrides[MEMORY_KEY] = format_size(memory_bytes)
+    if processor is not None:
+        overrides[_PROCESSOR_KEY] = processor
     if any(word != (each.time or "real") for word, each in zip(words, plan.treatments, strict=True)):
         overrides[TIME_KEY] = words[0]
     return dataclasses.replace(plan, treatments=treatments, overrides=overrides, notes=(*plan.notes, *notes))
-
-
-def _with_processor(plan: Plan, processor: Processor) -> Plan:
-    def changed(lab: NamespacesLab) -> NamespacesLab:
-        slower = lab.slower if processor == "host" else 1.0
-        return msgspec.structs.replace(lab, processor=processor, slower=slower)
-
-    treatments = tuple(
-        dataclasses.replace(each, lab=changed(each.lab)) if isinstance(each.lab, NamespacesLab) else each
-        for each in plan.treatments
-    )
-    return dataclasses.replace(plan, treatments=treatments, overrides={**plan.overrides, _PROCESSOR_KEY: processor})
 
 
 def _outside_of(plan: Plan) -> str:
@@ -204,7 +193,9 @@ def _needed_bytes(plan: Plan) -> int:
     return _LITTLE_BYTES if kinds <= {*_LITTLE} else GUEST_BYTES[1]
 
 
-def _in_time(treatment: TreatmentPlan, word: Time, memory_bytes: int | None, needed_bytes: int) -> TreatmentPlan:
+def _in_time(
+    treatment: TreatmentPlan, word: Time, memory_bytes: int | None, needed_bytes: int, processor: Processor | None
+) -> TreatmentPlan:
     if not isinstance(treatment.lab, NamespacesLab):
         return treatment
     is_virtual = word == "virtual"
@@ -217,5 +208,9 @@ def _in_time(treatment: TreatmentPlan, word: Time, memory_bytes: int | None, nee
             treatment, lab=msgspec.structs.replace(treatment.lab, time="real", memory_bytes=None)
         )
     memory_bytes = memory_bytes or treatment.lab.memory_bytes or needed_bytes
-    lab = msgspec.structs.replace(treatment.lab, time="virtual", memory_bytes=memory_bytes)
+    processor = processor or treatment.lab.processor
+    slower = treatment.lab.slower if processor == "host" else 1.0
+    lab = msgspec.structs.replace(
+        treatment.lab, time="virtual", processor=processor, slower=slower, memory_bytes=memory_bytes
+    )
     return dataclasses.replace(treatment, lab=lab)
