@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from wavebed.result.model import TrialRecord, WorkloadRecord
-from wavebed.spec.link import plain
+from wavebed.spec.part import plain
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:

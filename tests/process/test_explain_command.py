@@ -21,8 +21,8 @@ from wavebed.path.laboratory import resolve_network
 from wavebed.path.traces import Traces
 from wavebed.result.model import WorkloadRecord
 from wavebed.result.tables import SCHEMAS
-from wavebed.spec.link import ConstantDelay, Delay, plain
-from wavebed.spec.network import Hop
+from wavebed.spec.part import plain
+from wavebed.spec.types import ConstantDelay, DelayStage, Hop
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def with_network(folder: Path) -> Path:
     wired = EmulatedPath.of(rate="2mbit", delay="2ms")
     (up,) = cast("list[dict[str, Any]]", plain(resolve_network(wired.model, Traces()))["legs"])
     radio = {**leg["hops"][0], "name": "radio", "up": up["hops"][0]["up"]}
-    wire = plain(Hop("internet", "wired", (Delay(ConstantDelay(8 * MS)),), ()))
+    wire = plain(Hop("internet", "wired", (DelayStage(ConstantDelay(8 * MS)),), ()))
     leg["hops"] = [wire, radio]
     file = folder / "trials/0001-cubic/trial.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "laboratory": network}))

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
 from wavebed.errors import UserError
-from wavebed.path.laboratory import LabPlan, laboratory_file
 from wavebed.pattern import Source, read_source
-from wavebed.spec.network import CoalesceOff, Network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,8 +82,8 @@ def refused_here(pattern: str) -> str | None:
 
 def refused_there(patterns: list[str], folder: Path) -> list[str | None]:
     """Ask `wavebed-core` to read each as the rate of a link."""
-    frame = laboratory_file(Network(1500, False, CoalesceOff(), None, (), ()), LabPlan("x", 1))
-    hosts = [{"name": name, "congestion_control": None, "sysctls": {}} for name in ("server", "client")]
+    hosts = [{"name": name, "congestion_control": None} for name in ("server", "client")]
+    frame = {"mtu": 1500, "nat": False, "coalesce": {"kind": "off"}, "hosts": hosts}
     lines = []
     for place, pattern in enumerate(patterns):
         file = folder / f"{place}.csv"
@@ -93,8 +91,10 @@ def refused_there(patterns: list[str], folder: Path) -> list[str | None]:
         rate = {"kind": "pattern", "file": str(file), "end": "repeat", "start_ns": 0}
         stage = {"stage": "bottleneck", "rate": rate, "queue": {"kind": "infinite"}}
         hop = {"name": "s", "kind": "radio", "down": [stage], "up": []}
-        lines.append(json.dumps({**frame, "hosts": hosts, "legs": [{"hops": [hop]}]}))
-    done = subprocess.run([find_core(), "check"], input="\n".join(lines), capture_output=True, text=True, check=True)
+        lines.append(json.dumps({**frame, "legs": [{"from": "server", "to": "client", "hops": [hop]}]}))
+    done = subprocess.run(
+        [find_core(), "check", "--patterns"], input="\n".join(lines), capture_output=True, text=True, check=True
+    )
     return [json.loads(line)["problem"] for line in done.stdout.splitlines()]
 
 

@@ -50,4 +50,4 @@ def test_every_shipped_scenario_loads() -> None:
     scenarios = sorted((ROOT / "scenarios").glob("*.toml"))
     assert scenarios
     for file in scenarios:
-        assert Path.load(file).laboratory()["legs"], file
+        assert Path.load(file).laboratory()["network"]["legs"], file

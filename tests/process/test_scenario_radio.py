@@ -27,7 +27,7 @@ def test_block_errors_without_a_radio_are_pointed_out(tmp_path: FilePath, capsys
     file.write_text(AIR.replace("# radio = nr-120khz\n", ""))
     assert main(["shell", "--trace", str(file), "--print-laboratory"]) == 0
     shown = capsys.readouterr()
-    assert json.loads(shown.out)["legs"][0]["hops"][0]["down"][0]["stage"] == "bottleneck"
+    assert json.loads(shown.out)["network"]["legs"][0]["hops"][0]["down"][0]["stage"] == "bottleneck"
     assert shown.err.splitlines() == [
         f"wavebed: note: {file}: block errors have no effect without a radio: its rate is carried as it stands"
     ]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from wavebed.channel.adaptation import Adapted, LoopSettings, adapt, resource_blocks
 from wavebed.channel.adaptation.bler import block_error_rate, waterfall
 from wavebed.channel.adaptation.rates import mcs_rates_bps
-from wavebed.config.queue import Queue
 from wavebed.radio.model import WifiSettings
 from wavebed.scene.model import Carrier
+from wavebed.spec.queue import WrittenQueue
 
 MMWAVE = Carrier("nr", 28e9, 400e6, 3, 264, "DDDSU")
 FDD = Carrier("nr", 2.1e9, 20e6, 0)
@@ -24,7 +24,7 @@ STILL = LoopSettings(step_db=0.0)
 
 
 def wifi() -> WifiSettings:
-    return WifiSettings("802.11ad", Queue("infinite"), 262_143, 64, 30_000, 7, 40)
+    return WifiSettings("802.11ad", WrittenQueue("infinite"), 262_143, 64, 30_000, 7, 40)
 
 
 def static(sinr_db: float, carrier: Carrier = MMWAVE, seconds: int = 40) -> Adapted:

@@ -27,7 +27,6 @@ from wavebed.channel.adaptation.bler import waterfall
 from wavebed.channel.adaptation.formats import format_table
 from wavebed.channel.adaptation.information import GRID_DB, information_bits, needed_snr_db
 from wavebed.channel.adaptation.tbs import code_blocks, code_rate, modulation_order
-from wavebed.config.queue import Queue
 from wavebed.pattern.model import STATES
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.presets import PRESETS, technology_of
@@ -35,6 +34,7 @@ from wavebed.scene import load
 from wavebed.scene.carrier import resolved
 from wavebed.scene.model import Array, BaseStation, Carrier, Scene, Trajectory, Ue
 from wavebed.scene.tables import CarrierTable
+from wavebed.spec.queue import WrittenQueue
 
 TABLES = [("nr", "64qam"), ("nr", "256qam"), ("lte", "64qam"), ("lte", "256qam"), ("802.11ad", "64qam")]
 
@@ -190,7 +190,7 @@ def test_lte_refuses_resource_blocks_that_no_bandwidth_has() -> None:
 
 def test_longer_aggregates_keep_more_of_the_rate() -> None:
     def settings(frames: int, overhead_ns: int) -> WifiSettings:
-        return WifiSettings("802.11ad", Queue("infinite"), 262_143, frames, overhead_ns, 7, 40)
+        return WifiSettings("802.11ad", WrittenQueue("infinite"), 262_143, frames, overhead_ns, 7, 40)
 
     assert (wifi_efficiency(settings(64, 30_000)) > wifi_efficiency(settings(8, 30_000))).all()
     assert (wifi_efficiency(settings(64, 0)) == 1).all()
@@ -404,6 +404,6 @@ def test_the_limits_of_the_standards_are_the_defaults_and_802_11ad_has_its_loss_
     assert resolved(given_evm).evm == 0.05
     wifi = load("cas-mmwave-bench").carrier
     assert (wifi.evm, wifi.implementation_loss_db) == (0.0, 0.0)
-    aggregates = WifiSettings("802.11ad", Queue("infinite"), 262_143, 64, 30_000, 7, 40)
+    aggregates = WifiSettings("802.11ad", WrittenQueue("infinite"), 262_143, 64, 30_000, 7, 40)
     found = adapt([20.0], 1e-3, wifi, "down", wifi=aggregates)
     assert found.sinr_db[0] == pytest.approx(20.0)

@@ -28,9 +28,10 @@ def test_the_path_is_that_of_shell(capsys: pytest.CaptureFixture[str]) -> None:
     bridge = printed(capsys, *options)
     assert main(["shell", *options, "--print-laboratory"]) == 0
     laboratory = json.loads(capsys.readouterr().out)
-    assert bridge["hops"] == laboratory["legs"][0]["hops"]
-    for key in ("seed", "mtu", "coalesce", "packet_memory_bytes"):
-        assert bridge[key] == laboratory[key]
+    assert bridge["hops"] == laboratory["network"]["legs"][0]["hops"]
+    assert bridge["seed"] == laboratory["seed"]
+    for key in ("mtu", "coalesce", "packet_memory_bytes"):
+        assert bridge[key] == laboratory["network"][key]
 
 
 def test_hops_on_both_sides_of_an_edge_are_in_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,8 +33,7 @@ from wavebed.report.decision import decision_section
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS
 from wavebed.run.scenario import read_plan
-from wavebed.spec.link import ConstantDelay, Delay, Distribution
-from wavebed.spec.network import CoalesceOff, Hop, Host, Leg, Network
+from wavebed.spec.types import ConstantDelay, DelayStage, DistributionDelay, Hop, Host, Leg, Network, OffCoalesce
 from wavebed.workload import KINDS, read_workload
 from wavebed.workload.model import Metric, Outcome, Span
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from wavebed.check.judge import Decision
     from wavebed.config.data import Json
     from wavebed.result.model import Verdict
-    from wavebed.spec.link import DelaySource
+    from wavebed.spec.types import Delay
     from wavebed.workload.model import Better, Status
 
 
@@ -748,8 +747,8 @@ MS = 1_000_000
 TRIAL = TrialRecord("0001-x", 1, "x", 1, "", 1.0, "suspect")
 
 
-def hop(name: str, *delays: DelaySource) -> Hop:
-    stages = tuple(Delay(each, reorder=False, limit_packets=None) for each in delays)
+def hop(name: str, *delays: Delay) -> Hop:
+    stages = tuple(DelayStage(each, reorder=False, limit_packets=None) for each in delays)
     return Hop(name, "wired", stages, stages)
 
 
@@ -759,7 +758,7 @@ def lateness(folder: Path, rows: Sequence[tuple[int, str, int, int]], *hops: Hop
     columns = list(zip(*((ms, way, n, n, 1500 * n, ns, 0) for ms, way, n, ns in rows), strict=True))
     pq.write_table(pa.table(columns, schema=SCHEMAS["departures"]), folder / "series" / "departures.parquet")
     leg = Leg("server", "client", hops)
-    network = Network(1500, False, CoalesceOff(), None, (Host("server"), Host("client")), (leg,))
+    network = Network(1500, False, OffCoalesce(), (Host("server"), Host("client")), (leg,))
     return most_lateness_s(replace(TRIAL, resolved={"network": msgspec.to_builtins(network)}), folder)
 
 
@@ -784,7 +783,7 @@ def test_of_a_path_shorter_than_a_row_as_many_count_as_there_are_round_trips(tmp
 
 def test_a_delay_that_may_be_nothing_is_none(tmp_path: Path) -> None:
     rows = [(0, "server-client.down", 50, 100_000)]
-    spread = Distribution("normal", 10 * MS, 2 * MS)
+    spread = DistributionDelay("normal", 10 * MS, 2 * MS)
     assert lateness(tmp_path, rows, hop("air", spread)) == pytest.approx(50 * 100e-6)
 
 

@@ -21,7 +21,7 @@ from wavebed.path.model import LimitedLoss, LostPackets, LostTimes, ScenePattern
 from wavebed.path.scenario import read_path
 from wavebed.path.traces import Traces
 from wavebed.scene.files import shipped
-from wavebed.spec.link import Constant, ConstantDelay, Independent
+from wavebed.spec.types import ConstantDelay, ConstantRate, IndependentLoss
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ def test_a_key_beside_the_name_stands_above_that_of_the_condition() -> None:
     hop = path_of("lift", up_delay="30ms", loss="1%").hops[0]
     assert hop.down.delay == ConstantDelay(10_000_000)
     assert hop.up.delay == ConstantDelay(30_000_000)
-    assert hop.up.loss == Independent(0.01)
+    assert hop.up.loss == IndependentLoss(0.01)
     assert path_of("lift", delay="1ms").hops[0].down.delay == ConstantDelay(1_000_000)
 
 
@@ -117,7 +117,7 @@ def test_a_condition_without_a_radio_replaces_the_whole_hop(tmp_path: Path) -> N
     file = tmp_path / "scenario.toml"
     file.write_text('[path]\nscene = "stadium/lte"\nloss = "7%"\nqueue = "codel"\n', encoding="utf-8")
     hop = read_path(file, {"scene": "simple-p2p --delay=5ms --bandwidth=8Mbps --queue=9"}, Traces()).hops[0]
-    assert hop.down.rate == hop.up.rate == Constant(8_000_000)
+    assert hop.down.rate == hop.up.rate == ConstantRate(8_000_000)
     assert hop.down.radio is None
     assert hop.down.loss is None
     assert str(hop.down.queue) == str(hop.up.queue)
@@ -129,8 +129,8 @@ def test_the_profiles_are_budgets_in_both_directions() -> None:
     hop = path_of("5qi-2").hops[0]
     assert hop.down.rate is None
     assert hop.down.delay == hop.up.delay == ConstantDelay(150_000_000)
-    assert hop.down.loss == hop.up.loss == Independent(0.001)
-    assert path_of("5qi-74").hops[0].down.loss == Independent(1e-8)
+    assert hop.down.loss == hop.up.loss == IndependentLoss(0.001)
+    assert path_of("5qi-74").hops[0].down.loss == IndependentLoss(1e-8)
 
 
 def test_every_profile_has_the_budget_of_the_standard() -> None:
@@ -150,7 +150,7 @@ def test_every_profile_has_the_budget_of_the_standard() -> None:
         delay_ms, power = table[profile.number]
         hop = path_of(f"5qi-{profile.number}").hops[0]
         assert hop.down.delay == ConstantDelay(delay_ms * 1_000_000)
-        assert isinstance(hop.down.loss, Independent)
+        assert isinstance(hop.down.loss, IndependentLoss)
         assert hop.down.loss.probability == pytest.approx(10.0**-power)
 
 
@@ -271,7 +271,7 @@ def links(scene: str):  # type: ignore[no-untyped-def]
 )
 def test_every_scenario_is_a_link_with_a_rate_a_delay_and_a_queue(scene: str) -> None:
     for link in links(scene):
-        assert link.rate == Constant(10_000_000)
+        assert link.rate == ConstantRate(10_000_000)
         assert link.delay == ConstantDelay(15_000_000)
         assert link.queue is not None
         assert (link.queue.kind, link.queue.limit.packets) == ("droptail", 25)
@@ -279,9 +279,9 @@ def test_every_scenario_is_a_link_with_a_rate_a_delay_and_a_queue(scene: str) ->
 
 def test_a_drop_rate_is_that_of_its_direction() -> None:
     down, up = links(f"drop-rate {LINK} --rate_to_client=10 --rate_to_server=20")
-    assert (down.loss, up.loss) == (Independent(0.1), Independent(0.2))
+    assert (down.loss, up.loss) == (IndependentLoss(0.1), IndependentLoss(0.2))
     down, up = links(f"drop-rate {LINK} --rate_to_client=30 --rate_to_server=20 --burst_to_client=3")
-    assert (down.loss, up.loss) == (LimitedLoss(0.3, 3), Independent(0.2))
+    assert (down.loss, up.loss) == (LimitedLoss(0.3, 3), IndependentLoss(0.2))
 
 
 def test_a_droplist_names_the_packets_of_its_direction() -> None:
@@ -304,9 +304,9 @@ def test_an_asymmetric_link_has_rates_and_queues_of_its_own() -> None:
         "asymmetric-p2p --delay=20ms --forward-data-rate=10Mbps --forward-queue=25 --return-data-rate=512kbps"
         " --return-queue=9 --drop-rate-to-server=4"
     )
-    assert (down.rate, up.rate) == (Constant(10_000_000), Constant(512_000))
+    assert (down.rate, up.rate) == (ConstantRate(10_000_000), ConstantRate(512_000))
     assert (down.queue.limit.packets, up.queue.limit.packets) == (25, 9)
-    assert (down.loss, up.loss) == (None, Independent(0.04))
+    assert (down.loss, up.loss) == (None, IndependentLoss(0.04))
 
 
 @pytest.mark.parametrize("scenario", quic.REFUSED)

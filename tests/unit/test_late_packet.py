@@ -16,7 +16,7 @@ from wavebed.run.stopped import State
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.spec.network import Network
+    from wavebed.spec.types import Network
 
 MS = 1_000_000
 LEG = SimpleNamespace(hops=[SimpleNamespace(name="wire"), SimpleNamespace(name="radio")])

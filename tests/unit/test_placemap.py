@@ -197,7 +197,7 @@ def scenario(file, tmp_path):
     def read(text: str) -> dict:
         scenario = tmp_path / "scenario.toml"
         scenario.write_text(f'[path]\nscene = "place.json"\n{text}')
-        return Path.load(scenario).laboratory()["legs"][0]["hops"][0]
+        return Path.load(scenario).laboratory()["network"]["legs"][0]["hops"][0]
 
     return read
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,7 +17,6 @@ from tests.unit.test_transport_links import LOAD, MBIT, constant, link_rows, ste
 
 from wavebed.errors import MachineError, RenamedWarning, UserError
 from wavebed.path.api import Path as WavebedPath
-from wavebed.path.laboratory import LabPlan, laboratory_file
 from wavebed.remedy import remedy_of
 from wavebed.report.path import path_row
 from wavebed.report.path import second_radio_links as drawn_links
@@ -34,8 +32,8 @@ from wavebed.run.folder import check_programs
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import StoredTrial, plan_of_spec, read_plan
-from wavebed.spec.link import RuleError, plain
-from wavebed.spec.network import Hop, Leg, Network
+from wavebed.spec.network import second_leg
+from wavebed.spec.part import plain
 from wavebed.spec.trial import RemedySpec, TrialSpec, decode_spec, encode_spec
 
 if TYPE_CHECKING:
@@ -269,7 +267,7 @@ def lab_of(folder: Path, text: str, **options: str) -> Any:
 def test_it_is_a_leg_beside_all_hops_between_the_last_two_hosts(tmp_path: Path, edge: str, hosts: list[str]) -> None:
     network = spec_of_text(tmp_path, HOPS + edge + SECOND + command("x")).network
     assert [host.name for host in network.hosts] == hosts
-    leg = network.second_leg
+    leg = second_leg(network)
     assert leg is network.legs[-1]
     assert leg is not None
     assert (leg.start, leg.end) == (hosts[-2], "client")
@@ -278,17 +276,19 @@ def test_it_is_a_leg_beside_all_hops_between_the_last_two_hosts(tmp_path: Path, 
     assert rates == [20 * MBIT, 5 * MBIT]
 
 
-def test_without_it_the_network_and_the_laboratory_file_have_no_trace_of_it(tmp_path: Path) -> None:
+def test_without_it_the_network_has_no_trace_of_it(tmp_path: Path) -> None:
     network = spec_of_text(tmp_path, HOPS + EDGE + command("x")).network
-    assert network.second_leg is None
+    assert second_leg(network) is None
     assert (len(network.legs), second_radio_links(network)) == (2, [])
-    assert "second_leg" not in laboratory_file(network, LabPlan("x", 1))
 
 
-def test_the_laboratory_file_has_it_beside_the_row(tmp_path: Path) -> None:
+def test_the_laboratory_file_has_it_after_the_row(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, HOPS + EDGE + SECOND)
-    assert [[hop["name"] for hop in leg["hops"]] for leg in lab["legs"]] == [["internet"], ["radio"]]
-    assert [hop["name"] for hop in lab["second_leg"]["hops"]] == ["second-radio"]
+    assert [[hop["name"] for hop in leg["hops"]] for leg in lab["network"]["legs"]] == [
+        ["internet"],
+        ["radio"],
+        ["second-radio"],
+    ]
 
 
 def test_its_queue_is_as_long_as_its_own_round_trip_needs(tmp_path: Path) -> None:
@@ -301,13 +301,13 @@ def test_its_queue_is_as_long_as_its_own_round_trip_needs(tmp_path: Path) -> Non
 
 def test_options_of_a_link_leave_it_alone(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, HOPS + SECOND, rate="1mbit")
-    assert lab["second_leg"]["hops"][0]["down"][0]["rate"]["rate_bps"] == 20 * MBIT
+    assert lab["network"]["legs"][-1]["hops"][0]["down"][0]["rate"]["rate_bps"] == 20 * MBIT
 
 
 def test_a_treatment_adds_it_and_a_specification_keeps_it(tmp_path: Path) -> None:
     treatment = '[[treatment]]\nname = "two"\nset = { "path.second-radio.rate" = "7mbit" }\n'
     spec = spec_of_text(tmp_path, HOPS + command("x") + treatment)
-    assert spec.network.second_leg is not None
+    assert second_leg(spec.network) is not None
     assert decode_spec(encode_spec(spec), "spec.json") == spec
 
 
@@ -330,25 +330,6 @@ def test_old_names_of_keys_are_read_in_it(tmp_path: Path) -> None:
 def test_a_mistake_of_a_second_radio_is_named_with_its_place(tmp_path: Path, text: str, line: str) -> None:
     with pytest.raises(UserError, match=line):
         spec_of_text(tmp_path, text + command("x"))
-
-
-def test_only_the_last_two_hosts_have_a_second_leg(tmp_path: Path) -> None:
-    network = spec_of_text(tmp_path, HOPS + EDGE + SECOND + command("x")).network
-    second = network.legs[-1]
-
-    def changed(*legs: Leg, nat: bool = False) -> Network:
-        return msgspec.structs.replace(network, legs=legs, nat=nat, hosts=tuple(map(bare, network.hosts)))
-
-    def bare(host: object) -> object:
-        return msgspec.structs.replace(host, sysctls={})  # type: ignore[type-var]
-
-    third = msgspec.structs.replace(second, hops=(Hop("third", "radio", (), ()),))
-    elsewhere = Leg("server", "edge", second.hops)
-    for legs in ((*network.legs, third), (*network.legs[:2], elsewhere)):
-        with pytest.raises(RuleError, match="one leg beside those of the row connects the last two hosts"):
-            changed(*legs)
-    with pytest.raises(RuleError, match="with nat there is no second leg"):
-        changed(*network.legs, nat=True)
 
 
 def tables(rows: dict[str, float]) -> dict[str, pa.Table]:

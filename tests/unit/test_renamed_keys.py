@@ -25,7 +25,7 @@ from wavebed.pattern.formats.base import ReadOptions
 from wavebed.run.change import changed, with_new_keys
 from wavebed.run.scenario import read_plan
 from wavebed.scene import load
-from wavebed.spec.link import Constant, ConstantDelay, Reorder
+from wavebed.spec.types import ConstantDelay, ConstantRate, ReorderStage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,17 +107,17 @@ def scenario(tmp_path: Path) -> Path:
 
 def test_an_old_key_of_a_scenario_means_what_the_new_one_means(scenario: Path) -> None:
     with pytest.warns(RenamedWarning, match=r"old\.toml: path\.join: is now called coalesce"):
-        assert WavebedPath.load(scenario).laboratory()["coalesce"] == {"kind": "off"}
+        assert WavebedPath.load(scenario).laboratory()["network"]["coalesce"] == {"kind": "off"}
 
 
 def test_an_old_option_means_what_the_new_one_means() -> None:
     with pytest.warns(RenamedWarning, match=r"^--join: is now called --coalesce"):
-        assert WavebedPath.of(join="slot").laboratory()["coalesce"] == {"kind": "slot"}
+        assert WavebedPath.of(join="slot").laboratory()["network"]["coalesce"] == {"kind": "slot"}
 
 
 def test_a_new_option_overrides_an_old_key(scenario: Path) -> None:
     with pytest.warns(RenamedWarning, match=r"path\.join"):
-        assert WavebedPath.load(scenario, coalesce="slot").laboratory()["coalesce"] == {"kind": "slot"}
+        assert WavebedPath.load(scenario, coalesce="slot").laboratory()["network"]["coalesce"] == {"kind": "slot"}
 
 
 @pytest.mark.parametrize("options", [{"join": "off", "coalesce": "off"}, {}])
@@ -212,7 +212,7 @@ def test_a_hop_is_changed_by_its_old_and_its_new_key(tmp_path: Path, key: str) -
     )
     assert isinstance(arm.path, PathModel)
     internet, radio = arm.path.hops
-    assert (internet.down.delay, radio.up.rate) == (ConstantDelay(7_000_000), Constant(3_000_000))
+    assert (internet.down.delay, radio.up.rate) == (ConstantDelay(7_000_000), ConstantRate(3_000_000))
 
 
 SCENE = """title = "t"
@@ -287,7 +287,7 @@ def test_a_share_of_reordered_packets_is_a_probability(tmp_path: Path, key: str)
     file.write_text(f'[path]\n{key} = {{ share = "1%", delay = "2ms" }}\n')
     with pytest.warns(RenamedWarning, match=rf"old\.toml: path\.{key}\.share: is now called probability"):
         (hop,) = WavebedPath.load(file).model.hops
-    assert hop.up.reorder == Reorder(0.01, 2_000_000)
+    assert hop.up.reorder == ReorderStage(0.01, 2_000_000)
 
 
 def test_a_column_of_loss_may_still_be_in_shares(tmp_path: Path) -> None:

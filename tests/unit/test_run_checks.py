@@ -17,7 +17,7 @@ from wavebed.result.tables import SCHEMAS
 from wavebed.run.backlog import backlog_check
 from wavebed.run.capacity import Steps, capacity_steps
 from wavebed.run.checks import engine_checks, partial_check, processor_check, verdict
-from wavebed.spec.network import Network
+from wavebed.spec.types import Network
 from wavebed.workload.model import Outcome, Span
 
 if TYPE_CHECKING:

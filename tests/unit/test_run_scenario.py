@@ -11,7 +11,7 @@ from wavebed.errors import UserError
 from wavebed.run.change import changed, key_parts, parse_change
 from wavebed.run.expected import expected_s, plan_text
 from wavebed.run.scenario import AS_DESCRIBED, Plan, read_plan
-from wavebed.spec.link import Constant
+from wavebed.spec.types import ConstantRate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def test_treatments_change_the_scenario_and_set_changes_all_of_them(tmp_path: Pa
     )
     assert (found.trials, found.seed) == (7, 5)
     rates = [treatment.path.hops[0].down.rate for treatment in found.treatments]
-    assert rates == [Constant(10_000_000), Constant(20_000_000)]
+    assert rates == [ConstantRate(10_000_000), ConstantRate(20_000_000)]
     assert [treatment.workloads[0].common.limit_s for treatment in found.treatments] == [3.0, 3.0]
 
 

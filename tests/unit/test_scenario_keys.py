@@ -40,17 +40,23 @@ def laboratory(tmp_path: FilePath) -> Callable[[str], dict[str, Any]]:
 
 
 def links(laboratory: dict[str, Any], number: int = 0) -> tuple[list[Any], list[Any]]:
-    found = [hop for leg in laboratory["legs"] for hop in leg["hops"]][number]
+    found = [hop for leg in laboratory["network"]["legs"] for hop in leg["hops"]][number]
     return found["down"], found["up"]
 
 
 def test_an_empty_path_is_one_radio_hop_without_stages(laboratory: Any) -> None:
     lab = laboratory("[path]\n")
-    assert lab["legs"] == [{"hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}]
-    assert lab["coalesce"] == {"kind": "time", "time_ns": 125_000}
-    assert (lab["seed"], lab["mtu"], lab["nat"]) == (1, 1500, False)
-    assert [host["name"] for host in lab["hosts"]] == ["server", "client"]
-    assert [host["congestion_control"] for host in lab["hosts"]] == [None, None]
+    assert lab["network"]["legs"] == [
+        {
+            "from": "server",
+            "to": "client",
+            "hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}],
+        }
+    ]
+    assert lab["network"]["coalesce"] == {"kind": "time", "time_ns": 125_000}
+    assert (lab["seed"], lab["network"]["mtu"], lab["network"]["nat"]) == (1, 1500, False)
+    assert [host["name"] for host in lab["network"]["hosts"]] == ["server", "client"]
+    assert [host["congestion_control"] for host in lab["network"]["hosts"]] == [None, None]
 
 
 def test_a_rate_alone_gets_every_default_of_a_bottleneck(laboratory: Any) -> None:
@@ -94,7 +100,13 @@ def test_rates(laboratory: Any, key: str, value: str, expected: object) -> None:
 
 def test_a_sampled_rate(laboratory: Any) -> None:
     down, _ = links(laboratory('[path]\nrate = "5mbit"\nrate-mode = "sampled"\n'))
-    assert down[0]["rate"] == {"kind": "sampled", "rate_bps": 5_000_000}
+    assert down[0]["rate"] == {
+        "kind": "sampled",
+        "rate_bps": 5_000_000,
+        "file": None,
+        "end": None,
+        "start_ns": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -338,16 +350,16 @@ sysctl = {"net.ipv4.tcp_rmem" = '1 2 3', "net.ipv4.tcp_syn_linear_timeouts" = 0}
 
 def test_three_hosts_divide_the_hops(laboratory: Any) -> None:
     lab = laboratory(TWO_SEGMENTS)
-    assert [[hop["name"] for hop in leg["hops"]] for leg in lab["legs"]] == [["internet"], ["air"]]
-    assert [(host["name"], host["congestion_control"]) for host in lab["hosts"]] == [
+    assert [[hop["name"] for hop in leg["hops"]] for leg in lab["network"]["legs"]] == [["internet"], ["air"]]
+    assert [(host["name"], host["congestion_control"]) for host in lab["network"]["hosts"]] == [
         ("server", "cubic"),
         ("edge", "bbr"),
         ("client", "cubic"),
     ]
-    assert lab["hosts"][2]["sysctls"]["net.ipv4.tcp_rmem"] == "1 2 3"
-    assert lab["hosts"][2]["sysctls"]["net.ipv4.tcp_syn_linear_timeouts"] == "0"
-    assert lab["hosts"][0]["sysctls"]["net.ipv4.tcp_rmem"] == "4096 131072 536870912"
-    assert (lab["coalesce"], lab["seed"], lab["mtu"]) == ({"kind": "slot"}, 7, 9000)
+    assert lab["network"]["hosts"][2]["sysctls"]["net.ipv4.tcp_rmem"] == "1 2 3"
+    assert lab["network"]["hosts"][2]["sysctls"]["net.ipv4.tcp_syn_linear_timeouts"] == "0"
+    assert lab["network"]["hosts"][0]["sysctls"]["net.ipv4.tcp_rmem"] == "4096 131072 536870912"
+    assert (lab["network"]["coalesce"], lab["seed"], lab["network"]["mtu"]) == ({"kind": "slot"}, 7, 9000)
 
 
 def test_options_override_the_radio_hop_in_both_directions(laboratory: Any) -> None:
@@ -357,7 +369,7 @@ def test_options_override_the_radio_hop_in_both_directions(laboratory: Any) -> N
         assert link[0]["rate"]["rate_bps"] == 10_000_000
         assert link[1]["delay"]["delay_ns"] == 1_000_000
     assert lab["seed"] == 9
-    assert {host["congestion_control"] for host in lab["hosts"]} == {"reno"}
+    assert {host["congestion_control"] for host in lab["network"]["hosts"]} == {"reno"}
 
 
 def test_an_option_for_one_direction_leaves_the_other(laboratory: Any) -> None:
@@ -379,20 +391,22 @@ def test_a_rate_replaces_the_trace_of_a_scenario(laboratory: Any) -> None:
 
 def test_with_nat_the_server_keeps_its_settings(laboratory: Any) -> None:
     lab = laboratory("[path]\nnat = true\ncongestion-control = 'bbr'\n")
-    assert lab["hosts"][0] == {"name": "server", "congestion_control": None, "sysctls": {}}
-    assert lab["hosts"][1]["congestion_control"] == "bbr"
+    assert lab["network"]["hosts"][0] == {"name": "server", "congestion_control": None, "sysctls": {}}
+    assert lab["network"]["hosts"][1]["congestion_control"] == "bbr"
 
 
 def test_names_take_the_path_unless_they_are_said_to_go_beside_it(laboratory: Any) -> None:
-    assert laboratory("[path]\nnat = true\n")["names"] == "path"
-    assert laboratory("[path]\nnat = true\n", names="beside")["names"] == "beside"
+    assert laboratory("[path]\nnat = true\n")["network"]["names"] == "path"
+    assert laboratory("[path]\nnat = true\n", names="beside")["network"]["names"] == "beside"
 
 
 def test_times_of_rebindings(laboratory: Any) -> None:
-    assert laboratory("[path]\n")["rebind_at_ns"] == []
-    assert laboratory("[path]\nrebind-at = ['1s', '1.5s']\n")["rebind_at_ns"] == [10**9, 1_500_000_000]
-    assert laboratory("[path]\nrebind-at = ['1s', '1.5s']\n", **{"rebind-at": "2s"})["rebind_at_ns"] == [2 * 10**9]
-    assert laboratory("[path]\n", **{"rebind-at": "2s, 30s"})["rebind_at_ns"] == [2 * 10**9, 30 * 10**9]
+    assert laboratory("[path]\n")["network"]["rebind_at_ns"] == []
+    assert laboratory("[path]\nrebind-at = ['1s', '1.5s']\n")["network"]["rebind_at_ns"] == [10**9, 1_500_000_000]
+    assert laboratory("[path]\nrebind-at = ['1s', '1.5s']\n", **{"rebind-at": "2s"})["network"]["rebind_at_ns"] == [
+        2 * 10**9
+    ]
+    assert laboratory("[path]\n", **{"rebind-at": "2s, 30s"})["network"]["rebind_at_ns"] == [2 * 10**9, 30 * 10**9]
 
 
 def test_a_delay_has_a_limit_in_packets(laboratory: Any) -> None:
@@ -402,7 +416,7 @@ def test_a_delay_has_a_limit_in_packets(laboratory: Any) -> None:
 
 def test_the_study_is_what_the_paper_says() -> None:
     lab: Any = Path.load(ROOT / "scenarios/kau-e5g-1.toml").laboratory()
-    internet, radio = lab["legs"][0]["hops"]
+    internet, radio = lab["network"]["legs"][0]["hops"]
     for link in (internet["down"], internet["up"]):
         delay = {"kind": "constant", "delay_ns": 11_000_000}
         assert link == [{"stage": "delay", "delay": delay, "reorder": False, "limit_packets": None}]

@@ -10,8 +10,7 @@ import pytest
 from wavebed.errors import UserError
 from wavebed.path.api import Path
 from wavebed.radio.model import RadioSettings
-from wavebed.spec.link import Bottleneck, PatternRate
-from wavebed.spec.radio import Radio, Wifi
+from wavebed.spec.types import BottleneckStage, PatternRate, RadioStage, WifiStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +65,7 @@ def laboratory(tmp_path: FilePath) -> Callable[..., dict[str, Any]]:
 
 
 def links(laboratory: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    hop = laboratory["legs"][0]["hops"][0]
+    hop = laboratory["network"]["legs"][0]["hops"][0]
     return hop["down"], hop["up"]
 
 
@@ -127,7 +126,12 @@ def test_the_device_stands_after_the_radio_in_a_downlink_and_before_it_in_an_upl
 def test_a_device_stands_without_a_radio_too(laboratory: Any) -> None:
     down, up = links(laboratory("ue-limit = { down-packets-per-second = 1000 }\n"))
     assert (stages(down), up) == (["bottleneck"], [])
-    assert laboratory("ue-limit = { packets-per-second = 1000 }\n", ue_limit="off")["legs"][0]["hops"][0]["down"] == []
+    assert (
+        laboratory("ue-limit = { packets-per-second = 1000 }\n", ue_limit="off")["network"]["legs"][0]["hops"][0][
+            "down"
+        ]
+        == []
+    )
 
 
 def test_a_trace_brings_the_radio_of_its_header(laboratory: Any, tmp_path: FilePath) -> None:
@@ -208,11 +212,12 @@ def pattern_of(laboratory_of: Path, direction: str, seed: int | None = None) -> 
     """Return the text that the engine would read for one link."""
     from wavebed.path.laboratory import resolve_network
     from wavebed.path.traces import Traces
+    from wavebed.spec.network import links
 
     traces = Traces()
     try:
-        link = dict(resolve_network(laboratory_of.model, traces).links())[f"radio.{direction}"]
-        rate = next(stage.rate for stage in link if isinstance(stage, Radio | Wifi | Bottleneck))
+        link = dict(links(resolve_network(laboratory_of.model, traces)))[f"radio.{direction}"]
+        rate = next(stage.rate for stage in link if isinstance(stage, RadioStage | WifiStage | BottleneckStage))
         assert isinstance(rate, PatternRate)
         return FilePath(rate.file).read_text(encoding="utf-8")
     finally:

@@ -185,7 +185,7 @@ def read_spec_text(folder: Path, text: str) -> Any:
 def test_the_schema_names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "trial"]) == 0
     schema = json.loads(capsys.readouterr().out)
-    assert {"TrialSpec", "Network", "Hop", "Bottleneck", "Radio", "Wifi"} <= schema["$defs"].keys()
+    assert {"TrialSpec", "Network", "Hop", "BottleneckStage", "RadioStage", "WifiStage"} <= schema["$defs"].keys()
     assert main(["schema", "trail"]) == 2
 
 

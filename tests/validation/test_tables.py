@@ -17,10 +17,10 @@ from wavebed.channel.adaptation import (
 from wavebed.channel.adaptation.bler import waterfall
 from wavebed.channel.adaptation.rates import mcs_rates_bps
 from wavebed.channel.adaptation.tbs import code_rate, modulation_order
-from wavebed.config.queue import Queue
 from wavebed.radio.model import WifiSettings
 from wavebed.radio.table_files import read_table
 from wavebed.scene.model import Carrier
+from wavebed.spec.queue import WrittenQueue
 
 
 def test_the_transport_block_of_400_mhz_is_192_624_bits() -> None:
@@ -116,7 +116,7 @@ def test_60_ghz_needs_mcs_10_for_two_and_a_half_gbit_of_tcp() -> None:
     A segment of 1448 bytes travels in 1540 bytes; aggregates of 64 packets lose 30 µs each. MCS 9 stays below the
     figure, MCS 10 reaches it, by 4 %: acknowledgements of TCP in the other direction take about that much.
     """
-    settings = WifiSettings("802.11ad", Queue("infinite"), 262_143, 64, 30_000, 7, 40)
+    settings = WifiSettings("802.11ad", WrittenQueue("infinite"), 262_143, 64, 30_000, 7, 40)
     tcp = read_table("dmg_mcs", "rate_bps") * wifi_efficiency(settings) * 1448 / 1540
     assert tcp[9] < 2.2e9
     assert tcp[10] == pytest.approx(2.5e9, rel=0.05)

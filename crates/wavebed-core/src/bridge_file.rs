@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use wavebed_forward::frame::mac_from_text;
-use wavebed_path::{Address, Coalesce, HopConfig, LegConfig};
+use wavebed_path::{Address, Coalesce, HopConfig};
 
 use crate::lab_file::{
     VERSION, check_coalesce, check_name, check_packet_memory, is_link, packet_memory_bytes,
@@ -101,12 +101,10 @@ impl BridgeFile {
         read_file(path, Self::parse)
     }
 
-    /// The hops of all devices, and those of each class, as legs.
-    #[must_use]
-    pub fn legs(&self) -> Vec<LegConfig> {
-        let hops = [&self.hops].into_iter();
-        let hops = hops.chain(self.classes.iter().map(|class| &class.hops));
-        hops.map(|hops| LegConfig { hops: hops.clone() }).collect()
+    /// The hops of all devices, and those of each class.
+    pub fn legs(&self) -> impl Iterator<Item = &[HopConfig]> {
+        let own = std::iter::once(self.hops.as_slice());
+        own.chain(self.classes.iter().map(|class| class.hops.as_slice()))
     }
 
     /// All hops, those of classes last.
@@ -170,7 +168,7 @@ impl BridgeFile {
                 ));
             }
         }
-        room::check(self.legs().iter(), self.mtu)?;
+        room::check(self.all_hops(), self.mtu)?;
         let has = |link: &str| is_link(link, names.iter().map(|name| name.as_str()));
         self.timeline
             .as_ref()
@@ -203,7 +201,7 @@ mod tests {
         let file = BridgeFile::parse(&example().to_string()).expect("is right");
         assert_eq!((file.a.as_str(), file.b.as_str()), ("eth1", "eth2"));
         assert_eq!(file.on_failure, OnFailure::Closed);
-        assert_eq!(file.legs().len(), 2);
+        assert_eq!(file.legs().count(), 2);
         assert_eq!(file.classes[0].addresses.len(), 3);
     }
 

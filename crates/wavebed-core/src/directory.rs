@@ -15,7 +15,6 @@ use wavebed_os::namespace::effective_user;
 use wavebed_os::unix;
 
 use crate::front::message;
-use crate::lab_file;
 use crate::problem::Problem;
 
 /// Most names that are examined.
@@ -123,7 +122,7 @@ fn parse(text: &str) -> BTreeSet<Running> {
                     .bytes()
                     .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
             let uid: u32 = uid.parse().ok()?;
-            (head == "wavebed" && is_random && lab_file::is_name(name)).then(|| Running {
+            (head == "wavebed" && is_random && wavebed_path::is_name(name)).then(|| Running {
                 uid,
                 name: name.to_owned(),
                 socket: socket.to_owned(),

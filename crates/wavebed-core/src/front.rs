@@ -82,7 +82,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         LinkError::Stage { .. } => Problem::wrong(format!("{path}: {error}")),
     })?;
     let (user, group) = namespace::effective_user();
-    if lab.nat && user != 0 {
+    if lab.network.nat && user != 0 {
         return Err(Problem::cannot(
             "nat: requires root: run as root, or set nat to false",
         ));
@@ -91,7 +91,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         .map(process::adopt_descriptor)
         .transpose()
         .map_err(|error| Problem::wrong(error.to_string()))?;
-    let machine = if lab.nat {
+    let machine = if lab.network.nat {
         Some(NetworkNamespace::current()?)
     } else {
         None

@@ -151,7 +151,7 @@ struct End {
 #[must_use]
 pub fn run(setup: InitSetup) -> i32 {
     let answer = prepare(setup).and_then(|mut init| {
-        if !init.lab.rebind_at_ns.is_empty() && !init.lab.wait {
+        if !init.lab.network.rebind_at_ns.is_empty() && !init.lab.wait {
             init.plan_rebindings_of_running();
             init.rebind_when_due();
         }
@@ -230,7 +230,7 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
     if let Some(Err(error)) = rules.as_ref().map(Rules::add_account) {
         say(format_args!("{error}: confined programs have no account"));
     }
-    let outside = Outside::new(outside, lab.outside_sockets, lab.nat, peers);
+    let outside = Outside::new(outside, lab.network.outside_sockets, lab.network.nat, peers);
     // Programs of the laboratory's root gain all capabilities at exec, unless no_new_privs is set.
     if !capabilities::never_gains() {
         let needed = match outer_user {
@@ -287,7 +287,7 @@ fn replace_names(lab: &LabFile, network: &Network) {
                 "{error}: programs cannot ask the machine's resolver: make the file {RESOLVERS}"
             ));
         }
-    } else if !lab.nat {
+    } else if !lab.network.nat {
         let _ = mount::replace_file(RESOLVERS, NO_RESOLVER);
     }
 }

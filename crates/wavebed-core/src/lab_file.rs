@@ -1,17 +1,16 @@
 //! The laboratory file: parsed and checked once.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use garde::Validate;
 use serde::Deserialize;
 use wavebed_os::foreign;
 use wavebed_os::memory_limit::memory_limit_bytes;
-use wavebed_path::{Coalesce, LegConfig};
+use wavebed_path::{Coalesce, HopConfig, LEAST_PACKET_MEMORY_BYTES, NetworkConfig, is_name};
 
 use crate::confine::ConfineFile;
 use crate::limits;
-use crate::names::Way;
 use crate::problem::Problem;
 use crate::room;
 use crate::timeline::TimelineFile;
@@ -21,19 +20,8 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// The supported version.
 pub const VERSION: u32 = 1;
-/// The smallest MTU with IPv6 (RFC 8200, section 5).
-const LEAST_MTU: u32 = 1280;
 /// The largest signed 64-bit integer: TOML and Parquet have no larger ones.
 const GREATEST_SEED: u64 = i64::MAX as u64;
-/// The largest IPv4 packet.
-const GREATEST_MTU: u32 = 65_535;
-
-/// The least memory for packets in flight: a few packets in each direction, and free blocks kept for reuse.
-const LEAST_PACKET_MEMORY_BYTES: usize = 16 << 20;
-
-/// How long a wire segment may wait to be coalesced: at most a radio frame.
-const COALESCE_NS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
-
 /// Time between two samples: a millisecond to an hour.
 const SAMPLE_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
 
@@ -51,34 +39,11 @@ pub struct LabFile {
     pub name: String,
     /// Seed of all random processes.
     pub seed: u64,
-    /// MTU of every leg, bytes.
-    pub mtu: u32,
-    /// Whether this machine replaces the server.
-    pub nat: bool,
-    /// Whether programs reach sockets of the machine's programs by their names in the file system.
-    #[serde(default)]
-    pub outside_sockets: bool,
-    /// Which way questions for names take with NAT.
-    #[serde(default)]
-    pub names: Way,
+    /// The hosts and what lies between them.
+    pub network: NetworkConfig,
     /// Whether time starts only on a request over the control socket.
     #[serde(default)]
     pub wait: bool,
-    /// Which segments are coalesced.
-    pub coalesce: Coalesce,
-    /// Memory limit of packets in flight, bytes; null for a quarter of what this process may have.
-    #[serde(default)]
-    packet_memory_bytes: Option<usize>,
-    /// When the client's flows get other source ports, nanoseconds after time zero, in order.
-    #[serde(default)]
-    pub rebind_at_ns: Vec<u64>,
-    /// Hosts, server first, client last.
-    pub hosts: Vec<HostFile>,
-    /// Leg `i` connects host `i` and host `i + 1`.
-    pub legs: Vec<LegConfig>,
-    /// A second leg between the last two hosts, such as a second radio of the client.
-    #[serde(default)]
-    pub second_leg: Option<LegConfig>,
     /// Programs that run beside the command.
     pub background: Vec<ProcessFile>,
     /// The command; without it the laboratory is driven through its socket.
@@ -100,9 +65,6 @@ pub struct LabFile {
     pub timeline: Option<TimelineFile>,
     /// Folder of the series.
     pub log_dir: Option<PathBuf>,
-    /// Whether the folder of the series gets a packet log of each link too.
-    #[serde(default)]
-    pub packet_log: bool,
     /// Folder of the captures.
     pub pcap_dir: Option<PathBuf>,
     /// File of the summary.
@@ -123,18 +85,6 @@ pub struct MapFile {
     /// The rest of it.
     #[serde(flatten)]
     pub rest: serde_json::Map<String, serde_json::Value>,
-}
-
-/// A host.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HostFile {
-    /// Its name.
-    pub name: String,
-    /// TCP congestion control of its connections; the machine's default without.
-    pub congestion_control: Option<String>,
-    /// Settings of its network namespace.
-    pub sysctls: BTreeMap<String, String>,
 }
 
 /// The samplers.
@@ -209,7 +159,7 @@ impl LabFile {
     /// in the laboratory, the kernel's buffers and the rest of the machine need memory too.
     #[must_use]
     pub fn packet_memory_bytes(&self) -> usize {
-        packet_memory_bytes(self.packet_memory_bytes)
+        packet_memory_bytes(self.network.packet_memory_bytes)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -223,26 +173,17 @@ impl LabFile {
         if self.seed > GREATEST_SEED {
             return Err(format!("seed: {} is above {GREATEST_SEED}", self.seed));
         }
-        if !(LEAST_MTU..=GREATEST_MTU).contains(&self.mtu) {
-            return Err(format!(
-                "mtu: {} is outside {LEAST_MTU} to {GREATEST_MTU}",
-                self.mtu
-            ));
-        }
-        check_coalesce(self.coalesce)?;
-        check_packet_memory(self.packet_memory_bytes)?;
         if self.wait && self.command.is_some() {
             return Err(
                 "wait: a command starts at once: set wait to false, or command to null".to_owned(),
             );
         }
-        if self.packet_log && self.log_dir.is_none() {
-            return Err("packet_log: requires log_dir".to_owned());
-        }
-        self.check_rebindings()?;
+        self.network
+            .check()
+            .map_err(|line| format!("network: {line}"))?;
+        room::check(self.hops(), self.network.mtu)?;
         self.check_sample()?;
-        self.check_hosts()?;
-        self.check_hops()?;
+        self.check_timeline()?;
         let background = self
             .background
             .iter()
@@ -274,84 +215,8 @@ impl LabFile {
         Ok(())
     }
 
-    fn check_rebindings(&self) -> Result<(), String> {
-        if self.nat && !self.rebind_at_ns.is_empty() {
-            return Err(
-                "rebind_at_ns: with nat the server is this machine, whose connections stay: set it to []".to_owned(),
-            );
-        }
-        if !self.rebind_at_ns.is_sorted_by(|one, next| one < next) {
-            return Err("rebind_at_ns: must rise".to_owned());
-        }
-        Ok(())
-    }
-
-    fn check_hosts(&self) -> Result<(), String> {
-        let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
-        if !(2..=3).contains(&names.len())
-            || names[0] != "server"
-            || names[names.len() - 1] != "client"
-        {
-            return Err(
-                "hosts: must be two or three, the first named server, the last named client"
-                    .to_owned(),
-            );
-        }
-        let distinct: BTreeSet<&str> = names.iter().copied().collect();
-        if distinct.len() != names.len() {
-            return Err("hosts: names must be distinct".to_owned());
-        }
-        for host in &self.hosts {
-            check_name("hosts: name", &host.name)?;
-            for key in host.sysctls.keys() {
-                check_sysctl(&host.name, key)?;
-            }
-        }
-        let server = &self.hosts[0];
-        if self.nat && (server.congestion_control.is_some() || !server.sysctls.is_empty()) {
-            return Err(
-                "hosts: with nat the server is this machine, whose settings are not changed: set \
-                        its congestion_control to null and its sysctls to {}"
-                    .to_owned(),
-            );
-        }
-        Ok(())
-    }
-
-    fn check_hops(&self) -> Result<(), String> {
-        if self.legs.len() + 1 != self.hosts.len() {
-            return Err(format!(
-                "legs: {} hosts require {} legs, not {}",
-                self.hosts.len(),
-                self.hosts.len() - 1,
-                self.legs.len()
-            ));
-        }
-        let mut names = BTreeSet::new();
-        if self.nat && self.second_leg.is_some() {
-            return Err("second_leg: cannot be used with nat: set it to null".to_owned());
-        }
-        for (index, leg) in self.all_legs().enumerate() {
-            if leg.hops.is_empty() {
-                let place = if index < self.legs.len() {
-                    format!("legs[{index}]")
-                } else {
-                    "second_leg".to_owned()
-                };
-                return Err(format!("{place}: hops: must have at least one hop"));
-            }
-            for hop in &leg.hops {
-                check_name("hops: name", &hop.name)?;
-                if !names.insert(&hop.name) {
-                    return Err(format!(
-                        "hops: names must be distinct: {:?} occurs twice",
-                        hop.name
-                    ));
-                }
-            }
-        }
-        room::check(self.all_legs(), self.mtu)?;
-        let has = |link: &str| is_link(link, names.iter().map(|name| name.as_str()));
+    fn check_timeline(&self) -> Result<(), String> {
+        let has = |link: &str| is_link(link, self.hops().map(|hop| hop.name.as_str()));
         self.timeline
             .as_ref()
             .map_or(Ok(()), |file| file.check(has))
@@ -372,9 +237,9 @@ impl LabFile {
         Ok(())
     }
 
-    /// All legs: those of the row, then the second one to the client.
-    pub fn all_legs(&self) -> impl Iterator<Item = &LegConfig> {
-        self.legs.iter().chain(&self.second_leg)
+    /// The hops of all legs.
+    pub fn hops(&self) -> impl Iterator<Item = &HopConfig> {
+        self.network.legs.iter().flat_map(|leg| &leg.hops)
     }
 
     /// The index of a host.
@@ -382,25 +247,16 @@ impl LabFile {
     /// # Errors
     /// There is no host of this name.
     pub fn host_index(&self, name: &str) -> Result<usize, String> {
-        self.hosts
+        self.network
+            .hosts
             .iter()
             .position(|host| host.name == name)
             .ok_or_else(|| {
-                let known: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+                let hosts = self.network.hosts.iter();
+                let known: Vec<&str> = hosts.map(|host| host.name.as_str()).collect();
                 format!("there is no host {name:?}: use one of {}", known.join(", "))
             })
     }
-}
-
-/// Whether `name` is valid in socket names, host names and file names.
-#[must_use]
-pub fn is_name(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let first = name
-        .bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_alphanumeric());
-    first && name.len() <= 32 && name.bytes().all(fits)
 }
 
 /// The memory limit that was given, or a quarter of what this process may have in whole steps of the least; not less than the
@@ -419,14 +275,9 @@ pub fn packet_memory_bytes(given: Option<usize>) -> usize {
 /// # Errors
 /// It is too long or zero.
 pub fn check_coalesce(coalesce: Coalesce) -> Result<(), String> {
-    match coalesce {
-        Coalesce::Time { time_ns } if !COALESCE_NS.contains(&time_ns) => Err(format!(
-            "coalesce: time_ns: {time_ns} is outside {} to {}",
-            COALESCE_NS.start(),
-            COALESCE_NS.end()
-        )),
-        _ => Ok(()),
-    }
+    coalesce
+        .validate()
+        .map_err(|report| format!("coalesce: {}", report.to_string().trim_end()))
 }
 
 /// Checks the memory limit of packets in flight.
@@ -455,21 +306,6 @@ pub fn check_name(key: &str, name: &str) -> Result<(), String> {
     ))
 }
 
-fn check_sysctl(host: &str, key: &str) -> Result<(), String> {
-    let fits = |part: &str| {
-        !part.is_empty()
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-    };
-    if key.starts_with("net.") && key.split('.').all(fits) {
-        return Ok(());
-    }
-    Err(format!(
-        "hosts: {host}: sysctls: {key:?} is not a setting of a network namespace: use one that begins with net."
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
@@ -485,13 +321,15 @@ mod tests {
 
     fn example() -> Value {
         serde_json::json!({
-            "version": 1, "name": "k3f9", "seed": 1, "mtu": 1500, "nat": false,
-            "coalesce": {"kind": "time", "time_ns": 125_000},
-            "hosts": [
-                {"name": "server", "congestion_control": "cubic", "sysctls": {"net.ipv4.tcp_rmem": "4096 1 2"}},
-                {"name": "client", "congestion_control": null, "sysctls": {}}
-            ],
-            "legs": [{"hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}],
+            "version": 1, "name": "k3f9", "seed": 1,
+            "network": {
+                "mtu": 1500, "nat": false, "coalesce": {"kind": "time", "time_ns": 125_000},
+                "hosts": [
+                    {"name": "server", "congestion_control": "cubic", "sysctls": {"net.ipv4.tcp_rmem": "4096 1 2"}},
+                    {"name": "client", "congestion_control": null, "sysctls": {}}
+                ],
+                "legs": [{"from": "server", "to": "client", "hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}]}],
+            },
             "background": [{"host": "server", "argv": ["iperf3", "-s"]}],
             "command": {"host": "client", "argv": ["true"]},
             "log_dir": null, "pcap_dir": null, "summary_file": null
@@ -517,10 +355,10 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 28] = [
+        let cases: [Case; 27] = [
             (
-                |v| v["coalesce"]["time_ns"] = 0.into(),
-                "coalesce: time_ns: 0 is outside 1 to 10000000",
+                |v| v["network"]["coalesce"]["time_ns"] = 0.into(),
+                "network: coalesce.time_ns: is lower than 1",
             ),
             (
                 |v| v["seed"] = u64::MAX.into(),
@@ -530,30 +368,36 @@ mod tests {
             (|v| v["extra"] = 2.into(), "unknown field `extra`"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
             (|v| v["name"] = "".into(), "name: \"\""),
-            (|v| v["mtu"] = 1000.into(), "mtu: 1000"),
             (
-                |v| v["packet_memory_bytes"] = 1000.into(),
-                "packet_memory_bytes: 1000",
+                |v| v["network"]["mtu"] = 1000.into(),
+                "network: mtu: is lower than 1280",
             ),
             (
-                |v| v["coalesce"] = serde_json::json!({"kind": "never"}),
+                |v| v["network"]["packet_memory_bytes"] = 1000.into(),
+                "network: packet_memory_bytes: is lower than 16777216",
+            ),
+            (
+                |v| v["network"]["coalesce"] = serde_json::json!({"kind": "never"}),
                 "never",
             ),
             (
-                |v| v["hosts"][0]["name"] = "client".into(),
+                |v| v["network"]["hosts"][0]["name"] = "client".into(),
                 "first named server",
             ),
-            (|v| v["hosts"] = serde_json::json!([]), "two or three"),
             (
-                |v| v["hosts"][1]["sysctls"]["kernel.panic"] = "1".into(),
+                |v| v["network"]["hosts"] = serde_json::json!([]),
+                "two or three",
+            ),
+            (
+                |v| v["network"]["hosts"][1]["sysctls"]["kernel.panic"] = "1".into(),
                 "kernel.panic",
             ),
             (
-                |v| v["hosts"][1]["sysctls"]["net.ipv4/../../x"] = "1".into(),
+                |v| v["network"]["hosts"][1]["sysctls"]["net.ipv4/../../x"] = "1".into(),
                 "net.ipv4/../../x",
             ),
             (
-                |v| v["hosts"][1]["speed"] = 1.into(),
+                |v| v["network"]["hosts"][1]["speed"] = 1.into(),
                 "unknown field `speed`",
             ),
             (
@@ -572,33 +416,35 @@ mod tests {
                 "sample: flows_ns: 0",
             ),
             (
-                |v| v["packet_log"] = true.into(),
-                "packet_log: requires log_dir",
-            ),
-            (
-                |v| v["nat"] = true.into(),
+                |v| v["network"]["nat"] = true.into(),
                 "with nat the server is this machine",
             ),
             (
-                |v| v["rebind_at_ns"] = serde_json::json!([5, 5]),
+                |v| v["network"]["rebind_at_ns"] = serde_json::json!([5, 5]),
                 "rebind_at_ns: must rise",
             ),
-            (|v| v["names"] = "never".into(), "unknown variant `never`"),
             (
-                |v| v["legs"] = serde_json::json!([]),
-                "require 1 legs, not 0",
+                |v| v["network"]["names"] = "never".into(),
+                "unknown variant `never`",
             ),
             (
-                |v| v["legs"][0]["hops"] = serde_json::json!([]),
-                "at least one",
+                |v| v["network"]["legs"] = serde_json::json!([]),
+                "require 1 legs, and may have one more, not 0",
             ),
             (
-                |v| v["second_leg"] = serde_json::json!({"hops": []}),
-                "second_leg: hops: must have at least one",
+                |v| v["network"]["legs"][0]["hops"] = serde_json::json!([]),
+                "network: legs[0].hops: is length is lower than 1",
             ),
             (
-                |v| v["second_leg"] = v["legs"][0].clone(),
+                |v| {
+                    let leg = v["network"]["legs"][0].clone();
+                    v["network"]["legs"] = serde_json::json!([leg, leg]);
+                },
                 "\"radio\" occurs twice",
+            ),
+            (
+                |v| v["network"]["legs"][0]["from"] = "client".into(),
+                "legs[0]: leads from client to client",
             ),
             (
                 |v| v["command"]["host"] = "edge".into(),
@@ -608,7 +454,10 @@ mod tests {
                 |v| v["command"]["argv"] = serde_json::json!([]),
                 "must name a program",
             ),
-            (|v| v["legs"][0]["hops"][0]["kind"] = "wet".into(), "wet"),
+            (
+                |v| v["network"]["legs"][0]["hops"][0]["kind"] = "wet".into(),
+                "wet",
+            ),
         ];
         for (change, words) in cases {
             let line = refusal(change);

@@ -68,8 +68,14 @@ enum Job {
         /// A file in the native format.
         file: String,
     },
-    /// Check laboratory files, one per line of standard input; the answers are one JSON object per line.
-    Check,
+    /// Check networks, one per line of standard input; the answers are one JSON object per line.
+    Check {
+        /// Read the files of patterns too.
+        #[arg(long)]
+        patterns: bool,
+    },
+    /// Print the JSON Schema of a network: its hosts, its hops, and their stages.
+    Schema,
     /// Run a command in namespaces of its own, of which nothing is left afterwards.
     Sandbox {
         /// The program and its arguments.
@@ -117,7 +123,8 @@ fn main() {
         Job::Lab { file, control } => front::run(&file, control),
         Job::Bridge { file } => bridge::run(&file),
         Job::Peak { file } => peak::run(&file),
-        Job::Check => check::run(),
+        Job::Check { patterns } => check::run(patterns),
+        Job::Schema => check::schema(),
         Job::Sandbox { command } => sandbox::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(options) => device::run(&options),

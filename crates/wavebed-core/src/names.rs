@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
 use wavebed_os::capabilities::{self, Set};
 use wavebed_os::error::Context;
 use wavebed_os::namespace::NetworkNamespace;
 use wavebed_os::netlink::interface_index;
 use wavebed_os::nft::{Delivery, Port, TCP, UDP};
+use wavebed_path::Way;
 
 use crate::engine;
 use crate::problem::{FAILED, Problem};
@@ -42,17 +42,6 @@ const HEADER_BYTES: usize = 12;
 const ANSWER: u8 = 0x80;
 /// The response code SERVFAIL.
 const SERVER_FAILURE: u8 = 2;
-
-/// Which way the laboratory's questions for names take with NAT.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Way {
-    /// Over the path: a phone's resolver is behind its radio.
-    #[default]
-    Path,
-    /// Beside the path, without its delay and its losses.
-    Beside,
-}
 
 /// The resolvers that the forwarder asks, and what the programs read in place of the machine's own file.
 #[derive(Debug, PartialEq, Eq)]

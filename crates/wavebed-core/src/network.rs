@@ -18,13 +18,13 @@ use wavebed_os::nft::Masquerade;
 use wavebed_os::named_sockets::Peers;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
-use wavebed_path::HostCounters;
 use wavebed_path::host_counters::{Sockets, Unreached};
+use wavebed_path::{HostConfig, HostCounters, Way};
 
 use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
 use crate::directory;
-use crate::lab_file::{HostFile, LabFile};
-use crate::names::{Door, RESOLVERS, Resolvers, Way};
+use crate::lab_file::LabFile;
+use crate::names::{Door, RESOLVERS, Resolvers};
 use crate::problem::Problem;
 use crate::sysctl;
 
@@ -138,7 +138,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
     let mut near_ends = Vec::new();
     let mut far_ends = Vec::new();
     let mut machine = machine;
-    for (index, file) in lab.hosts.iter().enumerate() {
+    for (index, file) in lab.network.hosts.iter().enumerate() {
         let is_machine = index == 0 && machine.is_some();
         let network = namespace_of(index, machine.take(), lab.sample.is_some())?;
         let devices = if is_machine {
@@ -156,7 +156,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         };
         let (leg, end) = home(index);
         let (v4, v6) = addresses(builder.base, leg, end);
-        if lab.nat {
+        if lab.network.nat {
             builder.join_to_machine(index, devices[0].1.name(), v4)?;
         }
         let device_names = devices.iter().map(|(_, device)| device.name().to_owned());
@@ -165,7 +165,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
                 .during("read the network counters of", &file.name)?,
         );
         peers.extend(
-            (lab.outside_sockets && !is_machine)
+            (lab.network.outside_sockets && !is_machine)
                 .then(Peers::of_this_thread)
                 .and_then(Result::ok),
         );
@@ -227,7 +227,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Creates devices, addresses and routes of a host in the calling thread's namespace.
-    fn furnish(&mut self, host: usize, file: &HostFile) -> Result<Vec<(LegEnd, Tun)>, Problem> {
+    fn furnish(&mut self, host: usize, file: &HostConfig) -> Result<Vec<(LegEnd, Tun)>, Problem> {
         sysctl::defaults(self.has_v6);
         let netlink = Netlink::route()?;
         netlink
@@ -235,8 +235,11 @@ impl<'a> Builder<'a> {
             .map_err(|error| refused("lo", &error))?;
         let mut devices = Vec::new();
         for at in self.legs().ends_of(host) {
-            let device = Tun::create(&format!("{DEVICE_PREFIX}{}", devices.len()), self.lab.mtu)
-                .map_err(|error| Problem::from(error).or_virtual_time())?;
+            let device = Tun::create(
+                &format!("{DEVICE_PREFIX}{}", devices.len()),
+                self.lab.network.mtu,
+            )
+            .map_err(|error| Problem::from(error).or_virtual_time())?;
             device.leave_to_namespace()?;
             netlink
                 .set_up(device.index())
@@ -319,7 +322,7 @@ impl<'a> Builder<'a> {
         &self,
         netlink: &Netlink,
         host: usize,
-        file: &HostFile,
+        file: &HostConfig,
         at: LegEnd,
         device: &Tun,
     ) -> Result<(), Problem> {
@@ -343,7 +346,7 @@ impl<'a> Builder<'a> {
         } else {
             &mut wanted
         };
-        if !self.lab.nat && at.end == End::Far {
+        if !self.lab.network.nat && at.end == End::Far {
             list.push((ADDED_TO_SERVER.0.into(), ADDED_TO_SERVER.1));
         }
         if at.end == End::Far || (host == 0 && at.leg == 0) {
@@ -375,22 +378,22 @@ impl<'a> Builder<'a> {
 
     fn legs(&self) -> Legs {
         Legs {
-            row: self.lab.legs.len(),
-            has_second: self.lab.second_leg.is_some(),
+            row: self.lab.network.row().len(),
+            has_second: self.lab.network.second_leg().is_some(),
         }
     }
 
     /// Creates a device to the laboratory in the machine's namespace, and a table that masquerades the laboratory.
     fn join_machine(&mut self) -> Result<(Tun, Masquerade), Problem> {
         let netlink = Netlink::route()?;
-        let device = Tun::create(&format!("{MACHINE_DEVICES}%d"), self.lab.mtu)?;
+        let device = Tun::create(&format!("{MACHINE_DEVICES}%d"), self.lab.network.mtu)?;
         let name = device.name().to_owned();
         sysctl::quiet_device(&name);
         netlink
             .set_up(device.index())
             .map_err(|error| refused(&name, &error))?;
         self.base = claim(&netlink, &device)?;
-        for leg in 0..self.lab.legs.len() {
+        for leg in 0..self.lab.network.row().len() {
             for (destination, prefix_bits) in self.both(prefix(self.base, leg), 30, 126) {
                 if leg > 0 || destination.is_ipv6() {
                     let route = through(&device, destination, prefix_bits);
@@ -433,17 +436,17 @@ impl<'a> Builder<'a> {
         let server = self.server();
         if is_machine {
             let own = fs::read_to_string(RESOLVERS).unwrap_or_default();
-            let resolvers = Resolvers::read(&own, self.lab.names, server);
+            let resolvers = Resolvers::read(&own, self.lab.network.names, server);
             self.names = resolvers.map(|resolvers| (resolvers, Vec::new()));
             self.unreached = Unreached::of_this_machine().ok();
         }
         if let Some((_, doors)) = &mut self.names
-            && (is_machine || self.lab.names == Way::Beside)
+            && (is_machine || self.lab.network.names == Way::Beside)
         {
             doors.push(Door::open(device, server, v4)?);
         }
         if let Some(unreached) = &mut self.unreached
-            && host + 1 == self.lab.hosts.len()
+            && host + 1 == self.lab.network.hosts.len()
         {
             let counted = unreached.count_here();
             counted.during("read the connections of", "the client")?;
@@ -489,7 +492,7 @@ fn refused(object: &str, error: &io::Error) -> Problem {
     Problem::cannot(format!("the kernel refuses {object}: {error}"))
 }
 
-fn route_refused(file: &HostFile, error: &io::Error) -> Problem {
+fn route_refused(file: &HostConfig, error: &io::Error) -> Problem {
     let Some(name) = &file.congestion_control else {
         return refused("a route", error);
     };
@@ -508,7 +511,7 @@ fn route_refused(file: &HostFile, error: &io::Error) -> Problem {
 #[must_use]
 pub fn hosts_file(lab: &LabFile, base: u8, machines_own: &str) -> String {
     let mut text = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
-    for (index, host) in lab.hosts.iter().enumerate() {
+    for (index, host) in lab.network.hosts.iter().enumerate() {
         let (leg, end) = home(index);
         let (v4, v6) = addresses(base, leg, end);
         let _ = write!(text, "{v4} {}\n{v6} {}\n", host.name, host.name);
@@ -526,17 +529,21 @@ mod tests {
     use super::*;
 
     fn lab(names: &[&str]) -> LabFile {
-        let leg =
-            |name: &str| json!({"hops": [{"name": name, "kind": "wired", "down": [], "up": []}]});
+        let leg = |[start, end]: [&str; 2], name: &str| json!({"from": start, "to": end, "hops": [{"name": name, "kind": "wired", "down": [], "up": []}]});
         let hosts: Vec<Value> = names
             .iter()
             .map(|name| json!({"name": name, "congestion_control": null, "sysctls": {}}))
             .collect();
-        let legs: Vec<Value> = names[1..].iter().map(|name| leg(name)).collect();
+        let mut legs: Vec<Value> = names
+            .windows(2)
+            .map(|ends| leg([ends[0], ends[1]], ends[1]))
+            .collect();
+        let last = [names[names.len() - 2], names[names.len() - 1]];
+        legs.push(leg(last, "second"));
         let file = json!({
-            "version": 1, "name": "a", "seed": 1, "mtu": 1500, "nat": false, "coalesce": {"kind": "slot"},
-            "hosts": hosts, "legs": legs, "second_leg": leg("second"), "background": [], "command": null,
-            "log_dir": null, "pcap_dir": null, "summary_file": null
+            "version": 1, "name": "a", "seed": 1,
+            "network": {"mtu": 1500, "nat": false, "coalesce": {"kind": "slot"}, "hosts": hosts, "legs": legs},
+            "background": [], "command": null, "log_dir": null, "pcap_dir": null, "summary_file": null
         });
         LabFile::parse(&file.to_string()).expect("a laboratory")
     }

@@ -44,12 +44,13 @@ pub struct Built {
 /// A stage cannot be built: one line.
 pub fn build_hops(lab: &LabFile) -> Result<Built, LinkError> {
     let mut patterns = Patterns::default();
-    let hops = build_legs(lab.all_legs(), lab.seed, lab.mtu, &mut patterns)?;
+    let legs = lab.network.legs.iter().map(|leg| leg.hops.as_slice());
+    let hops = build_legs(legs, lab.seed, lab.network.mtu, &mut patterns)?;
     let timeline = timeline(lab.timeline.as_ref(), &mut patterns)?;
     Ok(Built {
         hops,
         timeline,
-        least_rates: LeastRates::new(lab.all_legs(), lab.mtu),
+        least_rates: LeastRates::new(lab.hops(), lab.network.mtu),
     })
 }
 
@@ -66,13 +67,12 @@ fn timeline(
 /// As [`build_hops`].
 pub fn build_bridge(file: &BridgeFile) -> Result<Built, LinkError> {
     let mut patterns = Patterns::default();
-    let legs = file.legs();
-    let hops = build_legs(&legs, file.seed, file.mtu, &mut patterns)?;
+    let hops = build_legs(file.legs(), file.seed, file.mtu, &mut patterns)?;
     let timeline = timeline(file.timeline.as_ref(), &mut patterns)?;
     Ok(Built {
         hops,
         timeline,
-        least_rates: LeastRates::new(legs.iter(), file.mtu),
+        least_rates: LeastRates::new(file.all_hops(), file.mtu),
     })
 }
 
@@ -125,6 +125,7 @@ pub fn start(
     sockets: Vec<(String, SockDiag)>,
 ) -> Result<Box<dyn Engine>, String> {
     let mut names: Vec<String> = lab
+        .network
         .hosts
         .windows(2)
         .map(|ends| format!("{}-{}", ends[0].name, ends[1].name))
@@ -140,12 +141,12 @@ pub fn start(
     });
     let setup = Setup {
         origin_ns: 0,
-        coalesce: lab.coalesce,
+        coalesce: lab.network.coalesce,
         packet_memory_bytes: lab.packet_memory_bytes(),
         legs: legs.collect(),
         hosts,
         log_dir: lab.log_dir.clone(),
-        packet_log: lab.packet_log,
+        packet_log: lab.network.packet_log && lab.log_dir.is_some(),
         pcap_dir: lab.pcap_dir.clone(),
         sample: lab.sample.map(|sample| SampleSetup {
             flows_ns: sample.flows_ns,

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use wavebed_link::config::StageConfig;
-use wavebed_path::LegConfig;
+use wavebed_path::HopConfig;
 
 /// Checks the limits in bytes, and those in time at a constant rate. Rates of patterns change: the caller that has
 /// read them judges these.
 ///
 /// # Errors
 /// The first limit that is too small, with the smallest that is not.
-pub fn check<'a>(legs: impl Iterator<Item = &'a LegConfig>, mtu: u32) -> Result<(), String> {
-    for (link, stage) in links(legs) {
+pub fn check<'a>(hops: impl Iterator<Item = &'a HopConfig>, mtu: u32) -> Result<(), String> {
+    for (link, stage) in links(hops) {
         let least = stage
             .limit()
             .and_then(|limit| limit.too_small_for(mtu, stage.constant_rate_bps()));
@@ -32,10 +32,10 @@ pub struct LeastRates {
 }
 
 impl LeastRates {
-    /// Those of the links of these legs.
-    pub fn new<'a>(legs: impl Iterator<Item = &'a LegConfig>, mtu: u32) -> Self {
+    /// Those of the links of these hops.
+    pub fn new<'a>(hops: impl Iterator<Item = &'a HopConfig>, mtu: u32) -> Self {
         let mut by_link = BTreeMap::new();
-        for (link, stage) in links(legs) {
+        for (link, stage) in links(hops) {
             let least = stage.limit().map_or(0, |limit| limit.least_rate_bps(mtu));
             let known = by_link.entry(link).or_insert(0);
             *known = least.max(*known);
@@ -64,9 +64,9 @@ impl LeastRates {
 }
 
 fn links<'a>(
-    legs: impl Iterator<Item = &'a LegConfig>,
+    hops: impl Iterator<Item = &'a HopConfig>,
 ) -> impl Iterator<Item = (String, &'a StageConfig)> {
-    legs.flat_map(|leg| &leg.hops).flat_map(|hop| {
+    hops.flat_map(|hop| {
         [("down", &hop.down), ("up", &hop.up)]
             .into_iter()
             .flat_map(move |(direction, stages)| {
@@ -80,14 +80,12 @@ fn links<'a>(
 mod tests {
     use super::*;
 
-    fn leg(limit: &str, rate: &str) -> LegConfig {
+    fn hop(limit: &str, rate: &str) -> HopConfig {
         let stage = format!(
             r#"{{"stage": "bottleneck", "rate": {rate}, "queue": {{"kind": "droptail", "limit": {limit}}}}}"#
         );
-        let text = format!(
-            r#"{{"hops": [{{"name": "radio", "kind": "radio", "down": [{stage}], "up": []}}]}}"#
-        );
-        serde_json::from_str(&text).expect("a leg")
+        let text = format!(r#"{{"name": "radio", "kind": "radio", "down": [{stage}], "up": []}}"#);
+        serde_json::from_str(&text).expect("a hop")
     }
 
     const SLOW: &str = r#"{"kind": "constant", "rate_bps": 128000}"#;
@@ -101,7 +99,7 @@ mod tests {
             (r#"{"time_ns": 93750000}"#, None),
             (r#"{"packets": 1}"#, None),
         ] {
-            let leg = leg(limit, SLOW);
+            let leg = hop(limit, SLOW);
             let refusal = check([&leg].into_iter(), 1500).err();
             let expected = least.map(|least| {
                 format!(
@@ -114,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_rate_of_a_pattern_is_judged_by_who_has_read_it() {
-        let leg = leg(
+        let leg = hop(
             r#"{"time_ns": 1}"#,
             r#"{"kind": "pattern", "file": "walk.csv"}"#,
         );
@@ -123,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_live_rate_must_let_a_packet_of_the_mtu_pass_or_stop_the_link() {
-        let leg = leg(
+        let leg = hop(
             r#"{"time_ns": 50000000}"#,
             r#"{"kind": "constant", "rate_bps": 9000000}"#,
         );

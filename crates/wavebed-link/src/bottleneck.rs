@@ -12,7 +12,17 @@ use crate::stage::{Backlog, Change, Outlet, Stage};
 use crate::unit::Unit;
 
 /// Handling of packets while the rate is zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Outage {
     /// They wait.

@@ -12,6 +12,7 @@
 //! Times are nanoseconds since an origin, in the link's own virtual time. Sizes are IP bytes of wire segments.
 
 pub mod bottleneck;
+mod bounds;
 mod chance;
 pub mod conditions;
 pub mod config;

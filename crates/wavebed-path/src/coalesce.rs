@@ -4,11 +4,13 @@
 //! receiver sees bursts. The window bounds the duration of a burst. Coalescing never mixes packets, and waits for a
 //! missing segment no longer than the window.
 
+use garde::Validate;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wavebed_link::{Run, RunFlags};
 
 /// Which segments are coalesced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Coalesce {
     /// None: every wire segment is written alone.
@@ -17,7 +19,8 @@ pub enum Coalesce {
     Slot,
     /// Those within this time of the first.
     Time {
-        /// The window, nanoseconds.
+        /// The window: at most a radio frame.
+        #[garde(range(min = 1, max = 10_000_000))]
         time_ns: u64,
     },
 }

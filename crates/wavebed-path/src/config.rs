@@ -1,47 +1,267 @@
-//! The links of the laboratory file, and the stages built from them.
+//! The specification of a network, declared once as that of its stages is, and the stages built from it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Deserialize;
+use garde::Validate;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use wavebed_link::config::{Shared, StageConfig, build_shared};
 use wavebed_link::pattern::Pattern;
 use wavebed_link::{RandomStream, Stage};
 use wavebed_os::foreign;
 
+use crate::coalesce::Coalesce;
 use crate::engine::HopSetup;
 
-/// A leg: the hops between two adjacent hosts.
-#[derive(Clone, Debug, Deserialize)]
+/// The smallest MTU with IPv6 (RFC 8200, section 5).
+const LEAST_MTU: u32 = 1280;
+/// The largest IPv4 packet.
+const GREATEST_MTU: u32 = 65_535;
+/// A few packets in each direction, and free blocks kept for reuse.
+pub const LEAST_PACKET_MEMORY_BYTES: usize = 16 << 20;
+
+/// The network of a trial: hosts in a row, and the hops between them.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Network")]
+pub struct NetworkConfig {
+    /// Bytes of the largest IP packet.
+    #[garde(range(min = LEAST_MTU, max = GREATEST_MTU))]
+    pub mtu: u32,
+    /// Whether the server is this machine and its network.
+    pub nat: bool,
+    /// Which wire segments are coalesced into GSO packets where they leave.
+    #[garde(dive)]
+    pub coalesce: Coalesce,
+    /// Memory that packets in flight may take; null for a quarter of what the engine may have.
+    #[garde(range(min = LEAST_PACKET_MEMORY_BYTES))]
+    pub packet_memory_bytes: Option<usize>,
+    /// Hosts, the server first, the client last.
+    #[garde(dive)]
+    pub hosts: Vec<HostConfig>,
+    /// Legs between neighbours; one more may connect the last two, for a second radio of the client.
+    #[garde(dive)]
+    pub legs: Vec<LegConfig>,
+    /// Whether the times of every packet and of every radio block are recorded.
+    #[serde(default)]
+    pub packet_log: bool,
+    /// Whether programs reach sockets of the machine's programs by their names in the file system.
+    #[serde(default)]
+    pub outside_sockets: bool,
+    /// With nat, which way questions go to a resolver that only this machine reaches.
+    #[serde(default)]
+    pub names: Way,
+    /// When the client's flows get other source ports at the server, after time zero, rising.
+    #[serde(default)]
+    pub rebind_at_ns: Vec<u64>,
+}
+
+/// Which way the laboratory's questions for names take with NAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Over the path: a phone's resolver is behind its radio.
+    #[default]
+    Path,
+    /// Beside the path, without its delay and its losses.
+    Beside,
+}
+
+/// A host.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Host")]
+pub struct HostConfig {
+    /// Its name.
+    #[garde(custom(check_name))]
+    #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$"))]
+    pub name: String,
+    /// TCP congestion control of its connections; null: the machine's default.
+    pub congestion_control: Option<String>,
+    /// Settings of its network namespace.
+    #[serde(default)]
+    #[garde(custom(check_settings))]
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// The hops between two hosts; down leads from the first to the second.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Leg")]
 pub struct LegConfig {
+    /// The host towards the server.
+    #[serde(rename = "from")]
+    pub start: String,
+    /// The host towards the client.
+    #[serde(rename = "to")]
+    pub end: String,
     /// Hops, the one nearest to the server first.
+    #[garde(length(min = 1), dive)]
     pub hops: Vec<HopConfig>,
 }
 
-/// One hop.
-#[derive(Clone, Debug, Deserialize)]
+/// One part of a leg.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Hop")]
 pub struct HopConfig {
-    /// Its name.
+    /// Its name; its links are NAME.down and NAME.up.
+    #[garde(custom(check_name))]
+    #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$"))]
     pub name: String,
     /// Its kind, for reports; the stages define its behaviour.
     pub kind: HopKind,
-    /// Stages towards the client, in the order that packets pass them.
+    /// Stages towards the client, in the order in which packets meet them.
     pub down: Vec<StageConfig>,
     /// Stages towards the server.
     pub up: Vec<StageConfig>,
 }
 
 /// The kind of a hop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HopKind {
     /// A cable or a wired network.
     Wired,
     /// A radio link.
     Radio,
+}
+
+impl NetworkConfig {
+    /// The legs between neighbours.
+    #[must_use]
+    pub fn row(&self) -> &[LegConfig] {
+        &self.legs[..self.legs.len().min(self.hosts.len().saturating_sub(1))]
+    }
+
+    /// The leg beside the row, between the last two hosts.
+    #[must_use]
+    pub fn second_leg(&self) -> Option<&LegConfig> {
+        self.legs.get(self.hosts.len().saturating_sub(1))
+    }
+
+    /// Checks the bounds, and what ties values together; stages are checked when they are built.
+    ///
+    /// # Errors
+    /// One line with the broken rule.
+    pub fn check(&self) -> Result<(), String> {
+        if let Err(report) = self.validate() {
+            let (path, error) = report.iter().next().ok_or("breaks a rule")?;
+            return Err(format!("{path}: is {error}"));
+        }
+        self.check_hosts()?;
+        self.check_legs()?;
+        if self.nat && !self.rebind_at_ns.is_empty() {
+            return Err(
+                "rebind_at_ns: with nat the server is this machine, whose connections stay: set it to []".to_owned(),
+            );
+        }
+        if !self.rebind_at_ns.is_sorted_by(|one, next| one < next) {
+            return Err("rebind_at_ns: must rise".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_hosts(&self) -> Result<(), String> {
+        let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        if !(2..=3).contains(&names.len())
+            || names[0] != "server"
+            || names[names.len() - 1] != "client"
+        {
+            return Err(
+                "hosts: must be two or three, the first named server, the last named client"
+                    .to_owned(),
+            );
+        }
+        let distinct: BTreeSet<&str> = names.iter().copied().collect();
+        if distinct.len() != names.len() {
+            return Err("hosts: names must be distinct".to_owned());
+        }
+        let server = &self.hosts[0];
+        if self.nat && (server.congestion_control.is_some() || !server.sysctls.is_empty()) {
+            return Err(
+                "hosts: with nat the server is this machine, whose settings are not changed: set \
+                        its congestion_control to null and its sysctls to {}"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    fn check_legs(&self) -> Result<(), String> {
+        let row = self.hosts.len() - 1;
+        if !(row..=row + 1).contains(&self.legs.len()) {
+            return Err(format!(
+                "legs: {} hosts require {row} legs, and may have one more, not {}",
+                self.hosts.len(),
+                self.legs.len()
+            ));
+        }
+        if self.nat && self.second_leg().is_some() {
+            return Err("legs: with nat there is no second leg to the client".to_owned());
+        }
+        let mut names = BTreeSet::new();
+        for (index, leg) in self.legs.iter().enumerate() {
+            let start = index.min(row - 1);
+            let ends = [&self.hosts[start].name, &self.hosts[start + 1].name];
+            if [&leg.start, &leg.end] != ends {
+                return Err(format!(
+                    "legs[{index}]: leads from {} to {}: in the row it leads from {} to {}",
+                    leg.start, leg.end, ends[0], ends[1]
+                ));
+            }
+            for hop in &leg.hops {
+                if !names.insert(&hop.name) {
+                    return Err(format!(
+                        "hops: names must be distinct: {:?} occurs twice",
+                        hop.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `name` is valid in socket names, host names and file names.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let first = name
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric());
+    first && name.len() <= 32 && name.bytes().all(fits)
+}
+
+fn check_name(name: &str, _: &()) -> garde::Result {
+    if is_name(name) {
+        return Ok(());
+    }
+    Err(garde::Error::new(format!(
+        "no valid name, {name:?}: use 1 to 32 letters, digits, '-', '_', '.', beginning with a letter or digit"
+    )))
+}
+
+fn check_settings(sysctls: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    let fits = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    let wrong = |key: &&String| !(key.starts_with("net.") && key.split('.').all(fits));
+    sysctls.keys().find(wrong).map_or(Ok(()), |key| {
+        Err(garde::Error::new(format!(
+            "no setting of a network namespace, {key:?}: use one that begins with net."
+        )))
+    })
 }
 
 impl HopKind {
@@ -76,9 +296,19 @@ pub enum LinkError {
 pub struct Patterns {
     read: HashMap<PathBuf, Arc<Pattern>>,
     failure: Option<String>,
+    is_unread: bool,
 }
 
 impl Patterns {
+    /// Patterns whose files are not opened: each one fails.
+    #[must_use]
+    pub fn unread() -> Self {
+        Self {
+            is_unread: true,
+            ..Self::default()
+        }
+    }
+
     /// The pattern in `file`.
     ///
     /// # Errors
@@ -87,7 +317,12 @@ impl Patterns {
         if let Some(pattern) = self.read.get(file) {
             return Ok(Arc::clone(pattern));
         }
-        let pattern = Self::parse(file).inspect_err(|line| self.failure = Some(line.clone()))?;
+        let parsed = if self.is_unread {
+            Err("is not read here".to_owned())
+        } else {
+            Self::parse(file)
+        };
+        let pattern = parsed.inspect_err(|line| self.failure = Some(line.clone()))?;
         let pattern = Arc::new(pattern);
         self.read.insert(file.to_owned(), Arc::clone(&pattern));
         Ok(pattern)
@@ -107,7 +342,7 @@ impl Patterns {
 /// # Errors
 /// The first stage that cannot be made.
 pub fn build_legs<'a>(
-    legs: impl IntoIterator<Item = &'a LegConfig>,
+    legs: impl IntoIterator<Item = &'a [HopConfig]>,
     seed: u64,
     mtu: u32,
     patterns: &mut Patterns,
@@ -115,8 +350,8 @@ pub fn build_legs<'a>(
     let mut place = 0;
     let mut built = Vec::new();
     for leg in legs {
-        let mut hops = Vec::with_capacity(leg.hops.len());
-        for hop in &leg.hops {
+        let mut hops = Vec::with_capacity(leg.len());
+        for hop in leg {
             let mut shared = Shared::default();
             let mut side = |name: &str, stages: &[StageConfig], direction: u64| {
                 let first_place = (2 * place + direction) << 16;

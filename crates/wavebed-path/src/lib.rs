@@ -30,7 +30,10 @@ pub mod summary;
 
 pub use classes::Address;
 pub use coalesce::Coalesce;
-pub use config::{HopConfig, LegConfig, LinkError, Patterns, build_legs};
+pub use config::{
+    HopConfig, HopKind, HostConfig, LEAST_PACKET_MEMORY_BYTES, LegConfig, LinkError, NetworkConfig,
+    Patterns, Way, build_legs, is_name,
+};
 pub use engine::{ClassSetup, Engine, EngineError, HopSetup, LegSetup, Setup};
 pub use frames::FrameAccount;
 pub use host_counters::HostCounters;

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.check.requirement import Requirement
-    from wavebed.spec.network import Network
+    from wavebed.spec.types import Network
 
 __all__ = ["LatePacket", "Stop", "Stopped", "find_stop", "first_late", "first_unlike", "read_packets"]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from wavebed.explain.layout import network_of
 from wavebed.result.parquet import read_parquet
+from wavebed.spec.network import least_rtt_ns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ def most_lateness_s(trial: TrialRecord, folder: Path) -> float | None:
         for way in ("down", "up"):
             own = direction == f"{leg.start}-{leg.end}.{way}"
             if own.any():
-                found.append(_of_chain(time_ms[own], segments[own], late_ns[own], leg.least_rtt_ns))
+                found.append(_of_chain(time_ms[own], segments[own], late_ns[own], least_rtt_ns(leg)))
     return sum(found) / 1e9 if found else None
 
 

@@ -11,20 +11,7 @@ from wavebed.config.table import fields, markdown_table
 from wavebed.output import write_output
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
 from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, LinkTable, PathTable
-from wavebed.radio.tables import (
-    AggregationTable,
-    ConfiguredTable,
-    DrxTable,
-    GrantLossesTable,
-    GrantsTable,
-    HarqTable,
-    LoadTable,
-    RadioTable,
-    RlcTable,
-    RrcTable,
-    UeLimitTable,
-    WifiTable,
-)
+from wavebed.radio.tables import PARTS, RadioTable, UeLimitTable, WifiTable
 from wavebed.run.lab_table import LabTable
 from wavebed.run.scenario import RunTable
 from wavebed.workload import KINDS, kind_of
@@ -35,18 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["reference_page"]
 
-_RADIO_PARTS: dict[str, type[Struct]] = {
-    "harq": HarqTable,
-    "rlc": RlcTable,
-    "grants": GrantsTable,
-    "grants.configured": ConfiguredTable,
-    "grants.losses": GrantLossesTable,
-    "drx": DrxTable,
-    "rrc": RrcTable,
-    "load": LoadTable,
-    "aggregation": AggregationTable,
-}
-
 
 def reference_page() -> str:
     """Return the page: the prose of ``scenario_reference.md.in`` with the tables of the schema in it."""
@@ -56,7 +31,7 @@ def reference_page() -> str:
         "link keys": markdown_table(LinkTable),
         "air keys": markdown_table(AirTable),
         "radio keys": markdown_table(RadioTable, defaults=False),
-        "radio parts": "\n".join(_part(name, model) for name, model in _RADIO_PARTS.items()),
+        "radio parts": "\n".join(_part(name, models) for name, models in PARTS.items()),
         "wifi keys": markdown_table(WifiTable, defaults=False),
         "ue-limit keys": markdown_table(UeLimitTable),
         "path keys": markdown_table(PathTable),
@@ -75,8 +50,8 @@ def reference_page() -> str:
     return text
 
 
-def _part(name: str, model: type[Struct]) -> str:
-    return f"`{name}`:\n\n{markdown_table(model, defaults=False)}"
+def _part(name: str, models: tuple[type[Struct], ...]) -> str:
+    return f"`{name}`:\n\n{markdown_table(*models, defaults=False)}"
 
 
 def _kind(name: str) -> str:

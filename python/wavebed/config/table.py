@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import NODEFAULT, Struct, structs
 
+from wavebed.config.derived import derived
 from wavebed.config.problems import Problem, at, described, unknown_key
 from wavebed.config.reader import Reader
 
@@ -33,8 +34,10 @@ __all__ = [
     "of_values",
     "properties_of",
     "raw_values",
+    "read_changes",
     "read_present",
     "read_table",
+    "spec_key",
     "table",
     "table_schema",
 ]
@@ -114,12 +117,28 @@ class Field(Struct, frozen=True):
         return f"`{self.key.reader.text(self.default)}`" if self.default not in ((), []) else "empty"
 
 
+def spec_key(model: type[Struct], attribute: str, *, off: str | None = "") -> Key:
+    """Return the key of one field of a specification, for a table with further keys; `off` as `derived` has it."""
+    field = next(each for each in structs.fields(model) if each.name == attribute)
+    found = derived(attribute, field.type, off=off)
+    assert found is not None, "people write this value"
+    return Key(found[1], found[2], name=found[0])
+
+
 @functools.cache
 def fields(model: type[Struct]) -> dict[str, Field]:
-    """Return the keys of a table, in the order of its fields."""
+    """Return the keys of a table, in the order of its fields.
+
+    A field of a specification has no `Key`: `wavebed.config.derived` makes one from its type.
+    """
     found = {}
     for field in structs.fields(model):
-        key = next(part for part in field.type.__metadata__ if isinstance(part, Key))
+        key = next((part for part in getattr(field.type, "__metadata__", ()) if isinstance(part, Key)), None)
+        if key is None:
+            own = derived(field.name, field.type)
+            if own is None:
+                continue
+            key = Key(own[1], own[2], name=own[0])
         name = key.name or _UNIT.sub("", field.name).replace("_", "-")
         required = field.default is NODEFAULT and field.default_factory is NODEFAULT
         default = field.default_factory() if field.default_factory is not NODEFAULT else field.default
@@ -157,6 +176,25 @@ def read_table(model: type[_Table], given: object, form: str, *, also: Iterable[
             rule = f"add {field.write}" if _HEADER.fullmatch(field.write) else f"write {field.name} = {field.write}"
             raise Problem(f"is missing: {rule}", field.name)
     return of_values(model, {name: at(name, keys[name].key.reader, value) for name, value in given.items()})
+
+
+def read_changes(given: object, form: str, *models: type[Struct], also: Iterable[str] = ()) -> dict[str, Any]:
+    """Read those keys of tables that `given` has, by field, which a preset or a default does not give.
+
+    `also` is as for `read_table`.
+
+    Raises
+    ------
+    Problem
+        If a key is unknown or wrong.
+    """
+    if not isinstance(given, dict):
+        raise Problem(f"{described(given)} is not a table: write {form}")
+    keys = {name: field for model in models for name, field in fields(model).items()}
+    for name in given:
+        if name not in keys:
+            raise unknown_key(name, (*keys, *also))
+    return {keys[name].attribute: at(name, keys[name].key.reader, value) for name, value in given.items()}
 
 
 def read_present(model: type[_Table], given: Mapping[str, object], place: Callable[[str], str]) -> _Table:
@@ -202,25 +240,25 @@ def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Tab
     )
 
 
-def markdown_table(model: type[Struct], *, defaults: bool = True) -> str:
-    """Return the keys of a table for a reference page."""
+def markdown_table(*models: type[Struct], defaults: bool = True) -> str:
+    """Return the keys of a table, which are those of these types, for a reference page."""
     lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
     if not defaults:
         lines = ["| key | write | meaning |", "|---|---|---|"]
-    for field in fields(model).values():
+    for field in (each for model in models for each in fields(model).values()):
         write = field.write.replace("|", "\\|")
         default = f" {field.default_text} |" if defaults else ""
         lines.append(f"| `{field.name}` | `{write}` |{default} {field.key.meaning} |")
     return "".join(f"{line}\n" for line in lines)
 
 
-def table_schema(model: type[Struct], *further: type[Struct]) -> Schema:
-    """Return the JSON Schema of a table that has the keys of these types."""
-    keys = [field for each in (model, *further) for field in fields(each).values()]
+def table_schema(*models: type[Struct], changes: bool = False) -> Schema:
+    """Return the JSON Schema of a table that has the keys of these types; with `changes` it needs none of them."""
+    keys = [field for each in models for field in fields(each).values()]
     return {
         "type": "object",
         "properties": properties_of(keys),
-        "required": [field.name for field in keys if field.required],
+        "required": [field.name for field in keys if field.required and not changes],
         "additionalProperties": False,
     }
 

@@ -9,16 +9,26 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.prepared import prepared
-from wavebed.spec.link import Bottleneck, Corrupt, Delay, Duplicate, Loss, Opportunities, PacketRate, Reorder
-from wavebed.spec.network import Network
-from wavebed.spec.radio import Radio, Wifi
+from wavebed.spec.types import (
+    BottleneckStage,
+    CorruptStage,
+    DelayStage,
+    DuplicateStage,
+    LossStage,
+    Network,
+    OpportunitiesRate,
+    PacketsRate,
+    RadioStage,
+    ReorderStage,
+    WifiStage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from wavebed.result.model import TrialRecord
-    from wavebed.spec.network import Stage
+    from wavebed.spec.types import Stage
 
 __all__ = ["Direction", "Kind", "LinkLayout", "directions", "network_of"]
 
@@ -96,19 +106,19 @@ def _layout(name: str, stages: Sequence[Stage]) -> LinkLayout:
 
 def _kind(stage: Stage) -> Kind | None:
     match stage:
-        case Radio():
+        case RadioStage():
             return "radio"
-        case Wifi():
+        case WifiStage():
             return "wifi"
-        case Bottleneck(rate=PacketRate()):
+        case BottleneckStage(rate=PacketsRate()):
             return "ue"
-        case Bottleneck(rate=Opportunities()):
+        case BottleneckStage(rate=OpportunitiesRate()):
             return "opportunities"
-        case Bottleneck():
+        case BottleneckStage():
             return "server"
-        case Delay():
+        case DelayStage():
             return "delay"
-        case Reorder():
+        case ReorderStage():
             return "reorder"
-        case Loss() | Duplicate() | Corrupt():
+        case LossStage() | DuplicateStage() | CorruptStage():
             return None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from wavebed.errors import UserError
 from wavebed.pattern import read_trace
 from wavebed.result.names import INCOMPLETE, SPEC_FILE
-from wavebed.spec.link import PatternRate
+from wavebed.spec.network import links
 from wavebed.spec.patterns import StoredPatterns, nearest_folder
-from wavebed.spec.radio import Radio
 from wavebed.spec.trial import load_spec
+from wavebed.spec.types import PatternRate, RadioStage
 
 if TYPE_CHECKING:
     from wavebed.export.trial import Trial
@@ -30,8 +30,10 @@ def sinr_of_links(trial: Trial) -> dict[str, list[tuple[int, float]]]:
     file = trial.path / SPEC_FILE
     found: dict[str, list[tuple[int, float]]] = {}
     with suppress(UserError):
-        links = load_spec(file, INCOMPLETE).network.links()
-        rates = {link: stage.rate for link, stages in links for stage in stages if isinstance(stage, Radio)}
+        network = load_spec(file, INCOMPLETE).network
+        rates = {
+            link: stage.rate for link, stages in links(network) for stage in stages if isinstance(stage, RadioStage)
+        }
         rated = {link: rate for link, rate in rates.items() if isinstance(rate, PatternRate)}
         with closing(StoredPatterns({rate.file for rate in rated.values()}, nearest_folder(file))) as stored:
             for link, rate in rated.items():

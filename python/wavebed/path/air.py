@@ -18,18 +18,18 @@ from wavebed.path.model import PatternFile, ScenePattern
 from wavebed.path.tables import AirTable, RadioChoice
 from wavebed.radio.model import RadioSettings, WifiSettings
 from wavebed.radio.read import buffer_limited, change_settings, preset
-from wavebed.spec.link import Constant
+from wavebed.spec.types import ConstantRate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
     from wavebed.channel.placemap import PlaceMap
-    from wavebed.config.queue import Queue
     from wavebed.path.model import Link
     from wavebed.path.traces import Traces
     from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.scene.model import Scene
+    from wavebed.spec.queue import WrittenQueue
 
 __all__ = ["Air", "SceneChoice", "check_link", "with_both_carriers", "with_link_keys"]
 
@@ -186,7 +186,7 @@ def check_link(link: Link, traces: Traces, place: str) -> None:
     rate = link.rate
     if link.sampled:
         raise Problem(f"cannot serve a sampled rate: use rate-mode live, {_OFF_REMEDY}", place)
-    if not isinstance(rate, Constant | PatternFile | ScenePattern):
+    if not isinstance(rate, ConstantRate | PatternFile | ScenePattern):
         raise Problem(f"cannot serve a token bucket: use a rate or a trace, {_OFF_REMEDY}", place)
     if isinstance(rate, PatternFile) and "rate_bps" not in traces.columns(rate):
         raise Problem(f"cannot serve opportunities: use a trace of rates, {_OFF_REMEDY}", place)
@@ -244,7 +244,7 @@ def _with_split_bearer(rate: ScenePattern, place: str) -> Scene:
 
 
 def with_link_keys(
-    settings: MacSettings, direction: str, queue: Queue | None, overhead_bytes: int | None, place: str
+    settings: MacSettings, direction: str, queue: WrittenQueue | None, overhead_bytes: int | None, place: str
 ) -> MacSettings:
     """Return the settings with the values of one link: `queue` is the per-UE buffer.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from wavebed.errors import UserError
-from wavebed.spec.link import plain
+from wavebed.spec.network import second_leg
+from wavebed.spec.part import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.path.devices import Device
-    from wavebed.spec.network import Network
+    from wavebed.spec.types import Network
 
 __all__ = ["FAILURES", "BridgePlan", "bridge_file", "read_port"]
 
@@ -83,7 +84,7 @@ def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[Device] = 
         raise UserError("nat: a bridge has no server: leave --nat out")
     if network.rebind_at_ns:
         raise UserError("rebind-at: a bridge has no server, which would see other ports: leave --rebind-at out")
-    if network.second_leg is not None:
+    if second_leg(network) is not None:
         raise UserError("path: second-radio: a bridge has two ports: leave the second radio out")
     known = plain(network)
     legs = cast("list[dict[str, list[Json]]]", known["legs"])

@@ -15,12 +15,13 @@ from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.scenario import read_path
+from wavebed.spec.network import second_leg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.path.traces import Traces
-    from wavebed.spec.network import Hop
+    from wavebed.spec.types import Hop
 
 __all__ = ["Device", "read_devices"]
 
@@ -75,7 +76,7 @@ def _device(option: str, number: int, mtu: int, traces: Traces) -> Device:
     name = at("--devices", read_name, given_name) if named else f"device-{number}"
     path = read_path(FilePath(scenario), {"mtu": mtu}, traces)
     network = resolve_network(path, traces)
-    if network.nat or network.second_leg is not None:
+    if network.nat or second_leg(network) is not None:
         raise UserError(f"--devices: {scenario}: a bridge has neither NAT nor a second radio: leave them out")
     if network.rebind_at_ns:
         raise UserError(f"--devices: {scenario}: rebind-at: a bridge has no server: leave it out")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Redirect
     from wavebed.path.control import Connection
     from wavebed.path.laboratory import LabPlan
-    from wavebed.spec.network import Network
+    from wavebed.spec.types import Network
 
 __all__ = ["LabHost", "Laboratory", "computing_of"]
 

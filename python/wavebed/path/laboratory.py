@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from wavebed.config.queue import Queue, least_limit, limit_in_words
 from wavebed.config.units import Limit, format_limit, format_rate
 from wavebed.errors import UserError
 from wavebed.path.model import DistributedDelay, LimitedLoss, LostPackets, LostTimes, PatternFile, ScenePattern
 from wavebed.radio.model import WifiSettings
-from wavebed.radio.stage import queue_of, radio_stage, ue_limit_stage, wifi_stage
-from wavebed.spec import link as stages
-from wavebed.spec.network import Hop, Host, Leg, Network, Stage
+from wavebed.radio.stage import radio_stage, ue_limit_stage, wifi_stage
+from wavebed.spec import types as spec
+from wavebed.spec.part import plain
+from wavebed.spec.queue import WrittenQueue, least_limit, limit_in_words
+from wavebed.spec.types import Hop, Host, Leg, Network, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from wavebed.path.model import Hop as PathHop
     from wavebed.path.traces import Traces
     from wavebed.pattern.model import Pattern
-    from wavebed.spec.radio import AirRate
+    from wavebed.radio.stage import AirRate
 
 __all__ = ["LabPlan", "default_limit", "laboratory_file", "random_name", "resolve_network"]
 
@@ -108,14 +109,6 @@ def resolve_network(path: PathModel, traces: Traces, *, outside_sockets: bool = 
     UserError
         If a pattern cannot be read, or values do not fit each other.
     """
-    try:
-        return _network(path, traces, outside_sockets)
-    except stages.RuleError as error:
-        # The rules that tie values together; those that a scenario can break by one key are told by that key before.
-        raise UserError(f"path: {error}") from None
-
-
-def _network(path: PathModel, traces: Traces, outside_sockets: bool) -> Network:
     cut = len(path.hops) if path.edge_after is None else path.edge_after
     parts = [part for part in (path.hops[:cut], path.hops[cut:]) if part]
     rtt_ns = _round_trip_ns(path.hops)
@@ -144,23 +137,17 @@ def _network(path: PathModel, traces: Traces, outside_sockets: bool) -> Network:
 
 def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
     """Return the laboratory file of ``wavebed-core lab``: a network whose hosts stand in a row, and its programs."""
-    known = stages.plain(network)
-    legs = [{"hops": leg["hops"]} for leg in cast("list[dict[str, Json]]", known.pop("legs"))]
-    further: dict[str, Json] = {} if network.second_leg is None else {"second_leg": legs.pop()}
     return {
         "version": VERSION,
         "name": plan.name,
         "seed": plan.seed,
-        **known,
-        "legs": cast("Json", legs),
-        **further,
+        "network": plain(network),
         "wait": plan.wait,
         "sample": {"flows_ns": SAMPLE_FLOWS_NS, "cpu_ns": SAMPLE_CPU_NS} if plan.sample else None,
         "background": [_process(host, argv, plan) for host, argv in plan.background],
         "command": None if plan.command is None else _process("client", plan.command, plan),
         "confine": None if plan.confine is None else dict(plan.confine),
         "log_dir": _absolute(plan.log_dir),
-        "packet_log": network.packet_log and plan.log_dir is not None,
         "pcap_dir": _absolute(plan.pcap_dir),
         "summary_file": _absolute(plan.summary_file),
         **({"drain_ns": round(plan.drain_s * 1e9)} if plan.drain_s else {}),
@@ -200,7 +187,7 @@ def _round_trip_ns(hops: Sequence[PathHop]) -> int:
     total = 0
     for hop in hops:
         for link in (hop.down, hop.up):
-            if isinstance(link.delay, stages.ConstantDelay):
+            if isinstance(link.delay, spec.ConstantDelay):
                 total += link.delay.delay_ns
             elif isinstance(link.delay, DistributedDelay):
                 total += link.delay.mean_ns
@@ -263,19 +250,19 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
         found.insert(0 if direction == "up" else len(found), limit)
     if link.delay is not None:
         reorder = isinstance(link.delay, DistributedDelay) and link.delay.reorder
-        found.append(stages.Delay(_delay(link.delay, path.seed, traces), reorder, link.delay_limit))
+        found.append(spec.DelayStage(_delay(link.delay, path.seed, traces), reorder, link.delay_limit))
     if link.loss is not None:
-        loss = stages.Loss(
+        loss = spec.LossStage(
             _loss(link.loss, direction, path.seed, traces),
             "superpacket" if link.loss_unit == "superpacket" else "packet",
         )
         found.insert(0 if link.loss_at == "entry" else len(found), loss)
     if link.duplicate is not None:
-        found.append(stages.Duplicate(link.duplicate))
+        found.append(spec.DuplicateStage(link.duplicate))
     if link.reorder is not None:
         found.append(link.reorder)
     if link.corrupt is not None:
-        found.append(stages.Corrupt(link.corrupt))
+        found.append(spec.CorruptStage(link.corrupt))
     return tuple(found)
 
 
@@ -287,65 +274,64 @@ def _server(link: Link, rate: Rate, direction: Direction, path: PathModel, rtt_n
         if isinstance(link.radio, WifiSettings):
             return wifi_stage(link.radio, air)
         return radio_stage(link.radio, direction, air)
-    queue = link.queue or Queue("droptail")
-    if queue.kind != "infinite" and queue.limit is None:
+    queue = link.queue or WrittenQueue("droptail")
+    if queue.has("limit") and queue.limit is None:
         peak_bps = (
             rate.rate_bps
-            if isinstance(rate, stages.Constant | stages.TokenBucket)
+            if isinstance(rate, spec.ConstantRate | spec.TokenBucketRate)
             else traces.peak_bps(rate, path.seed)
         )
         queue = replace(queue, limit=default_limit(queue.kind, peak_bps, rtt_ns, path.mtu))
-    return stages.Bottleneck(
+    return spec.BottleneckStage(
         rate=served,
-        queue=queue_of(queue),
+        queue=queue.build(),
         overhead_bytes=link.overhead_bytes,
         unit="superpacket" if link.queue_unit == "superpacket" else "packet",
         outage="drop" if link.outage == "drop" else "hold",
     )
 
 
-def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> stages.Rate:
+def _rate(rate: Rate, sampled: bool, seed: int, traces: Traces) -> spec.Rate:
     match rate:
-        case stages.Constant():
-            return stages.Sampled(rate.rate_bps) if sampled else rate
-        case stages.TokenBucket():
+        case spec.ConstantRate():
+            return spec.SampledRate(rate.rate_bps) if sampled else rate
+        case spec.TokenBucketRate():
             return rate
         case PatternFile():
             file = traces.engine_path(rate)
             begin_ns = _begin_ns(rate.start, seed)
             if "bytes" in traces.columns(rate):
-                return stages.Opportunities(file, cast('Literal["repeat", "stop"]', rate.end), begin_ns)
+                return spec.OpportunitiesRate(file, rate.end, begin_ns)
         case ScenePattern():
             file = traces.realised_path(rate, seed)
             begin_ns = _begin_ns(rate.start, seed)
     if sampled:
-        return stages.Sampled(file=file, end=rate.end, start_ns=begin_ns)
-    return stages.PatternRate(file, rate.end, begin_ns)
+        return spec.SampledRate(file=file, end=rate.end, start_ns=begin_ns)
+    return spec.PatternRate(file, rate.end, begin_ns)
 
 
 def _begin_ns(start: int | DrawnStart, seed: int) -> int:
     return start if isinstance(start, int) else start.drawn_ns(seed)
 
 
-def _delay(delay: Delay, seed: int, traces: Traces) -> stages.DelaySource:
+def _delay(delay: Delay, seed: int, traces: Traces) -> spec.Delay:
     match delay:
         case DistributedDelay():
-            shape = cast('Literal["uniform", "normal", "pareto", "paretonormal"]', delay.shape)
-            return stages.Distribution(shape, delay.mean_ns, delay.spread_ns, delay.correlation)
+            return spec.DistributionDelay(delay.shape, delay.mean_ns, delay.spread_ns, delay.correlation)
         case PatternFile():
-            return stages.PatternDelay(traces.engine_path(delay), delay.end, _begin_ns(delay.start, seed))
+            return spec.PatternDelay(traces.engine_path(delay), delay.end, _begin_ns(delay.start, seed))
         case _:
             return delay
 
 
-def _loss(loss: Loss, direction: Direction, seed: int, traces: Traces) -> stages.LossModel:
+def _loss(loss: Loss, direction: Direction, seed: int, traces: Traces) -> spec.Loss:
     if isinstance(loss, LostPackets | LostTimes | LimitedLoss):
         from wavebed.path.losses import loss_pattern
 
         made, end = loss_pattern(loss, direction, seed)
         loss = traces.add(made, f"losses-{direction}-{seed}-{hash(loss):x}", end)
     if isinstance(loss, PatternFile):
-        return stages.PatternLoss(traces.engine_path(loss), loss.end, _begin_ns(loss.start, seed))
+        return spec.PatternLoss(traces.engine_path(loss), loss.end, _begin_ns(loss.start, seed))
     return loss
 
 

@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at
-from wavebed.config.queue import least_limit, limit_in_words
 from wavebed.config.table import fields, of_values
 from wavebed.config.units import format_rate, format_time
 from wavebed.foreign import openable
@@ -20,15 +19,16 @@ from wavebed.path.air import Air, check_link, with_both_carriers, with_link_keys
 from wavebed.path.model import DistributedDelay, Link, PatternFile, ScenePattern
 from wavebed.path.tables import DIRECTIONS, LinkTable, link_key
 from wavebed.radio.model import WifiSettings
-from wavebed.spec.link import Constant, ConstantDelay, TokenBucket
+from wavebed.spec.queue import least_limit, limit_in_words
+from wavebed.spec.types import ConstantDelay, ConstantRate, TokenBucketRate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
-    from wavebed.config.queue import Queue
     from wavebed.path.model import Delay
     from wavebed.path.traces import Traces
+    from wavebed.spec.queue import WrittenQueue
 
 __all__ = ["Entry", "Links"]
 
@@ -268,7 +268,7 @@ def _with_jitter(delay: Delay, jitter_ns: int) -> DistributedDelay:
 
 
 def _check_sampled(given: LinkTable, entries: Mapping[str, Entry]) -> None:
-    if isinstance(given.rate, TokenBucket):
+    if isinstance(given.rate, TokenBucketRate):
         raise Problem("a token bucket cannot be sampled: use a rate or a trace", entries["rate-mode"].place)
     if given.queue is not None and given.queue.kind not in ("droptail", "infinite"):
         rule = f"{given.queue.kind} does not fit rate-mode sampled, which fixes departures on arrival"
@@ -277,7 +277,7 @@ def _check_sampled(given: LinkTable, entries: Mapping[str, Entry]) -> None:
 
 def _check_bucket(entries: Mapping[str, Entry], mtu: int) -> None:
     rate = entries.get("rate")
-    if rate is not None and isinstance(rate.value, TokenBucket) and rate.value.burst_bytes < mtu:
+    if rate is not None and isinstance(rate.value, TokenBucketRate) and rate.value.burst_bytes < mtu:
         raise Problem(f"is {rate.value.burst_bytes}b: write at least the MTU, {mtu}b", f"{rate.place}.burst")
 
 
@@ -290,11 +290,11 @@ def _check_queue(link: Link, direction: str, mtu: int, given: Entry | None, radi
         side = link.radio.down if direction == "down" else link.radio.up
         queue, key = side.queue, f"{direction}-buffer"
     if queue is not None:
-        rate_bps = link.rate.rate_bps if isinstance(link.rate, Constant | TokenBucket) else None
+        rate_bps = link.rate.rate_bps if isinstance(link.rate, ConstantRate | TokenBucketRate) else None
         _check_limit(queue, mtu, rate_bps, f"{radio_place}.{key}" if given is None else given.place)
 
 
-def _check_limit(queue: Queue, mtu: int, rate_bps: int | None, place: str) -> None:
+def _check_limit(queue: WrittenQueue, mtu: int, rate_bps: int | None, place: str) -> None:
     least = None if queue.limit is None else least_limit(queue.limit, mtu, rate_bps)
     if queue.limit is not None and least is not None:
         rate = "" if rate_bps is None else format_rate(rate_bps)

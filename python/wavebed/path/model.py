@@ -11,18 +11,26 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
+from wavebed.spec.types import (
+    ConstantDelay,
+    ConstantRate,
+    FourStateLoss,
+    GilbertElliottLoss,
+    IndependentLoss,
+    ReorderStage,
+    TokenBucketRate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path as FilePath
 
     from wavebed.channel.placemap import PlaceMap
-    from wavebed.config.queue import Queue
     from wavebed.radio.model import MacSettings, UeLimit
     from wavebed.remedy.model import Chosen
     from wavebed.scene.model import Mode, Scene
-    from wavebed.spec.network import Coalesce
+    from wavebed.spec.queue import WrittenQueue
+    from wavebed.spec.types import Coalesce, Shape
 
 __all__ = [
     "Delay",
@@ -99,13 +107,13 @@ class ScenePattern(Struct, frozen=True):
     start: int | DrawnStart = 0
 
 
-Rate: TypeAlias = Constant | TokenBucket | PatternFile | ScenePattern
+Rate: TypeAlias = ConstantRate | TokenBucketRate | PatternFile | ScenePattern
 
 
 class DistributedDelay(Struct, frozen=True):
     """A random delay for every wire segment, never below zero."""
 
-    shape: str
+    shape: Shape
     mean_ns: int
     spread_ns: int
     correlation: float = 0.0
@@ -137,7 +145,7 @@ class LimitedLoss(Struct, frozen=True):
 MadeLoss: TypeAlias = LostPackets | LostTimes | LimitedLoss
 """Losses that become a pattern when the laboratory file is made."""
 
-Loss: TypeAlias = Independent | GilbertElliott | FourState | PatternFile | MadeLoss
+Loss: TypeAlias = IndependentLoss | GilbertElliottLoss | FourStateLoss | PatternFile | MadeLoss
 
 
 class Link(Struct, frozen=True):
@@ -153,7 +161,7 @@ class Link(Struct, frozen=True):
     sampled: bool = False
     overhead_bytes: int = 0
     outage: str = "hold"
-    queue: Queue | None = None
+    queue: WrittenQueue | None = None
     queue_unit: str = "packet"
     delay: Delay | None = None
     delay_limit: int | None = None
@@ -161,7 +169,7 @@ class Link(Struct, frozen=True):
     loss_unit: str = "packet"
     loss_at: str = "exit"
     duplicate: float | None = None
-    reorder: Reorder | None = None
+    reorder: ReorderStage | None = None
     corrupt: float | None = None
 
 

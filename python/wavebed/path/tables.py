@@ -14,8 +14,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from wavebed.config import values
+from wavebed.config.derived import count_of
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.queue import QUEUE, Queue
 from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
@@ -26,8 +26,9 @@ from wavebed.radio.read import preset, ue_limit
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.remedy import REMEDIES
 from wavebed.remedy.model import Chosen
-from wavebed.spec.link import MOST_OVERHEAD_BYTES, Reorder
-from wavebed.spec.network import MOST_SEED, Coalesce, CoalesceTime
+from wavebed.spec.network import MOST_SEED
+from wavebed.spec.queue import QUEUE, WrittenQueue
+from wavebed.spec.types import BottleneckStage, Coalesce, ReorderStage, TimeCoalesce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -199,7 +200,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
     overhead_bytes: Annotated[
         int,
         Key(
-            values.number(0, MOST_OVERHEAD_BYTES),
+            count_of(BottleneckStage, "overhead_bytes"),
             "bytes that a lower layer adds to every packet",
             write="BYTES",
             absent="0, or that of the radio",
@@ -215,7 +216,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
         ),
     ] = "hold"
     queue: Annotated[
-        Queue | None,
+        WrittenQueue | None,
         Key(
             QUEUE,
             "queue discipline of the bottleneck, or with a radio of this user's buffer: droptail, drophead, codel,"
@@ -270,7 +271,7 @@ class LinkTable(Struct, frozen=True, kw_only=True):
     ] = "exit"
     duplicate: Annotated[float | None, Key(values.percentage, "probability that a packet arrives twice")] = None
     reorder: Annotated[
-        Reorder | None, Key(link_values.reorder, "probability that a packet is held back, and for how long")
+        ReorderStage | None, Key(link_values.reorder, "probability that a packet is held back, and for how long")
     ] = None
     corrupt: Annotated[float | None, Key(values.percentage, "probability that one bit of a packet is flipped")] = None
 
@@ -346,7 +347,7 @@ class PathTable(Struct, frozen=True, kw_only=True):
             "which packets are coalesced into GSO packets: none, those that leave at one instant, or within a time",
             was="join",
         ),
-    ] = CoalesceTime(125_000)
+    ] = TimeCoalesce(125_000)
     seed: Annotated[
         int,
         Key(

@@ -18,7 +18,7 @@ from wavebed.pattern.resample import window_rates
 from wavebed.pattern.sequence import Part, part_of, sequence
 from wavebed.radio.model import RadioSettings
 from wavebed.shipped import find
-from wavebed.spec.link import Constant, ConstantDelay, Independent
+from wavebed.spec.types import ConstantDelay, ConstantRate, IndependentLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wavebed.path.model import Hop, Link, PathModel
     from wavebed.path.timeline import Stretch, Timeline
     from wavebed.path.traces import Traces
-    from wavebed.spec.radio import Slots
+    from wavebed.spec.types import Slots
 
 __all__ = ["TimedPath", "timed_path"]
 
@@ -195,7 +195,7 @@ class _Composer:
         if not table.coverage:
             return _constant(table.duration_ns, rate_bps=_whole(0), state=np.array([_OUTAGE], dtype=np.uint8))
         match link.rate:
-            case Constant():
+            case ConstantRate():
                 return _constant(table.duration_ns, rate_bps=_whole(link.rate.rate_bps))
             case PatternFile() | ScenePattern():
                 part = self._part(link.rate, scene, ("rate_bps", "bler", "sinr_mdb", "need_mdb", "state"))
@@ -216,7 +216,7 @@ class _Composer:
         loss = scene.link(direction).loss
         if isinstance(loss, PatternFile):
             return self._part(loss, scene, ("loss",))
-        if loss is not None and not isinstance(loss, Independent):
+        if loss is not None and not isinstance(loss, IndependentLoss):
             raise Problem("a model of losses cannot change: write it for all stretches, in the path")
         return _constant(scene.stretch.table.duration_ns, loss=np.array([0.0 if loss is None else loss.probability]))
 

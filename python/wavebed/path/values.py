@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path as FilePath
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Struct
 
+from wavebed.config.derived import bounds
 from wavebed.config.problems import Problem, at, choose, described
 from wavebed.config.reader import Schema, reader
 from wavebed.config.table import Key, fields, read_table, table_schema
-from wavebed.config.units import format_rate, format_time, parse_limit, parse_time
+from wavebed.config.units import format_rate, format_size, format_time, parse_limit, parse_time
 from wavebed.config.values import (
     PERCENTAGE_SCHEMA,
     RATE_SCHEMA,
@@ -38,14 +39,20 @@ from wavebed.path.model import (
     Rate,
     TraceEnd,
 )
-from wavebed.spec.link import Constant, ConstantDelay, FourState, GilbertElliott, Independent, Reorder, TokenBucket
-from wavebed.spec.network import (
-    LEAST_PACKET_MEMORY_BYTES,
-    MOST_COALESCE_NS,
+from wavebed.spec.types import (
     Coalesce,
-    CoalesceOff,
-    CoalesceSlot,
-    CoalesceTime,
+    ConstantDelay,
+    ConstantRate,
+    FourStateLoss,
+    GilbertElliottLoss,
+    IndependentLoss,
+    Network,
+    OffCoalesce,
+    ReorderStage,
+    Shape,
+    SlotCoalesce,
+    TimeCoalesce,
+    TokenBucketRate,
 )
 
 __all__ = ["TRACE_END", "coalesce", "delay", "loss", "packet_memory", "pattern", "rate", "reorder", "start_at"]
@@ -93,7 +100,7 @@ class _Pattern(Struct, frozen=True, kw_only=True):
 
 
 class _Distribution(Struct, frozen=True, kw_only=True):
-    distribution: Annotated[str, Key(word("uniform", "normal", "pareto", "paretonormal"), "its shape")]
+    distribution: Annotated[Shape, Key(word(*get_args(Shape)), "its shape")]
     mean_ns: Annotated[int, Key(time_ns, "mean")]
     spread_ns: Annotated[int, Key(time_ns, "how far the shape reaches: see docs/models/delay.md")]
     correlation: Annotated[float, Key(percentage, "of one packet's delay with the one before")] = 0.0
@@ -195,8 +202,9 @@ def _either(*schemas: Schema) -> Schema:
 def packet_memory(value: object) -> int:
     """Read a memory size that some packets fit in."""
     size = size_bytes(value)
-    if size < LEAST_PACKET_MEMORY_BYTES:
-        raise Problem(f"{described(value)} is too little: write at least {LEAST_PACKET_MEMORY_BYTES >> 20}mib")
+    least = int(bounds(Network, "packet_memory_bytes").least or 0)
+    if size < least:
+        raise Problem(f"{described(value)} is too little: write at least {format_size(least)}")
     return size
 
 
@@ -230,12 +238,12 @@ def rate(value: object) -> Rate:
     """Read a rate: ``"10gbit"`` or ``{token-bucket = "100mbit", burst = "64kb"}``."""
     value = table_of(value)
     if not isinstance(value, dict):
-        return Constant(_rate_bps(value))
+        return ConstantRate(_rate_bps(value))
     given = read_table(_Bucket, value, "{token-bucket = RATE, burst = SIZE}")
     if given.burst_bytes < 1:
         raise Problem("an empty bucket passes no packet: write at least one packet, such as 1500b", "burst")
     at("token-bucket", _rate_bps, format_rate(given.token_bucket_bps))
-    return TokenBucket(given.token_bucket_bps, given.burst_bytes)
+    return TokenBucketRate(given.token_bucket_bps, given.burst_bytes)
 
 
 @reader("TIME", lambda: _either(TIME_SCHEMA, table_schema(_Distribution), table_schema(_Pattern)))
@@ -260,11 +268,11 @@ def delay(value: object) -> ConstantDelay | DistributedDelay | PatternFile:
         ),
     ),
 )
-def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFile | MadeLoss:
+def loss(value: object) -> IndependentLoss | GilbertElliottLoss | FourStateLoss | PatternFile | MadeLoss:
     """Read a loss: a probability, a model, a pattern, or the packets or times that are lost."""
     value = table_of(value)
     if not isinstance(value, dict):
-        return Independent(percentage(value))
+        return IndependentLoss(percentage(value))
     if "pattern" in value:
         return pattern(value)
     made = _made_loss(value)
@@ -278,35 +286,36 @@ def loss(value: object) -> Independent | GilbertElliott | FourState | PatternFil
         )
     if at("model", lambda model: choose(model, _MODELS), value["model"]) == "gilbert-elliott":
         two = read_table(_GilbertElliott, value, "{model = …}")
-        return GilbertElliott(two.p, two.r, two.good_loss, two.bad_loss)
+        return GilbertElliottLoss(two.p, two.r, two.good_loss, two.bad_loss)
     four = read_table(_FourState, value, "{model = …}")
     for left, right, together in (("p13", "p14", four.p13 + four.p14), ("p31", "p32", four.p31 + four.p32)):
         if together > 1:
             raise Problem(f"{left} and {right} are together more than 100%: they leave the same state", left)
-    return FourState(p13=four.p13, p31=four.p31, p23=four.p23, p32=four.p32, p14=four.p14)
+    return FourStateLoss(p13=four.p13, p31=four.p31, p23=four.p23, p32=four.p32, p14=four.p14)
 
 
 @reader("{probability = PERCENT, delay = TIME}", lambda: table_schema(_Reorder), keys=lambda: fields(_Reorder))
-def reorder(value: object) -> Reorder:
+def reorder(value: object) -> ReorderStage:
     """Read ``{probability = "1%", delay = "1ms"}``."""
     given = read_table(_Reorder, table_of(value), "{probability = PERCENT, delay = TIME}")
-    return Reorder(given.probability, given.delay_ns)
+    return ReorderStage(given.probability, given.delay_ns)
 
 
 def _show_coalesce(given: Coalesce) -> str:
-    if isinstance(given, CoalesceTime):
+    if isinstance(given, TimeCoalesce):
         return format_time(given.time_ns)
-    return "slot" if isinstance(given, CoalesceSlot) else "off"
+    return "slot" if isinstance(given, SlotCoalesce) else "off"
 
 
 @reader("off|slot|TIME", _either({"enum": ["off", "slot"]}, TIME_SCHEMA), _show_coalesce)
 def coalesce(value: object) -> Coalesce:
     """Read ``off``, ``slot`` or a time."""
     if value in ("off", "slot"):
-        return CoalesceOff() if value == "off" else CoalesceSlot()
+        return OffCoalesce() if value == "off" else SlotCoalesce()
     if not isinstance(value, str) or not value[:1].isdigit():
         raise Problem(f"{described(value)} is not a choice: write off, slot or a time such as 125us")
     window_ns = parse_time(value)
-    if not 1 <= window_ns <= MOST_COALESCE_NS:
-        raise Problem(f"{value!r} is out of range: write 1ns to 10ms, or off")
-    return CoalesceTime(window_ns)
+    most_ns = bounds(TimeCoalesce, "time_ns").most or 0
+    if not 1 <= window_ns <= most_ns:
+        raise Problem(f"{value!r} is out of range: write 1ns to {format_time(int(most_ns))}, or off")
+    return TimeCoalesce(window_ns)

@@ -13,7 +13,8 @@ from wavebed.output import write_output
 from wavebed.radio.model import RadioSettings
 from wavebed.radio.presets import PRESETS
 from wavebed.radio.stage import radio_stage, wifi_stage
-from wavebed.spec.link import Constant, plain
+from wavebed.spec.part import plain
+from wavebed.spec.types import ConstantRate
 
 if TYPE_CHECKING:
     from wavebed.config.data import Json
@@ -29,7 +30,7 @@ def preset_stages() -> str:
 
 
 def _stage(preset: MacSettings, direction: Literal["down", "up"]) -> dict[str, Json]:
-    rate = Constant(1)
+    rate = ConstantRate(1)
     stage = radio_stage(preset, direction, rate) if isinstance(preset, RadioSettings) else wifi_stage(preset, rate)
     return {key: value for key, value in plain(stage).items() if key != "rate"}
 

@@ -1,4 +1,4 @@
-"""Settings of the radio and Wi-Fi stages of both directions, of parts that `wavebed.spec.radio` has."""
+"""Settings of the radio and Wi-Fi stages of both directions, of parts that `wavebed.spec.types` has."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from wavebed.config.queue import Queue
-    from wavebed.spec.radio import Aggregation, Connection, Grants, Load, Reordering, Slots
+    from wavebed.spec.queue import WrittenQueue
+    from wavebed.spec.types import Aggregation, AmRlc, Connection, Grants, Load, Reordering, Slots
 
 __all__ = [
     "Bearer",
@@ -26,22 +26,16 @@ Bearer: TypeAlias = Literal["switched", "split"]
 
 
 class Rlc(Struct, frozen=True):
-    """RLC mode; the times matter to ``am`` only."""
+    """RLC mode, and what acknowledged mode has."""
 
     mode: Literal["am", "um"]
-    reassembly_ns: int = 0
-    poll_ns: int = 0
-    status_ns: int = 0
-    retransmissions: int = 0
-    reestablish_ns: int = 0
-    status_loss: float = 0.0
-    sn_bits: Literal[12, 18] | None = None
+    am: AmRlc
 
 
 class DirectionSettings(Struct, frozen=True):
     """The radio stage of one direction. ``None`` is off."""
 
-    queue: Queue
+    queue: WrittenQueue
     discard_ns: int | None
     overhead_bytes: int
     rlc: Rlc
@@ -75,7 +69,7 @@ class WifiSettings(Struct, frozen=True):
     """The 802.11ad stage of both directions: A-MPDU, block acknowledgement, retries."""
 
     preset: str
-    queue: Queue
+    queue: WrittenQueue
     aggregate_bytes: int
     aggregate_frames: int
     overhead_ns: int
@@ -89,7 +83,7 @@ class UeLimit(Struct, frozen=True):
 
     down_packets_per_s: int | None
     up_packets_per_s: int | None
-    queue: Queue
+    queue: WrittenQueue
 
 
 Technology: TypeAlias = Literal["nr", "lte", "802.11ad"]

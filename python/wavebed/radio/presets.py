@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from wavebed.config.queue import Queue
 from wavebed.config.units import Limit
 from wavebed.radio.model import DirectionSettings, MacSettings, RadioSettings, Rlc, Technology, WifiSettings
-from wavebed.spec.radio import Drx, GrantLosses, Grants, Harq, Reordering, Rrc, Slots
+from wavebed.spec.queue import WrittenQueue
+from wavebed.spec.types import AmRlc, Drx, GrantLosses, Grants, Harq, Reordering, Rrc, Slots
 
 __all__ = [
     "GRANT_LOSSES",
@@ -39,7 +39,7 @@ _MIB: Final = 1 << 20
 SPECIAL_SYMBOLS: Final = (10, 2, 2)
 """TS 38.101-4 Table A.1.3-2, FR2.120-1."""
 
-UE_QUEUE: Final = Queue("droptail", Limit(packets=100))
+UE_QUEUE: Final = WrittenQueue("droptail", Limit(packets=100))
 """Packets that wait in the UE: an assumption, shallow against every radio buffer here."""
 
 SLEEP: Final[dict[Technology, tuple[Drx, Rrc]]] = {
@@ -96,21 +96,21 @@ def _rlc(grants: Grants, slot_ns: int, retransmissions: int) -> Rlc:
     is 0 there, so that a report takes only its own way: a grant, the slot that is granted, and its length.
     """
     status_ns = (grants.schedule_slots + grants.prepare_slots + 1) * slot_ns
-    return Rlc(
-        "am",
+    am = AmRlc(
         reassembly_ns=35 * _MS,
         poll_ns=45 * _MS,
         status_ns=status_ns,
         retransmissions=retransmissions,
         reestablish_ns=100 * _MS,  # assumption, as `reestablish` of a scene: T301 is 100 ms to 2 s (TS 38.331)
     )
+    return Rlc("am", am)
 
 
 def _direction(
     buffer_bytes: int, overhead_bytes: int, rlc: Rlc, reordering: Reordering, grants: Grants | None
 ) -> DirectionSettings:
     return DirectionSettings(
-        queue=Queue("droptail", Limit(bytes=buffer_bytes)),
+        queue=WrittenQueue("droptail", Limit(bytes=buffer_bytes)),
         discard_ns=None,  # discardTimer infinity: OAI; with RLC AM a deep buffer is what phones show under load
         overhead_bytes=overhead_bytes,
         rlc=rlc,
@@ -183,7 +183,7 @@ def _lte() -> RadioSettings:
 
 _WIFI = WifiSettings(
     preset="802.11ad",
-    queue=Queue("droptail", Limit(packets=1000)),  # Linux: the default length of an interface's queue
+    queue=WrittenQueue("droptail", Limit(packets=1000)),  # Linux: the default length of an interface's queue
     aggregate_bytes=262_143,  # IEEE 802.11-2020 9.4.2.127: largest A-MPDU of a DMG station, 2^18 - 1
     aggregate_frames=64,  # IEEE 802.11-2020 9.3.1.8: bitmap of a block acknowledgement
     # Two preambles and headers, the block acknowledgement, two SIFS, and a third of a contention: see

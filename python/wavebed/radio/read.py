@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, at, choose
 from wavebed.config.table import read_table
@@ -17,15 +17,15 @@ from wavebed.config.units import Limit
 from wavebed.radio.model import MacSettings, RadioSettings, UeLimit, WifiSettings
 from wavebed.radio.presets import GRANT_LOSSES, PRESETS, SLEEP, SPECIAL_SYMBOLS, UE_QUEUE, preset_name, technology_of
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
-from wavebed.spec.radio import Aggregation, Configured, Connection, Load, Reordering, Slots
+from wavebed.spec.types import Configured, Connection, Load, Reordering, Slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.config.queue import Queue
     from wavebed.radio.model import DirectionSettings, Technology
-    from wavebed.radio.tables import DrxTable, FallbackTable, GrantsTable, LoadTable, SlotKeys
-    from wavebed.spec.radio import Drx, Grants
+    from wavebed.radio.tables import Changes, FallbackTable, SlotKeys
+    from wavebed.spec.queue import WrittenQueue
+    from wavebed.spec.types import Drx, Grants
 
 __all__ = [
     "buffer_limited",
@@ -131,7 +131,7 @@ def change_settings(base: MacSettings, table: Table, place: str) -> MacSettings:
     return at(place, lambda given: _change_radio(base, given), table)
 
 
-def buffer_limited(queue: Queue, buffer: Queue) -> Queue:
+def buffer_limited(queue: WrittenQueue, buffer: WrittenQueue) -> WrittenQueue:
     """Return `queue` with the limit of `buffer` where it has none of its own."""
     return queue if queue.limit is not None or queue.kind == "infinite" else replace(queue, limit=buffer.limit)
 
@@ -168,7 +168,7 @@ def _ue_limit(table: object) -> UeLimit:
 
 def _with(base: _Part, given: Struct, *names: str) -> _Part:
     """Return `base` with those of the named values that a table gives."""
-    changes = {name: getattr(given, name) for name in names or given.__struct_fields__}
+    changes = {name: getattr(given, name) for name in names}
     return replace(base, **{name: value for name, value in changes.items() if value is not None})
 
 
@@ -181,7 +181,7 @@ def _change_radio(base: RadioSettings, table: object) -> RadioSettings:
     if given.grants is not None:
         usual = changed.up.grants or origin.up.grants
         assert usual is not None, "every preset's uplink has grants"
-        grants = None if given.grants == "off" else _grants(given.grants, usual)
+        grants = None if isinstance(given.grants, str) else _grants(given.grants, usual)
         changed = replace(changed, up=replace(changed.up, grants=grants))
     if given.fallback is not None:
         fallback = None if given.fallback == "off" else at("fallback", _fallback, given.fallback)
@@ -193,7 +193,7 @@ def _change_radio(base: RadioSettings, table: object) -> RadioSettings:
     if isinstance(given.aggregation, str):
         changed = replace(changed, aggregation=None)
     elif given.aggregation is not None:
-        changed = replace(changed, aggregation=Aggregation(**asdict(given.aggregation)))
+        changed = replace(changed, aggregation=given.aggregation)
     _check_discard(changed)
     return changed
 
@@ -236,34 +236,35 @@ def _slots(base: Slots, origin: RadioSettings, given: SlotKeys) -> Slots:
         return base
     usual = base.harq or origin.slots.harq
     assert usual is not None, "every preset has HARQ"
-    return replace(base, harq=None if given.harq == "off" else _with(usual, given.harq))
+    return replace(base, harq=None if isinstance(given.harq, str) else replace(usual, **given.harq))
 
 
-def _grants(given: GrantsTable, usual: Grants) -> Grants:
-    changed = _with(usual, given, "request_slots", "schedule_slots", "prepare_slots", "first_bytes")
-    if given.losses == "off":
+def _grants(given: Changes, usual: Grants) -> Grants:
+    further = dict(given)
+    losses, configured = further.pop("losses", None), further.pop("configured", None)
+    changed = replace(usual, **further)
+    if losses == "off":
         changed = replace(changed, losses=None)
-    elif given.losses is not None:
-        losses = changed.losses or GRANT_LOSSES
-        changed = replace(changed, losses=losses if isinstance(given.losses, str) else _with(losses, given.losses))
-    if given.configured is None:
+    elif losses is not None:
+        base = changed.losses or GRANT_LOSSES
+        changed = replace(changed, losses=base if isinstance(losses, str) else replace(base, **losses))
+    if configured is None:
         return changed
-    if given.configured == "off":
+    if configured == "off":
         return replace(changed, configured=None)
-    slots, size = given.configured.slots, given.configured.bytes
     if changed.configured is not None:
-        slots, size = slots or changed.configured.slots, size or changed.configured.bytes
-    if slots is None or size is None:
-        key = "grants.configured.slots" if slots is None else "grants.configured.size"
-        raise Problem("is missing: a configured grant is {slots = …, size = …}", key)
-    return replace(changed, configured=Configured(slots, size))
+        return replace(changed, configured=replace(changed.configured, **configured))
+    for field, key in (("slots", "slots"), ("bytes", "size")):
+        if field not in configured:
+            raise Problem("is missing: a configured grant is {slots = …, size = …}", f"grants.configured.{key}")
+    return replace(changed, configured=Configured(**configured))
 
 
 def _both_directions(base: RadioSettings, given: RadioTable) -> RadioSettings:
     down, up = (_direction(direction, given) for direction in (base.down, base.up))
     if given.rlc is not None and given.reordering is None and technology_of(base.preset) == "lte":
         # RLC itself keeps the order in LTE: AM until the gap is filled, UM until t-Reordering (TS 36.322 5.1).
-        timer_ns = None if down.rlc.mode == "am" else down.rlc.reassembly_ns
+        timer_ns = None if down.rlc.mode == "am" else down.rlc.am.reassembly_ns
         down, up = (
             direction if direction.reordering is None else replace(direction, reordering=Reordering(timer_ns))
             for direction in (down, up)
@@ -284,19 +285,21 @@ def _direction(base: DirectionSettings, given: RadioTable) -> DirectionSettings:
     if given.discard_ns is not None:
         base = replace(base, discard_ns=None if given.discard_ns == "off" else given.discard_ns)
     if given.rlc is not None:
-        base = replace(base, rlc=_with(base.rlc, given.rlc))
+        further = dict(given.rlc)
+        mode = further.pop("mode", base.rlc.mode)
+        base = replace(base, rlc=replace(base.rlc, mode=mode, am=replace(base.rlc.am, **further)))
     if given.reordering is not None:
         base = replace(base, reordering=None if given.reordering == "off" else given.reordering)
     return base
 
 
-def _loaded(base: DirectionSettings, given: LoadTable | str | None) -> DirectionSettings:
+def _loaded(base: DirectionSettings, given: Load | str | None) -> DirectionSettings:
     if given is None:
         return base
-    return replace(base, load=None if isinstance(given, str) else Load(given.mean, given.burst_ns))
+    return replace(base, load=None if isinstance(given, str) else given)
 
 
-def _buffer(given: int | Queue, base: Queue) -> Queue:
+def _buffer(given: int | WrittenQueue, base: WrittenQueue) -> WrittenQueue:
     """Return a buffer: a size keeps the kind of queue, a queue keeps the limit if it has none."""
     if isinstance(given, int):
         kept = base if base.kind != "infinite" else UE_QUEUE
@@ -312,28 +315,23 @@ def _connection(base: RadioSettings, given: RadioTable) -> Connection | None:
     if isinstance(given.rrc, str):
         rrc = None if given.rrc == "off" else rrc or usual_rrc
     elif given.rrc is not None:
-        rrc = _with(rrc or usual_rrc, given.rrc)
+        rrc = replace(rrc or usual_rrc, **given.rrc)
     return None if drx is None and rrc is None else Connection(drx, rrc)
 
 
-def _drx(given: DrxTable | str, usual: Drx) -> Drx | None:
+def _drx(given: Changes | str, usual: Drx) -> Drx | None:
     if isinstance(given, str):
         return None if given == "off" else usual
-    short_ns = usual.short_cycle_ns if given.short_cycle_ns is None else given.short_cycle_ns
-    short_cycles = usual.short_cycles if given.short_cycles is None else given.short_cycles
-    if short_ns == "off":
-        short_ns, short_cycles = None, given.short_cycles or 0
-    if short_ns is None and short_cycles:
+    changed = replace(usual, **given)
+    short_ns = changed.short_cycle_ns
+    if short_ns is None and given.get("short_cycles"):
         raise Problem("needs the key short-cycle: add it", "short-cycles")
-    if short_ns is not None:
-        short_cycles = short_cycles or 1
-    long_ns = given.long_cycle_ns or usual.long_cycle_ns
-    if short_ns is not None and long_ns % short_ns:
+    changed = replace(changed, short_cycles=0 if short_ns is None else changed.short_cycles or 1)
+    if short_ns is not None and changed.long_cycle_ns % short_ns:
         raise Problem("must be a multiple of short-cycle: see TS 38.331, DRX-Config", "long-cycle")
-    if (given.on_ns or usual.on_ns) >= min(long_ns, short_ns or long_ns):
+    if changed.on_ns >= min(changed.long_cycle_ns, short_ns or changed.long_cycle_ns):
         raise Problem("must be less than the cycle, or the UE never sleeps", "on")
-    changed = _with(usual, given, "inactivity_ns", "long_cycle_ns", "on_ns")
-    return replace(changed, short_cycle_ns=short_ns, short_cycles=short_cycles)
+    return changed
 
 
 def _fallback(given: FallbackTable) -> Slots:

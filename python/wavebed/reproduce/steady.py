@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.reproduce.tcp_models import HEADERS
-from wavebed.spec.link import Bottleneck, Constant, ConstantDelay, Delay, Independent, Loss
+from wavebed.spec.types import BottleneckStage, ConstantDelay, ConstantRate, DelayStage, IndependentLoss, LossStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wavebed.spec.network import Leg, Stage
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
+    from wavebed.spec.types import Leg, Stage
 
 __all__ = ["Steady", "steady_of"]
 
@@ -56,11 +56,11 @@ def steady_of(spec: TrialSpec) -> Steady | None:
     for towards, stage in _stages(legs):
         is_data = towards == bulk.options["direction"]
         match stage:
-            case Delay(delay=ConstantDelay(delay_ns=delay_ns), limit_packets=None):
+            case DelayStage(delay=ConstantDelay(delay_ns=delay_ns), limit_packets=None):
                 rtt_ns += delay_ns
-            case Bottleneck(rate=Constant(rate_bps=rate_bps)):
+            case BottleneckStage(rate=ConstantRate(rate_bps=rate_bps)):
                 rates += [rate_bps / 1e6] if is_data else []
-            case Loss(model=Independent(probability=probability), unit="packet"):
+            case LossStage(model=IndependentLoss(probability=probability), unit="packet"):
                 kept *= 1 - probability if is_data else 1
             case _:
                 return None

@@ -197,7 +197,7 @@ class _Trial(msgspec.Struct):
 
 
 def _resolved(folder: Path) -> Mapping[str, Json]:
-    from wavebed.spec.link import plain
+    from wavebed.spec.part import plain
     from wavebed.spec.trial import load_spec
 
     file = folder / SPEC_FILE

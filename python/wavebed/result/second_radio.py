@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wavebed.spec.network import second_leg
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
     from wavebed.result.course import Tables
-    from wavebed.spec.network import Network
+    from wavebed.spec.types import Network
 
 __all__ = ["second_radio_links", "second_radio_metrics"]
 
@@ -17,7 +18,7 @@ _SIDES = ("down", "up")
 
 def second_radio_links(network: Network) -> list[str]:
     """Return the names of the links of the client's second radio; none without one."""
-    leg = network.second_leg
+    leg = second_leg(network)
     return [] if leg is None else [f"{hop.name}.{side}" for hop in leg.hops for side in _SIDES]
 
 
@@ -36,7 +37,7 @@ def second_radio_metrics(tables: Tables, network: Network) -> list[Metric]:
     list of Metric
         None without a second radio.
     """
-    second = network.second_leg
+    second = second_leg(network)
     if second is None:
         return []
     first = network.legs[len(network.hosts) - 2]

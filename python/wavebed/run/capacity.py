@@ -10,18 +10,20 @@ import numpy as np
 
 from wavebed.pattern import read_trace
 from wavebed.pattern.model import STATES
-from wavebed.spec.link import (
-    Bottleneck,
+from wavebed.spec.network import links
+from wavebed.spec.types import (
+    BottleneckStage,
     ConstantDelay,
-    Delay,
-    Distribution,
-    Opportunities,
-    PacketRate,
+    DelayStage,
+    DistributionDelay,
+    OpportunitiesRate,
+    PacketsRate,
     PatternDelay,
     PatternRate,
-    Sampled,
+    RadioStage,
+    SampledRate,
+    WifiStage,
 )
-from wavebed.spec.radio import Radio, Wifi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.pattern.model import Pattern
-    from wavebed.spec.link import DelaySource, Rate
-    from wavebed.spec.network import Network
+    from wavebed.spec.types import Delay, Network, Rate
 
 __all__ = ["Steps", "capacity_steps"]
 
@@ -111,29 +112,29 @@ def capacity_steps(network: Network) -> list[Steps]:
     """Return the steps of every link with a rate; the pattern files of the network must be open."""
     found = []
     patterns: dict[str, Pattern] = {}
-    for name, stages in network.links():
-        rates = [stage for stage in stages if isinstance(stage, Bottleneck | Radio | Wifi)]
-        limits = [stage.rate.packets_per_s for stage in rates if isinstance(stage.rate, PacketRate)]
+    for name, stages in links(network):
+        rates = [stage for stage in stages if isinstance(stage, BottleneckStage | RadioStage | WifiStage)]
+        limits = [stage.rate.packets_per_s for stage in rates if isinstance(stage.rate, PacketsRate)]
         # A UE that limits packets per second is before the radio of an uplink and has neither rate nor state.
-        rated = next((stage for stage in rates if not isinstance(stage.rate, PacketRate)), rates[0] if rates else None)
+        rated = next((stage for stage in rates if not isinstance(stage.rate, PacketsRate)), rates[0] if rates else None)
         if rated is not None:
             found.append(
                 replace(
                     _steps(name, rated.rate, patterns),
-                    by_radio=not isinstance(rated, Bottleneck),
+                    by_radio=not isinstance(rated, BottleneckStage),
                     overhead_bytes=rated.overhead_bytes,
-                    delay_ns=sum(_delay_ns(stage.delay) for stage in stages if isinstance(stage, Delay)),
+                    delay_ns=sum(_delay_ns(stage.delay) for stage in stages if isinstance(stage, DelayStage)),
                     packets_per_s=min(limits, default=None),
                 )
             )
     return found
 
 
-def _delay_ns(delay: DelaySource) -> int:
+def _delay_ns(delay: Delay) -> int:
     match delay:
         case ConstantDelay():
             return delay.delay_ns
-        case Distribution():
+        case DistributionDelay():
             return delay.mean_ns + 3 * delay.spread_ns
         case PatternDelay():
             return 0
@@ -144,7 +145,7 @@ def _steps(link: str, rate: Rate, patterns: dict[str, Pattern]) -> Steps:
     if file is None:
         given = getattr(rate, "rate_bps", -1)
         return Steps(link, np.zeros(1, np.int64), np.array([given], np.int64), np.array([_NO_STATE], np.int8))
-    assert isinstance(rate, PatternRate | Opportunities | Sampled), "only these have a file"
+    assert isinstance(rate, PatternRate | OpportunitiesRate | SampledRate), "only these have a file"
     if file not in patterns:
         patterns[file] = read_trace(Path(file), "native")
     pattern = patterns[file]

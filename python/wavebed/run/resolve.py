@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from wavebed.config.table import raw_values
@@ -20,7 +21,7 @@ from wavebed.result.names import CHANGES_FILE
 from wavebed.run.remedies import remedies_of
 from wavebed.run.scenario import StoredTrial
 from wavebed.run.scene_picture import copy_scene, draw_scene
-from wavebed.spec.network import Network, pattern_files, with_pattern_files
+from wavebed.spec.network import check_networks, pattern_files, with_pattern_files
 from wavebed.spec.patterns import StoredPatterns, content_name, keep, keep_given, nearest_folder
 from wavebed.spec.trial import VERSION, PatternOrigin, Treatment, TrialSpec, WorkloadSpec, load_spec
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from wavebed.hosts.lab import RealHosts
     from wavebed.run.order import Slot
     from wavebed.run.scenario import Plan
+    from wavebed.spec.types import Network
     from wavebed.workload.model import AnyWorkload
 
 __all__ = ["Resolved", "Resolver", "programs_on", "read_spec"]
@@ -101,6 +103,7 @@ class Resolver:
         self._seed: int | None = None
         self._names: dict[str, tuple[str, int, tuple[int, ...]]] = {}
         self._options: dict[AnyWorkload, dict[str, Json]] = {}
+        self._checked: set[bytes] = set()
         self._reached: dict[tuple[str, str], RealHosts] = {}
 
     def close(self) -> None:
@@ -120,6 +123,7 @@ class Resolver:
         """
         path = slot.treatment.path
         if isinstance(path, StoredTrial):
+            self._check(path.spec.network)
             with _unpacked(path, self._folder) as (network, files, descriptors):
                 spec = self._spec(slot, path.spec.network, path.spec.patterns)
                 programs = programs_on(slot.treatment.workloads)
@@ -130,6 +134,7 @@ class Resolver:
             self._seed = slot.seed
         path = replace(path, seed=slot.seed)
         network = resolve_network(path, self._traces)
+        self._check(network)
         named = {file: self._keep(file) for file in pattern_files(network)}
         origins = {name: self._origin(file, size) for file, (name, size) in named.items()}
         known = with_pattern_files(network, lambda file: named[file][0])
@@ -137,6 +142,14 @@ class Resolver:
         files = {name: file for file, (name, _) in named.items()}
         programs = programs_on(slot.treatment.workloads)
         yield Resolved(spec, network, files, self._traces.descriptors, scene_maps(path), programs, self._reached)
+
+    def _check(self, network: Network) -> None:
+        """Let the engine check a network, once for all seeds: whatever is in the files of its patterns."""
+        known = with_pattern_files(network, lambda _: "")
+        text = msgspec.json.encode(known)
+        if text not in self._checked:
+            check_networks([known])
+            self._checked.add(text)
 
     def draw_scene(self) -> None:
         """Draw the map of the current trial's scene, if it has one, or copy that of its run.

@@ -30,7 +30,7 @@ from wavebed.run.hosts_metrics import MODEM, modem_events, modem_series
 from wavebed.run.play import StoppedError, open_all, outcomes, perform, settle
 from wavebed.run.remedies import Remedies
 from wavebed.run.stopped import STATE_FILE, state_of
-from wavebed.spec.link import plain
+from wavebed.spec.part import plain
 from wavebed.workload.model import Event, Outcome
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wavebed.run.order import Slot
     from wavebed.run.play import RunningWorkload
     from wavebed.run.resolve import Resolved
-    from wavebed.spec.network import Network
+    from wavebed.spec.types import Network
     from wavebed.workload.model import Metric
 
 __all__ = ["run_trial"]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
-from wavebed.spec.link import Kind
+from wavebed.spec.part import Part
 
 __all__ = ["GUEST_BYTES", "IN_NAMESPACES", "HostsLab", "LabSpec", "NamespacesLab", "Processor", "Time", "is_virtual"]
 
@@ -22,7 +22,7 @@ Time: TypeAlias = Literal["auto", "real", "virtual"]
 """The time of trials as it is asked for; ``auto`` chooses before a trial is resolved."""
 
 
-class NamespacesLab(Kind, frozen=True, tag="namespaces"):
+class NamespacesLab(Part, frozen=True, tag_field="kind", tag="namespaces"):
     """Network namespaces of one machine, with the path between them.
 
     Parameters
@@ -44,7 +44,7 @@ class NamespacesLab(Kind, frozen=True, tag="namespaces"):
     memory_bytes: GuestBytes | None = None
 
 
-class HostsLab(Kind, frozen=True, tag="hosts"):
+class HostsLab(Part, frozen=True, tag_field="kind", tag="hosts"):
     """Real hosts, with whatever lies between them.
 
     Parameters

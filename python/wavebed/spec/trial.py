@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from wavebed.config.units import MAX_TIME_NS
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.formats import TRIAL, require_version
 from wavebed.prepared import prepared
 from wavebed.spec.earlier import with_names_of_now
 from wavebed.spec.lab import LabSpec, NamespacesLab
-from wavebed.spec.link import Part, TimeNs
-from wavebed.spec.network import MOST_SEED, Network
+from wavebed.spec.network import MOST_SEED
+from wavebed.spec.part import Part
+from wavebed.spec.types import Network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,9 +71,9 @@ class WorkloadSpec(Part, frozen=True):
 
     name: str
     kind: str
-    start_ns: TimeNs
+    start_ns: Annotated[int, Meta(ge=0, le=MAX_TIME_NS)]
     after: str | None
-    limit_ns: TimeNs
+    limit_ns: Annotated[int, Meta(ge=0, le=MAX_TIME_NS)]
     server: str
     client: str
     options: dict[str, Json]

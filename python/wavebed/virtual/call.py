@@ -17,7 +17,7 @@ from wavebed.path.laboratory import LabPlan, resolve_network
 from wavebed.path.maps import scene_maps
 from wavebed.path.traces import Traces
 from wavebed.prepared import prepared
-from wavebed.spec.network import Network
+from wavebed.spec.types import Network
 from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, outside_of_path, paths_in, wait_for_begin
 from wavebed.virtual.shell import keep, run_shown, with_patterns
 

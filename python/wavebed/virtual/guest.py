@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from wavebed.path.model import PathModel
-    from wavebed.spec.network import Network
+    from wavebed.spec.types import Network
     from wavebed.virtual.channel import Made
 
 __all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "OPENED", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder"]

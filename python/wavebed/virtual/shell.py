@@ -28,7 +28,7 @@ __all__ = ["in_this_folder", "keep", "run_laboratory", "run_shown", "with_patter
 _LABORATORY, _STDOUT, _STDERR = "laboratory.json", "stdout", "stderr"
 _WRITTEN = {"log_dir": "series", "pcap_dir": "pcap", "summary_file": "summary.json"}
 """What the laboratory file names for outputs, and their names in the guest."""
-_NETWORK = ("legs", "second_leg", "timeline")
+_NETWORK = ("network", "timeline")
 """What the laboratory file names patterns in."""
 _DESCRIPTOR = re.compile(r'"(/proc/[a-z0-9]+/fd/[0-9]+)"')
 _START = 'cd "$1" && shift && exec "$@"'

@@ -32,7 +32,7 @@ impl Init {
     /// Plans the events of the laboratory file, once time has begun at `zero_ns`.
     pub(super) fn plan_rebindings(&mut self, zero_ns: u64) {
         self.rebindings.zero_ns = zero_ns;
-        let times_ns = self.lab.rebind_at_ns.iter();
+        let times_ns = self.lab.network.rebind_at_ns.iter();
         self.rebindings.due_ns = times_ns.map(|at| zero_ns.saturating_add(*at)).collect();
     }
 
@@ -67,7 +67,7 @@ impl Init {
 
     /// Gives the client's flows other source ports.
     pub(super) fn rebind(&mut self) -> Result<(), String> {
-        if self.lab.nat {
+        if self.lab.network.nat {
             return Err(
                 "with nat the server is this machine, whose connections stay: leave nat out"
                     .to_owned(),

@@ -137,7 +137,7 @@ impl Init {
         value["name"] = self.lab.name.clone().into();
         value["hosts"] = hosts.into();
         value["confined_user"] = self.rules.as_ref().and_then(Rules::other_user).into();
-        let hops = self.lab.all_legs().flat_map(|leg| &leg.hops);
+        let hops = self.lab.hops();
         value["hops"] = hops
             .map(|hop| serde_json::json!({"name": hop.name, "kind": hop.kind.name()}))
             .collect();
@@ -184,7 +184,7 @@ impl Init {
         let request = Request::Set { link, setting };
         self.engine.ask(&request)?;
         if let (true, Request::Set { link, .. }) = (replaces, request) {
-            let hops = self.lab.all_legs().flat_map(|leg| &leg.hops);
+            let hops = self.lab.hops();
             let of = |hop: &str| {
                 link.as_ref()
                     .is_none_or(|link| *link == format!("{hop}.down"))

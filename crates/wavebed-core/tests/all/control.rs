@@ -20,7 +20,7 @@ fn a_laboratory_without_a_command_is_driven_through_its_socket() {
         || {
             let before = traces();
             let mut file = lab("driven", 2, &[]);
-            file["legs"][0]["hops"][0]["down"] =
+            file["network"]["legs"][0]["hops"][0]["down"] =
                 json!([{"stage": "delay", "delay": {"kind": "constant", "delay_ns": 5_000_000}}]);
             let running = start(&file);
             let stream = connect("driven");

@@ -92,8 +92,11 @@ fn a_second_leg_carries_what_is_bound_to_it() {
             let pings = "ping -c1 -W30 server && ping -6 -c1 -W30 -I wb1 server && \
                          ping -c1 -W30 -I wb1 {server} && ping -c1 -W30 -I wb1 {server}";
             let mut file = lab("two", hosts, &["sh", "-ec", pings]);
-            file["second_leg"] =
-                json!({"hops": [{"name": "second", "kind": "radio", "down": [], "up": []}]});
+            let end = if hosts == 2 { "server" } else { "edge" };
+            let second = json!({"from": end, "to": "client",
+                "hops": [{"name": "second", "kind": "radio", "down": [], "up": []}]});
+            let legs = file["network"]["legs"].as_array_mut();
+            legs.expect("legs").push(second);
             let summary = support::write(&file).with_file_name("summary.json");
             file["summary_file"] = summary.to_str().expect("text").into();
             text_of(&run(&file), 0);
@@ -119,8 +122,8 @@ fn congestion_control_and_settings_belong_to_the_host() {
     on_own_machine("congestion_control_and_settings_belong_to_the_host", || {
         let script = "ip route get {server}; ip route show; ip -6 route show; cat /proc/sys/net/ipv4/tcp_rmem";
         let mut file = lab("a", 2, &["sh", "-c", script]);
-        file["hosts"][1]["congestion_control"] = "reno".into();
-        file["hosts"][1]["sysctls"] = json!({"net.ipv4.tcp_rmem": "4096 5000 6000"});
+        file["network"]["hosts"][1]["congestion_control"] = "reno".into();
+        file["network"]["hosts"][1]["sysctls"] = json!({"net.ipv4.tcp_rmem": "4096 5000 6000"});
         let text = text_of(&run(&file), 0);
         assert_eq!(text.matches("congctl reno").count(), 6, "{text}");
         assert!(text.contains("4096\t5000\t6000"), "{text}");
@@ -140,7 +143,7 @@ fn invalid_settings_of_a_host_are_refused_in_one_line() {
             line
         };
         let line = refusal(
-            &|f| f["hosts"][1]["sysctls"] = json!({"net.ipv4.nosuch": "1"}),
+            &|f| f["network"]["hosts"][1]["sysctls"] = json!({"net.ipv4.nosuch": "1"}),
             2,
         );
         assert!(
@@ -148,11 +151,14 @@ fn invalid_settings_of_a_host_are_refused_in_one_line() {
             "{line}"
         );
         let line = refusal(
-            &|f| f["hosts"][1]["sysctls"] = json!({"net.ipv4.ip_forward": "maybe"}),
+            &|f| f["network"]["hosts"][1]["sysctls"] = json!({"net.ipv4.ip_forward": "maybe"}),
             2,
         );
         assert!(line.contains("refuses the value \"maybe\""), "{line}");
-        let line = refusal(&|f| f["hosts"][0]["congestion_control"] = "quux".into(), 3);
+        let line = refusal(
+            &|f| f["network"]["hosts"][0]["congestion_control"] = "quux".into(),
+            3,
+        );
         assert!(
             line.contains("\"quux\" is not available on this machine"),
             "{line}"
@@ -278,7 +284,7 @@ fn the_connections_of_every_host_are_sampled() {
                        until { exec 3<>/dev/tcp/$WAVEBED_SERVER/7; } 2>/dev/null; do sleep 0.02; done; sleep 1000; true";
         for nat in [false, true] {
             let mut file = lab("sampled", 3, &["bash", "-c", command]);
-            file["nat"] = nat.into();
+            file["network"]["nat"] = nat.into();
             let listen =
                 "import socket,time; s=socket.create_server(('',7)); c=s.accept(); time.sleep(999)";
             file["background"] = json!([{"host": "server", "argv": ["python3", "-c", listen]}]);

@@ -40,7 +40,7 @@ fn neighbour() -> std::process::Child {
 
 fn nat_lab(name: &str, hosts: usize, command: &[&str]) -> Value {
     let mut file = lab(name, hosts, command);
-    file["nat"] = true.into();
+    file["network"]["nat"] = true.into();
     file
 }
 
@@ -242,7 +242,7 @@ fn found_names(names: &str, hosts: usize, host: &str) -> String {
     let script = "getent ahostsv4 www.example.org | grep -q 198.51.100.7 \
                   && getent ahostsv6 www.example.org | grep -q 2001:db8::7";
     let mut file = nat_lab("names", hosts, &["sh", "-c", script]);
-    file["names"] = names.into();
+    file["network"]["names"] = names.into();
     file["command"]["host"] = host.into();
     let output = run(&file);
     text_of(&output, 0);

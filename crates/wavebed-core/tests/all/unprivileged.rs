@@ -50,8 +50,9 @@ fn nobody_runs_a_laboratory() {
         open_tun();
         let script = "id -u; hostname; for v in 4 6; do ping -$v -c1 -W30 server; done; exit 5";
         let mut file = lab("mine", 3, &["sh", "-c", script]);
-        file["hosts"][2]["congestion_control"] = "reno".into();
-        file["hosts"][0]["sysctls"] = serde_json::json!({"net.ipv4.tcp_rmem": "4096 5000 6000"});
+        file["network"]["hosts"][2]["congestion_control"] = "reno".into();
+        file["network"]["hosts"][0]["sysctls"] =
+            serde_json::json!({"net.ipv4.tcp_rmem": "4096 5000 6000"});
         let before = traces();
         let text = text_of(&run_as_nobody(&file), 5);
         assert_eq!(text.lines().take(2).collect::<Vec<_>>(), ["0", "client"]);
@@ -84,7 +85,7 @@ fn nobodys_flows_get_other_ports() {
         open_tun();
         let before = traces();
         let mut file = lab("mine", 2, &["true"]);
-        file["rebind_at_ns"] = serde_json::json!([0]);
+        file["network"]["rebind_at_ns"] = serde_json::json!([0]);
         let summary = std::env::temp_dir().join("summary.json");
         std::fs::write(&summary, "").expect("write");
         run_quietly(
@@ -106,7 +107,7 @@ fn nobody_gets_no_nat() {
     on_own_machine("nobody_gets_no_nat", || {
         open_tun();
         let mut file = lab("mine", 2, &["true"]);
-        file["nat"] = true.into();
+        file["network"]["nat"] = true.into();
         let output = run_as_nobody(&file);
         text_of(&output, 3);
         assert!(String::from_utf8_lossy(&output.stderr).contains("nat: requires root"));

@@ -30,7 +30,7 @@ fn stop(name: &str, running: support::Running) {
 fn counters_and_conditions_come_each_ten_milliseconds() {
     on_own_machine("counters_and_conditions_come_each_ten_milliseconds", || {
         let mut file = lab("watched", 2, &[]);
-        file["legs"][0]["hops"][0]["down"] =
+        file["network"]["legs"][0]["hops"][0]["down"] =
             json!([{"stage": "delay", "delay": {"kind": "constant", "delay_ns": 5_000_000}}]);
         let running = start(&file);
         let control = support::connect(0, "watched");
@@ -86,7 +86,7 @@ fn a_reader_that_does_not_read_loses_whole_samples_and_delays_nobody() {
             let hops = (1..=60).map(
                 |hop| json!({"name": format!("s{hop}"), "kind": "wired", "down": [], "up": []}),
             );
-            file["legs"][0]["hops"] = hops.collect();
+            file["network"]["legs"][0]["hops"] = hops.collect();
             let running = start(&file);
             let (stream, _) = watch("slow");
             let (other, _) = watch("slow");
@@ -178,8 +178,8 @@ fn maps_are_kept_for_displays_and_a_new_rate_of_their_downlink_is_noted() {
                 {"stage": "bottleneck", "rate": {"kind": "constant", "rate_bps": 1_000_000}, "queue": {"kind": "infinite"}},
                 {"stage": "delay", "delay": {"kind": "constant", "delay_ns": 0}}
             ]);
-            file["legs"][0]["hops"][0]["down"] = link.clone();
-            file["legs"][0]["hops"][0]["up"] = link;
+            file["network"]["legs"][0]["hops"][0]["down"] = link.clone();
+            file["network"]["legs"][0]["hops"][0]["up"] = link;
             file["maps"] = json!([{"hop": "s1", "title": "A street", "ue": {"x_m": [0.5]}}]);
             let running = start(&file);
             let stream = support::connect(0, "mapped");

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::queue::{checked_limit, queue_of};
+use garde::Validate;
+
+use super::queue::queue_of;
 use super::radio::{self, Shared};
 use super::{ConfigError, DelayConfig, LossConfig, QueueConfig, RateConfig, StageConfig, wifi};
 use crate::bottleneck::{Bottleneck, BottleneckConfig, Outage};
@@ -26,11 +28,6 @@ pub type Loader<'a> = dyn FnMut(&Path) -> Result<Arc<Pattern>, String> + 'a;
 
 /// The MTU that [`build`] assumes, bytes.
 pub const DEFAULT_MTU_BYTES: u32 = 1500;
-
-const MAX_RATE_BPS: u64 = 1_000_000_000_000;
-const MAX_PACKETS_PER_S: u64 = 1_000_000_000;
-const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
-pub(super) const MAX_OVERHEAD_BYTES: u32 = 1000;
 
 /// Builds a stage with the random stream `random`; `loader` reads pattern files.
 ///
@@ -61,6 +58,7 @@ pub fn build_shared(
     loader: &mut Loader<'_>,
     shared: &mut Shared,
 ) -> Result<Box<dyn Stage>, ConfigError> {
+    config.validate().map_err(|report| first(&report))?;
     Ok(match config {
         StageConfig::Bottleneck {
             rate,
@@ -69,12 +67,6 @@ pub fn build_shared(
             unit,
             outage,
         } => {
-            if *overhead_bytes > MAX_OVERHEAD_BYTES {
-                return fail(
-                    "overhead_bytes",
-                    format!("is {overhead_bytes}: use at most {MAX_OVERHEAD_BYTES}"),
-                );
-            }
             let config = BottleneckConfig {
                 overhead_bytes: *overhead_bytes,
                 unit: *unit,
@@ -83,55 +75,37 @@ pub fn build_shared(
             if let RateConfig::Sampled { .. } = rate {
                 return sampled(rate, queue, config, loader);
             }
-            let server = server(rate, *outage, mtu_bytes, loader)?;
-            if matches!(rate, RateConfig::Packets { .. })
-                && queue_of(queue, *unit, mtu_bytes, random)?.wants_rate()
-            {
+            let built = queue_of(queue, *unit, mtu_bytes, random)?;
+            if matches!(rate, RateConfig::Packets { .. }) && built.wants_rate() {
                 return fail(
                     "queue.limit.time_ns",
                     "does not fit a rate in packets, which has no bytes per second: use packets or bytes",
                 );
             }
+            let server = server(rate, *outage, mtu_bytes, loader)?;
             // Drop-tail, the usual queue, is called directly.
             if let QueueConfig::Droptail { limit } = queue {
-                let queue = DropTail::new(checked_limit(*limit)?, *unit);
+                let queue = DropTail::new(*limit, *unit);
                 return Ok(Box::new(Bottleneck::new(config, queue, server)));
             }
-            Box::new(Bottleneck::new(
-                config,
-                queue_of(queue, *unit, mtu_bytes, random)?,
-                server,
-            ))
+            Box::new(Bottleneck::new(config, built, server))
         }
         StageConfig::Delay {
             delay,
             reorder,
             limit_packets,
         } => {
-            if *limit_packets == Some(0) {
-                return fail("limit_packets", "is 0: use at least 1");
-            }
             let most = limit_packets.unwrap_or(u64::MAX);
             Box::new(delay_stage(delay, *reorder, random, loader)?.limited(most))
         }
         StageConfig::Loss { model, unit } => Box::new(loss_stage(model, *unit, random, loader)?),
-        StageConfig::Duplicate { probability } => Box::new(Duplicate::new(
-            probability_of("probability", *probability)?,
-            random,
-        )),
+        StageConfig::Duplicate { probability } => Box::new(Duplicate::new(*probability, random)),
         StageConfig::Reorder {
             probability,
             delay_ns,
-        } => Box::new(Reorder::new(
-            probability_of("probability", *probability)?,
-            time("delay_ns", *delay_ns)?,
-            random,
-        )),
+        } => Box::new(Reorder::new(*probability, *delay_ns, random)),
         StageConfig::Radio(keys) => radio::build(keys, mtu_bytes, random, loader, shared)?,
-        StageConfig::Corrupt { probability } => Box::new(Corrupt::new(
-            probability_of("probability", *probability)?,
-            random,
-        )),
+        StageConfig::Corrupt { probability } => Box::new(Corrupt::new(*probability, random)),
         StageConfig::Wifi(config) => Box::new(wifi::stage(
             config,
             mtu_bytes,
@@ -149,40 +123,14 @@ pub(super) fn fail<T>(key: &str, message: impl Into<String>) -> Result<T, Config
     })
 }
 
-pub(super) fn probability_of(key: &str, value: f64) -> Result<f64, ConfigError> {
-    if (0.0..=1.0).contains(&value) {
-        Ok(value)
-    } else {
-        fail(key, format!("is {value}: use a number from 0 to 1"))
-    }
-}
-
-pub(super) fn time(key: &str, value: u64) -> Result<u64, ConfigError> {
-    if value <= MAX_TIME_NS {
-        Ok(value)
-    } else {
-        fail(
-            key,
-            format!("is {value}: use at most {MAX_TIME_NS}, a billion seconds"),
-        )
-    }
-}
-
-pub(super) fn positive_time(key: &str, value: u64) -> Result<u64, ConfigError> {
-    if value == 0 {
-        return fail(key, "is 0: use at least 1");
-    }
-    time(key, value)
-}
-
-pub(super) fn rate(key: &str, value: u64) -> Result<u64, ConfigError> {
-    if (1..=MAX_RATE_BPS).contains(&value) {
-        Ok(value)
-    } else {
-        fail(
-            key,
-            format!("is {value}: use more than 0 and at most {MAX_RATE_BPS} bits per second"),
-        )
+/// The first bound that is broken.
+fn first(report: &garde::Report) -> ConfigError {
+    let (path, error) = report.iter().next().expect("a report has an error");
+    // A variant that holds a value has a nameless place for it.
+    let key = path.to_string().replace("[0]", "");
+    ConfigError {
+        key: key.trim_start_matches('.').to_owned(),
+        message: format!("is {error}"),
     }
 }
 
@@ -251,10 +199,7 @@ fn server(
     loader: &mut Loader<'_>,
 ) -> Result<Box<dyn Server>, ConfigError> {
     Ok(match config {
-        RateConfig::Constant { rate_bps } => Box::new(Fluid::new(Profile::constant(rate(
-            "rate.rate_bps",
-            *rate_bps,
-        )?))),
+        RateConfig::Constant { rate_bps } => Box::new(Fluid::new(Profile::constant(*rate_bps))),
         RateConfig::Pattern {
             file,
             end,
@@ -288,31 +233,19 @@ fn server(
             rate_bps,
             burst_bytes,
         } => {
-            let rate_bps = rate("rate.rate_bps", *rate_bps)?;
-            let most = TokenBucket::MAX_BURST_BYTES;
-            if !(u64::from(mtu_bytes)..=most).contains(burst_bytes) {
+            if *burst_bytes < u64::from(mtu_bytes) {
                 return fail(
                     "rate.burst_bytes",
-                    format!(
-                        "is {burst_bytes}: use at least the MTU, {mtu_bytes}, and at most {most}"
-                    ),
+                    format!("is {burst_bytes}: use at least the MTU, {mtu_bytes}"),
                 );
             }
-            Box::new(TokenBucket::new(Profile::constant(rate_bps), *burst_bytes))
+            Box::new(TokenBucket::new(Profile::constant(*rate_bps), *burst_bytes))
         }
         RateConfig::Packets { packets_per_s } => {
             if outage == Outage::Drop {
                 return fail(
                     "outage",
                     "is drop, but a rate in packets is never zero: use hold",
-                );
-            }
-            if !(1..=MAX_PACKETS_PER_S).contains(packets_per_s) {
-                return fail(
-                    "rate.packets_per_s",
-                    format!(
-                        "is {packets_per_s}: use more than 0 and at most {MAX_PACKETS_PER_S} packets per second"
-                    ),
                 );
             }
             Box::new(Packets::new(*packets_per_s))
@@ -336,9 +269,19 @@ fn sampled(
     else {
         return fail("rate.kind", "is not sampled");
     };
+    let limit = match queue {
+        QueueConfig::Droptail { limit } => Some(*limit),
+        QueueConfig::Infinite {} => None,
+        _ => {
+            return fail(
+                "queue.kind",
+                "does not fit a sampled rate, which schedules packets on arrival: use droptail or infinite",
+            );
+        }
+    };
     let profile = match (rate_bps, file) {
         (Some(rate_bps), None) if end.is_none() && start_ns.is_none() => {
-            Profile::constant(rate("rate.rate_bps", *rate_bps)?)
+            Profile::constant(*rate_bps)
         }
         (None, Some(file)) => {
             profile(file, end.unwrap_or_default(), start_ns.unwrap_or(0), loader)?
@@ -353,16 +296,6 @@ fn sampled(
             return fail("rate", "has both rate_bps and file: remove one of them");
         }
         (None, None) => return fail("rate", "has neither rate_bps nor file: add one of them"),
-    };
-    let limit = match queue {
-        QueueConfig::Droptail { limit } => Some(checked_limit(*limit)?),
-        QueueConfig::Infinite {} => None,
-        _ => {
-            return fail(
-                "queue.kind",
-                "does not fit a sampled rate, which schedules packets on arrival: use droptail or infinite",
-            );
-        }
     };
     let config = SampledConfig {
         limit,
@@ -380,9 +313,7 @@ fn delay_stage(
     loader: &mut Loader<'_>,
 ) -> Result<Delay, ConfigError> {
     Ok(match config {
-        DelayConfig::Constant { delay_ns } => {
-            Delay::constant(time("delay.delay_ns", *delay_ns)?, reorder)
-        }
+        DelayConfig::Constant { delay_ns } => Delay::constant(*delay_ns, reorder),
         DelayConfig::Pattern {
             file,
             end,
@@ -407,9 +338,9 @@ fn delay_stage(
         } => {
             let distribution = Distribution {
                 shape: *shape,
-                mean_ns: time("delay.mean_ns", *mean_ns)?,
-                spread_ns: time("delay.spread_ns", *spread_ns)?,
-                correlation: probability_of("delay.correlation", *correlation)?,
+                mean_ns: *mean_ns,
+                spread_ns: *spread_ns,
+                correlation: *correlation,
             };
             Delay::distribution(distribution, reorder, random)
         }
@@ -423,11 +354,7 @@ fn loss_stage(
     loader: &mut Loader<'_>,
 ) -> Result<Loss, ConfigError> {
     Ok(match config {
-        LossConfig::Independent { probability } => Loss::independent(
-            probability_of("model.probability", *probability)?,
-            unit,
-            random,
-        ),
+        LossConfig::Independent { probability } => Loss::independent(*probability, unit, random),
         LossConfig::GilbertElliott {
             p,
             r,
@@ -435,10 +362,10 @@ fn loss_stage(
             bad_loss,
         } => {
             let model = GilbertElliott {
-                p: probability_of("model.p", *p)?,
-                r: probability_of("model.r", *r)?,
-                good_loss: probability_of("model.good_loss", *good_loss)?,
-                bad_loss: probability_of("model.bad_loss", *bad_loss)?,
+                p: *p,
+                r: *r,
+                good_loss: *good_loss,
+                bad_loss: *bad_loss,
             };
             Loss::gilbert_elliott(model, unit, random)
         }

@@ -3,44 +3,79 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use garde::Validate;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::build::{Loader, fail, load, positive_time, probability_of, rate, time};
+use super::build::{Loader, fail, load};
 use super::queue::queue_of;
 use super::split::{self, SplitKeys};
 use super::{ConfigError, QueueConfig, RateConfig};
+use crate::bounds::{MAX_OVERHEAD_BYTES, MAX_TIME_NS};
 use crate::pattern::{End, Kind};
 use crate::radio::{
-    Acknowledged, Aggregation, Air, Carriers, Code, Configured, Connection, Direction, Drx,
-    GrantLosses, Grants, Handover, Harq, Load, Radio, RadioConfig, Rlc, Rrc, Slots,
+    Acknowledged, Aggregation, Air, Carriers, Code, Connection, Direction, Drx, Grants, Handover,
+    Harq, Load, Radio, RadioConfig, Rlc, Rrc, Slots,
 };
 use crate::random_stream::RandomStream;
 use crate::stage::Stage;
 use crate::unit::Unit;
 use crate::wifi::SharedAir;
 
-/// A radio stage.
-#[derive(Clone, Debug, Deserialize)]
+/// Radio layer 2 of one direction. Every part that may be null is off without a value.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Radio")]
 pub struct RadioKeys {
+    /// Which one.
     direction: Direction,
+    /// Bits of transport blocks per second that are the user's, averaged over the duplex frame.
+    #[garde(dive)]
     rate: RateConfig,
+    /// Block errors, instead of those of the trace.
+    #[garde(range(min = 0.0, max = 1.0))]
     bler: Option<f64>,
+    /// Slots of the carrier.
+    #[garde(dive)]
     slots: SlotKeys,
+    /// Slots of the carrier to which the link falls back.
+    #[garde(dive)]
     fallback: Option<SlotKeys>,
+    /// The buffer of this user.
+    #[garde(dive)]
     queue: QueueConfig,
+    /// A packet that has waited so long is dropped (PDCP discardTimer).
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     discard_ns: Option<u64>,
+    /// Header bytes of each packet.
     #[serde(default)]
+    #[garde(range(max = MAX_OVERHEAD_BYTES))]
     overhead_bytes: u32,
+    /// Acknowledged or unacknowledged mode.
+    #[garde(dive)]
     rlc: RlcKeys,
+    /// In-order delivery.
+    #[garde(dive)]
     reordering: Option<ReorderingKeys>,
-    grants: Option<GrantKeys>,
+    /// How the uplink is granted, in slots.
+    #[garde(dive)]
+    grants: Option<Grants>,
+    /// Sleep, and release to idle; the same in both directions of a hop.
+    #[garde(dive)]
     connection: Option<ConnectionKeys>,
+    /// Whether a handover or a failure of the link forwards the buffer or loses it.
     #[serde(default)]
     handover: Handover,
-    load: Option<LoadKeys>,
+    /// Bursts of other users, which take slots by proportional fair.
+    #[garde(dive)]
+    load: Option<Load>,
+    /// The carrier and the fallback carrier are legs of one PDCP entity.
+    #[garde(dive)]
     split: Option<SplitKeys>,
-    aggregation: Option<AggregationKeys>,
+    /// Component carriers of the downlink, which are activated when data waits.
+    #[garde(dive)]
+    aggregation: Option<Aggregation>,
 }
 
 impl RadioKeys {
@@ -49,146 +84,125 @@ impl RadioKeys {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+/// Slots of one carrier.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Slots")]
 struct SlotKeys {
+    /// Length of a slot.
+    #[garde(range(min = 1000, max = 1_000_000_000))]
     slot_ns: u64,
+    /// Slots of the TDD period, of the letters D, S and U; empty for FDD.
+    #[garde(length(max = MAX_FRAME))]
+    #[schemars(regex(pattern = "^[DSU]*$"))]
     frame: String,
+    /// Downlink, guard and uplink symbols of an `S` slot.
     special_symbols: [u32; 3],
+    /// Time before its slot by which data must be there.
+    #[garde(range(max = MAX_TIME_NS))]
     prepare_ns: u64,
+    /// Time after its slot until a block is decoded.
+    #[garde(range(max = MAX_TIME_NS))]
     decode_ns: u64,
+    /// The channel code: ldpc in NR, turbo in LTE.
     #[serde(default)]
     code: Code,
-    harq: Option<HarqKeys>,
+    /// Hybrid ARQ.
+    #[garde(dive)]
+    harq: Option<Harq>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HarqKeys {
-    processes: u32,
-    feedback_slots: u64,
-    schedule_slots: u64,
-    limit: u32,
-    combining_gain_db: f64,
-    slope_per_db: f64,
-    #[serde(default)]
-    ack_loss: f64,
-    #[serde(default)]
-    nack_loss: f64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// What becomes of a block that HARQ gave up.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(tag = "mode", rename_all = "lowercase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Rlc")]
 pub(super) enum RlcKeys {
+    /// Acknowledged mode: it is sent again.
     Am {
+        /// t-Reassembly; in LTE t-Reordering.
+        #[garde(range(max = MAX_TIME_NS))]
         reassembly_ns: u64,
+        /// t-PollRetransmit.
+        #[garde(range(min = 1, max = MAX_TIME_NS))]
         poll_ns: u64,
+        /// t-StatusProhibit.
+        #[garde(range(max = MAX_TIME_NS))]
         status_ns: u64,
+        /// maxRetxThreshold: retransmissions before the radio link fails.
+        #[garde(range(min = 1))]
         retransmissions: u8,
+        /// From that failure until the link is re-established; nothing is sent meanwhile.
         #[serde(default = "default_reestablish_ns")]
+        #[garde(range(min = 1, max = MAX_TIME_NS))]
         reestablish_ns: u64,
+        /// Lost status reports: each costs a poll.
         #[serde(default)]
+        #[garde(range(min = 0.0, max = 1.0))]
         status_loss: f64,
+        /// Bits of the sequence number: AM_Window_Size is half of its range (TS 38.322, clause 7.2).
+        #[schemars(extend("enum" = [12, 18, null]))]
         sn_bits: Option<u32>,
     },
+    /// Unacknowledged mode: it is lost.
     Um {},
 }
 
-/// That of files written before the key existed.
+/// Of files written before the key existed.
 const fn default_reestablish_ns() -> u64 {
     100_000_000
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// In-order delivery.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Reordering")]
 struct ReorderingKeys {
+    /// How long a gap is waited for; null: until it is filled or given up (LTE RLC AM).
+    #[garde(range(max = MAX_TIME_NS))]
     timer_ns: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// Sleep states; the two directions of a hop share them.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GrantKeys {
-    request_slots: u64,
-    schedule_slots: u64,
-    prepare_slots: u64,
-    first_bytes: u64,
-    configured: Option<ConfiguredKeys>,
-    losses: Option<GrantLossKeys>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GrantLossKeys {
-    request: f64,
-    report: f64,
-    prohibit_ns: u64,
-    most_requests: u32,
-    access_ns: u64,
-    retry_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LoadKeys {
-    mean: f64,
-    burst_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AggregationKeys {
-    carriers: u32,
-    activation_ns: u64,
-    deactivation_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ConfiguredKeys {
-    slots: u64,
-    bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[schemars(rename = "Connection")]
 struct ConnectionKeys {
+    /// Connected-mode sleep.
+    #[garde(dive)]
     drx: Option<DrxKeys>,
-    rrc: Option<RrcKeys>,
+    /// Release after idle time, and promotion.
+    #[garde(dive)]
+    rrc: Option<Rrc>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// Connected-mode sleep (TS 38.321, clause 5.7).
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Drx")]
 struct DrxKeys {
+    /// Idle time before it sleeps.
+    #[garde(range(max = MAX_TIME_NS))]
     inactivity_ns: u64,
+    /// Short cycle.
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     short_cycle_ns: Option<u64>,
+    /// How many short cycles come first (TS 38.331).
+    #[garde(range(max = 16))]
     short_cycles: u64,
+    /// Long cycle, a multiple of the short one.
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     long_cycle_ns: u64,
+    /// On-duration in each cycle.
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     on_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(clippy::struct_field_names, reason = "keys carry their unit")]
-struct RrcKeys {
-    inactivity_ns: u64,
-    promotion_ns: u64,
-    paging_ns: u64,
-}
-
 const SYMBOLS: u32 = 14;
-const MAX_SLOTS: u64 = 1_000_000;
 /// Slots of 20 ms at 120 kHz: the longest TDD period, of two patterns (TS 38.213, 11.1).
 const MAX_FRAME: usize = 160;
-/// `nrofHARQ-ProcessesForPDSCH-v1700` (TS 38.331).
-const MAX_PROCESSES: u32 = 32;
-const MAX_SLOT_NS: u64 = 1_000_000_000;
-const MAX_LOAD: f64 = 0.99;
-/// Shorter bursts would cost time, and no scheduler would see them.
-const MIN_BURST_NS: u64 = 100_000;
-/// `maxNrofServingCells` (TS 38.331).
-const MAX_CARRIERS: u32 = 32;
-/// `sr-TransMax` is at most 64 (TS 38.331).
-const MAX_REQUESTS: u32 = 64;
 /// Lengths of the sequence number (TS 38.322, clause 6.2.3.3).
 const SN_BITS: [u32; 2] = [12, 18];
 
@@ -221,23 +235,14 @@ pub(super) fn build(
                 .transpose()?,
         },
         overhead_bytes: keys.overhead_bytes,
-        discard_ns: keys
-            .discard_ns
-            .map(|value| positive_time("discard_ns", value))
-            .transpose()?,
+        discard_ns: keys.discard_ns,
         rlc: rlc(keys.rlc)?,
-        reordering: keys.reordering.map(reordering).transpose()?,
-        grants: keys.grants.map(grants).transpose()?,
+        reordering: keys.reordering.map(|keys| keys.timer_ns),
+        grants: keys.grants,
         handover: keys.handover,
-        load: keys.load.map(other_users).transpose()?,
-        aggregation: keys.aggregation.map(aggregation).transpose()?,
+        load: keys.load,
+        aggregation: keys.aggregation,
     };
-    if config.overhead_bytes > super::build::MAX_OVERHEAD_BYTES {
-        return fail(
-            "overhead_bytes",
-            format!("is {}: use at most 1000", config.overhead_bytes),
-        );
-    }
     if config.aggregation.is_some() && (direction == Direction::Up || config.grants.is_some()) {
         return fail("aggregation", "is for a downlink without grants: use null");
     }
@@ -247,10 +252,7 @@ pub(super) fn build(
             "does not fit an fq_codel queue, which has no single order: use another queue or null",
         );
     }
-    let bler = keys
-        .bler
-        .map(|value| probability_of("bler", value))
-        .transpose()?;
+    let bler = keys.bler;
     let queue = queue_of(&keys.queue, Unit::Packet, mtu_bytes, random)?;
     let connection = keys
         .connection
@@ -264,14 +266,6 @@ pub(super) fn build(
     Ok(Box::new(Radio::new(config, air, queue, connection, random)))
 }
 
-fn count(key: &str, value: u64, least: u64) -> Result<u64, ConfigError> {
-    if (least..=MAX_SLOTS).contains(&value) {
-        Ok(value)
-    } else {
-        fail(key, format!("is {value}: use {least} to {MAX_SLOTS}"))
-    }
-}
-
 /// Rate, block error rate and state over time.
 pub(super) fn air(
     config: &RateConfig,
@@ -280,7 +274,7 @@ pub(super) fn air(
 ) -> Result<Air, ConfigError> {
     match config {
         RateConfig::Constant { rate_bps } => {
-            let air = Air::constant(rate("rate.rate_bps", *rate_bps)?, 0.0);
+            let air = Air::constant(*rate_bps, 0.0);
             Ok(bler.map_or(air.clone(), |bler| air.with_fixed_bler(bler)))
         }
         RateConfig::Pattern {
@@ -307,20 +301,14 @@ pub(super) fn air(
 
 fn slots(key: &str, keys: &SlotKeys, direction: Direction) -> Result<Slots, ConfigError> {
     let (own_symbols, other_symbols) = frame(key, keys, direction)?;
-    if !(1000..=MAX_SLOT_NS).contains(&keys.slot_ns) {
-        return fail(
-            &format!("{key}.slot_ns"),
-            format!("is {}: use 1000 to {MAX_SLOT_NS}", keys.slot_ns),
-        );
-    }
     Ok(Slots {
         slot_ns: keys.slot_ns,
         own_symbols,
         other_symbols,
-        prepare_ns: time(&format!("{key}.prepare_ns"), keys.prepare_ns)?,
-        decode_ns: time(&format!("{key}.decode_ns"), keys.decode_ns)?,
+        prepare_ns: keys.prepare_ns,
+        decode_ns: keys.decode_ns,
         code: keys.code,
-        harq: keys.harq.map(|keys| harq(key, keys)).transpose()?,
+        harq: keys.harq,
     })
 }
 
@@ -335,9 +323,6 @@ fn frame(
         return Ok((vec![SYMBOLS], vec![SYMBOLS]));
     }
     let name = format!("{key}.frame");
-    if keys.frame.len() > MAX_FRAME {
-        return fail(&name, format!("is too long: use at most {MAX_FRAME} slots"));
-    }
     if keys.frame.contains('S')
         && down.checked_add(guard).and_then(|sum| sum.checked_add(up)) != Some(SYMBOLS)
     {
@@ -371,37 +356,6 @@ fn frame(
     })
 }
 
-fn harq(key: &str, keys: HarqKeys) -> Result<Harq, ConfigError> {
-    let key = |name: &str| format!("{key}.harq.{name}");
-    if !(1..=MAX_PROCESSES).contains(&keys.processes) {
-        return fail(
-            &key("processes"),
-            format!("is {}: use 1 to {MAX_PROCESSES}", keys.processes),
-        );
-    }
-    if !(1..=64).contains(&keys.limit) {
-        return fail(&key("limit"), format!("is {}: use 1 to 64", keys.limit));
-    }
-    for (name, value) in [
-        ("combining_gain_db", keys.combining_gain_db),
-        ("slope_per_db", keys.slope_per_db),
-    ] {
-        if !(0.0..=100.0).contains(&value) {
-            return fail(&key(name), format!("is {value}: use 0 to 100"));
-        }
-    }
-    Ok(Harq {
-        processes: keys.processes,
-        feedback_slots: count(&key("feedback_slots"), keys.feedback_slots, 0)?,
-        schedule_slots: count(&key("schedule_slots"), keys.schedule_slots, 1)?,
-        limit: keys.limit,
-        combining_gain_db: keys.combining_gain_db,
-        slope_per_db: keys.slope_per_db,
-        ack_loss: probability_of(&key("ack_loss"), keys.ack_loss)?,
-        nack_loss: probability_of(&key("nack_loss"), keys.nack_loss)?,
-    })
-}
-
 pub(super) fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
     Ok(match keys {
         RlcKeys::Um {} => Rlc::Unacknowledged,
@@ -414,12 +368,12 @@ pub(super) fn rlc(keys: RlcKeys) -> Result<Rlc, ConfigError> {
             status_loss,
             sn_bits,
         } => Rlc::Acknowledged(Acknowledged {
-            reassembly_ns: time("rlc.reassembly_ns", reassembly_ns)?,
-            poll_ns: time("rlc.poll_ns", poll_ns)?,
-            status_ns: time("rlc.status_ns", status_ns)?,
+            reassembly_ns,
+            poll_ns,
+            status_ns,
             retransmissions,
-            reestablish_ns: positive_time("rlc.reestablish_ns", reestablish_ns)?,
-            status_loss: probability_of("rlc.status_loss", status_loss)?,
+            reestablish_ns,
+            status_loss,
             window: sn_bits.map(window).transpose()?,
         }),
     })
@@ -434,98 +388,10 @@ fn window(sn_bits: u32) -> Result<u64, ConfigError> {
     }
 }
 
-fn other_users(keys: LoadKeys) -> Result<Load, ConfigError> {
-    if keys.mean <= 0.0 || !(0.0..=MAX_LOAD).contains(&keys.mean) {
-        return fail(
-            "load.mean",
-            format!("is {}: use more than 0 and at most {MAX_LOAD}", keys.mean),
-        );
-    }
-    if keys.burst_ns < MIN_BURST_NS {
-        return fail(
-            "load.burst_ns",
-            format!("is {}: use at least {MIN_BURST_NS}", keys.burst_ns),
-        );
-    }
-    Ok(Load {
-        mean: keys.mean,
-        burst_ns: time("load.burst_ns", keys.burst_ns)?,
-    })
-}
-
-fn aggregation(keys: AggregationKeys) -> Result<Aggregation, ConfigError> {
-    if !(2..=MAX_CARRIERS).contains(&keys.carriers) {
-        return fail(
-            "aggregation.carriers",
-            format!("is {}: use 2 to {MAX_CARRIERS}", keys.carriers),
-        );
-    }
-    Ok(Aggregation {
-        carriers: keys.carriers,
-        activation_ns: time("aggregation.activation_ns", keys.activation_ns)?,
-        deactivation_ns: positive_time("aggregation.deactivation_ns", keys.deactivation_ns)?,
-    })
-}
-
-fn grant_losses(keys: GrantLossKeys) -> Result<GrantLosses, ConfigError> {
-    let key = |name: &str| format!("grants.losses.{name}");
-    if !(1..=MAX_REQUESTS).contains(&keys.most_requests) {
-        return fail(
-            &key("most_requests"),
-            format!("is {}: use 1 to {MAX_REQUESTS}", keys.most_requests),
-        );
-    }
-    Ok(GrantLosses {
-        request: probability_of(&key("request"), keys.request)?,
-        report: probability_of(&key("report"), keys.report)?,
-        prohibit_ns: time(&key("prohibit_ns"), keys.prohibit_ns)?,
-        most_requests: keys.most_requests,
-        access_ns: time(&key("access_ns"), keys.access_ns)?,
-        retry_ns: positive_time(&key("retry_ns"), keys.retry_ns)?,
-    })
-}
-
-/// The timer; without it the receiver waits until the gap is filled or given up.
-fn reordering(keys: ReorderingKeys) -> Result<Option<u64>, ConfigError> {
-    let timer = keys.timer_ns;
-    timer
-        .map(|value| time("reordering.timer_ns", value))
-        .transpose()
-}
-
-pub(super) fn grants(keys: GrantKeys) -> Result<Grants, ConfigError> {
-    let configured = keys
-        .configured
-        .map(|keys| {
-            Ok(Configured {
-                slots: count("grants.configured.slots", keys.slots, 1)?,
-                bytes: count("grants.configured.bytes", keys.bytes, 1)?,
-            })
-        })
-        .transpose()?;
-    Ok(Grants {
-        request_slots: count("grants.request_slots", keys.request_slots, 1)?,
-        schedule_slots: count("grants.schedule_slots", keys.schedule_slots, 0)?,
-        prepare_slots: count("grants.prepare_slots", keys.prepare_slots, 1)?,
-        first_bytes: count("grants.first_bytes", keys.first_bytes, 1)?,
-        configured,
-        losses: keys.losses.map(grant_losses).transpose()?,
-    })
-}
-
 /// The connection of the hop: that of the other direction, if it exists and is equal.
 fn connection(keys: ConnectionKeys, shared: &mut Shared) -> Result<Arc<Connection>, ConfigError> {
     let drx = keys.drx.map(drx).transpose()?;
-    let rrc = keys
-        .rrc
-        .map(|keys| {
-            Ok(Rrc {
-                inactivity_ns: time("connection.rrc.inactivity_ns", keys.inactivity_ns)?,
-                promotion_ns: time("connection.rrc.promotion_ns", keys.promotion_ns)?,
-                paging_ns: time("connection.rrc.paging_ns", keys.paging_ns)?,
-            })
-        })
-        .transpose()?;
+    let rrc = keys.rrc;
     if let Some((settings, connection)) = &shared.connection {
         if *settings != (drx, rrc) {
             return fail(
@@ -541,27 +407,21 @@ fn connection(keys: ConnectionKeys, shared: &mut Shared) -> Result<Arc<Connectio
 }
 
 fn drx(keys: DrxKeys) -> Result<Drx, ConfigError> {
-    let key = |name: &str| format!("connection.drx.{name}");
-    let short = keys
-        .short_cycle_ns
-        .map(|cycle_ns| {
-            Ok((
-                positive_time(&key("short_cycle_ns"), cycle_ns)?,
-                keys.short_cycles,
-            ))
-        })
-        .transpose()?;
-    let long_cycle_ns = positive_time(&key("long_cycle_ns"), keys.long_cycle_ns)?;
-    if keys.on_ns > long_cycle_ns {
+    if keys.on_ns > keys.long_cycle_ns {
         return fail(
-            &key("on_ns"),
-            format!("is {}: use at most the cycle, {long_cycle_ns}", keys.on_ns),
+            "connection.drx.on_ns",
+            format!(
+                "is {}: use at most the cycle, {}",
+                keys.on_ns, keys.long_cycle_ns
+            ),
         );
     }
     Ok(Drx {
-        inactivity_ns: time(&key("inactivity_ns"), keys.inactivity_ns)?,
-        short,
-        long_cycle_ns,
+        inactivity_ns: keys.inactivity_ns,
+        short: keys
+            .short_cycle_ns
+            .map(|cycle_ns| (cycle_ns, keys.short_cycles)),
+        long_cycle_ns: keys.long_cycle_ns,
         on_ns: keys.on_ns,
     })
 }

@@ -2,25 +2,39 @@
 
 use std::sync::Arc;
 
+use garde::Validate;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::build::{Loader, fail, lacks, load, positive_time};
-use super::radio::{GrantKeys, RlcKeys, grants, rlc};
+use super::build::{Loader, fail, lacks, load};
+use super::radio::{RlcKeys, rlc};
 use super::{ConfigError, RateConfig};
+use crate::bounds::MAX_TIME_NS;
 use crate::queue::{Infinite, Queue};
-use crate::radio::{Air, Carriers, Connection, Radio, RadioConfig, SplitBearer, SplitConfig};
+use crate::radio::{
+    Air, Carriers, Connection, Grants, Radio, RadioConfig, SplitBearer, SplitConfig,
+};
 use crate::random_stream::RandomStream;
 use crate::stage::Stage;
 use crate::unit::Unit;
 
 /// A split bearer: how it gives data to its legs, and the leg on the fallback carrier.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Split")]
 pub struct SplitKeys {
+    /// A leg takes data while less waits in it than its rate carries in this time.
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     target_ns: u64,
+    /// Waiting bytes from which on both carriers have new data; null: only one has.
+    #[garde(range(max = MAX_THRESHOLD_BYTES))]
     threshold_bytes: Option<u64>,
+    /// RLC of the leg on the fallback carrier.
+    #[garde(dive)]
     rlc: RlcKeys,
-    grants: Option<GrantKeys>,
+    /// Grants of that leg.
+    #[garde(dive)]
+    grants: Option<Grants>,
 }
 
 const MAX_THRESHOLD_BYTES: u64 = 1_000_000_000_000;
@@ -66,19 +80,12 @@ pub(super) fn build(
             "has no second carrier: add fallback, or remove split",
         );
     };
-    let too_much = |bytes: &u64| *bytes > MAX_THRESHOLD_BYTES;
-    if let Some(bytes) = keys.threshold_bytes.filter(too_much) {
-        return fail(
-            "split.threshold_bytes",
-            format!("is {bytes}: use at most {MAX_THRESHOLD_BYTES}, or null"),
-        );
-    }
     let bearer = SplitConfig {
         direction: config.direction,
         overhead_bytes: config.overhead_bytes,
         discard_ns: config.discard_ns,
         reordering: config.reordering,
-        target_ns: positive_time("split.target_ns", keys.target_ns)?,
+        target_ns: keys.target_ns,
         threshold_bytes: keys.threshold_bytes,
     };
     let leg = RadioConfig {
@@ -96,7 +103,7 @@ pub(super) fn build(
             fallback: Some(fallback),
         },
         rlc: rlc(keys.rlc).map_err(in_split)?,
-        grants: keys.grants.map(grants).transpose().map_err(in_split)?,
+        grants: keys.grants,
         aggregation: None,
         ..leg.clone()
     };

@@ -1,35 +1,47 @@
 //! The wifi stage in the laboratory file.
 
+use garde::Validate;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::build::{Loader, MAX_OVERHEAD_BYTES, fail, lacks, load, probability_of, rate};
+use super::build::{Loader, fail, lacks, load};
 use super::queue::queue_of;
 use super::{ConfigError, QueueConfig, RateConfig};
+use crate::bounds::MAX_OVERHEAD_BYTES;
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
 use crate::unit::Unit;
 use crate::wifi::{Bler, SharedAir, Wifi, WifiSettings};
 
-/// The MAC of 802.11ad. See `docs/models/wifi-802.11ad.md`.
-#[derive(Clone, Debug, Deserialize)]
+/// The MAC of 802.11ad: A-MPDU, block acknowledgement, retries. See `docs/models/wifi-802.11ad.md`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Wifi")]
 pub struct WifiConfig {
     /// Throughput of full aggregates: constant, or the `rate_bps` of a pattern.
+    #[garde(dive)]
     pub rate: RateConfig,
-    /// Probability that a frame fails, 0 to 1. `None`: the pattern's `bler`, or 0 where it has none.
+    /// Frame errors, instead of those of the trace.
+    #[garde(range(min = 0.0, max = 1.0))]
     pub bler: Option<f64>,
-    /// The queue.
+    /// The buffer of this user.
+    #[garde(dive)]
     pub queue: QueueConfig,
-    /// The most bytes of an aggregate.
+    /// Most bytes of an aggregate.
+    #[garde(range(min = 1, max = MAX_AGGREGATE_BYTES))]
     pub aggregate_bytes: u32,
-    /// The most packets of an aggregate.
+    /// Most packets of an aggregate.
+    #[garde(range(min = 1, max = MAX_AGGREGATE_FRAMES))]
     pub aggregate_frames: u32,
-    /// Airtime of an aggregate beside its bytes, nanoseconds.
+    /// Airtime of an aggregate beside its bytes.
+    #[garde(range(max = MAX_OVERHEAD_NS))]
     pub overhead_ns: u64,
     /// Retransmissions of a packet at most.
+    #[garde(range(max = MAX_RETRIES))]
     pub retries: u32,
     /// Bytes of a frame beyond the IP bytes of its packet.
     #[serde(default = "default_overhead_bytes")]
+    #[garde(range(max = MAX_OVERHEAD_BYTES))]
     pub overhead_bytes: u32,
 }
 
@@ -54,11 +66,11 @@ pub(super) fn stage(
     air: &SharedAir,
 ) -> Result<Wifi, ConfigError> {
     let settings = settings(config, mtu_bytes)?;
+    let queue = queue_of(&config.queue, Unit::Packet, mtu_bytes, random)?;
     let (profile, of_pattern) = match &config.rate {
         RateConfig::Constant { rate_bps } => {
-            let rate_bps = rate("rate.rate_bps", *rate_bps)?;
-            carried("rate.rate_bps", rate_bps, &settings)?;
-            (Profile::constant(rate_bps), Bler::OfPattern(None))
+            carried("rate.rate_bps", *rate_bps, &settings)?;
+            (Profile::constant(*rate_bps), Bler::OfPattern(None))
         }
         RateConfig::Pattern {
             file,
@@ -79,40 +91,22 @@ pub(super) fn stage(
         _ => return fail("rate.kind", "does not fit wifi: use constant or pattern"),
     };
     let bler = match config.bler {
-        Some(bler) => Bler::Constant(probability_of("bler", bler)?),
+        Some(bler) => Bler::Constant(bler),
         None => of_pattern,
     };
-    let queue = queue_of(&config.queue, Unit::Packet, mtu_bytes, random)?;
     let air = air.clone();
     Ok(Wifi::sharing(air, settings, queue, profile, bler, random))
 }
 
 fn settings(config: &WifiConfig, mtu_bytes: u32) -> Result<WifiSettings, ConfigError> {
-    within(
-        "overhead_bytes",
-        config.overhead_bytes,
-        0,
-        MAX_OVERHEAD_BYTES,
-    )?;
     let frame_bytes = mtu_bytes + config.overhead_bytes;
     let bytes = config.aggregate_bytes;
-    if !(frame_bytes..=MAX_AGGREGATE_BYTES).contains(&bytes) {
+    if bytes < frame_bytes {
         return fail(
             "aggregate_bytes",
-            format!(
-                "is {bytes}: use at least the MTU with overhead_bytes, {frame_bytes}, and at most \
-                 {MAX_AGGREGATE_BYTES}"
-            ),
+            format!("is {bytes}: use at least the MTU with overhead_bytes, {frame_bytes}"),
         );
     }
-    within(
-        "aggregate_frames",
-        config.aggregate_frames,
-        1,
-        MAX_AGGREGATE_FRAMES,
-    )?;
-    within("overhead_ns", config.overhead_ns, 0, MAX_OVERHEAD_NS)?;
-    within("retries", config.retries, 0, MAX_RETRIES)?;
     Ok(WifiSettings {
         aggregate_bytes: bytes,
         aggregate_frames: config.aggregate_frames as usize,
@@ -121,18 +115,6 @@ fn settings(config: &WifiConfig, mtu_bytes: u32) -> Result<WifiSettings, ConfigE
         overhead_bytes: config.overhead_bytes,
         mtu_bytes,
     })
-}
-
-fn within<T: Copy + PartialOrd + std::fmt::Display>(
-    key: &str,
-    value: T,
-    least: T,
-    most: T,
-) -> Result<(), ConfigError> {
-    if value < least || value > most {
-        return fail(key, format!("is {value}: use {least} to {most}"));
-    }
-    Ok(())
 }
 
 /// Refuses a rate at which the overhead leaves no time for bytes.

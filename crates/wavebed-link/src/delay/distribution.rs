@@ -4,7 +4,8 @@ use super::normal;
 use crate::random_stream::RandomStream;
 
 /// The shape of a delay distribution. `x` below is in spreads from the mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// `x` is uniform from -1 to 1.
     Uniform,

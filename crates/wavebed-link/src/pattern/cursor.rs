@@ -5,7 +5,17 @@ use std::sync::Arc;
 use super::{Clock, Pattern, Playback};
 
 /// Behaviour after the end of a pattern.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
     /// It starts again.

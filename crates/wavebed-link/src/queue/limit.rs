@@ -2,21 +2,24 @@
 
 use std::collections::VecDeque;
 
+use crate::bounds::MAX_TIME_NS;
 use crate::run::Run;
 use crate::stage::Backlog;
 use crate::unit::Unit;
 
 /// The limit of a queue. The segment in service does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(try_from = "LimitKeys")]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema, garde::Validate,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// IP bytes of wire segments.
-    Bytes(u64),
+    Bytes(#[garde(range(min = 1))] u64),
     /// Wire segments, or super-packets where they are the unit.
-    Packets(u64),
+    Packets(#[garde(range(min = 1))] u64),
     /// Bytes that the service rate carries in this many nanoseconds: the waiting bytes may not exceed `rate · time`,
     /// with the rate at arrival (the last one above zero during an outage).
-    TimeNs(u64),
+    TimeNs(#[garde(range(min = 1, max = MAX_TIME_NS))] u64),
 }
 
 impl Limit {
@@ -63,28 +66,6 @@ impl std::fmt::Display for Limit {
 /// Rate times time that carries `bytes`: bits per second times nanoseconds.
 fn nanobits(bytes: u32) -> u64 {
     u64::from(bytes) * 8_000_000_000
-}
-
-/// A [`Limit`] in the laboratory file.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LimitKeys {
-    bytes: Option<u64>,
-    packets: Option<u64>,
-    time_ns: Option<u64>,
-}
-
-impl TryFrom<LimitKeys> for Limit {
-    type Error = &'static str;
-
-    fn try_from(keys: LimitKeys) -> Result<Self, Self::Error> {
-        match (keys.bytes, keys.packets, keys.time_ns) {
-            (Some(bytes), None, None) => Ok(Self::Bytes(bytes)),
-            (None, Some(packets), None) => Ok(Self::Packets(packets)),
-            (None, None, Some(time_ns)) => Ok(Self::TimeNs(time_ns)),
-            _ => Err("a queue limit has exactly one of the keys bytes, packets, time_ns: keep one"),
-        }
-    }
 }
 
 /// A [`Limit`] at the current service rate, with its unit.

@@ -1,18 +1,39 @@
 //! Carrier aggregation: when the secondary carriers are active (TS 38.321, clause 5.9).
 
+use garde::Validate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use super::NEVER;
 use super::air::Air;
+use crate::bounds::MAX_TIME_NS;
 use crate::pattern::State;
 
-/// Component carriers of equal rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Component carriers of equal rate: all but the first are activated by a command when data waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
 pub struct Aggregation {
-    /// How many, the primary one included.
+    /// Component carriers of equal rate, the primary one included (maxNrofServingCells, TS 38.331).
+    #[garde(range(min = 2, max = 32))]
     pub carriers: u32,
-    /// From the slot with the activation command to the first slot of the secondary carriers, at least.
+    /// From the command to the first slot of the secondary carriers.
+    #[serde(default = "activation_ns")]
+    #[garde(range(max = MAX_TIME_NS))]
     pub activation_ns: u64,
-    /// They are deactivated this long after the beginning of their last block (sCellDeactivationTimer).
+    /// sCellDeactivationTimer: time without a block on a secondary carrier.
+    #[serde(default = "deactivation_ns")]
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     pub deactivation_ns: u64,
+}
+
+/// TS 36.133 7.7.2, of a known carrier. In NR it depends on the period of the SSB (TS 38.133 8.3.2): an assumption.
+const fn activation_ns() -> u64 {
+    24_000_000
+}
+
+/// An assumption: TS 38.331 has 20 to 1280 ms.
+const fn deactivation_ns() -> u64 {
+    80_000_000
 }
 
 impl Aggregation {

@@ -1,5 +1,10 @@
 //! DRX (TS 38.321, clause 5.7) and RRC release. The two directions of a hop share one connection.
 
+use garde::Validate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::bounds::MAX_TIME_NS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::settings::Direction;
@@ -17,14 +22,19 @@ pub struct Drx {
     pub on_ns: u64,
 }
 
-/// Release of the connection, and its resumption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Release to idle or inactive, and promotion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "keys carry their unit")]
 pub struct Rrc {
-    /// Released this long after the last activity.
+    /// Idle time before the release.
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     pub inactivity_ns: u64,
-    /// Time to connect again.
+    /// Time of the promotion to connected mode.
+    #[garde(range(max = MAX_TIME_NS))]
     pub promotion_ns: u64,
-    /// Period of the paging occasions that downlink data waits for; 0: none.
+    /// Paging cycle: longest wait of a downlink packet for its paging.
+    #[garde(range(max = MAX_TIME_NS))]
     pub paging_ns: u64,
 }
 

@@ -5,7 +5,17 @@
 use std::f64::consts::LN_2;
 
 /// The channel code of a carrier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Code {
     /// LDPC, of NR (TS 38.212, clause 5.3.2).

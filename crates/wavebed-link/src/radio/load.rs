@@ -1,13 +1,32 @@
 //! Other users of the cell: bursts of demand that take slots by proportional fair.
 
+use garde::Validate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::bounds::MAX_TIME_NS;
 use crate::random_stream::RandomStream;
 
-/// The demand of other users in one direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The least number above 0.
+const MIN_LOAD: f64 = f64::MIN_POSITIVE;
+/// Shorter bursts would cost time, and no scheduler would see them.
+const MIN_BURST_NS: u64 = 100_000;
+
+/// An assumption: some objects of a web page at the rate of a cell.
+const fn burst_ns() -> u64 {
+    5_000_000
+}
+
+/// Bursts of other users.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Mean fraction of the slots that they need, 0 to 1.
+    /// Mean fraction of the slots that other users need.
+    #[garde(range(min = MIN_LOAD, max = 0.99))]
     pub mean: f64,
-    /// Mean of the exponentially distributed time that a burst takes with all slots, nanoseconds.
+    /// Mean time that a burst takes with all slots.
+    #[serde(default = "burst_ns")]
+    #[garde(range(min = MIN_BURST_NS, max = MAX_TIME_NS))]
     pub burst_ns: u64,
 }
 

@@ -1,9 +1,17 @@
 //! The settings of a radio link, in the terms of the standards. Times are nanoseconds, or slots where named so.
 
+use garde::Validate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use super::decode::Code;
+use crate::bounds::{MAX_SLOTS, MAX_TIME_NS};
+
+/// `nrofHARQ-ProcessesForPDSCH-v1700` (TS 38.331).
+const MAX_PROCESSES: u32 = 32;
 
 /// The direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Towards the client.
@@ -32,24 +40,35 @@ pub struct Slots {
     pub harq: Option<Harq>,
 }
 
-/// Hybrid ARQ (TS 38.321, clause 5.3.2; TS 36.321, clause 5.3.2).
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Hybrid ARQ of one carrier; times in slots of that carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
 pub struct Harq {
-    /// Number of processes: blocks in flight at once.
+    /// Blocks in flight.
+    #[garde(range(min = 1, max = MAX_PROCESSES))]
     pub processes: u32,
-    /// From the slot of a block to the slot that may carry its acknowledgement (K1; N1 of TS 38.214, clause 5.3).
+    /// Slots from a block to its feedback.
+    #[garde(range(max = MAX_SLOTS))]
     pub feedback_slots: u64,
-    /// From that slot to the slot of the retransmission, at the earliest.
+    /// Slots from the feedback to the next transmission.
+    #[garde(range(min = 1, max = MAX_SLOTS))]
     pub schedule_slots: u64,
-    /// Transmissions of a block at most.
+    /// Transmissions of a block, the first included.
+    #[garde(range(min = 1, max = 64))]
     pub limit: u32,
-    /// Gain of a doubled number of transmissions, dB, where there is no SINR.
+    /// Gain of doubled energy, where the trace has no SINR.
+    #[garde(range(min = 0.0, max = 100.0))]
     pub combining_gain_db: f64,
-    /// Slope of the error curve, where there is no SINR: natural logarithm of the odds of an error per decibel.
+    /// Logit slope of the error rate per decibel, where the trace has no SINR.
+    #[garde(range(min = 0.0, max = 100.0))]
     pub slope_per_db: f64,
-    /// Probability that the acknowledgement of a received block is taken for none: the block is sent again.
+    /// Lost acknowledgements: a received block is sent again.
+    #[serde(default)]
+    #[garde(range(min = 0.0, max = 1.0))]
     pub ack_loss: f64,
-    /// Probability that the sender takes a negative acknowledgement for a positive one: the block is left to RLC.
+    /// Negative acknowledgements taken for positive ones: the block is left to RLC.
+    #[serde(default)]
+    #[garde(range(min = 0.0, max = 1.0))]
     pub nack_loss: f64,
 }
 
@@ -101,51 +120,78 @@ pub struct Acknowledged {
     pub window: Option<u64>,
 }
 
-/// Uplink grants (TS 38.321, clauses 5.4.1, 5.4.4 and 5.4.5), in slots of the carrier.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How the uplink is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
 pub struct Grants {
-    /// Period of the scheduling request.
+    /// Period of the opportunities to ask for a grant.
+    #[garde(range(min = 1, max = MAX_SLOTS))]
     pub request_slots: u64,
-    /// From a request or report to the downlink slot that may carry the grant.
+    /// From the request to the grant.
+    #[garde(range(max = MAX_SLOTS))]
     pub schedule_slots: u64,
-    /// From the grant to the slot that it grants (K2; N2 of TS 38.214, clause 6.4).
+    /// From the grant to the transmission.
+    #[garde(range(min = 1, max = MAX_SLOTS))]
     pub prepare_slots: u64,
-    /// Size of the grant that answers a scheduling request, bytes.
+    /// Size of the grant that answers a request.
+    #[garde(range(min = 1, max = MAX_SLOTS))]
     pub first_bytes: u64,
-    /// A configured grant; `None` for none.
+    /// A configured grant.
+    #[garde(dive)]
     pub configured: Option<Configured>,
-    /// Loss of requests and reports; `None`: none is lost.
+    /// Lost requests and reports.
+    #[garde(dive)]
     pub losses: Option<GrantLosses>,
 }
 
-/// Loss of scheduling requests and buffer status reports, and what the UE does then (TS 38.321, clauses 5.4.4, 5.4.5).
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Loss of requests and reports, and what the UE does then (TS 38.321, clauses 5.4.4 and 5.4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
 pub struct GrantLosses {
-    /// Probability that a scheduling request is lost.
+    /// Lost scheduling requests.
+    #[garde(range(min = 0.0, max = 1.0))]
     pub request: f64,
-    /// Probability that a report is lost.
+    /// Lost buffer status reports.
+    #[garde(range(min = 0.0, max = 1.0))]
     pub report: f64,
-    /// Time between two requests at least (sr-ProhibitTimer).
+    /// sr-ProhibitTimer.
+    #[garde(range(max = MAX_TIME_NS))]
     pub prohibit_ns: u64,
-    /// Requests before random access (sr-TransMax).
+    /// sr-TransMax: requests before random access (TS 38.331).
+    #[garde(range(min = 1, max = 64))]
     pub most_requests: u32,
     /// Time of random access.
+    #[garde(range(max = MAX_TIME_NS))]
     pub access_ns: u64,
-    /// From a report until the next request if no grant comes (retxBSR-Timer).
+    /// retxBSR-Timer: from a lost report to the next request.
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     pub retry_ns: u64,
 }
 
-/// A configured grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A configured grant, which needs no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
 pub struct Configured {
-    /// Its period, slots.
+    /// Its period in slots.
+    #[garde(range(min = 1, max = MAX_SLOTS))]
     pub slots: u64,
-    /// Its size, bytes.
+    /// Bytes of each.
+    #[garde(range(min = 1, max = MAX_SLOTS))]
     pub bytes: u64,
 }
 
 /// Handling of the buffer in a handover, and when the radio link fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Handover {
     /// It is forwarded to the new base station.

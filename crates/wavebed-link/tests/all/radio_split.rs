@@ -549,11 +549,15 @@ fn a_split_bearer_that_breaks_a_rule_is_refused_by_key() {
             "rate_bps,bler",
             "rate.file: x: this pattern of kind steps cannot",
         ),
-        (with("10000000,", "0,"), columns, "split.target_ns: is 0"),
+        (
+            with("10000000,", "0,"),
+            columns,
+            "split.target_ns: is lower than 1",
+        ),
         (
             with(threshold, r#""threshold_bytes": 1000000000001"#),
             columns,
-            "split.threshold_bytes: is 1000000000001: use at most",
+            "split.threshold_bytes: is greater than 1000000000000",
         ),
         (
             with(

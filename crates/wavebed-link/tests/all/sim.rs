@@ -318,7 +318,7 @@ fn mistakes_are_one_line() {
     };
     assert_eq!(
         bad(LinkSpec::new().delay_ns(1).loss(2.0)),
-        "stage 2: model.probability: is 2: use a number from 0 to 1"
+        "stage 2: model.probability: is greater than 1"
     );
     let named = StageConfig::Bottleneck {
         rate: RateConfig::Pattern {

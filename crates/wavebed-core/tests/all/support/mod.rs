@@ -101,7 +101,10 @@ pub fn lab(name: &str, hosts: usize, command: &[&str]) -> Value {
         .map(|name| json!({"name": name, "congestion_control": null, "sysctls": {}}))
         .collect();
     let legs: Vec<Value> = (1..names.len())
-        .map(|hop| json!({"hops": [{"name": format!("s{hop}"), "kind": "wired", "down": [], "up": []}]}))
+        .map(|hop| {
+            json!({"from": hosts[hop - 1]["name"], "to": hosts[hop]["name"],
+                   "hops": [{"name": format!("s{hop}"), "kind": "wired", "down": [], "up": []}]})
+        })
         .collect();
     let command = if command.is_empty() {
         Value::Null
@@ -109,8 +112,9 @@ pub fn lab(name: &str, hosts: usize, command: &[&str]) -> Value {
         json!({"host": "client", "argv": command})
     };
     json!({
-        "version": 1, "name": name, "seed": 1, "mtu": 1500, "nat": false, "coalesce": {"kind": "slot"},
-        "hosts": hosts, "legs": legs, "background": [], "command": command,
+        "version": 1, "name": name, "seed": 1,
+        "network": {"mtu": 1500, "nat": false, "coalesce": {"kind": "slot"}, "hosts": hosts, "legs": legs},
+        "background": [], "command": command,
         "log_dir": null, "pcap_dir": null, "summary_file": null
     })
 }

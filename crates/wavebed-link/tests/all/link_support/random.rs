@@ -253,7 +253,7 @@ fn single_radios() -> BoxedStrategy<String> {
             r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":2,"reestablish_ns":40000,"status_loss":0.4,"sn_bits":12}"#
         ),
         Just(
-            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":0,"reestablish_ns":7000}"#
+            r#"{"mode":"am","reassembly_ns":9000,"poll_ns":30000,"status_ns":5000,"retransmissions":1,"reestablish_ns":7000}"#
         ),
     ];
     let reordering = prop_oneof![
