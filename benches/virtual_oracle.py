@@ -129,7 +129,8 @@ def run(name: str, folder: Path) -> float:
     """Run a trial into a folder; return the seconds that it took."""
     scenario = folder.with_suffix(".toml")
     patterns = Path(wavebed.__file__).parent / "scenarios" / "patterns"
-    scenario.write_text(f'title = "{name}"\n{TRIALS[name]}'.replace("{patterns}", str(patterns)))
+    head = f'title = "{name}"\n[lab]\ntime = "virtual"\nprocessor = "infinite"\n'
+    scenario.write_text(head + TRIALS[name].replace("{patterns}", str(patterns)))
     argv = [sys.executable, "-m", "wavebed", "run", str(scenario), "--trials", "1", "--virtual-time", "-o", str(folder)]
     began = time.monotonic()
     done = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -39,7 +39,7 @@ def rtt_idle_us(name: str, rate_bps: int, up_rate_bps: int) -> int:
     """Return the median round trip of an idle path, at constant rates and without block errors."""
     found = find(name)
     laboratory = json.loads(json.dumps(wavebed.Path.of(**found.options).laboratory()))
-    hop = laboratory["legs"][0]["hops"][0]
+    hop = laboratory["network"]["legs"][0]["hops"][0]
     question = {
         "down": _at_constant_rate(hop["down"], rate_bps),
         "up": _at_constant_rate(hop["up"], up_rate_bps),

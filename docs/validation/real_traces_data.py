@@ -263,7 +263,7 @@ def probe(idle_s: Floats, wire_ms: float) -> Floats:
     """Return the round trips (ms) of probes after idle gaps, through the radio stage in virtual time."""
     radio = {"preset": "nr-120khz", "drx": "on", "rrc": "on"}
     laboratory = json.loads(json.dumps(wavebed.Path.of(radio=radio, rate="100mbit").laboratory()))
-    segment = laboratory["legs"][0]["hops"][0]
+    segment = laboratory["network"]["legs"][0]["hops"][0]
     question = {
         "down": segment["down"],
         "up": segment["up"],

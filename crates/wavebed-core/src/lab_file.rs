@@ -353,6 +353,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
         let cases: [Case; 27] = [

@@ -240,6 +240,10 @@ pub fn is_name(name: &str) -> bool {
     first && name.len() <= 32 && name.bytes().all(fits)
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that garde calls"
+)]
 fn check_name(name: &str, _: &()) -> garde::Result {
     if is_name(name) {
         return Ok(());
@@ -249,6 +253,10 @@ fn check_name(name: &str, _: &()) -> garde::Result {
     )))
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that garde calls"
+)]
 fn check_settings(sysctls: &BTreeMap<String, String>, _: &()) -> garde::Result {
     let fits = |part: &str| {
         !part.is_empty()

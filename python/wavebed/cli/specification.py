@@ -185,11 +185,11 @@ def _default(value: Any) -> str:
 
 
 def _text(schema: _Schema) -> str:
-    return " ".join(str(schema.get("description", "")).replace("`", "``").split())
+    return " ".join(str(schema.get("description", "")).split())
 
 
 def _doc(schema: _Schema, indent: str) -> str:
-    if not (text := _text(schema)):
+    if not (text := _text(schema).replace("`", "``")):
         return ""
     lines = textwrap.wrap(f'{indent}"""{text}"""', 110, subsequent_indent=indent)
     return "\n".join(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, json, structs
@@ -64,6 +63,8 @@ def check_networks(networks: Sequence[Network]) -> None:
     WavebedError
         If ``wavebed-core`` does not answer.
     """
+    import subprocess  # 3 ms of the start-up of `shell`
+
     lines = b"".join(json.encode(each) + b"\n" for each in networks)
     done = subprocess.run([find_core(), "check"], input=lines, capture_output=True, check=False)
     answers = done.stdout.splitlines()

@@ -279,7 +279,7 @@ class ConstantDelay(Part, frozen=True, tag_field="kind", tag="constant"):
 class PatternDelay(Part, frozen=True, tag_field="kind", tag="pattern"):
     """The ``delay_s`` of a pattern."""
 
-    file: Annotated[str, Meta(description="The pattern, ``steps`` or ``packets``.")]
+    file: Annotated[str, Meta(description="The pattern, `steps` or `packets`.")]
     end: Annotated[End, Meta(description="Behaviour after its end.")] = "repeat"
     start_ns: Annotated[
         int, Meta(ge=0, le=1_000_000_000_000_000_000, description="Its position at time 0, nanoseconds.")
@@ -342,7 +342,7 @@ class FourStateLoss(Part, frozen=True, tag_field="kind", tag="four_state"):
 class PatternLoss(Part, frozen=True, tag_field="kind", tag="pattern"):
     """The ``loss`` of a pattern."""
 
-    file: Annotated[str, Meta(description="The pattern, ``steps`` or ``packets``.")]
+    file: Annotated[str, Meta(description="The pattern, `steps` or `packets`.")]
     end: Annotated[End, Meta(description="Behaviour after its end.")] = "repeat"
     start_ns: Annotated[
         int, Meta(ge=0, le=1_000_000_000_000_000_000, description="Its position at time 0, nanoseconds.")
@@ -434,7 +434,7 @@ class Slots(Part, frozen=True):
             Annotated[int, Meta(ge=0, le=4_294_967_295)],
             Annotated[int, Meta(ge=0, le=4_294_967_295)],
         ],
-        Meta(description="Downlink, guard and uplink symbols of an ``S`` slot."),
+        Meta(description="Downlink, guard and uplink symbols of an `S` slot."),
     ]
     prepare_ns: Annotated[
         int, Meta(ge=0, le=1_000_000_000_000_000_000, description="Time before its slot by which data must be there.")
@@ -468,7 +468,7 @@ class AmRlc(Part, frozen=True, tag_field="mode", tag="am"):
     status_loss: Annotated[float, Meta(ge=0.0, le=1.0, description="Lost status reports: each costs a poll.")] = 0.0
     sn_bits: Annotated[
         Literal[12, 18] | None,
-        Meta(description="Bits of the sequence number: AM_Window_Size is half of its range (TS 38.322, clause 7.2)."),
+        Meta(description="Bits of the sequence number: `AM_Window_Size` is half of its range (TS 38.322, clause 7.2)."),
     ] = None
 
 
@@ -669,9 +669,7 @@ class RadioStage(Part, frozen=True, tag_field="stage", tag="radio"):
 class WifiStage(Part, frozen=True, tag_field="stage", tag="wifi"):
     """The MAC of 802.11ad."""
 
-    rate: Annotated[
-        Rate, Meta(description="Throughput of full aggregates: constant, or the ``rate_bps`` of a pattern.")
-    ]
+    rate: Annotated[Rate, Meta(description="Throughput of full aggregates: constant, or the `rate_bps` of a pattern.")]
     queue: Annotated[Queue, Meta(description="The buffer of this user.")]
     aggregate_bytes: Annotated[int, Meta(ge=1, le=4_194_303, description="Most bytes of an aggregate.")]
     aggregate_frames: Annotated[int, Meta(ge=1, le=1_024, description="Most packets of an aggregate.")]

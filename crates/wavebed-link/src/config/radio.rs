@@ -141,7 +141,7 @@ pub(super) enum RlcKeys {
         #[serde(default)]
         #[garde(range(min = 0.0, max = 1.0))]
         status_loss: f64,
-        /// Bits of the sequence number: AM_Window_Size is half of its range (TS 38.322, clause 7.2).
+        /// Bits of the sequence number: `AM_Window_Size` is half of its range (TS 38.322, clause 7.2).
         #[schemars(extend("enum" = [12, 18, null]))]
         sn_bits: Option<u32>,
     },

@@ -25,7 +25,6 @@ pub struct Drx {
 /// Release to idle or inactive, and promotion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::struct_field_names, reason = "keys carry their unit")]
 pub struct Rrc {
     /// Idle time before the release.
     #[garde(range(min = 1, max = MAX_TIME_NS))]
