@@ -61,8 +61,9 @@ SCENARIOS["video"] = (
 )
 
 FIGURES = {
-    # TCP and the request; then four round trips of 20 ms at least for the other files.
-    "page": {"ttfb": (40, 42), "on load": (120, 600)},
+    # TCP and the request; then four round trips of 20 ms at least for the other files. Beside its round trips Chromium
+    # makes some thousand system calls of 1 µs each: four builds of the engine had 40.6 to 42.1 ms.
+    "page": {"ttfb": (40, 43), "on load": (120, 600)},
     # A segment of 1.15 Mbit takes 1.64 s of 0.7 Mbit/s: three of 6 s at most.
     "video": {"stalls": (3, 4), "stalled time": (2, 4), "media played": (1, 6 * 0.7 / 1.15)},
     "download": {"connect time": (20, 20.5)},
@@ -279,6 +280,8 @@ def test_a_check_allows_for_the_computing_of_its_programs(cache: Path, tmp_path:
     assert found["trials"][0]["computed_s"] == computed_ns / 1e9
     done = check("-o", "host", "--processor", "host", "--attempts", "1")
     assert json.loads(done.stdout)["requirements"][1]["value"] > 0.1, "computing takes this machine's time"
+    (trial,) = (tmp_path / "host/trials").iterdir()
+    assert json.loads((trial / "trial.json").read_text())["verdict"] != "invalid", "the link goes on meanwhile"
 
 
 def test_what_a_server_computes_before_its_client_delays_nothing(cache: Path, tmp_path: Path) -> None:
