@@ -14,6 +14,7 @@ from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, 
 from wavebed.radio.tables import PARTS, RadioTable, UeLimitTable, WifiTable
 from wavebed.run.lab_table import LabTable
 from wavebed.run.scenario import RunTable
+from wavebed.spec.queue import QUEUE_KINDS
 from wavebed.workload import KINDS, kind_of
 from wavebed.workload.keys import Common
 
@@ -32,6 +33,8 @@ def reference_page() -> str:
         "air keys": markdown_table(AirTable),
         "radio keys": markdown_table(RadioTable, defaults=False),
         "radio parts": "\n".join(_part(name, models) for name, models in PARTS.items()),
+        "kinds of queues": ", ".join(f"`{kind}`" for kind in QUEUE_KINDS),
+        "queue keys": "\n".join(_queue(name) for name in QUEUE_KINDS if len(fields(QUEUE_KINDS[name])) > 1),
         "wifi keys": markdown_table(WifiTable, defaults=False),
         "ue-limit keys": markdown_table(UeLimitTable),
         "path keys": markdown_table(PathTable),
@@ -52,6 +55,12 @@ def reference_page() -> str:
 
 def _part(name: str, models: tuple[type[Struct], ...]) -> str:
     return f"`{name}`:\n\n{markdown_table(*models, defaults=False)}"
+
+
+def _queue(name: str) -> str:
+    kind = QUEUE_KINDS[name]
+    lines = markdown_table(kind).splitlines(keepends=True)
+    return f"`{name}`: {kind.__doc__}\n\n{''.join(line for line in lines if not line.startswith('| `limit`'))}"
 
 
 def _kind(name: str) -> str:
