@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 HERE = Path(__file__).parent
 
@@ -14,3 +12,9 @@ HERE = Path(__file__).parent
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the long ones, unless they were asked for."""
     return True if collection_path == HERE / "long" and not config.getoption("--long") else None
+
+
+@pytest.fixture(autouse=True)
+def no_check_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's check of a network is a process: `tests/process/test_network_rules.py` has its tests."""
+    monkeypatch.setattr("wavebed.run.resolve.check_networks", lambda _: None)

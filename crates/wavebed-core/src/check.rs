@@ -32,10 +32,8 @@ fn problem_of(text: &str, read_patterns: bool) -> Result<(), String> {
     } else {
         Patterns::unread()
     };
-    match build_legs(hops, 0, network.mtu, &mut patterns) {
-        Err(wavebed_path::LinkError::Pattern(_)) if !read_patterns => Ok(()),
-        built => built.map(|_| ()).map_err(|error| error.to_string()),
-    }
+    let built = build_legs(hops, 0, network.mtu, &mut patterns);
+    built.map(|_| ()).map_err(|error| error.to_string())
 }
 
 /// Prints the JSON Schema of a network.
@@ -82,5 +80,12 @@ mod tests {
         assert!(problem_of(&right, true).is_err_and(|line| line.contains("/gone")));
         let wrong = with_stage(&stage.replace("INTERVAL", "8"));
         assert!(problem_of(&wrong, false).is_err_and(|line| line.contains("queue.interval_ns")));
+        let later = format!(
+            r#"{}, {{"stage": "corrupt", "probability": 2.0}}"#,
+            stage.replace("INTERVAL", "90")
+        );
+        assert!(
+            problem_of(&with_stage(&later), false).is_err_and(|line| line.contains("probability"))
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use garde::Validate;
 use serde::Deserialize;
+use wavebed_link::config::remedy;
 use wavebed_os::foreign;
 use wavebed_os::memory_limit::memory_limit_bytes;
 use wavebed_path::{Coalesce, HopConfig, LEAST_PACKET_MEMORY_BYTES, NetworkConfig, is_name};
@@ -275,9 +276,12 @@ pub fn packet_memory_bytes(given: Option<usize>) -> usize {
 /// # Errors
 /// It is too long or zero.
 pub fn check_coalesce(coalesce: Coalesce) -> Result<(), String> {
-    coalesce
-        .validate()
-        .map_err(|report| format!("coalesce: {}", report.to_string().trim_end()))
+    coalesce.validate().map_err(|report| {
+        let found = report.iter().next();
+        found.map_or_else(String::new, |(path, error)| {
+            format!("coalesce: {path}: {}", remedy(error))
+        })
+    })
 }
 
 /// Checks the memory limit of packets in flight.
@@ -359,7 +363,7 @@ mod tests {
         let cases: [Case; 27] = [
             (
                 |v| v["network"]["coalesce"]["time_ns"] = 0.into(),
-                "network: coalesce.time_ns: is lower than 1",
+                "network: coalesce.time_ns: use at least 1",
             ),
             (
                 |v| v["seed"] = u64::MAX.into(),
@@ -371,11 +375,11 @@ mod tests {
             (|v| v["name"] = "".into(), "name: \"\""),
             (
                 |v| v["network"]["mtu"] = 1000.into(),
-                "network: mtu: is lower than 1280",
+                "network: mtu: use at least 1280",
             ),
             (
                 |v| v["network"]["packet_memory_bytes"] = 1000.into(),
-                "network: packet_memory_bytes: is lower than 16777216",
+                "network: packet_memory_bytes: use at least 16777216",
             ),
             (
                 |v| v["network"]["coalesce"] = serde_json::json!({"kind": "never"}),
@@ -434,7 +438,7 @@ mod tests {
             ),
             (
                 |v| v["network"]["legs"][0]["hops"] = serde_json::json!([]),
-                "network: legs[0].hops: is length is lower than 1",
+                "network: legs[0].hops: use at least 1 of them",
             ),
             (
                 |v| {

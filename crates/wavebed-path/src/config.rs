@@ -1,4 +1,4 @@
-//! The specification of a network, declared once as that of its stages is, and the stages built from it.
+//! The specification of a network, declared once, and the stages built from it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use garde::Validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wavebed_link::config::{Shared, StageConfig, build_shared};
+use wavebed_link::config::{Shared, StageConfig, build_shared, remedy};
 use wavebed_link::pattern::Pattern;
 use wavebed_link::{RandomStream, Stage};
 use wavebed_os::foreign;
@@ -153,7 +153,7 @@ impl NetworkConfig {
     pub fn check(&self) -> Result<(), String> {
         if let Err(report) = self.validate() {
             let (path, error) = report.iter().next().ok_or("breaks a rule")?;
-            return Err(format!("{path}: is {error}"));
+            return Err(format!("{path}: {}", remedy(error)));
         }
         self.check_hosts()?;
         self.check_legs()?;
@@ -249,7 +249,7 @@ fn check_name(name: &str, _: &()) -> garde::Result {
         return Ok(());
     }
     Err(garde::Error::new(format!(
-        "no valid name, {name:?}: use 1 to 32 letters, digits, '-', '_', '.', beginning with a letter or digit"
+        "{name:?} is no valid name: use 1 to 32 letters, digits, '-', '_', '.', beginning with a letter or digit"
     )))
 }
 
@@ -267,7 +267,7 @@ fn check_settings(sysctls: &BTreeMap<String, String>, _: &()) -> garde::Result {
     let wrong = |key: &&String| !(key.starts_with("net.") && key.split('.').all(fits));
     sysctls.keys().find(wrong).map_or(Ok(()), |key| {
         Err(garde::Error::new(format!(
-            "no setting of a network namespace, {key:?}: use one that begins with net."
+            "{key:?} is no setting of a network namespace: use one that begins with net."
         )))
     })
 }
@@ -308,7 +308,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Patterns whose files are not opened: each one fails.
+    /// Patterns whose files are not opened: stages that need one are checked, and left out.
     #[must_use]
     pub fn unread() -> Self {
         Self {
@@ -394,15 +394,13 @@ fn build_stages(
     let mut built = Vec::with_capacity(stages.len());
     for (place, stage) in (first_place..).zip(stages) {
         let mut load = |file: &Path| patterns.load(file);
-        let made = build_shared(
-            stage,
-            mtu,
-            RandomStream::new(seed, place),
-            &mut load,
-            shared,
-        )
-        .map_err(|error| error.to_string())?;
-        built.push(made);
+        let random = RandomStream::new(seed, place);
+        match build_shared(stage, mtu, random, &mut load, shared) {
+            Ok(made) => built.push(made),
+            // All rules but those of its pattern hold.
+            Err(_) if patterns.is_unread && patterns.failure.take().is_some() => {}
+            Err(error) => return Err(error.to_string()),
+        }
     }
     Ok(built)
 }

@@ -101,8 +101,8 @@ class _Types:
         renamed = {_attribute(key): key for key in properties if _attribute(key) != key}
         rename = f", rename={renamed!r}" if renamed else ""
         lines = [f"class {name}(Part, frozen=True{tag}{rename}):", _doc(schema, "    ")]
-        fields = [self._field(key, value, key in required) for key, value in properties.items()]
-        fields.sort(key=lambda each: " = " in each.rpartition("]")[2] or " = " in each)
+        fields = [self._field(key, value, key in required) for key, value in properties.items() if key in required]
+        fields += [self._field(key, value, False) for key, value in properties.items() if key not in required]
         self.defined[name] = "\n".join([*lines, "", *fields]).rstrip()
 
     def _field(self, key: str, schema: _Schema, required: bool) -> str:

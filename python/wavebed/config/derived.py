@@ -29,6 +29,7 @@ from wavebed.config.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
 __all__ = ["Bounds", "bounds", "count_of", "derived", "limit"]
@@ -132,9 +133,9 @@ def _reader(attribute: str, kind: Any, least: float | None, most: float | None) 
     if kind is not int:
         return None
     if attribute.endswith("_ns"):
-        return _bounded(time_ns, int(least or 0), format_time, "TIME", "is no time")
+        return _bounded(time_ns, int(least or 0), most, format_time, "TIME", "is no time")
     if attribute.endswith("bytes"):
-        return _bounded(size_bytes, int(least or 0), format_size, "SIZE", "is no size")
+        return _bounded(size_bytes, int(least or 0), most, format_size, "SIZE", "is no size")
     return _count(least, most)
 
 
@@ -142,9 +143,13 @@ def _count(least: float | None, most: float | None) -> Reader[int]:
     return number(int(least or 0), int(most) if most is not None else 2**63 - 1)
 
 
-def _bounded(read: Reader[int], least: int, write: Callable[[int], str], form: str, refused: str) -> Reader[int]:
+def _bounded(
+    read: Reader[int], least: int, most: float | None, write: Callable[[int], str], form: str, refused: str
+) -> Reader[int]:
     def bounded(value: object) -> int:
         found = read(value)
+        if most is not None and found > most:
+            raise Problem(f"{described(value)} is out of range: write at most {write(int(most))}")
         if found >= least:
             return found
         if least == 1:
@@ -159,7 +164,7 @@ def _fraction(least: float, most: float) -> Reader[float]:
         found = percentage(value)
         if least <= found <= most:
             return found
-        low = "more than 0%" if 0 < least < 1e-9 else f"{least:.0%}"
+        low = "more than 0%" if 0 < least <= 1e-6 else f"{least:.0%}"
         raise Problem(f"{described(value)} is out of range: write {low} and at most {most:.0%}")
 
     return Reader(fraction, "PERCENT", PERCENTAGE_SCHEMA, percentage.raw)
@@ -179,10 +184,10 @@ def _real(attribute: str, least: float, most: float) -> Reader[float]:
 
 def _one_of(choices: tuple[int, ...]) -> Reader[int]:
     def one_of(value: object) -> int:
-        if isinstance(value, bool) or value not in choices:
+        if isinstance(value, bool) or not isinstance(value, int) or value not in choices:
             told = " or ".join(map(str, choices))
             raise Problem(f"{described(value)} is not a choice: write {told} without quotes")
-        return int(str(value))
+        return value
 
     return Reader(one_of, "|".join(map(str, choices)), {"enum": list(choices)})
 
@@ -196,7 +201,9 @@ def _or_off(reader: Reader[Any], off: str | None) -> Reader[Any]:
     def schema() -> Schema:
         return {"anyOf": [{"const": "off"}, dict(reader.schema())]}
 
-    return Reader(read, f"{reader.write}|off", schema, lambda value: "off" if value is None else reader.raw(value))
+    return Reader(
+        read, f"{reader.write}|off", schema, lambda value: "off" if value in (None, "off") else reader.raw(value)
+    )
 
 
 def _read_limit(value: object) -> Limit:

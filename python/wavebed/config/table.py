@@ -257,15 +257,15 @@ def table_schema(*models: type[Struct], changes: bool = False) -> Schema:
     keys = [field for each in models for field in fields(each).values()]
     return {
         "type": "object",
-        "properties": properties_of(keys),
+        "properties": properties_of(keys, defaults=not changes),
         "required": [field.name for field in keys if field.required and not changes],
         "additionalProperties": False,
     }
 
 
-def properties_of(keys: Iterable[Field]) -> dict[str, Json]:
-    """Return the JSON Schema of each key."""
-    return {field.name: _field_schema(field) for field in keys}
+def properties_of(keys: Iterable[Field], *, defaults: bool = True) -> dict[str, Json]:
+    """Return the JSON Schema of each key; its description has the default, or not."""
+    return {field.name: _field_schema(field, defaults) for field in keys}
 
 
 def array_schema(model: type[Struct]) -> Schema:
@@ -273,8 +273,10 @@ def array_schema(model: type[Struct]) -> Schema:
     return {"type": "array", "items": dict(table_schema(model))}
 
 
-def _field_schema(field: Field) -> dict[str, Json]:
+def _field_schema(field: Field, defaults: bool) -> dict[str, Json]:
     text = field.default_text.replace("`", "")
     said = field.key.meaning.replace("`", "")
     schema = dict(field.key.reader.schema())
-    return schema | {"description": said if field.required or text == "none" else f"{said} (default: {text})"}
+    return schema | {
+        "description": said if field.required or text == "none" or not defaults else f"{said} (default: {text})"
+    }

@@ -326,6 +326,8 @@ def _drx(given: Changes | str, usual: Drx) -> Drx | None:
     short_ns = changed.short_cycle_ns
     if short_ns is None and given.get("short_cycles"):
         raise Problem("needs the key short-cycle: add it", "short-cycles")
+    if short_ns is not None and given.get("short_cycles") == 0:
+        raise Problem('is 0: write at least 1, or short-cycle = "off"', "short-cycles")
     changed = replace(changed, short_cycles=0 if short_ns is None else changed.short_cycles or 1)
     if short_ns is not None and changed.long_cycle_ns % short_ns:
         raise Problem("must be a multiple of short-cycle: see TS 38.331, DRX-Config", "long-cycle")

@@ -95,7 +95,7 @@ def _reordering(value: object) -> Reordering | Off:
         return Reordering(None)
     if not isinstance(value, str) or not value[:1].isdigit():
         raise Problem(f"{described(value)} is not a choice: write off, wait or a time such as 100ms")
-    return Reordering(time_ns(value))
+    return Reordering(spec_key(Reordering, "timer_ns", off=None).reader(value))
 
 
 @reader("SIZE or as queue", lambda: {"anyOf": [dict(SIZE_SCHEMA), dict(QUEUE.schema())]})

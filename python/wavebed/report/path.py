@@ -107,7 +107,7 @@ def _stages(stages: Sequence[Table], patterns: Table) -> Iterator[str]:
 
 
 def _rate(rate: Table, patterns: Table) -> str:
-    if "file" in rate:
+    if rate.get("file") is not None:
         file = str(rate["file"])
         origin = table_in(patterns, file)
         if origin:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from wavebed.config.derived import limit
 from wavebed.config.problems import Problem, at, choose, described
@@ -15,6 +15,8 @@ from wavebed.config.values import table_of
 from wavebed.spec import types as spec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
@@ -84,13 +86,25 @@ def limit_in_words(limit: Limit, least: Limit, mtu: int, rate: str = "") -> str:
 def _schema() -> Schema:
     tables: list[Json] = []
     for name, kind in QUEUE_KINDS.items():
-        own: dict[str, Json] = {"kind": {"enum": [name]}, **properties_of(fields(kind).values())}
+        own: dict[str, Json] = {
+            "kind": {"enum": [name], "description": str(kind.__doc__)},
+            **properties_of(fields(kind).values()),
+        }
         tables.append({"type": "object", "properties": own, "required": ["kind"], "additionalProperties": False})
     return {"anyOf": [{"type": "string", "pattern": f"^({'|'.join(QUEUE_KINDS)})(:.+)?$"}, *tables]}
 
 
 def _show(queue: WrittenQueue) -> str:
     return queue.kind if queue.limit is None else f"{queue.kind}:{format_limit(queue.limit)}"
+
+
+def _check(kind: str, given: Mapping[str, Any]) -> None:
+    """Check two rules of CoDel, which the engine has too: here the message names the key of the file."""
+    known = {field.name: field.default for field in structs.fields(QUEUE_KINDS[kind])} | dict(given)
+    if known.get("interval_ns", 0) < known.get("target_ns", 0) and "interval_ns" in known:
+        raise Problem("must be at least the target: see RFC 8289, section 4.2", "interval")
+    if known.get("ce_threshold_ns") is not None and not known["ecn"]:
+        raise Problem("requires ecn = true: add it", "ce-threshold")
 
 
 def _read(value: object) -> WrittenQueue:
@@ -102,6 +116,7 @@ def _read(value: object) -> WrittenQueue:
         kind = at("kind", lambda given: choose(given, QUEUE_KINDS), value["kind"])
         further = {key: each for key, each in value.items() if key != "kind"}
         given = read_changes(further, "{kind = …}", QUEUE_KINDS[kind], also=("kind",))
+        _check(kind, given)
         return WrittenQueue(kind, given.pop("limit", None), tuple(given.items()))
     if not isinstance(value, str):
         raise Problem(f"{described(value)} is not a queue: write one such as droptail:1000p")

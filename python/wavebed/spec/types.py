@@ -287,7 +287,7 @@ class PatternDelay(Part, frozen=True, tag_field="kind", tag="pattern"):
 
 
 Shape: TypeAlias = Literal["uniform", "normal", "pareto", "paretonormal"]
-"""The shape of a delay distribution. ``x`` below is in spreads from the mean."""
+"""The shape of a delay distribution."""
 
 
 class DistributionDelay(Part, frozen=True, tag_field="kind", tag="distribution"):
@@ -447,7 +447,7 @@ class Slots(Part, frozen=True):
 
 
 class AmRlc(Part, frozen=True, tag_field="mode", tag="am"):
-    """Acknowledged mode: it is sent again."""
+    """Acknowledged mode: a block that HARQ gave up on is sent again."""
 
     reassembly_ns: Annotated[
         int, Meta(ge=0, le=1_000_000_000_000_000_000, description="t-Reassembly; in LTE t-Reordering.")
@@ -473,18 +473,18 @@ class AmRlc(Part, frozen=True, tag_field="mode", tag="am"):
 
 
 class UmRlc(Part, frozen=True, tag_field="mode", tag="um"):
-    """Unacknowledged mode: it is lost."""
+    """Unacknowledged mode: a block that HARQ gave up on is lost."""
 
 
 Rlc: TypeAlias = AmRlc | UmRlc
-"""What becomes of a block that HARQ gave up."""
+"""What becomes of a block that HARQ gave up on."""
 
 
 class Reordering(Part, frozen=True):
     """In-order delivery."""
 
     timer_ns: Annotated[
-        Annotated[int, Meta(ge=0, le=1_000_000_000_000_000_000)] | None,
+        Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000)] | None,
         Meta(description="How long a gap is waited for; null: until it is filled or given up (LTE RLC AM)."),
     ] = None
 
@@ -570,10 +570,7 @@ Handover: TypeAlias = Literal["forward", "lose"]
 class Load(Part, frozen=True):
     """Bursts of other users."""
 
-    mean: Annotated[
-        float,
-        Meta(ge=2.2250738585072014e-308, le=0.99, description="Mean fraction of the slots that other users need."),
-    ]
+    mean: Annotated[float, Meta(ge=1e-06, le=0.99, description="Mean fraction of the slots that other users need.")]
     burst_ns: Annotated[
         int, Meta(ge=100_000, le=1_000_000_000_000_000_000, description="Mean time that a burst takes with all slots.")
     ] = 5_000_000
@@ -630,7 +627,7 @@ class Aggregation(Part, frozen=True):
 class RadioStage(Part, frozen=True, tag_field="stage", tag="radio"):
     """An NR or LTE link."""
 
-    direction: Annotated[Direction, Meta(description="Which one.")]
+    direction: Annotated[Direction, Meta(description="Direction of the link.")]
     rate: Annotated[
         Rate,
         Meta(description="Bits of transport blocks per second that are the user's, averaged over the duplex frame."),
@@ -644,7 +641,7 @@ class RadioStage(Part, frozen=True, tag_field="stage", tag="radio"):
     fallback: Annotated[Slots | None, Meta(description="Slots of the carrier to which the link falls back.")] = None
     discard_ns: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000)] | None,
-        Meta(description="A packet that has waited so long is dropped (PDCP discardTimer)."),
+        Meta(description="A packet that has waited for this time is dropped (PDCP discardTimer)."),
     ] = None
     overhead_bytes: Annotated[int, Meta(ge=0, le=1_000, description="Header bytes of each packet.")] = 0
     reordering: Annotated[Reordering | None, Meta(description="In-order delivery.")] = None

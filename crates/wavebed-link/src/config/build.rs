@@ -99,13 +99,21 @@ pub fn build_shared(
             Box::new(delay_stage(delay, *reorder, random, loader)?.limited(most))
         }
         StageConfig::Loss { model, unit } => Box::new(loss_stage(model, *unit, random, loader)?),
-        StageConfig::Duplicate { probability } => Box::new(Duplicate::new(*probability, random)),
+        StageConfig::Duplicate { probability } => {
+            Box::new(Duplicate::new(number("probability", *probability)?, random))
+        }
         StageConfig::Reorder {
             probability,
             delay_ns,
-        } => Box::new(Reorder::new(*probability, *delay_ns, random)),
+        } => Box::new(Reorder::new(
+            number("probability", *probability)?,
+            *delay_ns,
+            random,
+        )),
         StageConfig::Radio(keys) => radio::build(keys, mtu_bytes, random, loader, shared)?,
-        StageConfig::Corrupt { probability } => Box::new(Corrupt::new(*probability, random)),
+        StageConfig::Corrupt { probability } => {
+            Box::new(Corrupt::new(number("probability", *probability)?, random))
+        }
         StageConfig::Wifi(config) => Box::new(wifi::stage(
             config,
             mtu_bytes,
@@ -130,8 +138,32 @@ fn first(report: &garde::Report) -> ConfigError {
     let key = path.to_string().replace("[0]", "");
     ConfigError {
         key: key.trim_start_matches('.').to_owned(),
-        message: format!("is {error}"),
+        message: remedy(error),
     }
+}
+
+/// What to write in place of a value beyond a bound.
+#[must_use]
+pub fn remedy(error: &garde::Error) -> String {
+    let told = error.message();
+    let (unit, bound) = told
+        .strip_prefix("length is ")
+        .map_or(("", told), |bound| (" of them", bound));
+    if let Some(least) = bound.strip_prefix("lower than ") {
+        return format!("use at least {least}{unit}");
+    }
+    bound.strip_prefix("greater than ").map_or_else(
+        || told.to_owned(),
+        |most| format!("use at most {most}{unit}"),
+    )
+}
+
+/// A number that may come from a program: no range refuses one that is none.
+fn number(key: &str, value: f64) -> Result<f64, ConfigError> {
+    if value.is_nan() {
+        return fail(key, "is not a number");
+    }
+    Ok(value)
 }
 
 /// Loads a pattern and checks its start position.
@@ -340,7 +372,7 @@ fn delay_stage(
                 shape: *shape,
                 mean_ns: *mean_ns,
                 spread_ns: *spread_ns,
-                correlation: *correlation,
+                correlation: number("delay.correlation", *correlation)?,
             };
             Delay::distribution(distribution, reorder, random)
         }
@@ -354,7 +386,9 @@ fn loss_stage(
     loader: &mut Loader<'_>,
 ) -> Result<Loss, ConfigError> {
     Ok(match config {
-        LossConfig::Independent { probability } => Loss::independent(*probability, unit, random),
+        LossConfig::Independent { probability } => {
+            Loss::independent(number("model.probability", *probability)?, unit, random)
+        }
         LossConfig::GilbertElliott {
             p,
             r,
@@ -362,10 +396,10 @@ fn loss_stage(
             bad_loss,
         } => {
             let model = GilbertElliott {
-                p: *p,
-                r: *r,
-                good_loss: *good_loss,
-                bad_loss: *bad_loss,
+                p: number("model.p", *p)?,
+                r: number("model.r", *r)?,
+                good_loss: number("model.good_loss", *good_loss)?,
+                bad_loss: number("model.bad_loss", *bad_loss)?,
             };
             Loss::gilbert_elliott(model, unit, random)
         }

@@ -1,8 +1,8 @@
 //! The specification of a link: its stages with their types, bounds, defaults and documentation, declared once.
 //!
-//! The program in Python reads the JSON Schema of these types ([`schemars`]) and builds its own from it; the documentation
-//! of a field is what its users read. [`build`] checks the bounds ([`garde`]) and what ties values together, reads the
-//! patterns and builds the stage. See `docs/development/laboratory-file.md`.
+//! [`schemars`] makes their JSON Schema, from which the program in Python builds its own types. Its users read the
+//! documentation of a field. [`build`] checks the bounds ([`garde`]) and what ties values together. It reads the patterns
+//! and builds the stage. See `docs/development/laboratory-file.md`.
 
 mod build;
 mod queue;
@@ -26,7 +26,7 @@ use crate::unit::Unit;
 
 pub use wifi::WifiConfig;
 
-pub use build::{DEFAULT_MTU_BYTES, Loader, build, build_shared};
+pub use build::{DEFAULT_MTU_BYTES, Loader, build, build_shared, remedy};
 pub use radio::{RadioKeys, Shared};
 
 const MAX_LIMIT_PACKETS: u64 = 1_000_000_000_000;

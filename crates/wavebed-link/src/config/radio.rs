@@ -28,7 +28,7 @@ use crate::wifi::SharedAir;
 #[garde(allow_unvalidated)]
 #[schemars(rename = "Radio")]
 pub struct RadioKeys {
-    /// Which one.
+    /// Direction of the link.
     direction: Direction,
     /// Bits of transport blocks per second that are the user's, averaged over the duplex frame.
     #[garde(dive)]
@@ -45,7 +45,7 @@ pub struct RadioKeys {
     /// The buffer of this user.
     #[garde(dive)]
     queue: QueueConfig,
-    /// A packet that has waited so long is dropped (PDCP discardTimer).
+    /// A packet that has waited for this time is dropped (PDCP discardTimer).
     #[garde(range(min = 1, max = MAX_TIME_NS))]
     discard_ns: Option<u64>,
     /// Header bytes of each packet.
@@ -113,13 +113,13 @@ struct SlotKeys {
     harq: Option<Harq>,
 }
 
-/// What becomes of a block that HARQ gave up.
+/// What becomes of a block that HARQ gave up on.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(tag = "mode", rename_all = "lowercase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[schemars(rename = "Rlc")]
 pub(super) enum RlcKeys {
-    /// Acknowledged mode: it is sent again.
+    /// Acknowledged mode: a block that HARQ gave up on is sent again.
     Am {
         /// t-Reassembly; in LTE t-Reordering.
         #[garde(range(max = MAX_TIME_NS))]
@@ -145,7 +145,7 @@ pub(super) enum RlcKeys {
         #[schemars(extend("enum" = [12, 18, null]))]
         sn_bits: Option<u32>,
     },
-    /// Unacknowledged mode: it is lost.
+    /// Unacknowledged mode: a block that HARQ gave up on is lost.
     Um {},
 }
 
@@ -160,7 +160,7 @@ const fn default_reestablish_ns() -> u64 {
 #[schemars(rename = "Reordering")]
 struct ReorderingKeys {
     /// How long a gap is waited for; null: until it is filled or given up (LTE RLC AM).
-    #[garde(range(max = MAX_TIME_NS))]
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
     timer_ns: Option<u64>,
 }
 
@@ -259,8 +259,8 @@ pub(super) fn build(
         .map(|keys| connection(keys, shared))
         .transpose()?;
     if let Some(split) = &keys.split {
-        let air = split::airs(&keys.rate, bler, loader)?;
-        return split::build(split, config, air, queue, connection, random);
+        let rate = (&keys.rate, bler);
+        return split::build(split, config, rate, loader, queue, connection, random);
     }
     let air = air(&keys.rate, bler, loader)?;
     Ok(Box::new(Radio::new(config, air, queue, connection, random)))

@@ -42,7 +42,7 @@ const MAX_THRESHOLD_BYTES: u64 = 1_000_000_000_000;
 const FALLBACK: u64 = 5 << 40;
 
 /// The channels of the two legs.
-pub(super) fn airs(
+fn airs(
     config: &RateConfig,
     bler: Option<f64>,
     loader: &mut Loader<'_>,
@@ -69,7 +69,8 @@ pub(super) fn airs(
 pub(super) fn build(
     keys: &SplitKeys,
     config: RadioConfig,
-    [primary_air, fallback_air]: [Air; 2],
+    (rate, bler): (&RateConfig, Option<f64>),
+    loader: &mut Loader<'_>,
     queue: Box<dyn Queue>,
     connection: Option<Arc<Connection>>,
     random: RandomStream,
@@ -107,6 +108,7 @@ pub(super) fn build(
         aggregation: None,
         ..leg.clone()
     };
+    let [primary_air, fallback_air] = airs(rate, bler, loader)?;
     let radio = |config, air, random| {
         let queue = Box::new(Infinite::new(Unit::Packet));
         Radio::new(config, air, queue, connection.clone(), random)

@@ -3,7 +3,9 @@
 use super::normal;
 use crate::random_stream::RandomStream;
 
-/// The shape of a delay distribution. `x` below is in spreads from the mean.
+/// The shape of a delay distribution.
+//
+// `x` is in spreads from the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {

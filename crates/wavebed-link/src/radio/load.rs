@@ -7,8 +7,8 @@ use serde::Deserialize;
 use crate::bounds::MAX_TIME_NS;
 use crate::random_stream::RandomStream;
 
-/// The least number above 0.
-const MIN_LOAD: f64 = f64::MIN_POSITIVE;
+/// As good as none.
+const MIN_LOAD: f64 = 1e-6;
 /// Shorter bursts would cost time, and no scheduler would see them.
 const MIN_BURST_NS: u64 = 100_000;
 

@@ -76,11 +76,11 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
     let cases = [
         (
             rate(r#"{"kind":"constant","rate_bps":0}"#),
-            "rate.rate_bps: is lower than 1",
+            "rate.rate_bps: use at least 1",
         ),
         (
             rate(r#"{"kind":"constant","rate_bps":1000000000001}"#),
-            "rate.rate_bps: is greater than 1000000000000",
+            "rate.rate_bps: use at most 1000000000000",
         ),
         (
             rate(r#"{"kind":"token_bucket","rate_bps":9,"burst_bytes":1499}"#),
@@ -116,7 +116,7 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
         ),
         (
             rate(r#"{"kind":"packets","packets_per_s":0}"#),
-            "rate.packets_per_s: is lower than 1",
+            "rate.packets_per_s: use at least 1",
         ),
         (
             bottleneck(PACKETS, INFINITE, r#","outage":"drop""#),
@@ -145,23 +145,23 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
         ),
         (
             bottleneck(CONSTANT, INFINITE, r#","overhead_bytes":1001"#),
-            "overhead_bytes: is greater than 1000",
+            "overhead_bytes: use at most 1000",
         ),
         (
             queue(r#"{"kind":"droptail","limit":{"bytes":0}}"#),
-            "queue.limit: is lower than 1",
+            "queue.limit: use at least 1",
         ),
         (
             queue(r#"{"kind":"drophead","limit":{"packets":0}}"#),
-            "queue.limit: is lower than 1",
+            "queue.limit: use at least 1",
         ),
         (
             queue(r#"{"kind":"droptail","limit":{"time_ns":0}}"#),
-            "queue.limit: is lower than 1",
+            "queue.limit: use at least 1",
         ),
         (
             queue(r#"{"kind":"codel","limit":{"bytes":1},"target_ns":0}"#),
-            "queue.target_ns: is lower than 1",
+            "queue.target_ns: use at least 1",
         ),
         (
             queue(r#"{"kind":"codel","limit":{"bytes":1},"target_ns":9,"interval_ns":8}"#),
@@ -169,15 +169,15 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
         ),
         (
             queue(r#"{"kind":"fq_codel","limit":{"bytes":1},"flows":0}"#),
-            "queue.flows: is lower than 1",
+            "queue.flows: use at least 1",
         ),
         (
             queue(r#"{"kind":"fq_codel","limit":{"bytes":1},"flows":65537}"#),
-            "queue.flows: is greater than 65536",
+            "queue.flows: use at most 65536",
         ),
         (
             queue(r#"{"kind":"fq_codel","limit":{"bytes":1},"quantum_bytes":0}"#),
-            "queue.quantum_bytes: is lower than 1",
+            "queue.quantum_bytes: use at least 1",
         ),
         (
             queue(r#"{"kind":"codel","limit":{"bytes":1},"ce_threshold_ns":1}"#),
@@ -185,38 +185,38 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
         ),
         (
             queue(r#"{"kind":"dualpi2","limit":{"bytes":0}}"#),
-            "queue.limit: is lower than 1",
+            "queue.limit: use at least 1",
         ),
         (
             queue(r#"{"kind":"dualpi2","limit":{"bytes":1},"target_ns":0}"#),
-            "queue.target_ns: is lower than 1",
+            "queue.target_ns: use at least 1",
         ),
         (
             queue(r#"{"kind":"dualpi2","limit":{"bytes":1},"rtt_max_ns":0}"#),
-            "queue.rtt_max_ns: is lower than 1",
+            "queue.rtt_max_ns: use at least 1",
         ),
         (
             queue(r#"{"kind":"dualpi2","limit":{"bytes":1},"coupling":17}"#),
-            "queue.coupling: is greater than 16",
+            "queue.coupling: use at most 16",
         ),
         (
             queue(r#"{"kind":"dualpi2","limit":{"bytes":1},"predict_ns":0}"#),
-            "queue.predict_ns: is lower than 1",
+            "queue.predict_ns: use at least 1",
         ),
         (
             stage("duplicate", r#""probability":1.5"#),
-            "probability: is greater than 1",
+            "probability: use at most 1",
         ),
         (
             stage("corrupt", r#""probability":-0.1"#),
-            "probability: is lower than 0",
+            "probability: use at least 0",
         ),
         (
             stage(
                 "reorder",
                 r#""probability":0,"delay_ns":1000000000000000001"#,
             ),
-            "delay_ns: is greater than 1000000000000000000",
+            "delay_ns: use at most 1000000000000000000",
         ),
         (
             stage(
@@ -237,22 +237,22 @@ fn a_broken_rule_is_named_by_key_with_its_remedy() {
                 "delay",
                 r#""delay":{"kind":"distribution","shape":"normal","mean_ns":1,"spread_ns":1,"correlation":2}"#,
             ),
-            "delay.correlation: is greater than 1",
+            "delay.correlation: use at most 1",
         ),
         (
             stage("loss", r#""model":{"kind":"independent","probability":2}"#),
-            "model.probability: is greater than 1",
+            "model.probability: use at most 1",
         ),
         (
             stage("loss", r#""model":{"kind":"gilbert_elliott","p":2,"r":0}"#),
-            "model.p: is greater than 1",
+            "model.p: use at most 1",
         ),
         (
             stage(
                 "loss",
                 r#""model":{"kind":"gilbert_elliott","p":0,"r":0,"bad_loss":-1}"#,
             ),
-            "model.bad_loss: is lower than 0",
+            "model.bad_loss: use at least 0",
         ),
         (
             stage(
@@ -289,24 +289,24 @@ fn a_wifi_stage_that_breaks_a_rule_is_refused_by_key() {
         (
             r#""aggregate_frames":64"#,
             r#""aggregate_frames":0"#,
-            "aggregate_frames: is lower than 1",
+            "aggregate_frames: use at least 1",
         ),
         (
             r#""overhead_ns":30000"#,
             r#""overhead_ns":1000000001"#,
-            "overhead_ns: is greater than 1000000000",
+            "overhead_ns: use at most 1000000000",
         ),
         (
             r#""retries":7"#,
             r#""retries":256"#,
-            "retries: is greater than 255",
+            "retries: use at most 255",
         ),
         (
             r#""overhead_bytes":40"#,
             r#""overhead_bytes":1001"#,
-            "overhead_bytes: is greater than 1000",
+            "overhead_bytes: use at most 1000",
         ),
-        (r#""bler":null"#, r#""bler":1.5"#, "bler: is greater than 1"),
+        (r#""bler":null"#, r#""bler":1.5"#, "bler: use at most 1"),
         // 64 · 1540 bytes in 30 µs are 26.28 Gbit/s.
         (
             "2500000000",
@@ -314,7 +314,7 @@ fn a_wifi_stage_that_breaks_a_rule_is_refused_by_key() {
             "rate.rate_bps: has the rate 26282666666, but full aggregates of 98560 bytes with overhead_ns 30000 carry \
              less than 26282666666 bits per second",
         ),
-        ("2500000000", "0", "rate.rate_bps: is lower than 1"),
+        ("2500000000", "0", "rate.rate_bps: use at least 1"),
         (
             r#"{"kind":"constant","rate_bps":2500000000}"#,
             r#"{"kind":"packets","packets_per_s":9}"#,

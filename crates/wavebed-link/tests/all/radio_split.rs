@@ -552,12 +552,12 @@ fn a_split_bearer_that_breaks_a_rule_is_refused_by_key() {
         (
             with("10000000,", "0,"),
             columns,
-            "split.target_ns: is lower than 1",
+            "split.target_ns: use at least 1",
         ),
         (
             with(threshold, r#""threshold_bytes": 1000000000001"#),
             columns,
-            "split.threshold_bytes: is greater than 1000000000000",
+            "split.threshold_bytes: use at most 1000000000000",
         ),
         (
             with(

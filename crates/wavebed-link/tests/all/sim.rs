@@ -318,7 +318,7 @@ fn mistakes_are_one_line() {
     };
     assert_eq!(
         bad(LinkSpec::new().delay_ns(1).loss(2.0)),
-        "stage 2: model.probability: is greater than 1"
+        "stage 2: model.probability: use at most 1"
     );
     let named = StageConfig::Bottleneck {
         rate: RateConfig::Pattern {
@@ -353,7 +353,7 @@ fn mistakes_are_one_line() {
     let unknown = format!("{plain}# radio = 6g\n# direction = down\ntime_s,rate_bps\n0,1\n");
     assert_eq!(
         of(&unknown).expect("an error"),
-        "no radio preset '6g': use 802.11ad, lte, nr-120khz, nr-15khz, nr-30khz, nr-60khz"
+        "no radio preset '6g': use nr-15khz, nr-30khz, nr-60khz, nr-120khz, lte, 802.11ad"
     );
     let sideways = format!("{plain}# radio = lte\n# direction = left\ntime_s,rate_bps\n0,1\n");
     assert_eq!(
