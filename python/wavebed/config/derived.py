@@ -29,7 +29,6 @@ from wavebed.config.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
 __all__ = ["Bounds", "bounds", "count_of", "derived", "limit"]
