@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.reader import Schema
 
-__all__ = ["Bounds", "bounds", "count_of", "derived", "limit"]
+__all__ = ["Bounds", "annotation_of", "bounds", "count_of", "derived", "limit"]
 
 _LIMIT_SCHEMA = quantity_schema(("p", "b", "kb", "mb", "gb", "kib", "mib", "gib", "ns", "us", "ms", "s"))
 
@@ -45,8 +45,8 @@ class Bounds(NamedTuple):
 
 def bounds(model: type[Struct], attribute: str) -> Bounds:
     """Return the bounds of a field of a specification."""
-    _, least, most, _ = _read(_annotation(model, attribute))
-    return Bounds(least, most)
+    found = _read(annotation_of(model, attribute))
+    return Bounds(found.least, found.most)
 
 
 def count_of(model: type[Struct], attribute: str) -> Reader[int]:
@@ -67,16 +67,16 @@ def derived(attribute: str, annotation: Any, *, off: str | None = "") -> tuple[s
     off : str or None
         What the word ``off`` is read as where the value is optional; empty: as ``None``; ``None``: it is no value.
     """
-    kind, least, most, said = _read(annotation)
-    reader = _reader(attribute, _without_none(kind), least, most)
+    found = _read(annotation)
+    reader = _reader(attribute, found.kind, found.least, found.most)
     if reader is None:
         return None
     name = "size" if attribute == "bytes" else attribute
     for unit in ("_ns", "_bytes", "_slots"):
         name = name.removesuffix(unit)
-    if off is not None and kind is not _without_none(kind):
+    if off is not None and found.is_optional:
         reader = _or_off(reader, off or None)
-    return name.replace("_", "-"), reader, _meaning(said)
+    return name.replace("_", "-"), reader, _meaning(found.said)
 
 
 def _meaning(said: str) -> str:
@@ -87,16 +87,26 @@ def _meaning(said: str) -> str:
     return told if own else told[:1].lower() + told[1:]
 
 
-def _annotation(model: type[Struct], attribute: str) -> Any:
+def annotation_of(model: type[Struct], attribute: str) -> Any:
+    """Return the annotation of a field."""
     return next(field.type for field in structs.fields(model) if field.name == attribute)
 
 
-def _read(annotation: Any) -> tuple[Any, float | None, float | None, str]:
-    """Return the type within annotations, its bounds and its description."""
+class _Annotated(NamedTuple):
+    """The type within annotations, without ``None``; its bounds and its description."""
+
+    kind: Any
+    is_optional: bool
+    least: float | None
+    most: float | None
+    said: str
+
+
+def _read(annotation: Any) -> _Annotated:
     least: float | None = None
     most: float | None = None
     said = ""
-    optional = False
+    is_optional = False
     while True:
         if get_origin(annotation) is Annotated:
             annotation, *notes = get_args(annotation)
@@ -106,15 +116,10 @@ def _read(annotation: Any) -> tuple[Any, float | None, float | None, str]:
                     most = next((each for each in (most, note.le, note.max_length) if each is not None), None)
                     said = said or note.description or ""
         elif get_origin(annotation) in (Union, types.UnionType) and type(None) in get_args(annotation):
-            optional = True
+            is_optional = True
             (annotation,) = [each for each in get_args(annotation) if each is not type(None)]
         else:
-            return (annotation | None if optional else annotation), least, most, said
-
-
-def _without_none(kind: Any) -> Any:
-    others = [each for each in get_args(kind) if each is not type(None)]
-    return others[0] if get_origin(kind) in (Union, types.UnionType) and len(others) == 1 else kind
+            return _Annotated(annotation, is_optional, least, most, said)
 
 
 def _reader(attribute: str, kind: Any, least: float | None, most: float | None) -> Reader[Any] | None:

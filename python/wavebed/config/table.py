@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import NODEFAULT, Struct, structs
 
-from wavebed.config.derived import derived
+from wavebed.config.derived import annotation_of, derived
 from wavebed.config.problems import Problem, at, described, unknown_key
 from wavebed.config.reader import Reader
 
@@ -119,8 +119,7 @@ class Field(Struct, frozen=True):
 
 def spec_key(model: type[Struct], attribute: str, *, off: str | None = "") -> Key:
     """Return the key of one field of a specification, for a table with further keys; `off` as `derived` has it."""
-    field = next(each for each in structs.fields(model) if each.name == attribute)
-    found = derived(attribute, field.type, off=off)
+    found = derived(attribute, annotation_of(model, attribute), off=off)
     assert found is not None, "people write this value"
     return Key(found[1], found[2], name=found[0])
 
@@ -241,7 +240,7 @@ def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Tab
 
 
 def markdown_table(*models: type[Struct], defaults: bool = True) -> str:
-    """Return the keys of a table, which are those of these types, for a reference page."""
+    """Return a table of the keys of these types, for a reference page."""
     lines = ["| key | write | default | meaning |", "|---|---|---|---|"]
     if not defaults:
         lines = ["| key | write | meaning |", "|---|---|---|"]

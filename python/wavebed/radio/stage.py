@@ -30,7 +30,7 @@ def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate:
         The radio of the hop.
     direction : str
         ``down`` or ``up``.
-    rate : Constant or PatternRate
+    rate : ConstantRate or PatternRate
         Its rate.
     """
     side = settings.down if direction == "down" else settings.up

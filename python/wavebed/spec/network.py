@@ -33,7 +33,7 @@ _Node = TypeVar("_Node", bound=Struct)
 
 
 def second_leg(network: Network) -> Leg | None:
-    """Return the leg beside the row: that of the client's second radio; ``None`` without one."""
+    """Return the leg of the client's second radio, which is beside the row; ``None`` without one."""
     row = len(network.hosts) - 1
     return network.legs[row] if len(network.legs) > row > 0 else None
 

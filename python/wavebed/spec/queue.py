@@ -101,7 +101,7 @@ def _show(queue: WrittenQueue) -> str:
 def _check(kind: str, given: Mapping[str, Any]) -> None:
     """Check two rules of CoDel, which the engine has too: here the message names the key of the file."""
     known = {field.name: field.default for field in structs.fields(QUEUE_KINDS[kind])} | dict(given)
-    if known.get("interval_ns", 0) < known.get("target_ns", 0) and "interval_ns" in known:
+    if "interval_ns" in known and known["interval_ns"] < known["target_ns"]:
         raise Problem("must be at least the target: see RFC 8289, section 4.2", "interval")
     if known.get("ce_threshold_ns") is not None and not known["ecn"]:
         raise Problem("requires ecn = true: add it", "ce-threshold")
