@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wavebed.experiment.store import new_partial
 from wavebed.result.campaign import CampaignRecord, Group, PrimaryRecord
-from wavebed.result.metrics import COLUMNS
 from wavebed.result.model import COUNTED, RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, samples_table
 from wavebed.run.write import open_run, write_run, write_trial
+from wavebed.store.disk import new_partial
+from wavebed.store.metrics import COLUMNS
 from wavebed.workload.model import Metric, Outcome, Series, Span
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _lines(wanted: Wanted, cells: Sequence[str]) -> list[TrialLine]:
 def _write_metrics(
     folder: Path, wanted: Wanted, cells: Sequence[tuple[str, Mapping[str, str]]], lines: Sequence[TrialLine]
 ) -> None:
-    """Write the table in the form of `wavebed.result.metrics`: words by dictionary."""
+    """Write the table in the form of `wavebed.store.metrics`: words by dictionary."""
     rng = np.random.default_rng(11)
     count, kinds = len(lines), _metrics(wanted)
     names = [name for name, _ in cells]

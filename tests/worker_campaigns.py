@@ -10,10 +10,9 @@ from tests.simulated_trials import quick_trial
 from wavebed.campaign.read import read_campaign
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import run_campaign
-from wavebed.experiment.events import BlockEnded, Event, TrialStored
-from wavebed.experiment.journal import read_journal
-from wavebed.result.load import load_run
 from wavebed.run.progress import Live
+from wavebed.store.journal import BlockEnded, Event, TrialStored, read_journal
+from wavebed.store.load import load_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 
 import wavebed
-from wavebed.result.load import Run
+from wavebed.store.load import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

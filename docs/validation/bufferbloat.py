@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from bufferbloat_plan import Cell
 
-    from wavebed.result.load import Run
+    from wavebed.store.load import Run
 
 SIZES: Final = {"20mib": "20 MiB", "256kib": "256 KiB"}
 COLUMNS: Final = (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from wavebed.result.load import Run
+    from wavebed.store.load import Run
 
 Dash: TypeAlias = "str | tuple[float, tuple[float, ...]]"
 

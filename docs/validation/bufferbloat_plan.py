@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.result.load import Run
+    from wavebed.store.load import Run
 
 DEEP, SHALLOW = "20mib", "256kib"
 FALLING_LINK: Final = "falling"

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from wavebed.campaign.read import read_campaign
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.errors import UserError, WavebedError
-from wavebed.result.load import load_run
 from wavebed.result.model import COUNTED
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE
-from wavebed.result.read import read_run
 from wavebed.run.progress import Live
+from wavebed.store.load import load_run
+from wavebed.store.records import read_run
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from wavebed.result.load import Run
+    from wavebed.store.load import Run
 
 ROOT = Path(__file__).parents[2]
 PATTERNS = ROOT / "scenarios/patterns"

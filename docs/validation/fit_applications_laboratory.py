@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wavebed.channel.placemap.levels import Floats
-    from wavebed.result.load import Run
+    from wavebed.store.load import Run
 
 PATH: Final = """
 [path]

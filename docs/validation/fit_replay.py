@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wavebed.channel.placemap.levels import Floats
     from wavebed.pattern.model import Pattern
-    from wavebed.result.load import Run
+    from wavebed.store.load import Run
 
 PAGE: Final = HERE.parent / "models" / "fit-replay.md"
 RADIOS: Final = {

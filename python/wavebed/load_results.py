@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from wavebed.errors import UserError
 from wavebed.extras import TABLES, require
 from wavebed.result.names import DEVICES_FOLDER
-from wavebed.result.read import kind_of
+from wavebed.store.records import kind_of
 
 if TYPE_CHECKING:
     from wavebed.forward.read import ForwardRun
-    from wavebed.result.load import Run
+    from wavebed.store.load import Run
 
 __all__ = ["load"]
 
@@ -41,6 +41,6 @@ def load(folder: str | Path) -> Run | ForwardRun:
         return read_forward(path)
     if kind == "reproduction":
         raise UserError(f"{path}: holds several forwarding tests: name one of the folders in {path / DEVICES_FOLDER}")
-    from wavebed.result.load import load_run
+    from wavebed.store.load import load_run
 
     return load_run(path)

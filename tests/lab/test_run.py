@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.on_time import assert_ended, lateness
 
-from wavebed.experiment.events import (
+from wavebed.store.journal import (
     RunBegun,
     RunInterrupted,
     RunPlanned,
@@ -23,8 +23,8 @@ from wavebed.experiment.events import (
     TrialFailed,
     TrialStored,
     WorkloadBegun,
+    read_journal,
 )
-from wavebed.experiment.journal import read_journal
 
 KNOWN = '[path]\nrate = "100mbit"\ndelay = "20ms"\nqueue = "droptail:500kb"\n'
 DOWNLOAD = '[[workload]]\nkind = "download"\nsize = "2mb"\n'

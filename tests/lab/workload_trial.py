@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.protocol import Lab
-    from wavebed.result.load import Run
     from wavebed.result.model import TrialRecord, WorkloadRecord
     from wavebed.run.play import RunningWorkload
     from wavebed.run.scenario import Plan
+    from wavebed.store.load import Run
     from wavebed.workload.model import Outcome, Span, TrialContext
 
     Look = Callable[[Lab, Sequence[RunningWorkload]], None]

@@ -11,9 +11,8 @@ from tests.samples_by_seed import sample
 from tests.unit.campaign_example import example, run_until_killed, simulated
 
 from wavebed.cli import main
-from wavebed.experiment.events import TrialStored
-from wavebed.experiment.journal import read_journal
-from wavebed.result.load import load_run
+from wavebed.store.journal import TrialStored, read_journal
+from wavebed.store.load import load_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,10 +25,10 @@ from wavebed.experiment.machine_lock import BESIDE
 from wavebed.report.names import LONGEST_WORD, breakable, longest_word
 from wavebed.result.campaign import Group, PrimaryRecord
 from wavebed.result.model import TrialLine
-from wavebed.result.read import read_run
 from wavebed.run.write import write_run
 from wavebed.stats.intervals import median_interval
 from wavebed.stats.percentiles import percentile
+from wavebed.store.records import read_run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,12 +15,11 @@ from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.experiment.events import RunResumed, TrialStored
-from wavebed.experiment.journal import read_journal
-from wavebed.result.load import load_run
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
-from wavebed.result.read import read_run
 from wavebed.run.progress import Live
+from wavebed.store.journal import RunResumed, TrialStored, read_journal
+from wavebed.store.load import load_run
+from wavebed.store.records import read_run
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:

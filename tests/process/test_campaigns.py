@@ -28,8 +28,8 @@ from wavebed.campaign.text import answers_text
 from wavebed.cli import main
 from wavebed.cli.campaign import _of_folder
 from wavebed.errors import UserError, WavebedError
-from wavebed.result.load import load_run
-from wavebed.result.read import read_run
+from wavebed.store.load import load_run
+from wavebed.store.records import read_run
 
 if TYPE_CHECKING:
     from wavebed.run.order import Slot

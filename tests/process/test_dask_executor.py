@@ -19,12 +19,11 @@ from tests.worker_campaigns import Told, agree, campaign_in
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.errors import MachineError
-from wavebed.experiment.events import BlockEnded
-from wavebed.experiment.journal import read_journal
-from wavebed.result.load import load_run
 from wavebed.run.executor.cluster import DaskCluster
 from wavebed.run.executor.remote import Remote
 from wavebed.run.executor.worker import FailedError, describe
+from wavebed.store.journal import BlockEnded, read_journal
+from wavebed.store.load import load_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -194,7 +193,7 @@ from wavebed.campaign.read import read_campaign
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.run.executor.cluster import DaskCluster
 from wavebed.run.executor.remote import Remote
-from wavebed.experiment.events import BlockEnded
+from wavebed.store.journal import BlockEnded
 from wavebed.run.progress import Live
 
 class Killed(Live):

@@ -26,13 +26,13 @@ from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.campaign.status import status_json, status_of, status_text
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.experiment.events import BlockEnded, BlocksPlaced, Event, TrialStored
 from wavebed.run.executor import carrier, worker
 from wavebed.run.executor.block import BlockResult, Site, differences, perform_block, site
 from wavebed.run.executor.cluster import Worker, address_of
 from wavebed.run.executor.pack import Packed, PackedFile, pack, unpack
 from wavebed.run.executor.remote import Remote
 from wavebed.run.executor.worker import FailedError, LostError, answer, given_back
+from wavebed.store.journal import BlockEnded, BlocksPlaced, Event, TrialStored
 from wavebed.stranger import StrangerError
 
 if TYPE_CHECKING:

@@ -13,17 +13,15 @@ import pytest
 from tests.unit.test_run_write import opened, trial_record
 
 from wavebed.errors import UserError
-from wavebed.experiment.disk import claimed, held, remove_leftovers
-from wavebed.experiment.guard import guarded
-from wavebed.experiment.store import new_partial
 from wavebed.report.build import write_report
 from wavebed.run.write import write_trial
+from wavebed.store.disk import claimed, guarded, held, new_partial, remove_leftovers
 
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from wavebed.experiment.store import new_partial
-from wavebed.experiment.guard import guarded
+from wavebed.store.disk import new_partial
+from wavebed.store.disk import guarded
 folder = Path(sys.argv[1])
 with guarded(folder, "killed"):
     new_partial(folder, "0001-cubic", "killed")
@@ -36,7 +34,7 @@ with guarded(folder, "killed"):
 _CLAIMS = """
 import sys
 from pathlib import Path
-from wavebed.experiment.disk import claimed
+from wavebed.store.disk import claimed
 print("claims", flush=True)
 with claimed(Path(sys.argv[1])):
     print("claimed", flush=True)

@@ -24,8 +24,6 @@ from tests.unit.test_forward_run import (  # noqa: F401
 )
 
 from wavebed.cli import main
-from wavebed.experiment.events import TrialBegun
-from wavebed.experiment.journal import read_journal
 from wavebed.experiment.machine_lock import VARIABLE, measuring
 from wavebed.forward.model import Sample
 from wavebed.forward.pcapng import capture
@@ -35,6 +33,7 @@ from wavebed.forward.run import measure
 from wavebed.forward.tell import Teller
 from wavebed.forward.verdicts import verdict_of
 from wavebed.forward.write import write_forward
+from wavebed.store.journal import TrialBegun, read_journal
 
 if TYPE_CHECKING:
     from pathlib import Path

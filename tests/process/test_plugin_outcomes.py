@@ -12,9 +12,9 @@ import pytest
 import pytest_wavebed.laboratory
 import pytest_wavebed.trial
 from wavebed.lab.clock import MachineClock
-from wavebed.result.encode import trial_json
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.run.checks import verdict
+from wavebed.store.records import trial_json
 from wavebed.workload.model import Metric, Span
 
 if TYPE_CHECKING:

@@ -19,23 +19,22 @@ from tests.unit.forward_simulated import SimulatedTester
 
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
-from wavebed.experiment.events import RunResumed, TrialBegun, TrialStored
 from wavebed.experiment.inputs import changes
-from wavebed.experiment.journal import read_journal
 from wavebed.forward.suite import About, run_suite
 from wavebed.forward.tables import compare
 from wavebed.reproduce import small_packets, small_packets_folder
 from wavebed.reproduce.small_packets import Reproduction, repeat
 from wavebed.reproduce.small_packets_folder import read_begun
 from wavebed.reproduce.small_packets_write import tables_json, write_reproduction
+from wavebed.store.journal import RunResumed, TrialBegun, TrialStored, read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wavebed.experiment.events import Event
     from wavebed.forward.command import ForwardSpec
     from wavebed.forward.findings import DeviceResult
+    from wavebed.store.journal import Event
 
 CAPACITY_PPS = {"bridge": 9e5, "xdp": 1.2e6}
 ROUNDS = 3

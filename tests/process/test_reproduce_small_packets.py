@@ -10,17 +10,24 @@ from msgspec.structs import replace
 from tests.unit.test_reproduce_small_packets import one_round, trial  # noqa: F401
 
 from wavebed.errors import WavebedError
-from wavebed.experiment.events import LoadMeasured, RunEnded, RunInterrupted, RunPlanned, TrialBegun, TrialStored
-from wavebed.experiment.journal import read_journal
 from wavebed.forward.read import read_forward
 from wavebed.reproduce.small_packets import Reproduction, repeat
+from wavebed.store.journal import (
+    LoadMeasured,
+    RunEnded,
+    RunInterrupted,
+    RunPlanned,
+    TrialBegun,
+    TrialStored,
+    read_journal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wavebed.experiment.events import Event
     from wavebed.forward.command import ForwardSpec
+    from wavebed.store.journal import Event
 
 
 class Heard:

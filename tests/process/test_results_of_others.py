@@ -23,15 +23,15 @@ import wavebed
 from wavebed import beneath
 from wavebed.cli import main, rerun, trust
 from wavebed.errors import UserError, WavebedError
-from wavebed.experiment.disk import remove_leftovers
-from wavebed.experiment.journal import Journal
 from wavebed.foreign import read_bytes
 from wavebed.forward.write import write_forward
 from wavebed.output import write_output
 from wavebed.result import parquet
-from wavebed.result.load import load_run
 from wavebed.result.parquet import read_parquet
-from wavebed.result.read import read_run, read_trial
+from wavebed.store.disk import remove_leftovers
+from wavebed.store.journal import Journal
+from wavebed.store.load import load_run
+from wavebed.store.records import read_run, read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -493,7 +493,7 @@ _ALLOWED = {
     "cli/scenario_reference.py": "a template of the package",
     "cli/streams.py": "standard streams",
     "cli/substitution.py": "memory",
-    "experiment/disk.py": "the folder that the user named",
+    "store/disk.py": "the folder that the user named",
     "experiment/inputs.py": "wavebed-core",
     "experiment/machine_lock.py": "locks of the machine, without links",
     "forward/cpu/local.py": "/proc",

@@ -15,7 +15,12 @@ from tests.memory_lab import MemoryLab, Program
 from wavebed import output
 from wavebed.cli.run import perform
 from wavebed.errors import WavebedError
-from wavebed.experiment.events import (
+from wavebed.result.model import Check, TrialRecord, WorkloadRecord
+from wavebed.run.progress import Live
+from wavebed.run.runner import run_plan
+from wavebed.run.scenario import read_plan
+from wavebed.run.trial import run_trial
+from wavebed.store.journal import (
     CheckFailed,
     RunInterrupted,
     RunPlanned,
@@ -23,14 +28,9 @@ from wavebed.experiment.events import (
     TrialStored,
     WorkloadBegun,
     WorkloadEnded,
+    read_journal,
 )
-from wavebed.experiment.journal import read_journal
-from wavebed.result.load import load_run
-from wavebed.result.model import Check, TrialRecord, WorkloadRecord
-from wavebed.run.progress import Live
-from wavebed.run.runner import run_plan
-from wavebed.run.scenario import read_plan
-from wavebed.run.trial import run_trial
+from wavebed.store.load import load_run
 from wavebed.workload.model import Outcome, Span, Workload
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def test_a_trial_that_cannot_be_stored_is_told(tmp_path: Path, monkeypatch: pyte
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("wavebed.experiment.store.sync_tree", full)
+    monkeypatch.setattr("wavebed.store.disk.sync_tree", full)
     with pytest.raises(WavebedError, match="no space left on device: the trials that had ended can be read"):
         run_plan(_plan(tmp_path, 2), tmp_path / "run", [], Live("wavebed run", io.StringIO()))
     *_, failed, interrupted = read_journal(tmp_path / "run")

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from tests.unit.test_run_write import opened, run_record
 
-from wavebed.result.read import read_run
+from wavebed.store.records import read_run
 
 _LIMITED = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.unit.test_run_write import trial_record
-from wavebed.experiment.store import new_partial
+from wavebed.store.disk import new_partial
 from wavebed.run.write import write_trial
 from wavebed.errors import WavebedError
 run_dir = Path(sys.argv[2])

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from tests.stress.sandbox import wavebed_command
 
-from wavebed.experiment.events import TrialStored
-from wavebed.experiment.journal import read_journal
+from wavebed.store.journal import TrialStored, read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,10 +18,9 @@ from tests.unit.campaign_example import at_changes_of_the_disk, example, live, r
 
 from wavebed.campaign.run import run_campaign
 from wavebed.campaign.status import status_of
-from wavebed.experiment.events import TrialStored
-from wavebed.experiment.journal import read_journal
-from wavebed.result.load import load_run
-from wavebed.result.metrics import read_metrics
+from wavebed.store.journal import TrialStored, read_journal
+from wavebed.store.load import load_run
+from wavebed.store.metrics import read_metrics
 
 if TYPE_CHECKING:
     from wavebed.result.model import Verdict

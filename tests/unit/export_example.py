@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from wavebed.experiment.store import new_partial
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, write_tables
 from wavebed.run.write import open_run, write_run, write_trial
+from wavebed.store.disk import new_partial
 from wavebed.workload.model import Event, Metric, Outcome, Series, Span
 
 if TYPE_CHECKING:

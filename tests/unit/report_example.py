@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from wavebed.experiment.store import new_partial
 from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, capacity_table, events_table, samples_table
 from wavebed.run.write import open_run, write_run, write_trial
+from wavebed.store.disk import new_partial
 from wavebed.workload.model import Event, Metric, Outcome, Series, Span
 
 if TYPE_CHECKING:

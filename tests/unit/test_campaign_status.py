@@ -10,9 +10,17 @@ import pytest
 
 from wavebed.campaign.status import Progress, Status, status_of, status_text, watch
 from wavebed.cli import main
-from wavebed.experiment.disk import claimed
-from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, RunPlanned, StepBegun, TrialBegun, TrialStored
-from wavebed.experiment.journal import Journal
+from wavebed.store.disk import claimed
+from wavebed.store.journal import (
+    Journal,
+    RunBegun,
+    RunEnded,
+    RunInterrupted,
+    RunPlanned,
+    StepBegun,
+    TrialBegun,
+    TrialStored,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

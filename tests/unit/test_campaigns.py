@@ -20,16 +20,15 @@ from wavebed.campaign.plan import plan_campaign
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.report.plot_time import kept_series
 from wavebed.config.problems import Problem
-from wavebed.experiment.events import BlockEnded, Event, RunEnded, RunResumed, TrialStored
-from wavebed.experiment.journal import Journal, read_journal
 from wavebed.experiment.ledger import Ledger, Stored, read_ledger
 from wavebed.experiment.order import in_blocks
-from wavebed.experiment.store import attempt_name
 from wavebed.result.campaign import comparisons
-from wavebed.result.metrics import block_file, blocks_with_metrics, merge_metrics, read_metrics
 from wavebed.result.model import COUNTED, TrialLine, Verdict
 from wavebed.run.design import next_trial
 from wavebed.run.order import Slot
+from wavebed.store.disk import attempt_name
+from wavebed.store.journal import BlockEnded, Event, Journal, RunEnded, RunResumed, TrialStored, read_journal
+from wavebed.store.metrics import block_file, blocks_with_metrics, merge_metrics, read_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

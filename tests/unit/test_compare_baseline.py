@@ -20,13 +20,13 @@ from wavebed.compare.find import compare_folders
 from wavebed.compare.regression import regressions
 from wavebed.compare.samples import read_samples
 from wavebed.compare.words import sections
-from wavebed.experiment.store import new_partial
 from wavebed.forward.read import ForwardRun
 from wavebed.forward.write import write_forward
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
-from wavebed.result.load import Run
 from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
 from wavebed.run.write import open_run, write_run, write_trial
+from wavebed.store.disk import new_partial
+from wavebed.store.load import Run
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:
@@ -359,8 +359,8 @@ def test_primary_metrics_come_first_where_rows_are_left_out(tmp_path: Path) -> N
 
 
 def test_metrics_of_a_campaign_without_series_are_read_from_one_table(tmp_path: Path) -> None:
-    from wavebed.result.metrics import keep_metrics, merge_metrics
-    from wavebed.result.read import read_run
+    from wavebed.store.metrics import keep_metrics, merge_metrics
+    from wavebed.store.records import read_run
 
     old, new = pair(tmp_path, around(100), around(90))
     record = read_run(new)

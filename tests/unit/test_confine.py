@@ -19,9 +19,9 @@ from wavebed.forward.report.build import write_forward_report
 from wavebed.forward.write import write_forward
 from wavebed.lab import confine
 from wavebed.lab.confine import Confined, confined_user, confinement_rules, module_path, program_files, take_back
-from wavebed.result.encode import run_json
 from wavebed.result.model import RunRecord
 from wavebed.secret import Secret, redacted, redacted_line, redacted_table
+from wavebed.store.records import run_json
 from wavebed.workload.raw import create, open_to_all, read_end
 
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.estimate import Estimate
-from wavebed.experiment.events import Event, RunBegun, RunInterrupted, StepBegun, TrialStored
-from wavebed.experiment.journal import Journal, read_journal
 from wavebed.experiment.order import in_blocks
 from wavebed.result.names import JOURNAL_FILE
+from wavebed.store.journal import Event, Journal, RunBegun, RunInterrupted, StepBegun, TrialStored, read_journal
 
 if TYPE_CHECKING:
     from pathlib import Path

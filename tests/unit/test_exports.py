@@ -16,7 +16,6 @@ from tests.unit.export_example import ZERO_UNIX_NS, made_run
 
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.experiment.store import new_partial
 from wavebed.export.flent import export_flent
 from wavebed.export.perfetto import export_perfetto
 from wavebed.export.qlog import export_qlog
@@ -27,6 +26,7 @@ from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadReco
 from wavebed.result.names import TABLES
 from wavebed.result.tables import SCHEMAS, write_tables
 from wavebed.run.write import open_run, write_run, write_trial
+from wavebed.store.disk import new_partial
 from wavebed.workload.model import Outcome, Series, Span
 
 if TYPE_CHECKING:

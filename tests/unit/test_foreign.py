@@ -20,7 +20,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import parse_toml, read_bytes, read_json, read_text, read_toml
 from wavebed.printable import printable
 from wavebed.report.build import write_report
-from wavebed.result.load import load_run
+from wavebed.store.load import load_run
 
 
 def test_results_are_no_pipes(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from tests.unit.forward_example import device, record
 
 import wavebed
 from wavebed.errors import UserError, WavebedError
-from wavebed.experiment.disk import make_new
 from wavebed.forward import write
 from wavebed.forward.read import ForwardRun, read_forward
 from wavebed.forward.write import write_forward
-from wavebed.result.load import load_run
+from wavebed.store.disk import make_new
+from wavebed.store.load import load_run
 
 if TYPE_CHECKING:
     from pathlib import Path

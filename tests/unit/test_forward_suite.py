@@ -10,11 +10,11 @@ from tests.unit.forward_fakes import FakeDevice, fake_tester
 from tests.unit.forward_result_example import port
 from tests.unit.forward_simulated import SimulatedTester
 
-from wavebed.experiment.events import CheckFailed, Event, LoadMeasured, RunPlanned, TrialBegun, TrialStored
 from wavebed.forward.findings import DeviceResult
 from wavebed.forward.model import Refusal
 from wavebed.forward.settings import PARTS, ForwardSettings
 from wavebed.forward.suite import About, link_speed_mbps, run_suite
+from wavebed.store.journal import CheckFailed, Event, LoadMeasured, RunPlanned, TrialBegun, TrialStored
 
 ABOUT = About("router", "routing", port("a"), port("b"), "tx_ring", "xdp_native", machine={"kernel": "6.18"})
 QUICK = replace(ForwardSettings(link_mbps=1000.0, sizes_bytes=(64, 1518)).quick(), burst_repeats=2)

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from tests.unit.forward_result_example import port
 from tests.unit.forward_simulated import SimulatedTester
 
-from wavebed.experiment.events import LoadMeasured, RunPlanned, TrialBegun
 from wavebed.forward.command import ForwardOptions, parse_options
 from wavebed.forward.evidence import Evidence
 from wavebed.forward.model import Refusal, Sent, Trial, blank_trial
@@ -19,9 +18,10 @@ from wavebed.forward.plan import CALIBRATE_S, LEARN_S, plan, plan_search, whole_
 from wavebed.forward.rehearsal import expected, left
 from wavebed.forward.settings import QUICK_GOALS, ForwardSettings
 from wavebed.forward.suite import About, run_suite
+from wavebed.store.journal import LoadMeasured, RunPlanned, TrialBegun
 
 if TYPE_CHECKING:
-    from wavebed.experiment.events import Event
+    from wavebed.store.journal import Event
 
 ABOUT = About("router", "routing", port("a"), port("b"), "tx_ring", "xdp_native")
 QUICK = parse_options(ForwardOptions(dut="routing", link_speed="1gbit", quick=True)).settings

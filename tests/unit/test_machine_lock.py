@@ -83,6 +83,11 @@ def test_nothing_else_waits_for_a_lock_that_others_could_hold() -> None:
     """The other locks are in folders of results, in the caches of this user, and of drafts: a new one needs a look."""
     package = Path(wavebed.__file__).parent
     found = {file.relative_to(package) for file in package.rglob("*.py") if "fcntl.flock(" in file.read_text("utf-8")}
-    known = {"experiment": ["disk", "machine_lock"], "mcp": ["scenarios"], "workload": ["drafts", "video_player"]}
+    known = {
+        "store": ["disk"],
+        "experiment": ["machine_lock"],
+        "mcp": ["scenarios"],
+        "workload": ["drafts", "video_player"],
+    }
     known["virtual"] = ["guest"]
     assert found == {Path(folder) / f"{name}.py" for folder, names in known.items() for name in names}

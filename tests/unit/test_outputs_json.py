@@ -39,7 +39,6 @@ from wavebed.path.tables import AirTable, EdgeTable, HopTable, HostTable, LinkTa
 from wavebed.path.timeline import StretchTable, TimelineTable, load_timeline
 from wavebed.pattern import read_trace
 from wavebed.record.judge import Judged, Judgement
-from wavebed.result.read import read_trial
 from wavebed.run.scenario import RunTable, read_plan
 from wavebed.scene import load as load_scene
 from wavebed.scene.tables import (
@@ -58,6 +57,7 @@ from wavebed.scene.tables import (
 from wavebed.spec.trial import load_spec
 from wavebed.stats.methods import Method
 from wavebed.stats.verdict import Finding, Margin
+from wavebed.store.records import read_trial
 from wavebed.workload import KINDS, kind_of
 from wavebed.workload.keys import Common
 from wavebed.workload.site.spec import GroupTable, SiteTable

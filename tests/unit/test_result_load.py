@@ -18,12 +18,12 @@ from tests.unit.export_example import RADIO, RADIO_BLOCKS, WIRED, made_run, writ
 import wavebed
 from wavebed import load
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.experiment.store import new_partial
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.names import TABLES
 from wavebed.result.packets import packet_tables
 from wavebed.result.tables import SCHEMAS, write_tables
 from wavebed.run.write import open_run, write_run, write_trial
+from wavebed.store.disk import new_partial
 from wavebed.workload.model import Event, Metric, Outcome, Series, Span
 
 

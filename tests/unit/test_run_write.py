@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from wavebed.errors import UserError, WavebedError
-from wavebed.experiment.store import new_partial
 from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
-from wavebed.result.read import read_run, read_trial
 from wavebed.run.write import compress_raw, open_run, write_run, write_trial
+from wavebed.store.disk import new_partial
+from wavebed.store.records import read_run, read_trial
 from wavebed.workload.model import Metric, Outcome, Span
 
 if TYPE_CHECKING:

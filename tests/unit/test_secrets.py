@@ -18,9 +18,6 @@ from tests.unit.test_run_write import run_record, trial_record
 import wavebed
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.experiment.events import RunEnded
-from wavebed.experiment.journal import Journal
-from wavebed.experiment.store import new_partial
 from wavebed.report.build import write_report
 from wavebed.run.executor.carrier import needed_files
 from wavebed.run.resolve import read_spec
@@ -29,6 +26,8 @@ from wavebed.run.scenario import plan_of_spec, read_plan
 from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.secret import HIDDEN, redacted, redacted_json, redacted_line, redacted_toml, redacted_value, restored
 from wavebed.spec.trial import WorkloadSpec
+from wavebed.store.disk import new_partial
+from wavebed.store.journal import Journal, RunEnded
 from wavebed.workload.model import Outcome
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import pytest
 
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
-from wavebed.result.encode import spec_json
 from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver, read_spec
 from wavebed.run.scenario import plan_of_spec, read_plan
 from wavebed.spec.trial import TrialSpec, encode_spec
+from wavebed.store.records import spec_json
 
 if TYPE_CHECKING:
     from wavebed.run.scenario import Plan

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, choose, described, unknown_key
-from wavebed.result.metrics import COLUMNS
 from wavebed.run.change import key_parts
+from wavebed.store.metrics import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,11 +7,10 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.experiment.events import TrialStored
-from wavebed.experiment.journal import read_journal
-from wavebed.result.metrics import factors_of, read_metrics
 from wavebed.result.names import TRIALS_FOLDER
-from wavebed.result.read import read_run
+from wavebed.store.journal import TrialStored, read_journal
+from wavebed.store.metrics import factors_of, read_metrics
+from wavebed.store.records import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,9 +19,9 @@ from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
 from wavebed.path.model import ScenePattern
 from wavebed.path.scenario import read_document
 from wavebed.result.campaign import Comparison, PrimaryRecord, comparisons
-from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.scenario import AS_DESCRIBED, described_treatments, read_plan
 from wavebed.shipped import find
+from wavebed.store.records import PATH_WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,13 +10,12 @@ from wavebed.campaign.decide import answers, design_of
 from wavebed.campaign.explore import exploration
 from wavebed.campaign.matrix import matrices
 from wavebed.errors import UserError
-from wavebed.experiment.events import BlockEnded
-from wavebed.experiment.journal import read_journal
 from wavebed.result.campaign import comparisons
-from wavebed.result.metrics import factors_of, read_metrics
 from wavebed.result.model import COUNTED
-from wavebed.result.read import read_run
 from wavebed.stats.exclusions import exclusions
+from wavebed.store.journal import BlockEnded, read_journal
+from wavebed.store.metrics import factors_of, read_metrics
+from wavebed.store.records import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

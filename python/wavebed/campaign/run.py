@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from wavebed.campaign.decide import is_decided
 from wavebed.campaign.inputs import changes_since, conditions
 from wavebed.errors import UserError
-from wavebed.experiment.disk import check_new, claimed
 from wavebed.result.campaign import CampaignRecord
-from wavebed.result.metrics import read_metrics
 from wavebed.result.names import CAMPAIGN_FILE
-from wavebed.result.read import read_run
 from wavebed.run.design import Design
 from wavebed.run.folder import programs
 from wavebed.run.runner import Local, run_claimed, run_plan
 from wavebed.secret import redacted_toml
+from wavebed.store.disk import check_new, claimed
+from wavebed.store.metrics import read_metrics
+from wavebed.store.records import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

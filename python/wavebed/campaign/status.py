@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.experiment.disk import held
 from wavebed.experiment.estimate import duration_text
-from wavebed.experiment.events import (
+from wavebed.store.disk import held
+from wavebed.store.journal import (
     BlockEnded,
     BlocksPlaced,
+    JournalReader,
     RunBegun,
     RunEnded,
     RunInterrupted,
@@ -23,14 +24,13 @@ from wavebed.experiment.events import (
     TrialBegun,
     TrialStored,
 )
-from wavebed.experiment.journal import JournalReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.experiment.events import Event
+    from wavebed.store.journal import Event
 
 __all__ = ["Progress", "Status", "status_json", "status_of", "status_text", "watch"]
 

@@ -10,8 +10,8 @@ from wavebed.check.quantity import in_unit
 from wavebed.check.statistic import fails_whatever, holds, statistic_of
 from wavebed.config.units import TIME_UNITS
 from wavebed.report.numbers import figure
-from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.stats.percentiles import needed, percentile
+from wavebed.store.records import PATH_WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from wavebed.check.links import known_link_metrics
 from wavebed.config.problems import Problem
 from wavebed.path.model import PathModel
-from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.transport import known_transport_metrics
 from wavebed.spec.lab import NamespacesLab
+from wavebed.store.records import PATH_WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -11,10 +11,10 @@ from wavebed.check.result import CheckResult
 from wavebed.check.trials import last_attempts, seen
 from wavebed.result.computing import read_computing
 from wavebed.result.names import TRIALS_FOLDER
-from wavebed.result.read import read_trial
 from wavebed.run.design import Design
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.runner import run_plan
+from wavebed.store.records import read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from wavebed.check.judge import total, value_text
 from wavebed.printable import printable
 from wavebed.report.decision import seeds_text
 from wavebed.report.markdown import escaped, table
-from wavebed.result.encode import PATH_WORKLOAD
+from wavebed.store.records import PATH_WORKLOAD
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from wavebed.result.computing import computing_is_free
-from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import EXACT
+from wavebed.store.records import PATH_WORKLOAD
 from wavebed.workload.command import DELIVERY_TIME, WALL_TIME, Command
 
 if TYPE_CHECKING:

@@ -221,7 +221,7 @@ def _remote(given: str, live: Live) -> Remote:
 def _of_folder(folder: Path, *, trusted: bool) -> Campaign:
     from wavebed.campaign.read import read_campaign
     from wavebed.result.names import CAMPAIGN_FILE, RUN_FILE
-    from wavebed.result.read import read_run
+    from wavebed.store.records import read_run
 
     if folder.is_file():
         raise UserError(f"{folder}: is a file: name the folder of a campaign, or leave out --resume to begin one")

@@ -184,14 +184,14 @@ def _of_comparison(comparison: Comparison) -> _Written:
 def _folders(folder: Path) -> list[Path]:
     """Return the folder, or those of the devices of a reproduction."""
     from wavebed.result.names import DEVICES_FOLDER
-    from wavebed.result.read import kind_of
+    from wavebed.store.records import kind_of
 
     return sorted((folder / DEVICES_FOLDER).iterdir()) if kind_of(folder) == "reproduction" else [folder]
 
 
 def _kind(folders: Sequence[Path]) -> str:
     """Return what all folders hold."""
-    from wavebed.result.read import kind_of
+    from wavebed.store.records import kind_of
 
     kinds = [kind_of(folder) for folder in folders]
     for folder, kind in zip(folders, kinds, strict=True):

@@ -22,7 +22,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "wavebed.scene": ("load",),
     "wavebed.conditions": ("find", "names", "load_scene"),
     "wavebed.channel": ("realise", "ensemble", "to_pattern"),
-    "wavebed.result.load": ("Run",),
+    "wavebed.store.load": ("Run",),
     "wavebed.forward.read": ("ForwardRun",),
     "wavebed.stats.intervals": ("median_interval", "paired_difference", "independent_difference"),
     "wavebed.errors": ("WavebedError", "UserError", "MachineError"),

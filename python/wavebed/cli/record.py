@@ -142,12 +142,12 @@ def _spread_s(folder: Path, rounds: int) -> int:
 
 def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> int:
     require("report", "a judgement", ("matplotlib", *TABLES))
-    from wavebed.experiment.disk import make_new
     from wavebed.record.judge import judge
     from wavebed.record.plan import judged_plan, replay_plan
     from wavebed.run.expected import plan_text
     from wavebed.run.progress import Live
     from wavebed.run.runner import run_plan
+    from wavebed.store.disk import make_new
 
     margin = _margin(args.margin)
     folder = args.output or new_folder(f"judge-{plan.scenario.stem}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from wavebed.result.read import Kind
+    from wavebed.store.records import Kind
 
 __all__ = ["register", "run"]
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     require("report", "a folder of results", TABLES)
     if args.is_own_process:
         spare_pandas()
-    from wavebed.result.read import kind_of
+    from wavebed.store.records import kind_of
 
     page = _writer(kind_of(args.dir), args.dir)(args.dir, args.output)
     if args.json:
@@ -62,7 +62,7 @@ def _writer(kind: Kind, folder: Path) -> Callable[[Path, Path | None], Path]:
         from wavebed.reproduce.small_packets_write import write_reproduction_report
 
         return write_reproduction_report
-    from wavebed.result.read import read_run
+    from wavebed.store.records import read_run
 
     if read_run(folder).campaign is not None:
         from wavebed.campaign.report import write_campaign_report

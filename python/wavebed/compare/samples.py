@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.result.encode import PATH_WORKLOAD
-from wavebed.result.metrics import factors_of, read_metrics
 from wavebed.result.model import COUNTED
 from wavebed.result.names import METRICS_FILE, METRICS_FOLDER, TRIALS_FOLDER
-from wavebed.result.read import read_run, read_trial_metrics
 from wavebed.spec import patterns
 from wavebed.stats.intervals import median_interval
+from wavebed.store.metrics import factors_of, read_metrics
+from wavebed.store.records import PATH_WORKLOAD, read_run, read_trial_metrics
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:

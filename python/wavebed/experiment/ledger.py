@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from wavebed.beneath import make_folders, rename
 from wavebed.errors import UserError
-from wavebed.experiment.disk import explained, sync
-from wavebed.experiment.events import BlockEnded, RunEnded, RunResumed, TrialStored
-from wavebed.experiment.journal import read_journal
-from wavebed.experiment.store import KEPT, attempt_name
 from wavebed.result.names import ASIDE_FOLDER, STORED, TRIALS_FOLDER
-from wavebed.result.read import read_trial
+from wavebed.store.disk import KEPT, attempt_name, explained, sync
+from wavebed.store.journal import BlockEnded, RunEnded, RunResumed, TrialStored, read_journal
+from wavebed.store.records import read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
 from wavebed.experiment.estimate import Estimate
-from wavebed.experiment.events import RunPlanned, TrialBegun, TrialFailed, TrialStored
-from wavebed.experiment.guard import guarded
-from wavebed.experiment.store import attempt_name, new_partial
+from wavebed.store.disk import attempt_name, guarded, new_partial
+from wavebed.store.journal import RunPlanned, TrialBegun, TrialFailed, TrialStored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from wavebed.experiment.events import Event, Part
-    from wavebed.experiment.journal import Journal
     from wavebed.result.model import Verdict
+    from wavebed.store.journal import Event, Journal, Part
 
 __all__ = ["PlannedTrials", "Trials"]
 

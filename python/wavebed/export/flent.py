@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from wavebed.export.trial import Trial
-    from wavebed.result.load import Run
     from wavebed.result.model import TrialRecord
+    from wavebed.store.load import Run
 
 __all__ = ["FLENT_FORMAT", "SUFFIX", "export_flent"]
 

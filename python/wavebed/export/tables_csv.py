@@ -66,7 +66,7 @@ def table_csv(trial: Trial, name: str) -> bytes:
 
 
 def _metrics(trial: Trial) -> pa.Table:
-    from wavebed.result.encode import PATH_WORKLOAD
+    from wavebed.store.records import PATH_WORKLOAD
 
     record = trial.record
     groups = [(PATH_WORKLOAD, record.transport), *((each.name, each.outcome.metrics) for each in record.workloads)]

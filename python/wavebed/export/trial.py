@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.result.load import load_run
 from wavebed.result.names import LOG_TABLES, TRIAL_FILE
+from wavebed.store.load import load_run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
 
-    from wavebed.result.load import Run
     from wavebed.result.model import TrialRecord
+    from wavebed.store.load import Run
 
 __all__ = ["Trial", "Window", "open_trial"]
 

@@ -27,13 +27,13 @@ import msgspec
 from MLRsearch.load_rounding import LoadRounding
 from MLRsearch.target_scaling import TargetScaling
 
-from wavebed.experiment.events import Part
 from wavebed.forward.burst import most_steps
 from wavebed.forward.evidence import UNKNOWN, Evidence
 from wavebed.forward.loss_rate import fractions
 from wavebed.forward.rehearsal import NOMINAL_PPS, Rehearsal, expected, rehearse
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 from wavebed.forward.trials import OVERHEAD_S
+from wavebed.store.journal import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

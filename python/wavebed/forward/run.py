@@ -12,9 +12,6 @@ from msgspec.structs import replace
 
 from wavebed.beneath import remove_tree
 from wavebed.errors import WavebedError
-from wavebed.experiment.disk import check_new
-from wavebed.experiment.events import RunBegun, RunEnded, RunInterrupted, StepBegun
-from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
 from wavebed.forward.cpu import open_meter
 from wavebed.forward.cpu.log import CpuLog
@@ -29,6 +26,8 @@ from wavebed.forward.tester import Tester
 from wavebed.forward.trials import distinct
 from wavebed.forward.verdicts import verdict_of
 from wavebed.forward.write import KEPT, rewrite_forward, write_forward
+from wavebed.store.disk import check_new
+from wavebed.store.journal import Journal, RunBegun, RunEnded, RunInterrupted, StepBegun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,12 +35,12 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from wavebed.config.data import Json
-    from wavebed.experiment.events import Event
     from wavebed.experiment.machine_lock import Neighbours
     from wavebed.forward.command import ForwardSpec
     from wavebed.forward.findings import DeviceResult
     from wavebed.forward.model import Ceiling
     from wavebed.forward.tell import Progress
+    from wavebed.store.journal import Event
 
 __all__ = ["Outcome", "measure", "run_spec"]
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import TYPE_CHECKING
 
-from wavebed.experiment.events import CheckFailed, LoadMeasured, StepBegun
 from wavebed.experiment.trials import PlannedTrials
 from wavebed.forward import plan as planning
 from wavebed.forward.arithmetic import line_rate_pps
@@ -21,11 +20,11 @@ from wavebed.forward.overload import overload
 from wavebed.forward.rehearsal import left
 from wavebed.forward.search import search_size
 from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
+from wavebed.store.journal import CheckFailed, LoadMeasured, StepBegun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.experiment.events import Event, Part
     from wavebed.forward.findings import (
         BurstFinding,
         LatencyFinding,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from wavebed.forward.settings import ForwardSettings
     from wavebed.forward.trials import LoadLimit
     from wavebed.result.model import Verdict
+    from wavebed.store.journal import Event, Part
 
 __all__ = ["About", "link_speed_mbps", "run_suite"]
 

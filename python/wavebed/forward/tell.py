@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from wavebed.experiment.estimate import duration_text
-from wavebed.experiment.events import Event, LoadMeasured, RunPlanned, StepBegun, TrialBegun
+from wavebed.store.journal import Event, LoadMeasured, RunPlanned, StepBegun, TrialBegun
 
 __all__ = ["Progress", "Teller"]
 
 if TYPE_CHECKING:
-    from wavebed.experiment.events import Part
+    from wavebed.store.journal import Part
 
 
 class Progress(Protocol):

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from wavebed.beneath import make_folder, remove_tree
-from wavebed.experiment.disk import explained, make_new, sync
 from wavebed.forward.findings import SCHEMA
 from wavebed.forward.pcapng import capture
 from wavebed.forward.record import KIND, RAW_FOLDER, SAMPLE_FILE, SERIES_FOLDER, tables_of
@@ -22,6 +21,7 @@ from wavebed.forward.verdicts import verdict_of
 from wavebed.output import replace_file, replacing
 from wavebed.result.names import RUN_FILE
 from wavebed.secret import redacted_json
+from wavebed.store.disk import explained, make_new, sync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ from wavebed.pattern.files import to_native
 from wavebed.record.build import Direction, Load, direction, joined, pattern, saturating, split_delays
 from wavebed.result.model import COUNTED
 from wavebed.result.names import INCOMPLETE, TRIALS_FOLDER
-from wavebed.result.read import read_run, read_trial
+from wavebed.store.records import read_run, read_trial
 from wavebed.workload.one_way import MOST_ERROR
 from wavebed.workload.record import DIRECTIONS, LIGHT_IDLE_S
 from wavebed.workload.record_figures import curves_of

@@ -6,7 +6,6 @@ import json
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.experiment.disk import remove_leftovers
 from wavebed.output import write_output
 from wavebed.report.choose import MOST_VIEWS, views
 from wavebed.report.decision import decision_section
@@ -20,6 +19,7 @@ from wavebed.report.table import results_section
 from wavebed.report.timeline import timeline
 from wavebed.report.verdicts import repeat_section, verdict_counts, verdict_section
 from wavebed.report.web import web_panel
+from wavebed.store.disk import remove_leftovers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.report.thin import Floats
-    from wavebed.result.load import Run
     from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
+    from wavebed.store.load import Run
 
 __all__ = ["Flow", "LinkCourse", "Results", "Trial", "read_results", "whole"]
 
@@ -221,7 +221,7 @@ def read_results(folder: Path) -> Results:
     UserError
         If it has no run.
     """
-    from wavebed.result.load import load_run
+    from wavebed.store.load import load_run
 
     run = load_run(folder)
     trials, unreadable = [], []

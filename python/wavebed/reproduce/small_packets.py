@@ -16,13 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from wavebed.beneath import remove_tree
-from wavebed.experiment.disk import claimed, explained, make_new
 from wavebed.experiment.estimate import duration_text
-from wavebed.experiment.events import CheckFailed, LoadMeasured, RunEnded, RunInterrupted
 from wavebed.experiment.inputs import inputs_now
-from wavebed.experiment.journal import Journal
 from wavebed.experiment.order import in_blocks
-from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.forward.arithmetic import Headers
 from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
 from wavebed.forward.evidence import UNKNOWN, Evidence
@@ -49,17 +45,19 @@ from wavebed.reproduce.small_packets_folder import (
 )
 from wavebed.result.machine import versions
 from wavebed.result.names import RUN_FILE, TRIALS_FOLDER
+from wavebed.store.disk import KEPT, claimed, explained, keep_partial, make_new
+from wavebed.store.journal import CheckFailed, Journal, LoadMeasured, RunEnded, RunInterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.experiment.events import Event
     from wavebed.experiment.trials import Trials
     from wavebed.forward.findings import DeviceResult, OverloadFinding, OverloadName
     from wavebed.forward.model import Trial
     from wavebed.forward.tell import Progress
     from wavebed.reproduce.small_packets_folder import Opened
+    from wavebed.store.journal import Event
 
 __all__ = [
     "KINDS",

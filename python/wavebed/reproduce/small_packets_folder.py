@@ -18,11 +18,7 @@ from msgspec.structs import replace
 
 from wavebed.beneath import guard, make_folder, make_folders, remove, remove_tree, rename
 from wavebed.errors import UserError
-from wavebed.experiment.disk import explained, sync
-from wavebed.experiment.events import Part, RunBegun, RunResumed, TrialStored
 from wavebed.experiment.inputs import accepted_changes
-from wavebed.experiment.journal import read_journal
-from wavebed.experiment.store import KEPT
 from wavebed.experiment.trials import Trials
 from wavebed.foreign import MAX_BYTES, open_foreign, read_json
 from wavebed.forward.plain import Value, from_plain, to_plain
@@ -32,16 +28,17 @@ from wavebed.forward.verdicts import refused_parts, verdict_of
 from wavebed.output import replace_file
 from wavebed.result.names import ASIDE_FOLDER, INCOMPLETE, PARTIAL, RUN_FILE, TRIALS_FOLDER
 from wavebed.secret import redacted_line
+from wavebed.store.disk import KEPT, explained, sync
+from wavebed.store.journal import Part, RunBegun, RunResumed, TrialStored, read_journal
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.experiment.events import Event
-    from wavebed.experiment.journal import Journal
     from wavebed.forward.command import ForwardSpec
     from wavebed.forward.findings import DeviceResult
+    from wavebed.store.journal import Event, Journal
 
 __all__ = [
     "Asked",

@@ -14,7 +14,6 @@ from wavebed.campaign.report import write_campaign_report
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.errors import UserError
-from wavebed.experiment.disk import make_new
 from wavebed.foreign import read_bytes
 from wavebed.output import write_output
 from wavebed.prepared import prepared
@@ -26,6 +25,7 @@ from wavebed.result.names import RUN_FILE
 from wavebed.run.executor.guests import Guests
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.times import guest_bytes_of, with_time
+from wavebed.store.disk import make_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

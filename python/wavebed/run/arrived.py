@@ -14,15 +14,14 @@ import msgspec
 
 from wavebed.beneath import remove_tree, rename
 from wavebed.errors import UserError
-from wavebed.experiment.disk import explained, sync, sync_tree
-from wavebed.experiment.events import CheckFailed
-from wavebed.experiment.store import KEPT
 from wavebed.foreign import read_bytes
 from wavebed.output import replace_file
 from wavebed.prepared import prepared
 from wavebed.result.model import TrialLine
 from wavebed.result.names import PARTIAL, TRIALS_FOLDER
-from wavebed.result.read import read_trial
+from wavebed.store.disk import KEPT, explained, sync, sync_tree
+from wavebed.store.journal import CheckFailed
+from wavebed.store.records import read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

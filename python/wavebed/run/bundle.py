@@ -18,8 +18,6 @@ from msgspec.structs import replace
 
 from wavebed.beneath import make_folders
 from wavebed.errors import UserError
-from wavebed.experiment.disk import explained
-from wavebed.experiment.store import KEPT
 from wavebed.foreign import is_file, open_foreign, read_bytes
 from wavebed.lab.tools import cache_folder
 from wavebed.output import replacing
@@ -38,6 +36,7 @@ from wavebed.run.executor.carrier import needed_files
 from wavebed.secret import redacted
 from wavebed.spec.patterns import GIVEN, GIVEN_LIST, GivenFile, given_in
 from wavebed.spec.trial import load_spec
+from wavebed.store.disk import KEPT, explained
 from wavebed.stranger import MOST_FILES, Budget, Line, Name, StrangerError, decode
 from wavebed.virtual.guest import paths_in
 

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_edge
 from wavebed.errors import MachineError, UserError
-from wavebed.experiment.disk import explained
-from wavebed.experiment.events import BlockEnded, Part, RunBegun, RunEnded, RunResumed
 from wavebed.experiment.ledger import Ledger, Stored, read_ledger, reconciled, set_aside
-from wavebed.experiment.store import KEPT
 from wavebed.experiment.trials import Trials
 from wavebed.extras import require
 from wavebed.hosts.address import host_address
@@ -19,14 +16,16 @@ from wavebed.lab.tools import missing, not_found
 from wavebed.remedy.model import EDGE
 from wavebed.result.campaign import Group
 from wavebed.result.machine import machine, versions
-from wavebed.result.metrics import blocks_with_metrics, factors_of, keep_metrics, merge_metrics
 from wavebed.result.model import COUNTED, RunRecord, TrialLine
-from wavebed.result.read import read_run
 from wavebed.run.arrived import commit_begun
 from wavebed.run.expected import expected_s
 from wavebed.run.remedies import remedy_programs
 from wavebed.run.write import open_run, write_head, write_run
 from wavebed.spec.lab import HostsLab, is_virtual
+from wavebed.store.disk import KEPT, explained
+from wavebed.store.journal import BlockEnded, Part, RunBegun, RunEnded, RunResumed
+from wavebed.store.metrics import blocks_with_metrics, factors_of, keep_metrics, merge_metrics
+from wavebed.store.records import read_run
 from wavebed.virtual.kernel import needed_kernel
 
 if TYPE_CHECKING:
@@ -34,12 +33,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.experiment.journal import Journal
     from wavebed.lab.tools import End
     from wavebed.run.design import Design
     from wavebed.run.order import Slot
     from wavebed.run.scenario import Plan, TreatmentPlan
     from wavebed.spec.lab import LabSpec
+    from wavebed.store.journal import Journal
 
 __all__ = ["Opened", "Outcome", "check_programs", "in_virtual_time", "open_folder", "programs", "versions_of"]
 

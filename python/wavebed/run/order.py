@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.experiment.order import in_blocks
-from wavebed.experiment.store import attempt_name
+from wavebed.store.disk import attempt_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

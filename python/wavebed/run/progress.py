@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from wavebed.experiment.estimate import duration_text
-from wavebed.experiment.events import (
+from wavebed.store.journal import (
     BlocksPlaced,
     Event,
     RunEnded,

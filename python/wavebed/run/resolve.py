@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from wavebed.config.table import raw_values
 from wavebed.errors import WavebedError
-from wavebed.experiment.disk import explained
 from wavebed.foreign import is_file, read_text
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.maps import scene_maps
@@ -24,6 +23,7 @@ from wavebed.run.scene_picture import copy_scene, draw_scene
 from wavebed.spec.network import check_networks, pattern_files, with_pattern_files
 from wavebed.spec.patterns import StoredPatterns, content_name, keep, keep_given, nearest_folder
 from wavebed.spec.trial import VERSION, PatternOrigin, Treatment, TrialSpec, WorkloadSpec, load_spec
+from wavebed.store.disk import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,10 +9,10 @@ from wavebed.experiment.inputs import changes
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.result.machine import machine
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE
-from wavebed.result.read import read_run
 from wavebed.run.design import Design
 from wavebed.run.folder import versions_of
 from wavebed.secret import redacted_toml, redacted_value
+from wavebed.store.records import read_run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,7 @@ from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
-from wavebed.experiment.disk import claimed, explained
-from wavebed.experiment.events import CheckFailed, StepBegun, WorkloadBegun, WorkloadEnded
-from wavebed.experiment.journal import Journal
 from wavebed.experiment.machine_lock import measuring
-from wavebed.experiment.store import KEPT
 from wavebed.lab.tools import cache_folder, in_guest
 from wavebed.result.model import COUNTED, TrialLine
 from wavebed.run.arrived import arrived_blocks, commit, discard_arrived
@@ -22,6 +18,8 @@ from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
 from wavebed.run.write import write_trial
+from wavebed.store.disk import KEPT, claimed, explained
+from wavebed.store.journal import CheckFailed, Journal, StepBegun, WorkloadBegun, WorkloadEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -23,13 +23,13 @@ from wavebed.lab.ports import MOST_WORKLOADS
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
-from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.run.change import changed, key_parts, with_new_keys
 from wavebed.run.expected import limits_s
 from wavebed.run.lab_table import read_lab
 from wavebed.secret import restored
 from wavebed.spec.lab import IN_NAMESPACES, LabSpec, NamespacesLab, Time
 from wavebed.spec.network import MOST_SEED
+from wavebed.store.records import PATH_WORKLOAD
 from wavebed.workload import kind_of, read_workload
 from wavebed.workload.keys import read_common
 

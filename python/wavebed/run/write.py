@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 from wavebed.beneath import make_folder, open_beneath, remove, remove_tree, rename
 from wavebed.errors import WavebedError
-from wavebed.experiment.disk import explained, make_new, sync
-from wavebed.experiment.store import KEPT, keep_partial
 from wavebed.output import replace_file
-from wavebed.result.encode import run_json, spec_json, trial_json
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 from wavebed.secret import redacted_toml
+from wavebed.store.disk import KEPT, explained, keep_partial, make_new, sync
+from wavebed.store.records import run_json, spec_json, trial_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

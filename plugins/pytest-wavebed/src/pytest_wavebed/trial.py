@@ -12,11 +12,11 @@ from wavebed.check.plan import plan_on_path
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import in_guest
 from wavebed.result.names import TRIALS_FOLDER
-from wavebed.result.read import read_trial
 from wavebed.run.design import Design
 from wavebed.run.progress import Live
 from wavebed.run.runner import run_plan
 from wavebed.run.times import with_time
+from wavebed.store.records import read_trial
 from wavebed.virtual.guest import wait_for_begin
 from wavebed.workload.keys import NoOptions, read_common
 from wavebed.workload.model import Metric, Outcome, Session, Workload

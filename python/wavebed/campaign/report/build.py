@@ -21,10 +21,10 @@ from wavebed.campaign.report.threats import threats_of, threats_section
 from wavebed.campaign.report.trials import trials_section, trials_table
 from wavebed.campaign.results import read_campaign_results
 from wavebed.errors import UserError
-from wavebed.experiment.disk import remove_leftovers
 from wavebed.output import write_output
 from wavebed.report.document import asset, document
 from wavebed.result.names import FIGURES_FOLDER, METRICS_FILE, REPORT_FILE, TABLES_FOLDER
+from wavebed.store.disk import remove_leftovers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import Table, html_table
-from wavebed.experiment.store import attempt_name
 from wavebed.report.names import breakable
 from wavebed.result.model import COUNTED
 from wavebed.result.names import ASIDE_FOLDER, TRIALS_FOLDER
+from wavebed.store.disk import attempt_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

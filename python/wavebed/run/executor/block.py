@@ -14,7 +14,6 @@ import msgspec
 from wavebed._core import find_core
 from wavebed.errors import MachineError, WavebedError
 from wavebed.experiment.machine_lock import measuring
-from wavebed.experiment.store import new_partial
 from wavebed.extras import TABLES, absent
 from wavebed.lab.tools import cache_folder, missing
 from wavebed.result.computing import is_exact
@@ -30,6 +29,7 @@ from wavebed.run.write import write_trial
 from wavebed.spec.network import with_pattern_files
 from wavebed.spec.patterns import StoredPatterns
 from wavebed.spec.trial import TrialSpec
+from wavebed.store.disk import new_partial
 from wavebed.stranger import MOST_FILES, Count, Line
 
 if TYPE_CHECKING:

@@ -16,10 +16,7 @@ from typing import IO, TYPE_CHECKING, cast
 import msgspec
 
 from wavebed.errors import UserError
-from wavebed.experiment.disk import explained
-from wavebed.experiment.store import KEPT, new_partial
 from wavebed.result.names import CHANGES_FILE, TRIAL_FILE
-from wavebed.result.read import read_trial
 from wavebed.run.arrived import Origin
 from wavebed.run.executor.block import TASK_FILE, BlockTask, TrialTask
 from wavebed.run.executor.pack import unpack
@@ -37,6 +34,8 @@ from wavebed.run.scenario import StoredTrial
 from wavebed.secret import redacted_table
 from wavebed.spec.lab import is_virtual
 from wavebed.spec.patterns import GIVEN, SITES
+from wavebed.store.disk import KEPT, explained, new_partial
+from wavebed.store.records import read_trial
 from wavebed.stranger import StrangerError, one_line
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Self
 
 from wavebed import __version__
 from wavebed.errors import MachineError
-from wavebed.experiment.events import BlocksPlaced
 from wavebed.extras import TABLES, require
 from wavebed.run.executor.account import MOST_FAILURES, Account
 from wavebed.run.executor.carrier import IN_FLIGHT_BYTES, PIECE_BYTES, Carrier, outgoing
 from wavebed.run.executor.worker import FailedError, LostError, describe
 from wavebed.run.trial import run_trial as run_real_trial
+from wavebed.store.journal import BlocksPlaced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

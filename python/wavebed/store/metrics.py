@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from wavebed.beneath import make_folder, remove_tree
-from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.model import COUNTED
 from wavebed.result.names import METRICS_FILE, METRICS_FOLDER, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
-from wavebed.result.read import read_trial
+from wavebed.store.records import PATH_WORKLOAD, read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from wavebed.result.model import RunRecord, TrialLine
 
 __all__ = ["COLUMNS", "block_file", "blocks_with_metrics", "factors_of", "keep_metrics", "merge_metrics"]
+
 __all__ += ["read_metrics"]
 
 _HEAD = ("block", "group", "machine", "cell")

@@ -1,22 +1,22 @@
-"""Folders of results on the disk: new folders, locks, fsync, and errors of one line."""
+"""Folders of results on the disk: new folders, their locks, unfinished trials and their guard, fsync."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import subprocess
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from wavebed.beneath import guard, open_beneath, remove, remove_tree
+from wavebed.beneath import guard, make_folder, open_beneath, remove, remove_tree, rename
 from wavebed.errors import UserError, WavebedError
 from wavebed.result.names import METRICS_FOLDER, PARTIAL, RUN_FILE, TRIALS_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
-
-__all__ = ["check_new", "claimed", "explained", "held", "make_new", "remove_leftovers", "sync", "sync_tree"]
 
 _ENDS_S = 1.0
 """The lock of a run that was killed is released as its process ends."""
@@ -188,3 +188,95 @@ def explained(folder: Path, kept: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise WavebedError(f"{folder}: {(error.strerror or 'cannot be written').lower()}: {kept}") from error
+
+
+KEPT = "the trials that had ended can be read"
+"""End of the message of a disk error."""
+
+
+def attempt_name(trial: str, attempt: int) -> str:
+    """Return the folder name of an attempt at a trial: ``0001-cubic``, then ``0001-cubic.2``."""
+    return trial if attempt == 1 else f"{trial}.{attempt}"
+
+
+def new_partial(folder: Path, name: str, mark: str, inside: Iterable[str] = ("series", "raw")) -> Path:
+    """Make the hidden folder of the unfinished trial `name`.
+
+    Parameters
+    ----------
+    mark : str
+        Unique mark of the run, part of the folder's name; the guard of the run looks for it.
+    inside : iterable of str
+        Folders to make in it.
+
+    Raises
+    ------
+    WavebedError
+        If it cannot be made.
+    """
+    partial = folder / TRIALS_FOLDER / f".{name}.{mark}{PARTIAL}"
+    with explained(folder, KEPT):
+        make_folder(partial)
+        for each in inside:
+            make_folder(partial / each)
+    return partial
+
+
+def keep_partial(partial: Path, name: str) -> Path:
+    """Give a trial its final name, and return its folder; what is left of a damaged trial of this name is removed.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, as on a full disk.
+    """
+    whole = partial.parent / name
+    sync_tree(partial)
+    if whole.is_dir():
+        remove_tree(whole, ignore_errors=False)
+    rename(partial, whole)
+    sync(whole.parent)
+    return whole
+
+
+# The shell waits for the end of its standard input, which comes with any end of this process. The laboratory ends at
+# the same time and may still write for a moment. The second argument, the run's mark, protects other runs in the same
+# folder. The shell reads by itself: a separate reader could be killed alone.
+_SCRIPT = f"""trap "" INT TERM HUP
+while read -r _; do :; done
+for again in 1 2 3 4 5; do
+    rm -rf -- "$1"/.*."$2"{PARTIAL} && break
+    sleep 0.2
+done"""
+
+
+@contextlib.contextmanager
+def guarded(run_folder: Path, mark: str) -> Iterator[None]:
+    """Remove the partial trials of the run `mark` at the end of the block or of the process.
+
+    The caller has claimed the folder (`wavebed.experiment.disk.claimed`), so leftovers of a killed run and its killed
+    guard are removed at once.
+
+    Parameters
+    ----------
+    mark : str
+        Unique part of the names of this run's partial trials (`wavebed.experiment.store.new_partial`).
+    """
+    remove_leftovers(run_folder, ours=True)
+    watched, end = os.pipe2(os.O_CLOEXEC)
+    try:
+        guard = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT, "sh", str((run_folder / TRIALS_FOLDER).absolute()), mark],
+            stdin=watched,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    finally:
+        os.close(watched)
+    try:
+        yield
+    finally:
+        os.close(end)
+        if guard.wait():  # it was killed
+            remove_leftovers(run_folder, ours=True)

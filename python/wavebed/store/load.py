@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, UserError
-from wavebed.result.encode import PATH_WORKLOAD
 from wavebed.result.names import INCOMPLETE, LOG_TABLES, TABLES, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
-from wavebed.result.read import read_run, read_trial
+from wavebed.store.records import PATH_WORKLOAD, read_run, read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

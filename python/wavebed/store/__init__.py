@@ -1,0 +1,1 @@
+"""Folders of results: their owner, their journal, their records."""
