@@ -6,7 +6,7 @@ traceback.
 
 from __future__ import annotations
 
-__all__ = ["MachineError", "MissingPackageError", "RenamedWarning", "UserError", "WavebedError"]
+__all__ = ["MachineError", "MissingPackageError", "UserError", "WavebedError"]
 
 
 class WavebedError(Exception):
@@ -43,7 +43,3 @@ class MachineError(WavebedError):
 
 class MissingPackageError(MachineError):
     """A package of an extra is not installed. The command line puts its command before the line."""
-
-
-class RenamedWarning(FutureWarning):
-    """A key or an option is written by its old name. The command line prints each of these once, as a note."""

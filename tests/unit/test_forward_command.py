@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from wavebed.cli import main
 from wavebed.config.problems import Problem
 from wavebed.forward.command import EmulatedDevice, ForwardOptions, PeerPorts, RealPorts, parse_options
 from wavebed.forward.model import Span
@@ -149,10 +148,3 @@ def test_a_mistake_is_answered_with_one_line(options: ForwardOptions, said: str)
         parse_options(options)
     assert said in str(ended.value)
     assert "\n" not in str(ended.value)
-
-
-def test_the_old_name_of_a_test_is_taken_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["forward", "--tests", "overload,ladder,no-such"]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("wavebed: note: --tests: ladder: is now called loss-rate")
-    assert "'no-such' is not a choice" in told[1]

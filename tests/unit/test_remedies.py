@@ -15,7 +15,7 @@ from tests.memory_lab import Program
 from tests.unit.test_run_trial import check, command, trial
 from tests.unit.test_transport_links import LOAD, MBIT, constant, link_rows, steady
 
-from wavebed.errors import MachineError, RenamedWarning, UserError
+from wavebed.errors import MachineError, UserError
 from wavebed.path.api import Path as WavebedPath
 from wavebed.remedy import remedy_of
 from wavebed.report.path import path_row
@@ -309,11 +309,6 @@ def test_a_treatment_adds_it_and_a_specification_keeps_it(tmp_path: Path) -> Non
     spec = spec_of_text(tmp_path, HOPS + command("x") + treatment)
     assert second_leg(spec.network) is not None
     assert decode_spec(encode_spec(spec), "spec.json") == spec
-
-
-def test_old_names_of_keys_are_read_in_it(tmp_path: Path) -> None:
-    with pytest.warns(RenamedWarning, match=r"path.second-radio.device: is now called ue-limit"):
-        spec_of_text(tmp_path, HOPS + SECOND + "device = { packets-per-second = 9000 }\n" + command("x"))
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def read_campaign(
                 table = structs.replace(table, campaign=structs.replace(table.campaign, blocks=blocks))
             scenario = scenario_file(table.scenario, file)
             document = at("scenario", read_document, scenario)
-            treatments = at("scenario", lambda given: described_treatments(given, scenario), document)
+            treatments = at("scenario", described_treatments, document)
             factors = factors_of(table.factor, treatments)
             cells = tuple(cells_of(factors, table.exclude, AS_DESCRIBED))
             of = compared(factors, table.compare.factor, table.compare.baseline)

@@ -13,13 +13,12 @@ import argparse
 import errno
 import os
 import sys
-import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn
 
 from wavebed import __version__
 from wavebed.cli.streams import OutputLostError, give_up_output, prepare_streams
-from wavebed.errors import MissingPackageError, RenamedWarning, UserError, WavebedError
+from wavebed.errors import MissingPackageError, UserError, WavebedError
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -146,10 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     prepare_streams()
     try:
-        with warnings.catch_warnings():
-            _tell_old_names()
-            is_own_process = arguments is None
-            return _dispatch_and_print(sys.argv[1:] if arguments is None else arguments, is_own_process=is_own_process)
+        is_own_process = arguments is None
+        return _dispatch_and_print(sys.argv[1:] if arguments is None else arguments, is_own_process=is_own_process)
     except OutputLostError as error:
         give_up_output()
         print(f"wavebed: {error}", file=sys.stderr)
@@ -157,28 +154,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         give_up_output()
         return EXIT_BROKEN_PIPE
-
-
-def _tell_old_names() -> None:
-    """Print each warning of an old name once, as a note."""
-    others, told = warnings.showwarning, set[str]()
-
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        if not issubclass(category, RenamedWarning):
-            others(message, category, filename, lineno, file, line)
-        elif str(message) not in told:
-            told.add(str(message))
-            print(f"wavebed: note: {printable(str(message))}", file=sys.stderr)
-
-    warnings.simplefilter("always", RenamedWarning)
-    warnings.showwarning = show
 
 
 def _dispatch_and_print(arguments: Sequence[str], *, is_own_process: bool) -> int:

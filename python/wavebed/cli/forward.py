@@ -156,23 +156,10 @@ def _options(args: argparse.Namespace) -> ForwardOptions:
 
     given = {name: getattr(args, name) for name in ForwardOptions.__struct_fields__}
     given["beside"] = tuple(args.beside)
-    given["tests"] = _with_new_name(args.tests)
+    given["tests"] = args.tests
     if args.peer is not None and args.token is None:
         given["token"] = os.environ.get(TOKEN_VARIABLE)
     return ForwardOptions(**given)
-
-
-def _with_new_name(tests: str | None) -> str | None:
-    """Return ``--tests`` with the new name of a test that had another one in the release before."""
-    from wavebed.config.renamed import warn_old_name
-    from wavebed.forward.sandbox import inside
-
-    words = [] if tests is None else tests.split(",")
-    if "ladder" not in words:
-        return tests
-    if not inside():  # where the same command line runs again
-        warn_old_name("--tests: ladder", "loss-rate")
-    return ",".join("loss-rate" if word == "ladder" else word for word in words)
 
 
 def _plain(name: str) -> str:

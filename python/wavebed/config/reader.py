@@ -9,12 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wavebed.config.data import Json
-    from wavebed.config.table import Field
 
-__all__ = ["Keys", "Reader", "Schema", "reader", "unread"]
+__all__ = ["Reader", "Schema", "reader", "unread"]
 
 Schema: TypeAlias = "Mapping[str, Json]"
-Keys: TypeAlias = "Callable[[], Mapping[str, Field]]"
 _Value = TypeVar("_Value")
 
 
@@ -36,11 +34,9 @@ class Reader(Generic[_Value]):
         Its JSON Schema (draft 2020-12), or a function that returns it.
     raw : callable
         Gives the value back as TOML gives it, so that `read` reads the same one; by default the value itself.
-    keys, each : callable, optional
-        Return the keys of the value where it is a table, or of each of its tables: for `wavebed.config.renamed`.
     """
 
-    __slots__ = ("_schema", "each", "keys", "raw", "read", "write")
+    __slots__ = ("_schema", "raw", "read", "write")
 
     def __init__(
         self,
@@ -48,14 +44,10 @@ class Reader(Generic[_Value]):
         write: str,
         schema: Schema | Callable[[], Schema],
         raw: Callable[[_Value], Json] = _itself,
-        keys: Keys | None = None,
-        each: Keys | None = None,
     ) -> None:
         self.read = read
         self.write = write
         self.raw = raw
-        self.keys = keys
-        self.each = each
         self._schema = schema
 
     def __call__(self, value: object) -> _Value:
@@ -82,18 +74,15 @@ def reader(
     write: str,
     schema: Schema | Callable[[], Schema],
     raw: Callable[[Any], Json] = _itself,
-    keys: Keys | None = None,
 ) -> _Decorator:
     """Make a function that reads a value into a `Reader`."""
 
     def decorate(read: Callable[[object], _Value]) -> Reader[_Value]:
-        return Reader(read, write, schema, raw, keys)
+        return Reader(read, write, schema, raw)
 
     return decorate
 
 
-def unread(
-    write: str, schema: Schema | Callable[[], Schema], keys: Keys | None = None, each: Keys | None = None
-) -> Reader[object]:
+def unread(write: str, schema: Schema | Callable[[], Schema]) -> Reader[object]:
     """Pass a value on to a reader that knows the rest of the file, or names each of its tables in messages."""
-    return Reader(_itself, write, schema, keys=keys, each=each)
+    return Reader(_itself, write, schema)

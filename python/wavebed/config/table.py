@@ -64,8 +64,6 @@ class Key(Struct, frozen=True):
         The form of its value, for people, where the reader is too general.
     needs : str
         The key that it requires: ``rate``, ``trace``, ``pattern``, ``loss`` or none.
-    was : str
-        Its old name, which `wavebed.config.renamed` reads for one release; help, pages and schemas do not show it.
     """
 
     reader: Reader[Any]
@@ -74,7 +72,6 @@ class Key(Struct, frozen=True):
     absent: str = ""
     write: str = ""
     needs: str = ""
-    was: str = ""
 
 
 class Field(Struct, frozen=True):
@@ -235,7 +232,6 @@ def table(model: type[_Table], form: str, write: str = "{ … }") -> Reader[_Tab
         lambda given: read_table(model, given, form),
         write,
         lambda: table_schema(model),
-        keys=lambda: fields(model),
     )
 
 

@@ -12,14 +12,13 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import at, unknown_key
-from wavebed.config.renamed import with_new_names
 from wavebed.config.table import fields
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.maps import scene_maps
 from wavebed.path.scenario import read_path
-from wavebed.path.tables import DIRECTED, AirTable, LinkTable, PathTable, link_key, path_keys
+from wavebed.path.tables import DIRECTED, AirTable, LinkTable, PathTable, link_key
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
@@ -146,12 +145,11 @@ def _read(scenario: FilePath | None, options: dict[str, object]) -> PathModel:
         for key, value in options.items()
     }
     known = (*fields(PathTable), *fields(LinkTable), *fields(AirTable))
-    named = with_new_names(given, path_keys(), "", "--")
-    for key in named:
+    for key in given:
         if link_key(key) is None and key not in known:
             raise unknown_key(key, known, DIRECTED)
     traces = Traces()
     try:
-        return read_path(scenario, named, traces)
+        return read_path(scenario, given, traces)
     finally:
         traces.close()

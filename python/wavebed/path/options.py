@@ -54,8 +54,6 @@ def add_path_options(parser: argparse.ArgumentParser, *, timeline: bool = True) 
             directed = f"{direction}-{name}"
             group.add_argument(f"--{directed}", dest=_PREFIX + directed, metavar=field.write, help=shown)
     for name, field in (fields(AirTable) | fields(PathTable)).items():
-        if field.key.was:
-            group.add_argument(f"--{field.key.was}", dest=_PREFIX + field.key.was, help=argparse.SUPPRESS)
         if field.write == "true|false":
             group.add_argument(f"--{name}", dest=_PREFIX + name, action="store_const", const=True, help=_help(field))
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from wavebed.config.problems import Problem, at, described, unknown_key
-from wavebed.config.renamed import with_new_names
 from wavebed.config.table import fields, read_present, read_table
 from wavebed.config.values import text as read_text
 from wavebed.errors import UserError
@@ -29,7 +28,6 @@ from wavebed.path.tables import (
     LinkTable,
     PathTable,
     link_key,
-    path_keys,
 )
 from wavebed.remedy import kind_of, remedy_of
 from wavebed.shipped import find
@@ -90,13 +88,13 @@ def read_path_of(
     given = cast("Mapping[str, object]", document["path"])
     base, file = (None, "") if scenario is None else (folder_of(scenario), str(scenario))
     try:
-        return _Reader(given, with_new_names(options, path_keys(), "", "--"), base, file, traces).read()
+        return _Reader(given, options, base, file, traces).read()
     except Problem as problem:
         raise UserError(str(problem)) from None
 
 
 def read_document(file: FilePath) -> dict[str, object]:
-    """Return a scenario as TOML gives it, with the new names of keys; its top keys are checked, and that it has a path.
+    """Return a scenario as TOML gives it; its top keys are checked, and that it has a path.
 
     Raises
     ------
@@ -106,8 +104,6 @@ def read_document(file: FilePath) -> dict[str, object]:
     document = read_toml(file, "name a scenario file")
     try:
         _check_top(document)
-        given = cast("Mapping[str, object]", document["path"])
-        document["path"] = at("path", lambda path: with_new_names(path, path_keys(), f"{file}: path."), given)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
     return document

@@ -52,7 +52,6 @@ __all__ = [
     "PathTable",
     "RadioChoice",
     "link_key",
-    "path_keys",
     "path_schema",
 ]
 
@@ -313,7 +312,6 @@ class AirTable(Struct, frozen=True, kw_only=True):
             _UE_LIMIT,
             "packet-rate limit of the UE, behind a shallow queue of its own",
             absent="that of the scene, else off",
-            was="device",
         ),
     ] = None
 
@@ -345,7 +343,6 @@ class PathTable(Struct, frozen=True, kw_only=True):
         Key(
             link_values.coalesce,
             "which packets are coalesced into GSO packets: none, those that leave at one instant, or within a time",
-            was="join",
         ),
     ] = TimeCoalesce(125_000)
     seed: Annotated[
@@ -425,16 +422,15 @@ class HopsTable(Struct, frozen=True, kw_only=True):
     hop: Annotated[
         object,
         Key(
-            unread("[[path.hop]]", _hops_schema, each=_hop_keys),
+            unread("[[path.hop]]", _hops_schema),
             "the hops, the one nearest to the server first",
             absent="one hop, whose keys stand in [path]",
-            was="segment",
         ),
     ] = ()
     second_radio: Annotated[
         object,
         Key(
-            unread("[path.second-radio]", _second_radio_schema, keys=_link_keys),
+            unread("[path.second-radio]", _second_radio_schema),
             "a second radio of the client, beside all hops between it and the host before it",
             absent="none",
         ),
@@ -479,20 +475,6 @@ def link_key(name: str) -> tuple[Field, tuple[str, ...]] | None:
         return found, DIRECTIONS
     direction, _, key = name.partition("-")
     return (fields(LinkTable)[key], (direction,)) if name in DIRECTED else None
-
-
-def _hop_keys() -> dict[str, Field]:
-    return fields(HopTable) | _link_keys()
-
-
-def _link_keys() -> dict[str, Field]:
-    return fields(LinkTable) | fields(AirTable) | DIRECTED
-
-
-@functools.cache
-def path_keys() -> dict[str, Field]:
-    """Return the keys of ``[path]``, with those of the links and the radio of a path that names no hops."""
-    return fields(PathTable) | fields(HopsTable) | _hop_keys()
 
 
 def path_schema() -> tuple[Schema, Schema]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from wavebed.config.derived import bounds
 from wavebed.config.problems import Problem, at, choose, described
 from wavebed.config.reader import Schema, reader
-from wavebed.config.table import Key, fields, read_table, table_schema
+from wavebed.config.table import Key, read_table, table_schema
 from wavebed.config.units import format_rate, format_size, format_time, parse_limit, parse_time
 from wavebed.config.values import (
     PERCENTAGE_SCHEMA,
@@ -125,7 +125,7 @@ class _FourState(Struct, frozen=True, kw_only=True):
 
 
 class _Reorder(Struct, frozen=True, kw_only=True):
-    probability: Annotated[float, Key(percentage, "that a packet is held back", was="share")]
+    probability: Annotated[float, Key(percentage, "that a packet is held back")]
     delay_ns: Annotated[int, Key(time_ns, "for how long")]
 
 
@@ -294,7 +294,7 @@ def loss(value: object) -> IndependentLoss | GilbertElliottLoss | FourStateLoss 
     return FourStateLoss(p13=four.p13, p31=four.p31, p23=four.p23, p32=four.p32, p14=four.p14)
 
 
-@reader("{probability = PERCENT, delay = TIME}", lambda: table_schema(_Reorder), keys=lambda: fields(_Reorder))
+@reader("{probability = PERCENT, delay = TIME}", lambda: table_schema(_Reorder))
 def reorder(value: object) -> ReorderStage:
     """Read ``{probability = "1%", delay = "1ms"}``."""
     given = read_table(_Reorder, table_of(value), "{probability = PERCENT, delay = TIME}")

@@ -7,25 +7,19 @@ its name), ``workload.NAME.size`` (a workload by its name); parts with dots are 
 from __future__ import annotations
 
 import functools
-import json
-import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, described
-from wavebed.config.renamed import both_given, with_new_names
 from wavebed.errors import UserError
 from wavebed.foreign import parse_toml
-from wavebed.path.tables import path_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["changed", "key_parts", "parse_change", "with_new_keys"]
+__all__ = ["changed", "key_parts", "parse_change"]
 
 _NAMED = ("hop", "workload")
-_PATH = "path"
-_ROOTS = ("lab", _PATH, "run", "workload")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_ROOTS = ("lab", "path", "run", "workload")
 
 
 def parse_change(text: str) -> tuple[str, object]:
@@ -83,41 +77,6 @@ def key_parts(key: str) -> tuple[str, ...]:
     if parts[0] not in _ROOTS or len(parts) < 2:
         raise Problem(f"begins with no table: begin with {', '.join(f'{root}.' for root in _ROOTS)}", key)
     return tuple(parts)
-
-
-def with_new_keys(changes: Mapping[str, object], source: str) -> dict[str, object]:
-    """Return changes by key with the new names of keys; see `wavebed.config.renamed.with_new_names`.
-
-    Raises
-    ------
-    Problem
-        If a key is none, or both names of one are given.
-    """
-    found: dict[str, object] = {}
-    for key, given in changes.items():
-        name, value = _with_new_names(key, given, source)
-        if name in found or (name != key and name in changes):
-            raise both_given(key, name)
-        found[name] = value
-    return found
-
-
-def _with_new_names(key: str, value: object, source: str) -> tuple[str, object]:
-    root, *parts = key_parts(key)
-    if root != _PATH:
-        return key, value
-    for part in reversed(parts):
-        value = {part: value}
-    value = with_new_names(cast("Mapping[str, object]", value), path_keys(), f"{source}{_PATH}.")
-    names = []
-    for _ in parts:
-        ((name, value),) = cast("Mapping[str, object]", value).items()
-        names.append(name)
-    return (key if names == parts else ".".join((_PATH, *map(_quoted, names)))), value
-
-
-def _quoted(part: str) -> str:
-    return part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
 
 
 def changed(document: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:

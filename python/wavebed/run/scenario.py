@@ -23,7 +23,7 @@ from wavebed.lab.ports import MOST_WORKLOADS
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
-from wavebed.run.change import changed, key_parts, with_new_keys
+from wavebed.run.change import changed, key_parts
 from wavebed.run.expected import limits_s
 from wavebed.run.lab_table import read_lab
 from wavebed.secret import restored
@@ -182,13 +182,14 @@ def read_plan(
         If anything in it is wrong; with `cells`, at a place in the campaign.
     """
     document = _whole(read_document(scenario), scenario)
-    source = f"{overrides_are}: "
-    overrides = at(overrides_are, functools.partial(with_new_keys, source=source), overrides or {})
+    overrides = overrides or {}
+    for key in overrides:
+        at(overrides_are, key_parts, key)
     traces = Traces()
     try:
         document = changed(document, overrides)
         run = at("run", _read_run, document.get("run", {}))
-        named = _described(document, scenario) if cells is None else [("", *cell) for cell in cells]
+        named = _described(document) if cells is None else [("", *cell) for cell in cells]
         treatments = tuple(
             _checked(
                 named,
@@ -286,7 +287,7 @@ def _read_run(table: object) -> RunTable:
     return read_table(RunTable, table, "[run] on a line of its own")
 
 
-def described_treatments(document: Mapping[str, object], scenario: Path) -> dict[str, Mapping[str, object]]:
+def described_treatments(document: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
     """Return the changes of each treatment of a scenario by name; none if it has no treatments.
 
     Raises
@@ -294,11 +295,11 @@ def described_treatments(document: Mapping[str, object], scenario: Path) -> dict
     Problem
         If one is wrong.
     """
-    described_ = _described(document, scenario)
+    described_ = _described(document)
     return {name: changes for where, name, changes in described_ if where}
 
 
-def _described(document: Mapping[str, object], scenario: Path) -> list[tuple[str, str, Mapping[str, object]]]:
+def _described(document: Mapping[str, object]) -> list[tuple[str, str, Mapping[str, object]]]:
     """Return place, name and changes of each treatment."""
     given = _tables(document, "treatment")
     if not given:
@@ -312,9 +313,9 @@ def _described(document: Mapping[str, object], scenario: Path) -> list[tuple[str
         changes = table.get("set", {})
         if not isinstance(changes, dict):
             raise Problem(f'{described(changes)} is not a table: write {{ "path.rate" = … }}', f"{where}.set")
-        found.append(
-            (where, name, at(f"{where}.set", functools.partial(with_new_keys, source=f"{scenario}: "), changes))
-        )
+        for key in changes:
+            at(f"{where}.set", key_parts, key)
+        found.append((where, name, changes))
     return found
 
 

@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.renamed import with_new_names
-from wavebed.config.table import fields, read_table
+from wavebed.config.table import read_table
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, parse_toml, read_text
 from wavebed.scene.carrier import resolved
@@ -55,7 +54,7 @@ def scene_of(document: dict[str, object], file: Path) -> Scene:
         As `read_scene`.
     """
     try:
-        return _scene(with_new_names(document, fields(SceneTable), f"{file}: "), file)
+        return _scene(document, file)
     except Problem as problem:
         raise UserError(f"{file}: {problem}") from None
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from wavebed.config.problems import Problem
 from wavebed.config.reader import Reader, Schema, unread
-from wavebed.config.table import Key, array_schema, fields, read_table, table, table_schema
+from wavebed.config.table import Key, array_schema, read_table, table, table_schema
 from wavebed.config.values import name, number, percentage, seconds, size_bytes, word
 from wavebed.radio.model import Technology
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable, read_symbols
@@ -275,7 +275,7 @@ class UeTable(Struct, frozen=True, kw_only=True):
     """``[ue]``."""
 
     start_m: Annotated[Vector, Key(values.vector(3), "its place at the beginning")]
-    trajectory: Annotated[object, Key(_LEGS, "how it moves: legs as below; without any it stays", was="way")] = ()
+    trajectory: Annotated[object, Key(_LEGS, "how it moves: legs as below; without any it stays")] = ()
     power_dbm: Annotated[float, Key(values.power_dbm, "transmit power (power class 3, TS 38.101-1 Table 6.2.1-1)")] = (
         23.0
     )
@@ -334,7 +334,7 @@ class ObstacleTable(Struct, frozen=True, kw_only=True):
             absent="it turns with the ray and always shows its full width",
         ),
     ] = None
-    trajectory: Annotated[object, Key(_LEGS, "how it moves; a box by its corner `from`", was="way")] = ()
+    trajectory: Annotated[object, Key(_LEGS, "how it moves; a box by its corner `from`")] = ()
     present_s: Annotated[
         tuple[tuple[float, float], ...], Key(values.periods, "the times at which it is present", absent="always")
     ] = ()
@@ -347,14 +347,14 @@ class FallbackTable(Struct, frozen=True, kw_only=True):
     """``[fallback]``."""
 
     propagation: Annotated[Propagation, Key(_PROPAGATION, "as that of the scene")]
-    cell_load: Annotated[float, Key(percentage, "fraction of that cell that other users have", was="others")] = 0.0
+    cell_load: Annotated[float, Key(percentage, "fraction of that cell that other users have")] = 0.0
     carrier: Annotated[
         CarrierTable,
         Key(_carrier("[fallback.carrier]"), "the carrier: keys above"),
     ]
     base_station: Annotated[
         BaseStationTable,
-        Key(_sub(BaseStationTable, "[fallback.base-station]"), "the base station: keys above", was="station"),
+        Key(_sub(BaseStationTable, "[fallback.base-station]"), "the base station: keys above"),
     ]
 
 
@@ -481,7 +481,6 @@ class SceneTable(Struct, frozen=True, kw_only=True):
             values.cell_load,
             "fraction of the cell that other users have: once, from given times on, or users that come and go: their"
             " mean fraction, and how long each stays on average",
-            was="others",
         ),
     ] = (CellLoad(0.0, 0.0),)
     fitted: Annotated[tuple[str, ...], Key(values.texts, "values that were fitted to a measurement, and to which")] = ()
@@ -492,19 +491,18 @@ class SceneTable(Struct, frozen=True, kw_only=True):
     base_station: Annotated[
         object,
         Key(
-            unread("[[base-station]]", _BASE_STATIONS_SCHEMA, each=functools.partial(fields, BaseStationTable)),
+            unread("[[base-station]]", _BASE_STATIONS_SCHEMA),
             "the base stations, 1 to 16: keys below",
-            was="station",
         ),
     ]
     ue: Annotated[
         UeTable,
-        Key(_sub(UeTable, "[ue]"), "the phone or modem (UE): keys below", was="handset"),
+        Key(_sub(UeTable, "[ue]"), "the phone or modem (UE): keys below"),
     ]
     obstacle: Annotated[
         object,
         Key(
-            unread("[[obstacle]]", _OBSTACLES_SCHEMA, each=functools.partial(fields, ObstacleTable)),
+            unread("[[obstacle]]", _OBSTACLES_SCHEMA),
             "obstacles, which may move: keys below",
         ),
     ] = []
@@ -531,5 +529,5 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         Key(unread("[radio]", _radio_schema), "settings of the radio stage: keys below"),
     ] = None
     ue_limit: Annotated[
-        object, Key(unread("[ue-limit]", _UE_LIMIT_SCHEMA), "packet-rate limit of the UE: keys below", was="device")
+        object, Key(unread("[ue-limit]", _UE_LIMIT_SCHEMA), "packet-rate limit of the UE: keys below")
     ] = None

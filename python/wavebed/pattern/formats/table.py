@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wavebed.config.renamed import warn_old_name
 from wavebed.config.units import RATE_UNITS, TIME_UNITS, format_time, parse_time
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import AS_TABLE, Format, ReadOptions
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLE", "FORMAT", "blocks_of_rows", "looks_like_table"]
 
 PROBABILITY_SCALE = 10**12
-LOSS_UNIT, OLD_LOSS_UNIT = "probability", "share"
 ROWS_AT_ONCE = 1 << 14
 CLOCK = 0
 """Scale of a column of clock times."""
@@ -48,7 +46,7 @@ UNITS = {
     "time": TIME_UNITS | {"clock": CLOCK},
     "rate": RATE_UNITS | BYTE_UNITS,
     "delay": TIME_UNITS,
-    "loss": {LOSS_UNIT: PROBABILITY_SCALE, "%": PROBABILITY_SCALE // 100},
+    "loss": {"probability": PROBABILITY_SCALE, "%": PROBABILITY_SCALE // 100},
 }
 MOST = {"time": MAX_NS, "rate": MAX_RATE_BPS, "delay": MAX_NS, "loss": PROBABILITY_SCALE}
 EXAMPLE = "--columns time=Timestamp:s rate=Throughput:mbit"
@@ -97,9 +95,6 @@ def _choices(options: ReadOptions) -> tuple[dict[str, tuple[str, int]], int | No
                 raise UserError("--columns every=0s: a row lasts longer than that")
             continue
         column, colon, unit = rest.rpartition(":")
-        if name == "loss" and unit.lower() == OLD_LOSS_UNIT:
-            warn_old_name(f"--columns {item}: {unit}", LOSS_UNIT)
-            unit = LOSS_UNIT
         if not colon or not column or unit.lower() not in UNITS[name]:
             units = ", ".join(UNITS[name])
             raise UserError(f"--columns {item}: the unit is missing or unknown; write {name}=COLUMN:UNIT, in {units}")
