@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from wavebed.errors import UserError
 from wavebed.extras import TABLES, require
-from wavebed.result.names import DEVICES_FOLDER
-from wavebed.store.records import kind_of
+from wavebed.kinds import kind_at
 
 if TYPE_CHECKING:
     from wavebed.forward.read import ForwardRun
@@ -34,13 +32,4 @@ def load(folder: str | Path) -> Run | ForwardRun:
     """
     require("report", "a folder of results", TABLES)
     path = Path(folder)
-    kind = kind_of(path)
-    if kind == "forward":
-        from wavebed.forward.read import read_forward
-
-        return read_forward(path)
-    if kind == "reproduction":
-        raise UserError(f"{path}: holds several forwarding tests: name one of the folders in {path / DEVICES_FOLDER}")
-    from wavebed.store.load import load_run
-
-    return load_run(path)
+    return cast("Run | ForwardRun", kind_at(path).load(path))

@@ -15,7 +15,7 @@ from wavebed import remedy, shipped
 from wavebed.cli import doctor_checks
 from wavebed.cli.doctor_checks import apparmor_check, apparmor_profile
 from wavebed.extras import EXTRAS, PACKAGES
-from wavebed.forward.programs import PROGRAMS
+from wavebed.forward.kind import ForwardingTest
 from wavebed.lab import tools
 from wavebed.remedy.model import EDGE
 from wavebed.run.scenario import read_plan
@@ -132,12 +132,12 @@ def test_what_workloads_run_is_declared_by_one_of_them() -> None:
 def test_what_the_forwarding_test_runs_is_declared() -> None:
     run = _first_of_commands(SOURCES / "forward")
     assert run >= {"ip", "taskset", "ssh", "snmpget", "iperf3"}, "the search finds them"
-    assert run <= set(PROGRAMS)
-    assert set(PROGRAMS) <= _words(SOURCES / "forward")
+    assert run <= set(ForwardingTest.programs)
+    assert set(ForwardingTest.programs) <= _words(SOURCES / "forward")
 
 
 def test_every_program_has_a_package_and_a_user() -> None:
-    assert _declared() | _of_remedies() | set(PROGRAMS) == set(tools.PACKAGES)
+    assert _declared() | _of_remedies() | set(ForwardingTest.programs) == set(tools.PACKAGES)
 
 
 def test_what_remedies_run_is_declared() -> None:

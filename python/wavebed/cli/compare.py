@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
 from wavebed.errors import UserError, WavebedError
@@ -12,9 +12,10 @@ from wavebed.printable import printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from wavebed.compare.find import Comparison
+    from wavebed.kinds import ComparedFolders, ResultKind
 
 __all__ = ["register", "run"]
 
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if passed else WavebedError.exit_status
 
 
-def _write(args: argparse.Namespace, written: _Written) -> None:
+def _write(args: argparse.Namespace, written: ComparedFolders) -> None:
     from wavebed.output import write_output
 
     if args.csv is not None:
@@ -97,54 +98,36 @@ def _write(args: argparse.Namespace, written: _Written) -> None:
         write_output(args.output, written.page())
 
 
-class _Written(NamedTuple):
-    """A comparison in each form, and the name of its JSON output."""
-
-    output: str
-    text: Callable[[], str]
-    json: Callable[[], object]
-    csv: Callable[[], str]
-    page: Callable[[], str]
-    markdown: Callable[[], str] | None = None
-
-
-def _beside_the_first(args: argparse.Namespace) -> _Written:
+def _beside_the_first(args: argparse.Namespace) -> ComparedFolders:
     for option, given in (("--undecided", args.undecided), ("--markdown", args.markdown)):
         if given is not None:
             raise UserError(f"{option}: belongs to --baseline: write --baseline DIR DIR")
-    folders = [each for folder in args.dirs for each in _folders(folder)]
+    from wavebed.kinds import kind_at
+
+    folders = [each for folder in args.dirs for each in kind_at(folder).parts(folder)]
     if len(folders) < 2:
         raise UserError(f"{args.dirs[0]}: is one folder: name two or more (wavebed report shows one)")
-    kind = _kind(folders)
-    if kind != "forward":
-        return _of_comparison(_compared(folders, kind, args.margin))
-    if args.margin:
-        raise UserError("--margin: forwarding tests take it with --baseline only: write --baseline DIR DIR")
-    return _forwarding_tests(folders)
+    return _kind(folders).compare(folders, args.margin)
 
 
-def _with_baseline(args: argparse.Namespace) -> tuple[_Written, bool]:
+def _with_baseline(args: argparse.Namespace) -> tuple[ComparedFolders, bool]:
     from wavebed.compare.gate import regressions_json, regressions_markdown, regressions_text
     from wavebed.compare.regression import regressions
+    from wavebed.kinds import compared_by_metric
 
     if len(args.dirs) > 1:
         raise UserError(f"{args.dirs[1]}: is a second folder beside --baseline: name one")
     folders = [args.baseline, args.dirs[0]]
-    kind = _kind(folders)
-    if kind == "reproduction":
-        raise UserError(f"{folders[0]}: is a reproduction: name the folder of one device in it")
-    comparison = _compared(folders, kind, args.margin, explore=args.csv is not None or args.output is not None)
+    explore = args.csv is not None or args.output is not None
+    comparison = _kind(folders).compare_metrics(folders, args.margin, explore=explore)
     if not comparison.primaries:
         raise UserError(_without_primaries(args.baseline, args.dirs[0], comparison))
     found = regressions(comparison, undecided_fails=args.undecided == "fail")
-    whole = _of_comparison(comparison)
-    written = _Written(
-        "compare-baseline",
-        lambda: regressions_text(found),
-        lambda: regressions_json(found),
-        whole.csv,
-        whole.page,
-        lambda: regressions_markdown(found),
+    written = compared_by_metric(comparison)._replace(
+        output="compare-baseline",
+        text=lambda: regressions_text(found),
+        json=lambda: regressions_json(found),
+        markdown=lambda: regressions_markdown(found),
     )
     return written, found.passed
 
@@ -155,65 +138,14 @@ def _without_primaries(baseline: Path, folder: Path, comparison: Comparison) -> 
     return f"{baseline}: has no primary metric with a value: add --margin WORKLOAD.METRIC=VALUE"
 
 
-def _compared(folders: Sequence[Path], kind: str, margins: Sequence[str], *, explore: bool = True) -> Comparison:
-    from wavebed.compare.find import compare_folders
-    from wavebed.compare.forwarding import read_forward_samples
-    from wavebed.compare.samples import read_samples
-
-    read = read_forward_samples if kind == "forward" else read_samples
-    short = [folder.resolve().name for folder in folders]
-    names = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
-    found = [read(folder, name) for folder, name in zip(folders, names, strict=True)]
-    return compare_folders(found, margins, explore=explore)
-
-
-def _of_comparison(comparison: Comparison) -> _Written:
-    from wavebed.compare.page import comparison_page
-    from wavebed.compare.text import comparison_text
-    from wavebed.compare.written import comparison_csv, comparison_json
-
-    return _Written(
-        "compare",
-        lambda: comparison_text(comparison),
-        lambda: comparison_json(comparison),
-        lambda: comparison_csv(comparison),
-        lambda: comparison_page(comparison),
-    )
-
-
-def _folders(folder: Path) -> list[Path]:
-    """Return the folder, or those of the devices of a reproduction."""
-    from wavebed.result.names import DEVICES_FOLDER
-    from wavebed.store.records import kind_of
-
-    return sorted((folder / DEVICES_FOLDER).iterdir()) if kind_of(folder) == "reproduction" else [folder]
-
-
-def _kind(folders: Sequence[Path]) -> str:
+def _kind(folders: Sequence[Path]) -> ResultKind:
     """Return what all folders hold."""
-    from wavebed.store.records import kind_of
+    from wavebed.kinds import kind_at
 
-    kinds = [kind_of(folder) for folder in folders]
-    for folder, kind in zip(folders, kinds, strict=True):
-        if kind != kinds[0]:
-            said = {"run": "a run of a scenario", "forward": "a forwarding test", "reproduction": "a reproduction"}
+    first, *others = (kind_at(folder) for folder in folders)
+    for folder, kind in zip(folders[1:], others, strict=True):
+        if type(kind) is not type(first):
             raise UserError(
-                f"{folder}: holds {said[kind]}, and {folders[0]} {said[kinds[0]]}: compare folders of one kind"
+                f"{folder}: holds {kind.title}, and {folders[0]} {first.title}: compare folders of one kind"
             )
-    return kinds[0]
-
-
-def _forwarding_tests(folders: Sequence[Path]) -> _Written:
-    from wavebed.forward.read import read_forward
-    from wavebed.forward.report.compare import comparison_page
-    from wavebed.forward.table_text import comparison_text
-    from wavebed.forward.tables import compare, comparison_csv, comparison_json
-
-    found = compare([read_forward(folder).result for folder in folders])
-    return _Written(
-        "compare-forward",
-        lambda: comparison_text(found),
-        lambda: comparison_json(found),
-        lambda: comparison_csv(found),
-        lambda: comparison_page(found),
-    )
+    return first

@@ -63,7 +63,8 @@ def _version(name: str, absent_programs: list[str]) -> str:
 
 def _users() -> dict[str, list[str]]:
     """Return the users of each program, by the program's name."""
-    from wavebed.forward.programs import PROGRAMS
+    from wavebed.kinds import KINDS as RESULTS
+    from wavebed.kinds import result_kind
     from wavebed.remedy import KINDS as REMEDIES
     from wavebed.remedy import kind_of as remedy_of
     from wavebed.remedy.model import EDGE
@@ -77,8 +78,9 @@ def _users() -> dict[str, list[str]]:
         for name in remedy_of(remedy).programs:
             if name != EDGE:
                 found.setdefault(name, []).append(f"remedy {remedy}")
-    for name, option in PROGRAMS.items():
-        found.setdefault(name, []).append(f"forward ({option})")
+    for result in RESULTS:
+        for name, option in result_kind(result).programs.items():
+            found.setdefault(name, []).append(f"{result} ({option})")
     return dict(sorted(found.items()))
 
 

@@ -10,9 +10,6 @@ from wavebed.extras import TABLES, require, spare_pandas
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
-
-    from wavebed.store.records import Kind
 
 __all__ = ["register", "run"]
 
@@ -42,32 +39,11 @@ def run(args: argparse.Namespace) -> int:
     require("report", "a folder of results", TABLES)
     if args.is_own_process:
         spare_pandas()
-    from wavebed.store.records import kind_of
+    from wavebed.kinds import kind_at
 
-    page = _writer(kind_of(args.dir), args.dir)(args.dir, args.output)
+    page = kind_at(args.dir).write_report(args.dir, args.output)
     if args.json:
         print_json("report", {"report": str(page)})
     else:
         print(page)
     return 0
-
-
-def _writer(kind: Kind, folder: Path) -> Callable[[Path, Path | None], Path]:
-    if kind == "forward":
-        from wavebed.forward.report import write_forward_report
-
-        return write_forward_report
-    if kind == "reproduction":
-        require("forward", "the report of a reproduction")
-        from wavebed.reproduce.small_packets_write import write_reproduction_report
-
-        return write_reproduction_report
-    from wavebed.store.records import read_run
-
-    if read_run(folder).campaign is not None:
-        from wavebed.campaign.report import write_campaign_report
-
-        return write_campaign_report
-    from wavebed.report.build import write_report
-
-    return write_report

@@ -42,7 +42,9 @@ OUTPUTS: Mapping[str, Output] = {
     "check": _of("checks", "CheckOutput", "check", "decisions on requirements"),
     "compare": _of("comparisons", "CompareOutput", "compare", "metrics of folders beside those of the first"),
     "compare-baseline": _of("comparisons", "BaselineOutput", "compare --baseline", "judgement against a baseline"),
-    "compare-forward": _of("comparisons", "ForwardCompareOutput", "compare, of forwarding tests", "devices, ranked"),
+    "compare-forward": Output(
+        "compare, of forwarding tests", "devices, ranked", "wavebed.forward.outputs", "ForwardCompareOutput"
+    ),
     "ctl-list": _of("machine", "LabsOutput", "ctl", "running laboratories"),
     "ctl-show": Output("ctl LAB show", "state of a running laboratory", "wavebed.path.state", "LabState"),
     "ctl-timeline": Output("ctl LAB timeline", "state of a timeline", "wavebed.path.state", "TimelineState"),
@@ -50,13 +52,15 @@ OUTPUTS: Mapping[str, Output] = {
     "explain": Output("explain", "why packets were late or lost", "wavebed.explain.model", "Explanation"),
     "fit": _of("fits", "FitOutput", "fit", "judgement of what was learned from walks"),
     "fit-replay": _of("fits", "ReplayOutput", "fit --as replay", "figures of a recording under both loads"),
-    "forward": _of("forwarding", "ForwardOutput", "forward", "findings of a forwarding test"),
+    "forward": Output("forward", "findings of a forwarding test", "wavebed.forward.outputs", "ForwardOutput"),
     "kernel": _of(
         "machine", "KernelOutput", "kernel build, kernel install, kernel status", "the installed kernel of virtual time"
     ),
     "record-judge": _of("runs", "JudgedOutput", "record --judge", "live beside replayed trials"),
     "report": _of("runs", "ReportOutput", "report", "where the report is"),
-    "reproduce-small-packets": _of("forwarding", "SmallPacketsOutput", "reproduce small-packets", "our tables"),
+    "reproduce-small-packets": Output(
+        "reproduce small-packets", "our tables", "wavebed.reproduce.small_packets_kind", "SmallPacketsOutput"
+    ),
     "reproduce-study": _of("campaigns", "StudyOutput", "reproduce, of the other studies", "our figures"),
     "scenes": _of("scenes", "ScenesOutput", "scenes", "conditions with their figures, and all other names"),
     "scenes-condition": _of("scenes", "ConditionOutput", "scenes NAME, of a condition", "its text and figures"),

@@ -8,29 +8,20 @@ import numpy as np
 
 from wavebed.compare.find import ONLY
 from wavebed.compare.samples import Folder, Sample, Series
-from wavebed.forward.read import read_forward
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wavebed.compare.samples import Key
+    from wavebed.forward.read import ForwardRun
 
-__all__ = ["METRIC", "read_forward_samples"]
+__all__ = ["METRIC", "forward_samples"]
 
 METRIC = Metric("received", None, "frames/s", "higher", "received frames over the time of sending")
 """The metric of the tests ``throughput`` and ``overload``."""
 
 
-def read_forward_samples(path: Path, name: str) -> Folder:
-    """Read the rates of a forwarding test; refused repeats are not counted.
-
-    Raises
-    ------
-    UserError
-        If the folder has no forwarding test, or a file is damaged.
-    """
-    run = read_forward(path)
+def forward_samples(run: ForwardRun, name: str) -> Folder:
+    """Return the rates of a forwarding test; refused repeats are not counted."""
     result = run.result
     series: dict[Key, Series] = {}
     lost, made = 0, 0
@@ -47,7 +38,7 @@ def read_forward_samples(path: Path, name: str) -> Folder:
         if len(counted):
             series[test.name, METRIC.name] = Series(test.name, METRIC, {ONLY: Sample(counted, np.empty(0, np.int64))})
     return Folder(
-        path=path,
+        path=run.folder,
         name=name,
         facts={**facts, **machine, **run.record.versions},
         inputs=frozenset(),
