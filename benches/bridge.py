@@ -33,8 +33,7 @@ from run import machine
 from systems import TOOL
 
 from wavebed._core import find_core
-from wavebed.forward.namespaces import within
-from wavebed.forward.sandbox import inside
+from wavebed.forward.sandbox import inside, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,12 +27,11 @@ from typing import TYPE_CHECKING
 from run import machine
 
 from wavebed._core import find_core
-from wavebed.forward.command import EmulatedDevice, ForwardSpec
-from wavebed.forward.emulated import emulated_device
 from wavebed.forward.iperf3 import run_study_command
-from wavebed.forward.plain import to_plain
+from wavebed.forward.model import to_plain
+from wavebed.forward.run import emulated_device
 from wavebed.forward.sandbox import inside
-from wavebed.forward.settings import ForwardSettings
+from wavebed.forward.settings import EmulatedDevice, ForwardSettings, ForwardSpec
 from wavebed.forward.suite import About, run_suite
 from wavebed.forward.tester import Tester
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wavebed.forward.model import Trial
-    from wavebed.forward.session import Setup
+    from wavebed.forward.run import Setup
 
 SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
 SHAPED_PPS = 60_000

@@ -30,7 +30,7 @@ from kills_ends import PATIENCE_S, End, Transfer, linger, receive, send
 from run import machine
 
 from wavebed._core import find_edge
-from wavebed.forward.namespaces import within
+from wavebed.forward.sandbox import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from wavebed.extras import TABLES, require
 from wavebed.kinds import kind_at
 
 if TYPE_CHECKING:
-    from wavebed.forward.read import ForwardRun
+    from wavebed.forward.folder import ForwardRun
     from wavebed.store.load import Run
 
 __all__ = ["load"]

@@ -8,9 +8,9 @@ import pytest
 from tests.browser.test_report_in_chromium import CONTRASTS, LEAST_CONTRAST, opened
 from tests.unit.forward_example import device, record
 
+from wavebed.forward.comparison import compare
 from wavebed.forward.report.build import page
 from wavebed.forward.report.compare import comparison_page
-from wavebed.forward.tables import compare
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from bridge_frames import collect, frames_of_every_kind, raw_port
 
 from wavebed._core import find_core
-from wavebed.forward.namespaces import within
+from wavebed.forward.sandbox import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ import struct
 import time
 from typing import NamedTuple
 
-from wavebed.forward.namespaces import within
+from wavebed.forward.sandbox import within
 
 __all__ = ["Sent", "collect", "frames_of_every_kind", "ip4", "raw_port", "udp4"]
 

@@ -17,7 +17,7 @@ import bridge_agent as agent
 from bridge_frames import NEAR, frames_of_every_kind, raw_port
 
 from wavebed._core import find_core
-from wavebed.forward.namespaces import within
+from wavebed.forward.sandbox import within
 from wavebed.path.control import connect_to
 from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from bridge_frames import checksum
 
-from wavebed.forward.device import read_device
-from wavebed.forward.namespaces import within
+from wavebed.forward.devices import read_device
 from wavebed.forward.port import Port
+from wavebed.forward.sandbox import within
 from wavebed.forward.setup import EmulatedSetup, SetupPort
 
 if TYPE_CHECKING:
-    from wavebed.forward.device.model import Device
+    from wavebed.forward.devices import Device
 
 SOURCE_PORT, DESTINATION_PORT = 49152, 49153
 TYPES = {4: 0x0800, 6: 0x86DD}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wavebed.forward.device import read_device
-from wavebed.forward.layout import Layout
+from wavebed.forward.devices import read_device
+from wavebed.forward.frames import Layout
 from wavebed.forward.model import Span
 from wavebed.forward.port import Port
 from wavebed.forward.setup import EmulatedSetup

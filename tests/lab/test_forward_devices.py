@@ -14,7 +14,7 @@ import pytest
 
 from wavebed._core import find_core
 from wavebed.errors import UserError
-from wavebed.forward.device import FAULTY_KINDS, KINDS, device_kind, read_device
+from wavebed.forward.devices import FAULTY_KINDS, KINDS, device_kind, read_device
 
 WITHIN_S = 90.0
 AGENT = Path(__file__).with_name("forward_agent.py")

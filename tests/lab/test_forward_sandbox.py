@@ -44,7 +44,7 @@ PLACING = """
 import subprocess, sys
 from wavebed.forward.sandbox import pin
 from wavebed.forward.port import Port
-from wavebed.forward.napi import napi_instances
+from wavebed.forward.sandbox import napi_instances
 for command in ('add wba type veth peer name wbb', 'set wba up', 'set wbb up'):
     subprocess.run(['ip', 'link', *command.split()], check=True)
 assert napi_instances('wba') == []

@@ -17,9 +17,7 @@ from tests.unit.test_forward_cpu import AFTER, BEFORE, SOFTIRQS, _patient, softn
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.cpu import open_meter, parse_source
-from wavebed.forward.cpu.node_exporter import NodeExporterMeter
-from wavebed.forward.cpu.snmp import SnmpMeter
-from wavebed.forward.cpu.ssh import SshMeter
+from wavebed.forward.cpu_remote import NodeExporterMeter, SnmpMeter, SshMeter
 from wavebed.secret import Secret
 
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ def test_ssh_that_is_refused_says_why_in_one_line(tmp_path: Path, monkeypatch: p
 def test_a_router_that_falls_silent_does_not_hold_the_trial_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_program(tmp_path / "bin", "ssh", "import time; time.sleep(60)")
     programs_first(tmp_path / "bin", monkeypatch)
-    monkeypatch.setattr("wavebed.forward.cpu.ssh.LIMIT_S", 0.8)
+    monkeypatch.setattr("wavebed.forward.cpu_remote.LIMIT_S", 0.8)
     with SshMeter("router") as meter, pytest.raises(WavebedError, match="no answer within"):
         meter.start()
 
@@ -217,7 +215,7 @@ def test_a_page_that_is_not_there_or_not_node_exporters_is_refused(exporter: str
 
 @pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\n\r\nnode_"])
 def test_a_page_that_drips_is_given_up_in_time(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wavebed.forward.cpu.node_exporter.LIMIT_S", 0.5)
+    monkeypatch.setattr("wavebed.forward.cpu_remote.LIMIT_S", 0.5)
     over = threading.Event()
 
     def drip(listener: socket.socket) -> None:

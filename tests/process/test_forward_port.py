@@ -15,10 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.forward import transport
 from wavebed.forward.model import FrameSpec, Span
-from wavebed.forward.port import Port, PortGoneError
-from wavebed.forward.transport import LocalLines
+from wavebed.forward.port import LocalLines, Port, PortGoneError
 
 FRAMES = FrameSpec(
     (64, 128),
@@ -248,7 +246,7 @@ def test_lines_longer_than_a_pipe_pass(tmp_path: Path) -> None:
 
 
 def test_a_port_that_does_not_answer_is_ended_within_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "END_GRACE_S", 0.2)
+    monkeypatch.setattr("wavebed.forward.port.END_GRACE_S", 0.2)
     lines = process(tmp_path, "time.sleep(60)")
     with pytest.raises(PortGoneError, match=r"eth0 did not answer within 0.3 s"):
         lines.ask("hello", 0.3)
@@ -263,7 +261,7 @@ def test_a_port_that_ends_says_its_last_words(tmp_path: Path) -> None:
 
 
 def test_a_port_that_takes_its_time_to_end_says_them_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "END_GRACE_S", 0.1)
+    monkeypatch.setattr("wavebed.forward.port.END_GRACE_S", 0.1)
     body = "os.close(1); time.sleep(0.5); os.write(2, b'the interface is gone'); os._exit(7)"
     with pytest.raises(PortGoneError, match="status 7: the interface is gone"):
         process(tmp_path, body).ask("hello", 60.0)
@@ -285,7 +283,7 @@ def test_a_closed_port_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_an_endless_line_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "LONGEST_LINE", 100_000)
+    monkeypatch.setattr("wavebed.forward.port.LONGEST_LINE", 100_000)
     lines = process(tmp_path, "sys.stdin.readline()\nwhile True: sys.stdout.write('x' * 10000)")
     with pytest.raises(PortGoneError, match="more than 100000 bytes"):
         lines.ask("hello", 60.0)
@@ -316,7 +314,7 @@ def test_an_answer_that_came_while_the_caller_stood_still_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead_s = 0.0
-    monkeypatch.setattr(transport, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s))
+    monkeypatch.setattr("wavebed.forward.port.time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s))
     asked = tmp_path / "asked"
     lines = process(tmp_path, answers_when(asked))
 

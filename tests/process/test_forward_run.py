@@ -25,14 +25,11 @@ from tests.unit.test_forward_run import (  # noqa: F401
 
 from wavebed.cli import main
 from wavebed.experiment.machine_lock import VARIABLE, measuring
+from wavebed.forward.folder import ForwardRecord, capture, read_forward, write_forward
 from wavebed.forward.model import Sample
-from wavebed.forward.pcapng import capture
-from wavebed.forward.read import read_forward
-from wavebed.forward.record import ForwardRecord
+from wavebed.forward.result import verdict_of
 from wavebed.forward.run import measure
 from wavebed.forward.tell import Teller
-from wavebed.forward.verdicts import verdict_of
-from wavebed.forward.write import write_forward
 from wavebed.store.journal import TrialBegun, read_journal
 
 if TYPE_CHECKING:

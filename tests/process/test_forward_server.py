@@ -17,10 +17,8 @@ from tests.descriptors import no_descriptors
 from wavebed.accept import accept
 from wavebed.errors import UserError, WavebedError
 from wavebed.forward import server as subject
-from wavebed.forward import transport
-from wavebed.forward.port import Port, PortGoneError
+from wavebed.forward.port import LocalLines, Port, PortGoneError, RemoteLines
 from wavebed.forward.server import Server
-from wavebed.forward.transport import LocalLines, RemoteLines
 from wavebed.secret import Secret
 
 if TYPE_CHECKING:
@@ -88,7 +86,7 @@ def ends(lines: LocalLines) -> bool:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "END_GRACE_S", 0.2)
+    monkeypatch.setattr("wavebed.forward.port.END_GRACE_S", 0.2)
 
 
 def connect(server: Server, interface: str = "lo", token: str = TOKEN) -> RemoteLines:
@@ -322,7 +320,7 @@ def test_a_connection_is_watched_for_a_silent_machine() -> None:
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()) as client,
     ):
-        from wavebed.forward.transport import VANISHED_S, keep_watch
+        from wavebed.forward.port import VANISHED_S, keep_watch
 
         keep_watch(client)
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == VANISHED_S * 1000

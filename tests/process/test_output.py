@@ -20,7 +20,7 @@ from tests.unit.report_example import write_example
 from wavebed import output
 from wavebed.cli import COMMANDS, build_parser, main
 from wavebed.errors import UserError
-from wavebed.forward.write import write_forward
+from wavebed.forward.folder import write_forward
 from wavebed.output import replace_file, replacing, write_output
 
 if TYPE_CHECKING:

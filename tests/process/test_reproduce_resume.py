@@ -20,8 +20,8 @@ from tests.unit.forward_simulated import SimulatedTester
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.inputs import changes
+from wavebed.forward.comparison import compare
 from wavebed.forward.suite import About, run_suite
-from wavebed.forward.tables import compare
 from wavebed.reproduce import small_packets, small_packets_folder
 from wavebed.reproduce.small_packets import Reproduction, repeat
 from wavebed.reproduce.small_packets_folder import read_begun
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wavebed.forward.command import ForwardSpec
-    from wavebed.forward.findings import DeviceResult
+    from wavebed.forward.result import DeviceResult
+    from wavebed.forward.settings import ForwardSpec
     from wavebed.store.journal import Event
 
 CAPACITY_PPS = {"bridge": 9e5, "xdp": 1.2e6}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.unit.test_reproduce_small_packets import one_round, trial  # noqa: F401
 
 from wavebed.errors import WavebedError
-from wavebed.forward.read import read_forward
+from wavebed.forward.folder import read_forward
 from wavebed.reproduce.small_packets import Reproduction, repeat
 from wavebed.store.journal import (
     LoadMeasured,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wavebed.forward.command import ForwardSpec
+    from wavebed.forward.settings import ForwardSpec
     from wavebed.store.journal import Event
 
 

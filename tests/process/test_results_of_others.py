@@ -24,7 +24,7 @@ from wavebed import beneath
 from wavebed.cli import main, rerun, trust
 from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import read_bytes
-from wavebed.forward.write import write_forward
+from wavebed.forward.folder import write_forward
 from wavebed.output import write_output
 from wavebed.result import parquet
 from wavebed.result.parquet import read_parquet
@@ -496,9 +496,9 @@ _ALLOWED = {
     "store/disk.py": "the folder that the user named",
     "experiment/inputs.py": "wavebed-core",
     "experiment/machine_lock.py": "locks of the machine, without links",
-    "forward/cpu/local.py": "/proc",
-    "forward/cpu/snmp.py": "a temporary folder",
-    "forward/namespaces.py": "namespaces",
+    "forward/cpu.py": "/proc",
+    "forward/cpu_remote.py": "a temporary folder",
+    "forward/sandbox.py": "namespaces",
     "forward/setup.py": "settings of the kernel",
     "mcp/scenarios.py": "scenarios of this server, without links",
     "report/document.py": "a template of the package",

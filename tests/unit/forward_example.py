@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.forward.arithmetic import Headers, Rates, line_rate_pps
-from wavebed.forward.findings import (
-    Bound,
-    BurstFinding,
-    DeviceResult,
-    GoalFinding,
-    LatencyFinding,
-    LossRateFinding,
-    LossRateStep,
-    OverloadFinding,
-    PartTime,
-    SizeFinding,
-)
-from wavebed.forward.imix import SIMPLE_IMIX, genome
+from wavebed.forward.folder import ForwardRecord
+from wavebed.forward.frames import SIMPLE_IMIX, Headers, Rates, genome, line_rate_pps
 from wavebed.forward.model import (
     Binding,
     Ceiling,
@@ -32,14 +20,16 @@ from wavebed.forward.model import (
     Span,
     Trial,
 )
-from wavebed.forward.record import ForwardRecord
+from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, LossRateStep, OverloadFinding
+from wavebed.forward.result import DeviceResult, PartTime
+from wavebed.forward.search import Bound, GoalFinding, SizeFinding
 from wavebed.forward.settings import ForwardSettings
 from wavebed.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.forward.findings import GoalOutcome
+    from wavebed.forward.search import GoalOutcome
 
 LINK_MBPS = 1000.0
 HEADERS = Headers()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
-from wavebed.forward.latency import latency_of
+from wavebed.forward.answers import latency_of
 from wavebed.forward.model import (
     Binding,
     Ceiling,
@@ -341,7 +341,7 @@ def fake_ports(device: FakeDevice | None = None) -> tuple[FakePort, FakePort]:
 
 def fake_tester(device: FakeDevice | None = None) -> Tester:
     """Return a prepared tester with `device` between its ports: ``tester.trial(...)`` works at once."""
-    from wavebed.forward.layout import Layout
+    from wavebed.forward.frames import Layout
     from wavebed.forward.tester import Tester
 
     tx, rx = fake_ports(device)

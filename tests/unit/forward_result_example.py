@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from wavebed.forward.arithmetic import Headers, Rates
-from wavebed.forward.findings import (
-    Bound,
-    BurstFinding,
-    DeviceResult,
-    GoalFinding,
-    LatencyFinding,
-    LossRateFinding,
-    LossRateStep,
-    OverloadFinding,
-    PartTime,
-    SizeFinding,
-)
+from wavebed.forward.frames import Headers, Rates
 from wavebed.forward.model import (
     Binding,
     Ceiling,
@@ -29,6 +17,9 @@ from wavebed.forward.model import (
     Span,
     Trial,
 )
+from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, LossRateStep, OverloadFinding
+from wavebed.forward.result import DeviceResult, PartTime
+from wavebed.forward.search import Bound, GoalFinding, SizeFinding
 from wavebed.forward.settings import QUICK_GOALS, ForwardSettings
 from wavebed.stats.intervals import median_interval
 

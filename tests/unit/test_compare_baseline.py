@@ -20,8 +20,7 @@ from wavebed.compare.find import compare_folders
 from wavebed.compare.regression import regressions
 from wavebed.compare.samples import read_samples
 from wavebed.compare.words import sections
-from wavebed.forward.read import ForwardRun
-from wavebed.forward.write import write_forward
+from wavebed.forward.folder import ForwardRun, write_forward
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
 from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
 from wavebed.run.write import open_run, write_run, write_trial

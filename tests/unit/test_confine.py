@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from tests.unit.forward_example import device, record
 
 from wavebed.cli import main
-from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
 from wavebed.forward.cpu import open_meter
+from wavebed.forward.folder import write_forward
 from wavebed.forward.report.build import write_forward_report
-from wavebed.forward.write import write_forward
+from wavebed.forward.settings import ForwardOptions, ForwardSpec, parse_options
 from wavebed.lab import confine
 from wavebed.lab.confine import Confined, confined_user, confinement_rules, module_path, program_files, take_back
 from wavebed.result.model import RunRecord

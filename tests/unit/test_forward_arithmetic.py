@@ -8,15 +8,17 @@ from statistics import fmean
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.forward.arithmetic import (
+from wavebed.forward.frames import (
     RFC2544_SIZES_BYTES,
+    SIMPLE_IMIX,
     Headers,
     Rates,
     check_sizes,
+    genome,
     line_rate_pps,
+    spread,
     study_conversion,
 )
-from wavebed.forward.imix import SIMPLE_IMIX, genome, spread
 
 V4 = Headers()
 

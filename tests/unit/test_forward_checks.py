@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference, gap_s
-from wavebed.forward.layout import Layout, Tags
+from wavebed.forward.frames import Layout, Tags
 from wavebed.forward.model import Ceiling, FrameCounters, InterfaceCounters, PortInfo, Refusal, Sent, Span
 
 S = 1_000_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from wavebed.config.problems import Problem
-from wavebed.forward.command import EmulatedDevice, ForwardOptions, PeerPorts, RealPorts, parse_options
 from wavebed.forward.model import Span
+from wavebed.forward.settings import EmulatedDevice, ForwardOptions, PeerPorts, RealPorts, parse_options
 from wavebed.secret import Secret
 
 

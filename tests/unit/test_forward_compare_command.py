@@ -9,7 +9,7 @@ import pytest
 from tests.unit.forward_example import device, record
 
 from wavebed.cli import main
-from wavebed.forward.write import write_forward
+from wavebed.forward.folder import write_forward
 
 if TYPE_CHECKING:
     from pathlib import Path

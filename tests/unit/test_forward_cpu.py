@@ -10,11 +10,19 @@ import pytest
 
 from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
-from wavebed.forward.cpu import CpuUse, flag_offload, parse_source
-from wavebed.forward.cpu.local import LocalMeter
-from wavebed.forward.cpu.model import Reading, Ticks, between
-from wavebed.forward.cpu.node_exporter import parse_metrics
-from wavebed.forward.cpu.proc import parse_net_rx, parse_softnet, parse_stat
+from wavebed.forward.cpu import (
+    CpuUse,
+    LocalMeter,
+    Reading,
+    Ticks,
+    between,
+    flag_offload,
+    parse_net_rx,
+    parse_softnet,
+    parse_source,
+    parse_stat,
+)
+from wavebed.forward.cpu_remote import parse_metrics
 from wavebed.secret import Secret
 
 if TYPE_CHECKING:
@@ -40,8 +48,7 @@ def softnet(*rows: tuple[int, int]) -> str:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs and pages that stand for a router's are waited for on a busy machine."""
-    for source in ("ssh", "snmp", "node_exporter"):
-        monkeypatch.setattr(f"wavebed.forward.cpu.{source}.LIMIT_S", 60.0)
+    monkeypatch.setattr("wavebed.forward.cpu_remote.LIMIT_S", 60.0)
 
 
 def write_proc(folder: Path, stat_text: str, net_rx: tuple[int, int], counters: str) -> None:

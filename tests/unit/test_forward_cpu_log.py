@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
-from wavebed.forward.cpu import CpuUse
-from wavebed.forward.cpu.log import CpuLog
+from wavebed.forward.cpu import CpuLog, CpuUse
 from wavebed.forward.model import Refusal, Trial
 
 TRIAL = Trial("overload", (64,), None, 10.0, 0, 0, 0, 0.0, 1_400_000.0, 10.0, None, None, None, None)

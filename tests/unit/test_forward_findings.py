@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.unit import forward_result_example as example
 
 from wavebed.errors import UserError
-from wavebed.forward.findings import DeviceResult, GoalFinding
-from wavebed.forward.record import ForwardRecord
+from wavebed.forward.folder import ForwardRecord, run_json
+from wavebed.forward.result import DeviceResult
+from wavebed.forward.search import GoalFinding
 from wavebed.forward.settings import FULL_GOALS
-from wavebed.forward.write import run_json
 
 
 def test_a_record_comes_back_from_json_as_it_was_but_for_samples_and_histograms_of_trials() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavebed.forward.latency import BUCKETS, bucket_bounds_ns, latency_of
+from wavebed.forward.answers import BUCKETS, bucket_bounds_ns, latency_of
 
 
 def bucket(value: int) -> int:

@@ -9,14 +9,14 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.forward_example import LIMIT, SUPER, EmulatedSetup, device, rates, record
 
-from wavebed.forward.findings import GoalFinding
+from wavebed.forward.comparison import compare
 from wavebed.forward.report.build import page, small_page
 from wavebed.forward.report.chart import Axis, Chart, Line, linear, logarithmic
 from wavebed.forward.report.compare import comparison_page
 from wavebed.forward.report.head import findings_in_words
 from wavebed.forward.report.words import frames, percent, us
-from wavebed.forward.tables import compare
-from wavebed.forward.verdicts import refused_parts, verdict_of
+from wavebed.forward.result import refused_parts, verdict_of
+from wavebed.forward.search import GoalFinding
 
 
 def text_of(html: str) -> str:

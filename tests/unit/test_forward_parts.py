@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.forward_simulated import SimulatedTester
 
-from wavebed.forward.arithmetic import Headers
-from wavebed.forward.burst import find_bursts
-from wavebed.forward.load_latency import base_rate, measure_latency
-from wavebed.forward.loss_rate import fractions, measure_loss_rate
+from wavebed.forward.frames import Headers
 from wavebed.forward.model import Latency, Refusal
-from wavebed.forward.overload import overload
+from wavebed.forward.parts import base_rate, find_bursts, fractions, measure_latency, measure_loss_rate, overload
 from wavebed.forward.plan import plan_search
 from wavebed.forward.search import search_size
 from wavebed.forward.settings import QUICK_GOALS

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from tests.unit.forward_simulated import SimulatedTester
 
 from wavebed.experiment.estimate import duration_text
-from wavebed.forward.arithmetic import Headers
-from wavebed.forward.burst import find_bursts, longest_passing, most_steps
-from wavebed.forward.evidence import Evidence
+from wavebed.forward.estimate import Evidence
+from wavebed.forward.frames import Headers
+from wavebed.forward.parts import find_bursts, longest_passing, most_steps
 from wavebed.forward.plan import plan, plan_search, searched
 from wavebed.forward.search import search_size
 from wavebed.forward.settings import ForwardSettings

@@ -14,9 +14,7 @@ from tests.unit.forward_example import device, record
 
 import wavebed
 from wavebed.errors import UserError, WavebedError
-from wavebed.forward import write
-from wavebed.forward.read import ForwardRun, read_forward
-from wavebed.forward.write import write_forward
+from wavebed.forward.folder import ForwardRun, read_forward, write_forward
 from wavebed.store.disk import make_new
 from wavebed.store.load import load_run
 
@@ -97,7 +95,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     def full(*arguments: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write.pq, "write_table", full)
+    monkeypatch.setattr("wavebed.forward.folder.pq.write_table", full)
     with pytest.raises(WavebedError, match=r"run: no space left on device: nothing was kept"):
         write_forward(tmp_path / "run", record(device("a", 600_000.0)))
     assert list(tmp_path.iterdir()) == []

@@ -15,12 +15,11 @@ import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
-from wavebed.forward.command import ForwardOptions, ForwardSpec, RealPorts, parse_options
-from wavebed.forward.layout import Layout
+from wavebed.forward.folder import read_forward
+from wavebed.forward.frames import Layout
 from wavebed.forward.model import PortInfo, Span
-from wavebed.forward.read import read_forward
-from wavebed.forward.run import Outcome, measure, run_spec
-from wavebed.forward.session import Setup, _layout
+from wavebed.forward.run import Outcome, Setup, _layout, measure, run_spec
+from wavebed.forward.settings import ForwardOptions, ForwardSpec, RealPorts, parse_options
 from wavebed.forward.tell import Teller
 from wavebed.store.journal import RunBegun, RunEnded, RunInterrupted, TrialStored, read_journal
 

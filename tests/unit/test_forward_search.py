@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.forward_simulated import SimulatedTester
 
-from wavebed.forward.arithmetic import RFC2544_SIZES_BYTES, Headers, line_rate_pps
-from wavebed.forward.imix import SIMPLE_IMIX
+from wavebed.forward.frames import RFC2544_SIZES_BYTES, SIMPLE_IMIX, Headers, line_rate_pps
 from wavebed.forward.model import Refusal
 from wavebed.forward.plan import plan_search
 from wavebed.forward.search import LOWERINGS, REPEATS, TRIES, search_size
@@ -16,7 +15,7 @@ from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS, WIDTH, GoalSetting
 from wavebed.forward.trials import TrialLog, load_limit
 
 if TYPE_CHECKING:
-    from wavebed.forward.findings import SizeFinding
+    from wavebed.forward.search import SizeFinding
 
 
 def searched(

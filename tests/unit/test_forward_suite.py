@@ -10,8 +10,8 @@ from tests.unit.forward_fakes import FakeDevice, fake_tester
 from tests.unit.forward_result_example import port
 from tests.unit.forward_simulated import SimulatedTester
 
-from wavebed.forward.findings import DeviceResult
 from wavebed.forward.model import Refusal
+from wavebed.forward.result import DeviceResult
 from wavebed.forward.settings import PARTS, ForwardSettings
 from wavebed.forward.suite import About, link_speed_mbps, run_suite
 from wavebed.store.journal import CheckFailed, Event, LoadMeasured, RunPlanned, TrialBegun, TrialStored

@@ -11,16 +11,15 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.forward_example import HEADERS, device
 
-from wavebed.forward.arithmetic import Rates
-from wavebed.forward.table_text import comparison_text
-from wavebed.forward.tables import Rank, compare, comparison_csv, comparison_json
+from wavebed.forward.comparison import Rank, compare, comparison_csv, comparison_json, comparison_text
+from wavebed.forward.frames import Rates
 from wavebed.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
-    from wavebed.forward.findings import DeviceResult
-    from wavebed.forward.tables import Measure
+    from wavebed.forward.comparison import Measure
+    from wavebed.forward.result import DeviceResult
 
 
 def with_rates(

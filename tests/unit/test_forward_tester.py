@@ -10,7 +10,7 @@ from tests.unit.forward_fakes import FakeDevice, FakePort, fake_ports, fake_test
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward import tester as subject
-from wavebed.forward.layout import Layout
+from wavebed.forward.frames import Layout
 from wavebed.forward.model import Binding, Refusal, Span
 
 if TYPE_CHECKING:

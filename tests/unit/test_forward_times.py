@@ -11,12 +11,10 @@ from msgspec.structs import replace
 from tests.unit.forward_result_example import port
 from tests.unit.forward_simulated import SimulatedTester
 
-from wavebed.forward.command import ForwardOptions, parse_options
-from wavebed.forward.evidence import Evidence
+from wavebed.forward.estimate import Evidence, expected, left
 from wavebed.forward.model import Refusal, Sent, Trial, blank_trial
 from wavebed.forward.plan import CALIBRATE_S, LEARN_S, plan, plan_search, whole_s
-from wavebed.forward.rehearsal import expected, left
-from wavebed.forward.settings import QUICK_GOALS, ForwardSettings
+from wavebed.forward.settings import QUICK_GOALS, ForwardOptions, ForwardSettings, parse_options
 from wavebed.forward.suite import About, run_suite
 from wavebed.store.journal import LoadMeasured, RunPlanned, TrialBegun
 

@@ -10,9 +10,9 @@ from tests.unit.forward_example import device, rates
 
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.forward.findings import DeviceResult, OverloadFinding
+from wavebed.forward.comparison import compare
 from wavebed.forward.model import Refusal, Trial
-from wavebed.forward.tables import compare
+from wavebed.forward.parts import OverloadFinding
 from wavebed.load_results import load
 from wavebed.reproduce.small_packets import PUBLISHED, ROUNDS, Reproduction, merge, said_plan, spec_of
 from wavebed.reproduce.small_packets_text import arithmetic_rows, beside_sections, tables_text
@@ -21,6 +21,8 @@ from wavebed.stats.intervals import median_interval
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from wavebed.forward.result import DeviceResult
 
 
 def trial(pps: float, *refusals: Refusal) -> Trial:

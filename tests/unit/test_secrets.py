@@ -289,7 +289,7 @@ WITHOUT = {
     "cli/scenes.py": "shipped scenes",
     "radio": "shipped presets",
     "report/build.py": "from records that are read without secrets",
-    "forward/transport.py": "a message to the peer, which needs the token",
+    "forward/port.py": "a message to the peer, which needs the token",
     "workload": "content of a trial, and inputs of its programs",
     "remedy": "inputs of programs, which are removed",
     "run/arrived.py": "names and digests",

@@ -18,7 +18,7 @@ from wavebed.secret import command_line
 if TYPE_CHECKING:
     import argparse
 
-    from wavebed.forward.command import ForwardOptions
+    from wavebed.forward.settings import ForwardOptions
 
 __all__ = ["register", "run"]
 
@@ -129,8 +129,8 @@ def _add_test_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the options, enter the sandbox if the device is emulated, test it, and print the results."""
     require("forward", "the forwarding test")
-    from wavebed.forward.command import EmulatedDevice, parse_options
     from wavebed.forward.sandbox import enter
+    from wavebed.forward.settings import EmulatedDevice, parse_options
 
     spec = parse_options(_options(args))
     if isinstance(spec.target, EmulatedDevice):
@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> ForwardOptions:
-    from wavebed.forward.command import ForwardOptions
+    from wavebed.forward.settings import ForwardOptions
 
     given = {name: getattr(args, name) for name in ForwardOptions.__struct_fields__}
     given["beside"] = tuple(args.beside)

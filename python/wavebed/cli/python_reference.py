@@ -23,7 +23,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "wavebed.conditions": ("find", "names", "load_scene"),
     "wavebed.channel": ("realise", "ensemble", "to_pattern"),
     "wavebed.store.load": ("Run",),
-    "wavebed.forward.read": ("ForwardRun",),
+    "wavebed.forward.folder": ("ForwardRun",),
     "wavebed.stats.intervals": ("median_interval", "paired_difference", "independent_difference"),
     "wavebed.errors": ("WavebedError", "UserError", "MachineError"),
     "wavebed.lab.errors": ("LaboratoryGoneError", "LaboratoryHungError"),

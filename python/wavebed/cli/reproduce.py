@@ -140,8 +140,8 @@ def _asked(args: argparse.Namespace, folder: Path) -> tuple[bool, int]:
 
 
 def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, seed: int) -> int:
-    from wavebed.forward.tables import compare
-    from wavebed.forward.verdicts import verdict_of
+    from wavebed.forward.comparison import compare
+    from wavebed.forward.result import verdict_of
     from wavebed.reproduce.small_packets_text import tables_text
     from wavebed.reproduce.small_packets_write import tables_json, write_reproduction
 

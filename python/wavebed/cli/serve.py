@@ -33,8 +33,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     end_on_signals()
-    from wavebed.forward.command import DEFAULT_PEER_PORT
     from wavebed.forward.server import serve
+    from wavebed.forward.settings import DEFAULT_PEER_PORT
 
     serve(args.listen if args.listen is not None else f"127.0.0.1:{DEFAULT_PEER_PORT}", args.token)
     return 0

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from wavebed.forward.model import InterfaceCounters, Refusal
-from wavebed.forward.plain import Value
+from wavebed.forward.model import InterfaceCounters, Refusal, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wavebed.forward.layout import Layout
+    from wavebed.forward.frames import Layout
     from wavebed.forward.model import Ceiling, FrameCounters, PortInfo, Sent
 
 __all__ = [

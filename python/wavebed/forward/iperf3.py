@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.arithmetic import ETHERNET_BYTES, FCS_BYTES, Headers, StudyConversion, study_conversion
-from wavebed.forward.plain import Value, to_plain
+from wavebed.forward.frames import ETHERNET_BYTES, FCS_BYTES, Headers, StudyConversion, study_conversion
+from wavebed.forward.model import Value, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wavebed.config.data import Json
-    from wavebed.forward.findings import OverloadName
     from wavebed.forward.model import InterfaceCounters
+    from wavebed.forward.parts import OverloadName
 
 __all__ = ["STUDY_TESTS", "Host", "Iperf3Run", "run_study_command", "study_command"]
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.compare.samples import Folder
-    from wavebed.forward.read import ForwardRun
+    from wavebed.compare.samples import Folder, Key
+    from wavebed.forward.folder import ForwardRun
 
 __all__ = ["ForwardingTest"]
 
@@ -32,7 +32,7 @@ class ForwardingTest(ResultKind):
 
     def load(self, folder: Path) -> ForwardRun:
         """Open the findings and the trials."""
-        from wavebed.forward.read import read_forward
+        from wavebed.forward.folder import read_forward
 
         return read_forward(folder)
 
@@ -44,9 +44,8 @@ class ForwardingTest(ResultKind):
 
     def compare(self, folders: Sequence[Path], margins: Sequence[str]) -> ComparedFolders:
         """Rank the devices."""
+        from wavebed.forward.comparison import compare, comparison_csv, comparison_json, comparison_text
         from wavebed.forward.report.compare import comparison_page
-        from wavebed.forward.table_text import comparison_text
-        from wavebed.forward.tables import compare, comparison_csv, comparison_json
 
         if margins:
             raise UserError("--margin: forwarding tests take it with --baseline only: write --baseline DIR DIR")
@@ -60,7 +59,42 @@ class ForwardingTest(ResultKind):
         )
 
     def read_samples(self, folder: Path, name: str) -> Folder:
-        """Return the rates of the repeats under overload."""
-        from wavebed.forward.samples import forward_samples
+        """Return the rates of the repeats under overload; refused repeats are not counted."""
+        import numpy as np
 
-        return forward_samples(self.load(folder), name)
+        from wavebed.compare.find import ONLY
+        from wavebed.compare.samples import Folder, Sample, Series
+        from wavebed.workload.model import Metric
+
+        run = self.load(folder)
+        metric = Metric("received", None, "frames/s", "higher", "received frames over the time of sending")
+        result = run.result
+        series: dict[Key, Series] = {}
+        lost, made = 0, 0
+        machine = {what: str(told) for what, told in result.machine.items()}
+        facts = {
+            "kind of device": result.kind,
+            "link": "not known" if result.link_mbps is None else f"{result.link_mbps:g}",
+        }
+        for test in result.overload:
+            trials = [result.trials[place] for place in test.trials]
+            counted = np.array([trial.received_pps for trial in trials if trial.verdict == "valid"])
+            lost, made = lost + len(trials) - len(counted), made + len(trials)
+            facts[f"frames of {test.name}"] = " ".join(map(str, test.sizes_bytes))
+            if len(counted):
+                series[test.name, metric.name] = Series(
+                    test.name, metric, {ONLY: Sample(counted, np.empty(0, np.int64))}
+                )
+        return Folder(
+            path=run.folder,
+            name=name,
+            facts={**facts, **machine, **run.record.versions},
+            inputs=frozenset(),
+            treatments=[ONLY],
+            lost={ONLY: (lost, made)},
+            seeds=frozenset(),
+            unreadable=0,
+            has_ended=not any(refusal.code == "interrupted" for refusal in result.refusals),
+            campaign=None,
+            series=series,
+        )

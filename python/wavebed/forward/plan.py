@@ -10,7 +10,7 @@ times, or `LONG_LOOKS` times where its trials are longer than those before, from
 an overload. A search gets no more than that: its goal then ends without a number (`unsteady`), and the search in
 time.
 
-Rehearsal gives the expected time of a search (`wavebed.forward.rehearsal`): the same search on simulated devices, some
+Rehearsal gives the expected time of a search (`wavebed.forward.estimate`): the same search on simulated devices, some
 steady, some not; the trials before it show which of them are like the machine. Other parts have a known number of
 trials. Measured constants are beside their traffic: `CALIBRATE_S` at the first use of a size, `LEARN_S` at each change.
 """
@@ -27,10 +27,8 @@ import msgspec
 from MLRsearch.load_rounding import LoadRounding
 from MLRsearch.target_scaling import TargetScaling
 
-from wavebed.forward.burst import most_steps
-from wavebed.forward.evidence import UNKNOWN, Evidence
-from wavebed.forward.loss_rate import fractions
-from wavebed.forward.rehearsal import NOMINAL_PPS, Rehearsal, expected, rehearse
+from wavebed.forward.estimate import NOMINAL_PPS, UNKNOWN, Evidence, Rehearsal, expected, rehearse
+from wavebed.forward.parts import fractions, most_steps
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 from wavebed.forward.trials import OVERHEAD_S
 from wavebed.store.journal import Part
@@ -38,7 +36,7 @@ from wavebed.store.journal import Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.forward.findings import OverloadName
+    from wavebed.forward.parts import OverloadName
     from wavebed.forward.settings import ForwardSettings, GoalSettings
 
 __all__ = [

@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
+import ipaddress
 import signal
 import threading
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from wavebed.beneath import remove_tree
+from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
 from wavebed.experiment.machine_lock import measuring
-from wavebed.forward.cpu import open_meter
-from wavebed.forward.cpu.log import CpuLog
-from wavebed.forward.model import Refusal, Trial, blank_trial
+from wavebed.forward.cpu import CpuLog, open_meter
+from wavebed.forward.devices import read_device
+from wavebed.forward.folder import KEPT, ForwardRecord, rewrite_forward, write_forward
+from wavebed.forward.frames import Layout, Tags
+from wavebed.forward.iperf3 import Host
+from wavebed.forward.model import Refusal, Span, Trial, blank_trial
 from wavebed.forward.plan import IPERF3_BESIDE_S, whole_s
-from wavebed.forward.record import ForwardRecord
-from wavebed.forward.session import Setup, set_up
+from wavebed.forward.port import Port
+from wavebed.forward.result import verdict_of
+from wavebed.forward.settings import EmulatedDevice, ForwardSpec, PeerPorts, RealPorts
+from wavebed.forward.setup import EmulatedSetup
 from wavebed.forward.suite import About, run_suite
 from wavebed.forward.summary import summary_text
 from wavebed.forward.tell import Teller
 from wavebed.forward.tester import Tester
 from wavebed.forward.trials import distinct
-from wavebed.forward.verdicts import verdict_of
-from wavebed.forward.write import KEPT, rewrite_forward, write_forward
 from wavebed.store.disk import check_new
 from wavebed.store.journal import Journal, RunBegun, RunEnded, RunInterrupted, StepBegun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
     from types import FrameType
 
     from wavebed.config.data import Json
     from wavebed.experiment.machine_lock import Neighbours
-    from wavebed.forward.command import ForwardSpec
-    from wavebed.forward.findings import DeviceResult
+    from wavebed.forward.devices import Device
     from wavebed.forward.model import Ceiling
+    from wavebed.forward.result import DeviceResult
     from wavebed.forward.tell import Progress
     from wavebed.store.journal import Event
 
-__all__ = ["Outcome", "measure", "run_spec"]
+__all__ = ["Outcome", "Setup", "emulated_device", "measure", "run_spec", "set_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,69 +85,6 @@ class Outcome:
             "report": None if self.page is None else str(self.page),
             "result": replace(self.result, trials=()).to_plain(),
         }
-
-
-class Watched:
-    """A tester that ends the test at Ctrl-C instead of losing it, and hands each trial to the log of the processor.
-
-    A trial is broken off at once. Anything else is short: it ends, and no trial follows. From `listen` on, Ctrl-C does
-    nothing else, so that a second one does not lose the files that are being written.
-    """
-
-    def __init__(
-        self, tester: Tester, cpu_log: CpuLog | None, overruns: Callable[[], int] | None, neighbours: Neighbours
-    ) -> None:
-        self._tester, self._cpu_log, self._overruns, self._neighbours = tester, cpu_log, overruns, neighbours
-        self._breakable = False
-        self.interrupted = False
-
-    def listen(self) -> None:
-        """Take Ctrl-C from now on."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._hear)
-
-    def _hear(self, _signal: int, _frame: FrameType | None) -> None:
-        self.interrupted = True
-        if self._breakable:
-            self._breakable = False
-            raise KeyboardInterrupt
-
-    @contextmanager
-    def breakable(self) -> Iterator[None]:
-        """Have Ctrl-C break off the block."""
-        try:
-            self._breakable = not self.interrupted
-            yield
-        except KeyboardInterrupt:
-            self.interrupted = True
-        finally:
-            self._breakable = False
-
-    def calibrate(self, sizes_bytes: Sequence[int]) -> Ceiling:
-        """Measure how fast the tester is by itself."""
-        return self._tester.calibrate(sizes_bytes)
-
-    def trial(
-        self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
-    ) -> Trial:
-        """Make one trial; one that is interrupted is refused, and is the last."""
-        trial, over = None, 0
-        self._neighbours.look()
-        with self.breakable():
-            if not self.interrupted:
-                before = self._overruns() if self._overruns else 0
-                trial = self._tester.trial(purpose, sizes_bytes, offered_pps, duration_s, sample)
-                over = self._overruns() - before if self._overruns else 0
-        if trial is None or self.interrupted:
-            return _interrupted(purpose, tuple(sizes_bytes), offered_pps, duration_s)
-        if over > 0:
-            reason = f"the ring of the receiving port was full {over:,} times: the tester lost frames, not the device"
-            trial = replace(
-                trial, refusals=(*trial.refusals, Refusal("tester_limit", reason, "leave the machine alone"))
-            )
-        if self._cpu_log is not None:
-            self._cpu_log.hear(trial)
-        return trial
 
 
 def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progress: Progress) -> Outcome:
@@ -298,6 +240,200 @@ def _versions(raw: dict[str, bytes]) -> dict[str, str]:
     return versions(["iperf3"] if raw else [])
 
 
+class Watched:
+    """A tester that ends the test at Ctrl-C instead of losing it, and hands each trial to the log of the processor.
+
+    A trial is broken off at once. Anything else is short: it ends, and no trial follows. From `listen` on, Ctrl-C does
+    nothing else, so that a second one does not lose the files that are being written.
+    """
+
+    def __init__(
+        self, tester: Tester, cpu_log: CpuLog | None, overruns: Callable[[], int] | None, neighbours: Neighbours
+    ) -> None:
+        self._tester, self._cpu_log, self._overruns, self._neighbours = tester, cpu_log, overruns, neighbours
+        self._breakable = False
+        self.interrupted = False
+
+    def listen(self) -> None:
+        """Take Ctrl-C from now on."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._hear)
+
+    def _hear(self, _signal: int, _frame: FrameType | None) -> None:
+        self.interrupted = True
+        if self._breakable:
+            self._breakable = False
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def breakable(self) -> Iterator[None]:
+        """Have Ctrl-C break off the block."""
+        try:
+            self._breakable = not self.interrupted
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self._breakable = False
+
+    def calibrate(self, sizes_bytes: Sequence[int]) -> Ceiling:
+        """Measure how fast the tester is by itself."""
+        return self._tester.calibrate(sizes_bytes)
+
+    def trial(
+        self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
+    ) -> Trial:
+        """Make one trial; one that is interrupted is refused, and is the last."""
+        trial, over = None, 0
+        self._neighbours.look()
+        with self.breakable():
+            if not self.interrupted:
+                before = self._overruns() if self._overruns else 0
+                trial = self._tester.trial(purpose, sizes_bytes, offered_pps, duration_s, sample)
+                over = self._overruns() - before if self._overruns else 0
+        if trial is None or self.interrupted:
+            return _interrupted(purpose, tuple(sizes_bytes), offered_pps, duration_s)
+        if over > 0:
+            reason = f"the ring of the receiving port was full {over:,} times: the tester lost frames, not the device"
+            trial = replace(
+                trial, refusals=(*trial.refusals, Refusal("tester_limit", reason, "leave the machine alone"))
+            )
+        if self._cpu_log is not None:
+            self._cpu_log.hear(trial)
+        return trial
+
+
 def _interrupted(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> Trial:
     refusal = Refusal("interrupted", "the test was interrupted by the user", "run it again")
     return replace(blank_trial(purpose, sizes, offered_pps, duration_s), refusals=(refusal,))
+
+
+# RFC 2544, appendix C.2.2, and RFC 5180, section 8, set these addresses aside for tests of devices.
+TEST_NETWORKS = {4: ("198.18.0.2", "198.18.1.2"), 6: ("2001:2::2", "2001:2:0:1::2")}
+
+
+TEST_HOSTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The ports of a test and the device between them.
+
+    Parameters
+    ----------
+    kind : str
+        Of the device.
+    cores : collection of int, optional
+        The device's processors, if it is on this machine.
+    hosts : callable, optional
+        Makes hosts of the sending and the receiving port, where other tools can run.
+    overruns : callable, optional
+        Counts frames that the tester itself lost behind the device.
+    """
+
+    tx: Port
+    rx: Port
+    layout: Layout
+    kind: str
+    cores: Collection[int] | None = None
+    hosts: Callable[[], tuple[Host, Host]] | None = None
+    overruns: Callable[[], int] | None = None
+    doubts: tuple[str, ...] = ()
+
+
+@contextmanager
+def set_up(spec: ForwardSpec) -> Iterator[Setup]:
+    """Open the ports, and make the device if it is to be made; all is gone afterwards."""
+    if isinstance(spec.target, EmulatedDevice):
+        with emulated_device(spec, spec.target) as setup:
+            yield setup
+        return
+    with ExitStack() as stack:
+        tx = stack.enter_context(Port.local(spec.target.tx))
+        rx = stack.enter_context(_receiving(spec.target))
+        yield Setup(tx, rx, _layout(spec, spec.target.tx, tx, rx), "external")
+
+
+def _receiving(target: RealPorts | PeerPorts) -> Port:
+    if isinstance(target, RealPorts):
+        return Port.local(target.rx)
+    return Port.remote(target.host, target.port, target.rx, target.token)
+
+
+def _layout(spec: ForwardSpec, interface: str, tx: Port, rx: Port) -> Layout:
+    """Return the test frames by the specification, and by the ports' own addresses where it names none."""
+    version = 6 if spec.settings.headers.ipv6 else 4
+    sources = spec.sources or _own(tx, version)
+    if sources is None:
+        sources = Span(TEST_NETWORKS[version][0], 1)
+        if spec.gateway is not None and not _near(spec.gateway, str(sources.first), version):
+            raise Problem(
+                f"is missing: {interface} has no IPv{version} address of its own, and {sources.first} is not a"
+                f" neighbour of {spec.gateway}: write an address of the device's network",
+                "--sources",
+            )
+    destinations = spec.destinations or _own(rx, version) or Span(TEST_NETWORKS[version][1], TEST_HOSTS)
+    tags = Tags(spec.vlan, spec.pppoe_session)
+    return Layout(sources, destinations, next_hop=spec.gateway, flows=spec.flows, tags=tags)
+
+
+def _own(port: Port, version: int) -> Span | None:
+    """Return the first address of a port's interface that others can reach."""
+    for text in port.describe().addresses:
+        address = ipaddress.ip_interface(text)
+        if address.version == version and not address.ip.is_link_local and not address.ip.is_loopback:
+            return Span(str(address.ip), 1)
+    return None
+
+
+def _near(one: str, other: str, version: int) -> bool:
+    network = ipaddress.ip_network(f"{other}/{24 if version == 4 else 64}", strict=False)
+    return ipaddress.ip_address(one) in network
+
+
+PREFIX_BITS = 24
+
+
+@contextmanager
+def emulated_device(spec: ForwardSpec, target: EmulatedDevice) -> Iterator[Setup]:
+    """Make the setup, the device and the ports, and remove them afterwards.
+
+    Raises
+    ------
+    MachineError
+        If this machine cannot make them.
+    """
+    device = read_device(target.text)
+    with ExitStack() as stack:
+        setup = stack.enter_context(EmulatedSetup())
+        device.set_up(setup)
+        stack.callback(device.tear_down)
+        tx, rx = (
+            stack.enter_context(Port.local(port.interface, netns=port.namespace, core=setup.tester_core))
+            for port in (setup.tx, setup.rx)
+        )
+        yield Setup(
+            tx,
+            rx,
+            device.layout(6 if spec.settings.headers.ipv6 else 4, spec.flows),
+            device.name,
+            cores=None if setup.device_core is None else [setup.device_core],
+            hosts=lambda: _hosts(setup, device),
+            overruns=setup.receiver_overruns,
+            doubts=tuple(setup.doubts),
+        )
+
+
+def _hosts(setup: EmulatedSetup, device: Device) -> tuple[Host, Host]:
+    """Give the tester's ports the addresses that it answered for until now, so that programs can use them."""
+    layout = device.layout(4)
+    hosts = []
+    for port, span, hop in (
+        (setup.tx, layout.sources, layout.next_hop),
+        (setup.rx, layout.destinations, layout.back_hop),
+    ):
+        lines = [f"address add {span.first}/{PREFIX_BITS} dev {port.interface}"]
+        lines += [f"route add default via {hop} dev {port.interface}"] if hop is not None else []
+        setup.batch(lines, port.namespace)
+        hosts.append(Host(port.namespace, str(span.first), setup.tester_core))
+    return hosts[0], hosts[1]

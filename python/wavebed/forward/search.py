@@ -1,25 +1,27 @@
-"""The search for rates without loss: MLRsearch over trials of the tester, within the time that was planned."""
+"""The search for rates without loss: MLRsearch over trials of the tester, within the time that was planned.
+
+Pages and tables import the findings from here without the package MLRsearch, so it is imported by the functions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from MLRsearch import Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
-
-from wavebed.forward.findings import Bound, GoalFinding, SizeFinding
-from wavebed.forward.imix import genome
-from wavebed.forward.model import Refusal
+from wavebed.forward.frames import Rates, genome
+from wavebed.forward.model import Ceiling, Refusal, Value
+from wavebed.forward.settings import GoalSettings
 from wavebed.forward.trials import DISTURBED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from MLRsearch import Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
     from MLRsearch.target_spec import TargetSpec
     from MLRsearch.trimmed_stat import TrimmedStat
 
     from wavebed.forward.model import Trial
-    from wavebed.forward.settings import GoalName, GoalSettings
+    from wavebed.forward.settings import GoalName
     from wavebed.forward.trials import LoadLimit, TrialLog
 
 __all__ = [
@@ -28,10 +30,129 @@ __all__ = [
     "REPEATED_LONGEST",
     "REPEATS",
     "TRIES",
+    "Bound",
+    "GoalFinding",
+    "GoalOutcome",
     "SearchBudget",
+    "SizeFinding",
     "configured",
     "search_size",
 ]
+
+GoalOutcome: TypeAlias = Literal["found", "line_rate", "at_least", "below", "refused"]
+
+
+class Bound(Value, frozen=True):
+    """A load that the search decided on.
+
+    Parameters
+    ----------
+    offered : Rates
+        The load.
+    trials : int
+        How many trials were made at it, of any length.
+    good_s, bad_s : float
+        Seconds of trials long enough for the goal that kept within its loss ratio, and that did not.
+    loss_ratio : float
+        The loss that the load must be said to have: of its trials sorted by loss, the one at the goal's exceed ratio,
+        missing time counted as lost (0 to 1).
+    worst_loss_ratio : float
+        Of the worst trial at this load, of any length.
+    """
+
+    offered: Rates
+    trials: int
+    good_s: float
+    bad_s: float
+    loss_ratio: float
+    worst_loss_ratio: float
+
+
+class GoalFinding(Value, frozen=True):
+    """The result of the search for one goal at one size.
+
+    Parameters
+    ----------
+    goal : GoalSettings
+        The settings.
+    outcome : str
+        ``found``: `lower` is within the goal's width of `upper`. ``line_rate``: the link can carry no more, and
+        nothing was lost beyond the goal. ``at_least``: the tester can send no more (`refusal` ``tester_limit``);
+        the device forwards at least `lower`. ``below``: even the lowest load tried (`upper`) lost too much.
+        ``refused``: something speaks against the numbers (`refusal`).
+    lower : Bound or None
+        The highest load that fulfils the goal below every load that does not.
+    upper : Bound or None
+        The lowest load that does not.
+    conditional_throughput : Rates or None
+        The rate forwarded at `lower`: its load less its loss (MLRsearch).
+    refusal : Refusal or None
+        Set with ``at_least`` and ``refused``.
+    """
+
+    goal: GoalSettings
+    outcome: GoalOutcome
+    lower: Bound | None = None
+    upper: Bound | None = None
+    conditional_throughput: Rates | None = None
+    refusal: Refusal | None = None
+
+    @property
+    def rate(self) -> Rates | None:
+        """The rate that may be reported as the device's: the load of `lower`, if it was found or is line rate."""
+        return self.lower.offered if self.lower and self.outcome in ("found", "line_rate") else None
+
+    @property
+    def width(self) -> float | None:
+        """The distance of the bounds, relative to the upper one."""
+        if self.lower is None or self.upper is None:
+            return None
+        return 1 - self.lower.offered.pps / self.upper.offered.pps
+
+
+class SizeFinding(Value, frozen=True):
+    """The loss-free search at one frame size, or of one mix.
+
+    Parameters
+    ----------
+    name : str
+        ``"64"`` or the name of the mix.
+    sizes_bytes : tuple of int
+        One size, or the row of the mix; with FCS.
+    genome : str or None
+        The mix as RFC 6985 writes it.
+    line_rate : Rates or None
+        Line rate of the link; ``None`` where its speed is not known.
+    max_load : Rates
+        The highest load tried: line rate, or the most that the tester can offer and count (below 90 % of its ceiling).
+    limited_by : str
+        Which of them: ``line_rate`` or ``tester``.
+    ceiling : Ceiling
+        How fast the tester is at this size.
+    goals : tuple of GoalFinding
+        In the order of the settings.
+    in_order : bool or None
+        Whether the rate without loss is not above the one with a little (NDR ≤ PDR); ``None`` if either was not
+        found.
+    trials : tuple of int
+        Places in `DeviceResult.trials`.
+    """
+
+    name: str
+    sizes_bytes: tuple[int, ...]
+    genome: str | None
+    line_rate: Rates | None
+    max_load: Rates
+    limited_by: Literal["line_rate", "tester"]
+    ceiling: Ceiling
+    goals: tuple[GoalFinding, ...]
+    in_order: bool | None
+    trials: tuple[int, ...] = ()
+
+    def goal(self, name: str) -> GoalFinding | None:
+        """Return the finding for the goal of this name, if it was asked."""
+        return next((one for one in self.goals if one.goal.name == name), None)
+
 
 LOAD_RANGE = 1e4
 """Highest over lowest load: 149 pps of gigabit's 1.49 Mpps is less than any router forwards."""
@@ -111,6 +232,8 @@ class _Measurer:
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
         """Answer as `MLRsearch.AbstractMeasurer` is asked."""
+        from MLRsearch import MeasurementResult
+
         earlier = self._again.get((intended_duration, intended_load))
         trial = self.log.trials[earlier.pop(0)] if earlier else self._new(intended_duration, intended_load)
         # Times are the intended ones: sums of durations stay whole, and the rest of a trial's time is no traffic. The
@@ -173,6 +296,8 @@ def configured(goals: Sequence[GoalSettings], max_pps: float) -> tuple[Config, d
 
     The warm-up is the suite's, and time is kept by the measurer, so both are off here.
     """
+    from MLRsearch import Config, SearchGoal
+
     known = {
         SearchGoal(
             loss_ratio=goal.loss_ratio,
@@ -240,6 +365,8 @@ def _search_all(goals: Sequence[GoalSettings], measurer: _Measurer) -> list[Goal
 
 def _search(goals: Sequence[GoalSettings], measurer: _Measurer) -> tuple[list[GoalFinding], set[GoalName]]:
     """Search until all goals are reached or a time is up; return the findings, and the goals to give up."""
+    from MLRsearch import MultipleLossRatioSearch
+
     config, known = configured(goals, measurer.limit.max_load.pps)
     search = MultipleLossRatioSearch(config)
     measurer.rewind()

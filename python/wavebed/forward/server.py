@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from wavebed.accept import accept
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.forward.answers import VERSION
-from wavebed.forward.command import DEFAULT_PEER_PORT
-from wavebed.forward.transport import Lines, LocalLines, keep_watch
+from wavebed.forward.port import Lines, LocalLines, keep_watch
+from wavebed.forward.settings import DEFAULT_PEER_PORT
 from wavebed.secret import Secret
 
 if TYPE_CHECKING:

@@ -23,10 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.namespaces import within
-from wavebed.forward.napi import napi_instances
 from wavebed.forward.port import Port
-from wavebed.forward.sandbox import inside, pin
+from wavebed.forward.sandbox import inside, napi_instances, pin, within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING
 
 from wavebed.experiment.trials import PlannedTrials
 from wavebed.forward import plan as planning
-from wavebed.forward.arithmetic import line_rate_pps
-from wavebed.forward.burst import find_bursts
-from wavebed.forward.evidence import UNKNOWN, Evidence
-from wavebed.forward.findings import DeviceResult, PartTime
-from wavebed.forward.load_latency import base_rate, measure_latency
-from wavebed.forward.loss_rate import measure_loss_rate
-from wavebed.forward.overload import overload
-from wavebed.forward.rehearsal import left
+from wavebed.forward.estimate import UNKNOWN, Evidence, left
+from wavebed.forward.frames import line_rate_pps
+from wavebed.forward.parts import base_rate, find_bursts, measure_latency, measure_loss_rate, overload
+from wavebed.forward.result import DeviceResult, PartTime
 from wavebed.forward.search import search_size
 from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
 from wavebed.store.journal import CheckFailed, LoadMeasured, StepBegun
@@ -25,15 +21,9 @@ from wavebed.store.journal import CheckFailed, LoadMeasured, StepBegun
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.forward.findings import (
-        BurstFinding,
-        LatencyFinding,
-        LossRateFinding,
-        OverloadFinding,
-        OverloadName,
-        SizeFinding,
-    )
     from wavebed.forward.model import Binding, FrameSpec, PortInfo, Refusal, Trial
+    from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, OverloadFinding, OverloadName
+    from wavebed.forward.search import SizeFinding
     from wavebed.forward.settings import ForwardSettings
     from wavebed.forward.trials import LoadLimit
     from wavebed.result.model import Verdict

@@ -5,22 +5,16 @@ from __future__ import annotations
 from textwrap import indent
 from typing import TYPE_CHECKING
 
-from wavebed.forward.verdicts import refused_parts
+from wavebed.forward.result import refused_parts
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.forward.arithmetic import Rates
-    from wavebed.forward.findings import (
-        BurstFinding,
-        DeviceResult,
-        GoalFinding,
-        LatencyFinding,
-        LossRateFinding,
-        OverloadFinding,
-        SizeFinding,
-    )
+    from wavebed.forward.frames import Rates
+    from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, OverloadFinding
+    from wavebed.forward.result import DeviceResult
+    from wavebed.forward.search import GoalFinding, SizeFinding
 
 __all__ = ["REFUSED", "summary_text"]
 

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference
-from wavebed.forward.layout import Layout, Tags
+from wavebed.forward.frames import Layout, Tags
 from wavebed.forward.model import Refusal, Trial, blank_trial
 from wavebed.forward.port import PortGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.forward.cpu.log import CpuLog
+    from wavebed.forward.cpu import CpuLog
     from wavebed.forward.model import Ceiling, FrameCounters, FrameSpec, InterfaceCounters, PortInfo, Sent
     from wavebed.forward.port import Port
 

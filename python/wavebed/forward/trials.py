@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec.structs import replace
 
-from wavebed.forward.arithmetic import Rates, line_rate_pps
-from wavebed.forward.plain import Value
+from wavebed.forward.frames import Rates, line_rate_pps
+from wavebed.forward.model import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wavebed.forward.arithmetic import Headers
+    from wavebed.forward.frames import Headers
     from wavebed.forward.model import Ceiling, Refusal, Trial
 
 __all__ = [

@@ -19,20 +19,17 @@ from wavebed.beneath import remove_tree
 from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.inputs import inputs_now
 from wavebed.experiment.order import in_blocks
-from wavebed.forward.arithmetic import Headers
-from wavebed.forward.command import ForwardOptions, ForwardSpec, parse_options
-from wavebed.forward.evidence import UNKNOWN, Evidence
+from wavebed.forward.estimate import UNKNOWN, Evidence
+from wavebed.forward.folder import ForwardRecord, write_forward
+from wavebed.forward.frames import Headers
 from wavebed.forward.iperf3 import STUDY_TESTS
-from wavebed.forward.overload import overload_finding
+from wavebed.forward.parts import overload_finding
 from wavebed.forward.plan import IPERF3_BESIDE_S, whole_s
-from wavebed.forward.record import ForwardRecord
-from wavebed.forward.run import measure
-from wavebed.forward.session import set_up
-from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS
+from wavebed.forward.result import refused_parts, verdict_of
+from wavebed.forward.run import measure, set_up
+from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS, ForwardOptions, ForwardSpec, parse_options
 from wavebed.forward.tell import Teller
 from wavebed.forward.trials import distinct
-from wavebed.forward.verdicts import refused_parts, verdict_of
-from wavebed.forward.write import write_forward
 from wavebed.reproduce.small_packets_folder import (
     Asked,
     PlannedTest,
@@ -53,8 +50,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.experiment.trials import Trials
-    from wavebed.forward.findings import DeviceResult, OverloadFinding, OverloadName
     from wavebed.forward.model import Trial
+    from wavebed.forward.parts import OverloadFinding, OverloadName
+    from wavebed.forward.result import DeviceResult
     from wavebed.forward.tell import Progress
     from wavebed.reproduce.small_packets_folder import Opened
     from wavebed.store.journal import Event

@@ -21,10 +21,9 @@ from wavebed.errors import UserError
 from wavebed.experiment.inputs import accepted_changes
 from wavebed.experiment.trials import Trials
 from wavebed.foreign import MAX_BYTES, open_foreign, read_json
-from wavebed.forward.plain import Value, from_plain, to_plain
-from wavebed.forward.read import read_forward
-from wavebed.forward.record import RAW_FOLDER
-from wavebed.forward.verdicts import refused_parts, verdict_of
+from wavebed.forward.folder import RAW_FOLDER, read_forward
+from wavebed.forward.model import Value, from_plain, to_plain
+from wavebed.forward.result import refused_parts, verdict_of
 from wavebed.output import replace_file
 from wavebed.result.names import ASIDE_FOLDER, INCOMPLETE, PARTIAL, RUN_FILE, TRIALS_FOLDER
 from wavebed.secret import redacted_line
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.forward.command import ForwardSpec
-    from wavebed.forward.findings import DeviceResult
+    from wavebed.forward.result import DeviceResult
+    from wavebed.forward.settings import ForwardSpec
     from wavebed.store.journal import Event, Journal
 
 __all__ = [

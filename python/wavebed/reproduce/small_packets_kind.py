@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from wavebed.errors import UserError
 from wavebed.extras import require
-from wavebed.forward.outputs import ForwardCompareOutput
+from wavebed.forward.comparison import ForwardCompareOutput
 from wavebed.kinds import ResultKind
 from wavebed.result.names import DEVICES_FOLDER
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.forward.comparison import comparison_text
 from wavebed.forward.report.beside import iperf3_runs
 from wavebed.forward.report.words import cell, section, table
-from wavebed.forward.table_text import comparison_text
 from wavebed.reproduce.small_packets import PUBLISHED, PUBLISHED_CPU, SOURCE
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.forward.findings import DeviceResult
-    from wavebed.forward.tables import Comparison
+    from wavebed.forward.comparison import Comparison
+    from wavebed.forward.result import DeviceResult
 
 __all__ = ["PACED", "beside_sections", "tables_text"]
 

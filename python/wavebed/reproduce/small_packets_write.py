@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from wavebed.beneath import guard, remove_tree
 from wavebed.foreign import read_bytes
-from wavebed.forward.read import read_forward
-from wavebed.forward.record import RAW_FOLDER, SAMPLE_FILE, ForwardRecord
+from wavebed.forward.comparison import compare, comparison_csv, comparison_json
+from wavebed.forward.folder import RAW_FOLDER, SAMPLE_FILE, ForwardRecord, read_forward, write_forward
 from wavebed.forward.report.build import REPORT_FILE, write_forward_report
 from wavebed.forward.report.compare import comparison_page
-from wavebed.forward.tables import compare, comparison_csv, comparison_json
-from wavebed.forward.write import write_forward
 from wavebed.output import replace_file, write_output
 from wavebed.reproduce.small_packets import KINDS, PUBLISHED, PUBLISHED_CPU, SOURCE
 from wavebed.reproduce.small_packets_text import beside_sections
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.forward.tables import Comparison
+    from wavebed.forward.comparison import Comparison
     from wavebed.reproduce.small_packets import Reproduction
 
 __all__ = ["tables_json", "write_reproduction", "write_reproduction_report"]

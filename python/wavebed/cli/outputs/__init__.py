@@ -43,7 +43,7 @@ OUTPUTS: Mapping[str, Output] = {
     "compare": _of("comparisons", "CompareOutput", "compare", "metrics of folders beside those of the first"),
     "compare-baseline": _of("comparisons", "BaselineOutput", "compare --baseline", "judgement against a baseline"),
     "compare-forward": Output(
-        "compare, of forwarding tests", "devices, ranked", "wavebed.forward.outputs", "ForwardCompareOutput"
+        "compare, of forwarding tests", "devices, ranked", "wavebed.forward.comparison", "ForwardCompareOutput"
     ),
     "ctl-list": _of("machine", "LabsOutput", "ctl", "running laboratories"),
     "ctl-show": Output("ctl LAB show", "state of a running laboratory", "wavebed.path.state", "LabState"),
@@ -52,7 +52,7 @@ OUTPUTS: Mapping[str, Output] = {
     "explain": Output("explain", "why packets were late or lost", "wavebed.explain.model", "Explanation"),
     "fit": _of("fits", "FitOutput", "fit", "judgement of what was learned from walks"),
     "fit-replay": _of("fits", "ReplayOutput", "fit --as replay", "figures of a recording under both loads"),
-    "forward": Output("forward", "findings of a forwarding test", "wavebed.forward.outputs", "ForwardOutput"),
+    "forward": Output("forward", "findings of a forwarding test", "wavebed.forward.result", "ForwardOutput"),
     "kernel": _of(
         "machine", "KernelOutput", "kernel build, kernel install, kernel status", "the installed kernel of virtual time"
     ),

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from wavebed.forward.report.chart import Axis, Chart, Line, linear, logarithmic, style_of
 from wavebed.forward.report.words import cell, frames, mpps, percent, section, table, us
-from wavebed.forward.verdicts import sizes_text
+from wavebed.forward.result import sizes_text
 from wavebed.report.numbers import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.forward.findings import BurstFinding, DeviceResult, LatencyFinding
+    from wavebed.forward.parts import BurstFinding, LatencyFinding
+    from wavebed.forward.result import DeviceResult
 
 __all__ = ["bursts_section", "cpu_section", "latency_section", "loss_rate_section"]
 

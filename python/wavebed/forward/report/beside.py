@@ -10,7 +10,7 @@ from wavebed.forward.report.words import cell, code, frames, mbps, section, tabl
 from wavebed.report.numbers import MISSING
 
 if TYPE_CHECKING:
-    from wavebed.forward.findings import DeviceResult
+    from wavebed.forward.result import DeviceResult
 
 __all__ = ["Beside", "beside_section", "iperf3_runs"]
 

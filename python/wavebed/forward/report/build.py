@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.forward.read import read_forward
+from wavebed.forward.folder import read_forward
 from wavebed.forward.report.behaviour import bursts_section, cpu_section, latency_section, loss_rate_section
 from wavebed.forward.report.beside import beside_section
 from wavebed.forward.report.head import head
@@ -17,7 +17,7 @@ from wavebed.report.document import asset, document
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.forward.record import ForwardRecord
+    from wavebed.forward.folder import ForwardRecord
 
 __all__ = ["forward_document", "page", "write_forward_report"]
 
@@ -47,7 +47,7 @@ def write_forward_report(folder: Path, file: Path | None = None) -> Path:
     UserError
         If the folder holds no forwarding test, or the file cannot be written.
     """
-    from wavebed.forward.record import ForwardRecord
+    from wavebed.forward.folder import ForwardRecord
 
     run = read_forward(folder)
     record = ForwardRecord(run.result, run.record.command_line, run.record.versions)

@@ -6,18 +6,18 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
+from wavebed.forward.comparison import MEASURES, interval_text, moved_text, sizes_tested
 from wavebed.forward.report.build import forward_document
 from wavebed.forward.report.chart import Axis, Chart, Line, linear, logarithmic, style_of
 from wavebed.forward.report.rates import size_axis
 from wavebed.forward.report.words import cell, frames, mbps, mpps, percent, section, sentence, table
-from wavebed.forward.table_text import interval_text, moved_text, sizes_tested
-from wavebed.forward.tables import MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.forward.findings import DeviceResult, SizeFinding
-    from wavebed.forward.tables import Comparison, Device, Measure, Rank, Value
+    from wavebed.forward.comparison import Comparison, Device, Measure, Rank, Value
+    from wavebed.forward.result import DeviceResult
+    from wavebed.forward.search import SizeFinding
 
 __all__ = ["comparison_page"]
 

@@ -6,11 +6,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from wavebed.forward.report.words import frames, percent, sentence
-from wavebed.forward.verdicts import refused_parts, sizes_text, verdict_of
+from wavebed.forward.result import refused_parts, sizes_text, verdict_of
 
 if TYPE_CHECKING:
-    from wavebed.forward.findings import DeviceResult, SizeFinding
-    from wavebed.forward.record import ForwardRecord
+    from wavebed.forward.folder import ForwardRecord
+    from wavebed.forward.result import DeviceResult
+    from wavebed.forward.search import SizeFinding
 
 __all__ = ["findings_in_words", "head"]
 

@@ -6,16 +6,17 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from wavebed.forward.checks import CEILING_FRACTION
-from wavebed.forward.record import RAW_FOLDER, SAMPLE_FILE
+from wavebed.forward.folder import RAW_FOLDER, SAMPLE_FILE
 from wavebed.forward.report.words import cell, code, frames, percent, section, table
-from wavebed.forward.verdicts import sizes_text
+from wavebed.forward.result import sizes_text
 from wavebed.report.numbers import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wavebed.forward.findings import DeviceResult, SizeFinding
     from wavebed.forward.model import PortInfo, Trial
+    from wavebed.forward.result import DeviceResult
+    from wavebed.forward.search import SizeFinding
 
 __all__ = ["highest_rate", "proof_section"]
 

@@ -21,14 +21,16 @@ from wavebed.forward.report.words import (
     section,
     table,
 )
-from wavebed.forward.verdicts import sizes_text
+from wavebed.forward.result import sizes_text
 from wavebed.report.numbers import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.forward.arithmetic import Rates
-    from wavebed.forward.findings import DeviceResult, OverloadFinding, SizeFinding
+    from wavebed.forward.frames import Rates
+    from wavebed.forward.parts import OverloadFinding
+    from wavebed.forward.result import DeviceResult
+    from wavebed.forward.search import SizeFinding
     from wavebed.stats.intervals import Interval
 
 __all__ = ["rates_section", "size_axis"]

@@ -8,15 +8,15 @@ from html import escape
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from wavebed.forward.plain import to_plain
+from wavebed.forward.model import to_plain
 from wavebed.forward.report.words import cell, frames, percent, section, table, us
-from wavebed.forward.verdicts import sizes_text
+from wavebed.forward.result import sizes_text
 from wavebed.report.numbers import MISSING, figure
 
 if TYPE_CHECKING:
-    from wavebed.forward.findings import DeviceResult
+    from wavebed.forward.folder import ForwardRecord
     from wavebed.forward.model import Trial
-    from wavebed.forward.record import ForwardRecord
+    from wavebed.forward.result import DeviceResult
 
 __all__ = ["plan_section", "repeat_section", "trials_section"]
 

@@ -11,7 +11,7 @@ from wavebed.report.numbers import MISSING, figure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.forward.findings import GoalFinding
+    from wavebed.forward.search import GoalFinding
     from wavebed.stats.intervals import Interval
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Sizes and rates of Ethernet frames; each name says which bytes it counts.
+"""Test frames: their sizes, rates, mixes, and the addresses by which they cross the device.
 
 A *frame* is counted with its frame check sequence (FCS), as RFC 2544 counts: an 18-byte UDP payload over IPv4 is a
 frame of 64 bytes, and a capture shows 60. On the wire each frame takes 20 bytes more (IEEE 802.3: preamble 7, start
@@ -11,21 +11,27 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.forward.plain import Value
+from wavebed.forward.model import FrameSpec, Span, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
     "FCS_BYTES",
+    "FLOWS",
     "L1_BYTES",
     "RFC2544_SIZES_BYTES",
+    "SIMPLE_IMIX",
     "STAMP_BYTES",
     "Headers",
+    "Layout",
     "Rates",
     "StudyConversion",
+    "Tags",
     "check_sizes",
+    "genome",
     "line_rate_pps",
+    "spread",
     "study_conversion",
 ]
 
@@ -185,3 +191,140 @@ def study_conversion(payload_mbps: float, payload_bytes: int = 18, link_mbps: fl
         line_rate_mpps=line / 1e6,
         possible=corrected * 1e6 <= line * 1.001,
     )
+
+
+LETTERS = {64: "a", 128: "b", 256: "c", 512: "d", 1024: "e", 1280: "f", 1518: "g", 2112: "h", 9000: "i", 16000: "j"}
+"""RFC 6985, section 3; other sizes get a capital letter, which is explained (section 5)."""
+
+
+def spread(counts: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """Return a row of frame sizes with these counts, each size spread evenly over the row.
+
+    A row that sends all its large frames at once would be a burst of its own. The k-th of n frames of a size
+    belongs at (k + 1/2) / n of the row; frames are sorted by that place, the rarer size first where two agree.
+
+    Parameters
+    ----------
+    counts : iterable of (int, int)
+        Size in bytes, and how many of them.
+    """
+    places = [((k + 0.5) / count, count, size) for size, count in counts for k in range(count)]
+    return tuple(size for _, _, size in sorted(places))
+
+
+SIMPLE_IMIX = spread([(64, 7), (594, 4), (1518, 1)])
+"""The simple mix, 7:4:1."""
+
+
+def genome(sizes_bytes: Sequence[int]) -> str:
+    """Return a row of sizes as RFC 6985 writes it: ``IMIX - aAaAaagAaaAa (A=594)``.
+
+    Raises
+    ------
+    UserError
+        If more than 26 sizes have no letter.
+    """
+    own: dict[int, str] = {}
+    for size in sizes_bytes:
+        if size not in LETTERS and size not in own:
+            if len(own) == 26:
+                raise UserError("a mix has at most 26 sizes of its own")
+            own[size] = chr(ord("A") + len(own))
+    letters = "".join(LETTERS.get(size) or own[size] for size in sizes_bytes)
+    explained = ", ".join(f"{letter}={size}" for size, letter in own.items())
+    return f"IMIX - {letters} ({explained})" if explained else f"IMIX - {letters}"
+
+
+FIRST_UDP_PORT = 49152
+"""RFC 4814 section 4.2 wants ports of many values; these are nobody's (RFC 6335: the dynamic ones)."""
+FLOWS = 256
+"""Enough that a device with 64 queues gets some in each, few enough for the smallest connection table."""
+
+
+class Tags(Value, frozen=True):
+    """The tags between the Ethernet header and the IP header."""
+
+    vlan: int | None = None
+    pppoe_session: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that they add to a frame."""
+        return VLAN_BYTES * (self.vlan is not None) + PPPOE_BYTES * (self.pppoe_session is not None)
+
+
+class Layout(Value, frozen=True):
+    """One direction through the device.
+
+    Parameters
+    ----------
+    sources, destinations : Span
+        Addresses of the hosts that the ports stand for: at the sending and at the receiving port.
+    next_hop : str or None
+        The device's address at the sending port. ``None``: it forwards Ethernet frames as a bridge does, so that the
+        first destination itself is asked for; the answer crosses the device, which learns both addresses from it.
+    back_hop : str or None
+        The device's address at the receiving port, if it has one there.
+    tags, rx_tags : Tags
+        In front of the IP header at either port; ``None`` as `rx_tags`: the same at both.
+    flows : int
+        Distinct combinations of addresses and ports (RFC 4814).
+    """
+
+    sources: Span
+    destinations: Span
+    next_hop: str | None = None
+    back_hop: str | None = None
+    source_ports: Span = Span(FIRST_UDP_PORT, 64)
+    destination_ports: Span = Span(FIRST_UDP_PORT, 64)
+    flows: int = FLOWS
+    tags: Tags = Tags()
+    rx_tags: Tags | None = None
+
+    @property
+    def arriving(self) -> Tags:
+        """The tags at the receiving port."""
+        return self.tags if self.rx_tags is None else self.rx_tags
+
+    def arriving_sizes(self, sizes_bytes: Sequence[int]) -> tuple[int, ...]:
+        """Return the sizes of the frames at the receiving port.
+
+        Raises
+        ------
+        UserError
+            If a frame would be shorter than 64 bytes there: padding would change its size.
+        """
+        sizes = tuple(size - self.tags.bytes + self.arriving.bytes for size in sizes_bytes)
+        if min(sizes) < SMALLEST_FRAME_BYTES <= min(sizes_bytes):
+            raise UserError(
+                f"a frame of {min(sizes_bytes)} bytes would leave the device with {min(sizes)}: the smallest that keeps"
+                f" its size is {SMALLEST_FRAME_BYTES + self.tags.bytes - self.arriving.bytes}"
+            )
+        return sizes
+
+    def frames(self, sizes_bytes: Sequence[int], source_mac: str, destination_mac: str) -> FrameSpec:
+        """Return the frames to send."""
+        return self._spec(tuple(sizes_bytes), self.tags, source_mac, destination_mac)
+
+    def arriving_frames(self, sizes_bytes: Sequence[int], source_mac: str, destination_mac: str) -> FrameSpec:
+        """Return the frames to expect."""
+        return self._spec(self.arriving_sizes(sizes_bytes), self.arriving, source_mac, destination_mac)
+
+    def _spec(self, sizes: tuple[int, ...], tags: Tags, source_mac: str, destination_mac: str) -> FrameSpec:
+        return FrameSpec(
+            sizes_bytes=sizes,
+            source_mac=source_mac,
+            destination_mac=destination_mac,
+            sources=self.sources,
+            destinations=self.destinations,
+            source_ports=self.source_ports,
+            destination_ports=self.destination_ports,
+            flows=self.flows,
+            vlan=tags.vlan,
+            pppoe_session=tags.pppoe_session,
+        )
+
+    def payload_of_link(self, size_bytes: int, tags: Tags) -> int:
+        """Return the MTU that a frame of this size needs: all bytes behind the Ethernet header and VLAN tag."""
+        vlan = VLAN_BYTES if tags.vlan is not None else 0
+        return size_bytes - FCS_BYTES - ETHERNET_BYTES - vlan
