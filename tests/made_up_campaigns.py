@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.result_folders import open_run, write_run
 
 from wavebed.result.campaign import CampaignRecord, Group, PrimaryRecord
 from wavebed.result.model import COUNTED, RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, samples_table
-from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import write_trial
 from wavebed.store.metrics import COLUMNS
 from wavebed.workload.model import Metric, Outcome, Series, Span
 

@@ -164,8 +164,8 @@ def test_a_run_goes_on_after_a_trial_that_hung(tmp_path: Path, monkeypatch: pyte
 
     plan = read_plan(_scenario(tmp_path, PATH + '[[workload]]\nkind = "download"\nsize = "200kb"\n'), trials=2)
     with (tmp_path / "said").open("w") as said:
-        outcome = runner.run_plan(plan, tmp_path / "out", ["wavebed"], Stopping("wavebed run", said))
-    hung, following = outcome.record.trials
+        record = runner.run_plan(plan, tmp_path / "out", ["wavebed"], Stopping("wavebed run", said))
+    hung, following = record.trials
     assert hung.verdict == "failed"
     assert following.verdict in ("valid", "suspect", "invalid")
     assert following.reasons != hung.reasons

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.made_up_campaigns import Wanted, write_campaign_folder
+from tests.result_folders import write_run
 
 from wavebed.campaign.matrix import matrices
 from wavebed.campaign.report.build import MOST_BYTES, write_campaign_report
@@ -25,7 +26,6 @@ from wavebed.experiment.machine_lock import BESIDE
 from wavebed.report.names import LONGEST_WORD, breakable, longest_word
 from wavebed.result.campaign import Group, PrimaryRecord
 from wavebed.result.model import TrialLine
-from wavebed.run.write import write_run
 from wavebed.stats.intervals import median_interval
 from wavebed.stats.percentiles import percentile
 from wavebed.store.records import read_run

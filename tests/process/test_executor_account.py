@@ -338,7 +338,7 @@ def test_a_front_killed_while_it_removes_a_stored_block_goes_on(
         whole(folder)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wavebed.run.arrived.remove_tree", killed)
+        patch.setattr("wavebed.store.folder.remove_tree", killed)
         with pytest.raises(Killed):
             _run(campaign, tmp_path, machines)
     _run(campaign, tmp_path, machines, resume=True)

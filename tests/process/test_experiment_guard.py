@@ -14,8 +14,8 @@ from tests.unit.test_run_write import opened, trial_record
 
 from wavebed.errors import UserError
 from wavebed.report.build import write_report
-from wavebed.run.write import write_trial
 from wavebed.store.disk import claimed, guarded, held, new_partial, remove_leftovers
+from wavebed.store.folder import write_trial
 
 _KILLED = """
 import os, signal, sys

@@ -22,10 +22,11 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.inputs import changes
 from wavebed.forward.comparison import compare
 from wavebed.forward.suite import About, run_suite
-from wavebed.reproduce import small_packets, small_packets_folder
+from wavebed.reproduce import small_packets
 from wavebed.reproduce.small_packets import Reproduction, repeat
 from wavebed.reproduce.small_packets_folder import read_begun
 from wavebed.reproduce.small_packets_write import tables_json, write_reproduction
+from wavebed.store import folder as run_folder
 from wavebed.store.journal import RunResumed, TrialBegun, TrialStored, read_journal
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def test_a_full_disk_ends_it_in_one_line_and_the_resume_makes_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = reproduced(tmp_path / "whole")
-    real, kept = small_packets.keep_partial, []
+    real, kept = run_folder.keep_partial, []
 
     def keep_partial(partial: Path, name: str) -> Path:
         if len(kept) == 2:
@@ -197,11 +198,11 @@ def test_a_full_disk_ends_it_in_one_line_and_the_resume_makes_the_rest(
         kept.append(name)
         return real(partial, name)
 
-    monkeypatch.setattr(small_packets, "keep_partial", keep_partial)
+    monkeypatch.setattr(run_folder, "keep_partial", keep_partial)
     with pytest.raises(WavebedError, match="no space left on device: the trials that had ended can be read"):
         reproduced(tmp_path / "run")
     assert trials(tmp_path / "run") == kept
-    monkeypatch.setattr(small_packets, "keep_partial", real)
+    monkeypatch.setattr(run_folder, "keep_partial", real)
     assert tables(reproduced(tmp_path / "run", resume=True)) == tables(whole)
 
 
@@ -251,7 +252,7 @@ def test_a_resume_killed_while_it_sets_aside_ends_that_the_next_time(
     inputs_are(monkeypatch, INPUTS | {"kernel": "6.18"})
 
     def killed() -> None:
-        monkeypatch.setattr(small_packets_folder._Ledger, "tidy", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(run_folder.RunFolder, "_set_aside", lambda _: os.kill(os.getpid(), signal.SIGKILL))
         reproduced(tmp_path / "run", resume=True, accept=True)
 
     assert os.waitpid(forked(killed), 0)[1] == signal.SIGKILL

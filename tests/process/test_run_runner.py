@@ -81,7 +81,7 @@ def test_keeping_a_trial_costs_the_same_however_many_there_are(tmp_path: Path, m
         written.append(len(data))
         real(file, data)
 
-    monkeypatch.setattr("wavebed.run.write.replace_file", counting)
+    monkeypatch.setattr("wavebed.store.folder.replace_file", counting)
     run_plan(_plan(tmp_path, 60), tmp_path / "run", [], Live("wavebed run", io.StringIO()))
     _scenario, first, *trials, _last = written
     assert len(trials) == 60

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.unit.test_run_write import trial_record
 from wavebed.store.disk import new_partial
-from wavebed.run.write import write_trial
+from wavebed.store.folder import write_trial
 from wavebed.errors import WavebedError
 run_dir = Path(sys.argv[2])
 partial = new_partial(run_dir, "0002-bbr", "mark")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from tests.result_folders import open_run, write_run
 
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, write_tables
-from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import write_trial
 from wavebed.workload.model import Event, Metric, Outcome, Series, Span
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
+from tests.result_folders import open_run, write_run
 
 from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, capacity_table, events_table, samples_table
-from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import write_trial
 from wavebed.workload.model import Event, Metric, Outcome, Series, Span
 
 if TYPE_CHECKING:

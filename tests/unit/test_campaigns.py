@@ -20,13 +20,13 @@ from wavebed.campaign.plan import plan_campaign
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.report.plot_time import kept_series
 from wavebed.config.problems import Problem
-from wavebed.experiment.ledger import Ledger, Stored, read_ledger
 from wavebed.experiment.order import in_blocks
 from wavebed.result.campaign import comparisons
 from wavebed.result.model import COUNTED, TrialLine, Verdict
 from wavebed.run.design import next_trial
 from wavebed.run.order import Slot
 from wavebed.store.disk import attempt_name
+from wavebed.store.folder import Ledger, PlannedTrial, StoredAttempt, read_ledger
 from wavebed.store.journal import BlockEnded, Event, Journal, RunEnded, RunResumed, TrialStored, read_journal
 from wavebed.store.metrics import block_file, blocks_with_metrics, merge_metrics, read_metrics
 
@@ -69,7 +69,7 @@ def played(slots: Sequence[Slot], drawn: Sequence[Sequence[Verdict]], attempts: 
         made.append(slot)
         verdict = drawn[slot.number - slots[0].number][slot.attempt - 1]
         line = TrialLine(slot.folder, slot.block, slot.treatment.name, slot.seed, verdict, attempt=slot.attempt)
-        ledger.add(Stored(line, slot.number, 1.0))
+        ledger.add(StoredAttempt(line, slot.number, 1.0))
         if len(made) in resumed:
             known = list(ledger.stored())
             ledger = Ledger()
@@ -105,7 +105,9 @@ def test_a_resume_at_any_trial_goes_on_with_the_same_trials(data: st.DataObject,
 
 
 PLANNED = {slot.trial: slot for block in (1, 2, 3) for slot in block_of(3, block)}
-LINES = {name: TrialLine(name, slot.block, slot.treatment.name, slot.seed, "failed") for name, slot in PLANNED.items()}
+TRIALS = {
+    name: PlannedTrial(slot.number, slot.block, slot.treatment.name, slot.seed, 1.0) for name, slot in PLANNED.items()
+}
 stored_events = st.builds(
     lambda slot, attempt, verdict, reason: TrialStored(
         trial=attempt_name(slot.trial, attempt),
@@ -160,13 +162,13 @@ def test_a_journal_that_was_cut_at_any_byte_has_the_events_before_it_and_goes_on
         for event in given_events[kept:]:
             journal.emit(event)
     assert [bare(event) for event in read_journal(run)] == given_events
-    assert read_ledger(run, LINES) == read_ledger(written(tmp_path, given_events, "again"), LINES)
+    assert read_ledger(run, TRIALS) == read_ledger(written(tmp_path, given_events, "again"), TRIALS)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
 @given(st.lists(events, max_size=15))
 def test_a_ledger_has_every_trial_of_the_journal_once_or_set_aside(tmp_path: Path, given_events: list[Event]) -> None:
-    ledger = read_ledger(written(tmp_path, given_events, "run"), LINES)
+    ledger = read_ledger(written(tmp_path, given_events, "run"), TRIALS)
     found = [one.line.folder for one in ledger.stored()]
     aside = [one.line.folder for each in ledger.aside for one in each]
     listed = {event.trial for event in given_events if isinstance(event, TrialStored)}

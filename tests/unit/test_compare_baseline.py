@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.result_folders import open_run, write_run
 from tests.unit.forward_example import device, record
 from tests.unit.test_run_write import run_record, trial_record
 
@@ -23,8 +24,8 @@ from wavebed.compare.words import sections
 from wavebed.forward.folder import ForwardRun, write_forward
 from wavebed.result.campaign import CampaignRecord, PrimaryRecord
 from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
-from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import write_trial
 from wavebed.store.load import Run
 from wavebed.workload.model import Metric, Outcome, Span
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+from tests.result_folders import open_run, write_run
 from tests.unit.export_example import ZERO_UNIX_NS, made_run
 
 from wavebed.cli import main
@@ -25,8 +26,8 @@ from wavebed.export.trial import Window, open_trial
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.names import TABLES
 from wavebed.result.tables import SCHEMAS, write_tables
-from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import write_trial
 from wavebed.workload.model import Outcome, Series, Span
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.result_folders import open_run, write_run
 from tests.unit.export_example import RADIO, RADIO_BLOCKS, WIRED, made_run, write_log
 
 import wavebed
@@ -22,8 +23,8 @@ from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadReco
 from wavebed.result.names import TABLES
 from wavebed.result.packets import packet_tables
 from wavebed.result.tables import SCHEMAS, write_tables
-from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import write_trial
 from wavebed.workload.model import Event, Metric, Outcome, Series, Span
 
 

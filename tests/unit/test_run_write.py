@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.result_folders import open_run, write_run
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, WorkloadRecord
-from wavebed.run.write import compress_raw, open_run, write_run, write_trial
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import compress_raw, write_trial
 from wavebed.store.records import read_run, read_trial
 from wavebed.workload.model import Metric, Outcome, Span
 

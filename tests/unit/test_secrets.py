@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.result_folders import open_run, write_run
 from tests.unit.test_run_write import run_record, trial_record
 
 import wavebed
@@ -23,10 +24,10 @@ from wavebed.run.executor.carrier import needed_files
 from wavebed.run.resolve import read_spec
 from wavebed.run.resume import design_in
 from wavebed.run.scenario import plan_of_spec, read_plan
-from wavebed.run.write import open_run, write_run, write_trial
 from wavebed.secret import HIDDEN, redacted, redacted_json, redacted_line, redacted_toml, redacted_value, restored
 from wavebed.spec.trial import WorkloadSpec
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import write_trial
 from wavebed.store.journal import Journal, RunEnded
 from wavebed.workload.model import Outcome
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from tests.result_folders import open_run
 
 from wavebed.cli import main
 from wavebed.errors import MachineError, UserError
@@ -31,7 +32,6 @@ from wavebed.run.progress import Live
 from wavebed.run.resolve import Resolver, read_spec
 from wavebed.run.scenario import Plan, plan_of_spec, read_plan
 from wavebed.run.times import default_time, guest_bytes_of, with_time
-from wavebed.run.write import open_run
 from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
 from wavebed.virtual import guest, kernel
 from wavebed.virtual.channel import PROGRESS, Step, Told, tell

@@ -24,19 +24,17 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.inputs import Conditions
     from wavebed.campaign.read import Campaign
-    from wavebed.experiment.ledger import Ledger
+    from wavebed.result.model import RunRecord
     from wavebed.run.executor.remote import Remote
-    from wavebed.run.folder import Outcome
     from wavebed.run.progress import Live
-
-__all__ = ["design_of", "record_of", "resume_campaign", "run_campaign"]
+    from wavebed.store.folder import Ledger
 
 DECIDED = "every primary metric is decided"
 
 
 def run_campaign(
     campaign: Campaign, folder: Path, command_line: Sequence[str], live: Live, remote: Remote | None = None
-) -> Outcome:
+) -> RunRecord:
     """Run a campaign into a new folder.
 
     Parameters
@@ -65,7 +63,7 @@ def resume_campaign(
     remote: Remote | None = None,
     *,
     accept: bool = False,
-) -> Outcome:
+) -> RunRecord:
     """Run the rest of a campaign in its folder.
 
     Parameters
@@ -96,7 +94,7 @@ def _resumed(
     remote: Remote | None,
     *,
     accept: bool,
-) -> Outcome:
+) -> RunRecord:
     before = read_run(folder, trials=False)
     now = _conditions(campaign, remote)
     changed = changes_since(before, now)

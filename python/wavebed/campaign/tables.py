@@ -15,9 +15,9 @@ from wavebed.config.problems import Problem, described
 from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_table, table
 from wavebed.result.campaign import margin_text
-from wavebed.run.design import KEEP, Keep
 from wavebed.run.scenario import MAX_TRIALS
 from wavebed.spec.network import MOST_SEED
+from wavebed.store.folder import KEEP, Keep
 
 if TYPE_CHECKING:
     from typing import Any

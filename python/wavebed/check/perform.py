@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from wavebed.check.judge import Decision
     from wavebed.check.requirement import Requirement
     from wavebed.check.trials import Seen
-    from wavebed.experiment.ledger import Ledger
     from wavebed.result.model import TrialLine
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
+    from wavebed.store.folder import Ledger
 
 __all__ = ["perform_check"]
 
@@ -59,8 +59,8 @@ def perform_check(
     """
     trials = _Trials(folder, requirements, plan.trials, fail_fast=fail_fast)
     design = Design(attempts=attempts, is_repeated=trials.was_late, stop=trials.reason_to_stop)
-    outcome = run_plan(plan, folder, command_line, live, design)
-    found = trials.read([line.folder for line in outcome.record.trials])
+    record = run_plan(plan, folder, command_line, live, design)
+    found = trials.read([line.folder for line in record.trials])
     check_names(requirements, found)
     decisions = decide(requirements, found, plan.trials)
     if in_virtual_time(plan):

@@ -164,16 +164,16 @@ def _run(args: argparse.Namespace) -> int:
     try:
         with remote or nullcontext():
             if args.resume:
-                outcome = resume_campaign(campaign, folder, words, live, remote, accept=args.accept_changes)
+                record = resume_campaign(campaign, folder, words, live, remote, accept=args.accept_changes)
             else:
-                outcome = run_campaign(campaign, folder, words, live, remote)
+                record = run_campaign(campaign, folder, words, live, remote)
         from wavebed.campaign.report import write_campaign_report
 
         page = write_report_or_note(folder, live, write_campaign_report)
     finally:
         live.clear()
     _tell(folder, page, as_json=args.json)
-    return 0 if all(outcome.counted.values()) else WavebedError.exit_status
+    return 0 if all(record.counted.values()) else WavebedError.exit_status
 
 
 def _in_time(campaign: Campaign, args: argparse.Namespace) -> Campaign:

@@ -158,8 +158,8 @@ def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> in
     words = command_line()
     try:
         live.note(plan_text(first))
-        outcome = run_plan(first, live_folder, words, live)
-        if not all(outcome.counted.values()):
+        record = run_plan(first, live_folder, words, live)
+        if not all(record.counted.values()):
             raise WavebedError(f"{live_folder}: live trials or recordings have none that counts: see its trials")
         recording = _keep_recording(live_folder, recording_folder)
         for note in recording.notes:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wavebed.result.identity import Identity
-    from wavebed.run.folder import Outcome
+    from wavebed.result.model import RunRecord
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
@@ -159,7 +159,7 @@ def perform(plan: Plan, args: argparse.Namespace, compare: Callable[[Path], Iden
     compare : callable, optional
         Compares the one trial in a folder of results with its first run, which decides the exit status.
     """
-    outcome, folder, page = run_into_folder(plan, args)
+    record, folder, page = run_into_folder(plan, args)
     identity = None if compare is None else compare(folder)
     if args.json:
         from wavebed.report.text import summary_json
@@ -170,14 +170,14 @@ def perform(plan: Plan, args: argparse.Namespace, compare: Callable[[Path], Iden
         print(printable(_text(folder, page), keep="\n"))
         if identity is not None:
             print(identity.text())
-    good = all(outcome.counted.values()) if identity is None else identity.is_identical
+    good = all(record.counted.values()) if identity is None else identity.is_identical
     return 0 if good else WavebedError.exit_status
 
 
 def run_into_folder(
     plan: Plan, args: argparse.Namespace, until_ns: int | None = None
-) -> tuple[Outcome, Path, Path | None]:
-    """Run a plan; return its outcome, the folder of the results and the report there, if there is one.
+) -> tuple[RunRecord, Path, Path | None]:
+    """Run a plan; return its record, the folder of the results and the report there, if there is one.
 
     Parameters
     ----------
@@ -203,11 +203,11 @@ def run_into_folder(
     design = design_in(folder, plan) if getattr(args, "resume", False) else Design(until_ns=until_ns)
     words = command_line()
     try:
-        outcome = run_plan(plan, folder, words, live, design)
+        record = run_plan(plan, folder, words, live, design)
         page = write_run_report(folder, live) if until_ns is None else None
     finally:
         live.clear()
-    return outcome, folder, page
+    return record, folder, page
 
 
 def write_run_report(folder: Path, live: Live) -> Path | None:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import TYPE_CHECKING
 
-from wavebed.experiment.trials import PlannedTrials
 from wavebed.forward import plan as planning
 from wavebed.forward.estimate import UNKNOWN, Evidence, left
 from wavebed.forward.frames import line_rate_pps
@@ -16,7 +15,7 @@ from wavebed.forward.parts import base_rate, find_bursts, measure_latency, measu
 from wavebed.forward.result import DeviceResult, PartTime
 from wavebed.forward.search import search_size
 from wavebed.forward.trials import DISTURBED, ENDING, OVERHEAD_S, Tester, TrialLog, distinct, load_limit
-from wavebed.store.journal import CheckFailed, LoadMeasured, StepBegun
+from wavebed.store.journal import CheckFailed, LoadMeasured, PlannedTrials, StepBegun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,6 +7,7 @@ does the second test separate devices that the first does not?
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import time
 from dataclasses import dataclass
@@ -37,37 +38,25 @@ from wavebed.reproduce.small_packets_folder import (
     go_on,
     has_begun,
     read_begun,
+    run_folder,
     stored_raw,
     stored_result,
 )
 from wavebed.result.machine import versions
 from wavebed.result.names import RUN_FILE, TRIALS_FOLDER
-from wavebed.store.disk import KEPT, claimed, explained, keep_partial, make_new
-from wavebed.store.journal import CheckFailed, Journal, LoadMeasured, RunEnded, RunInterrupted
+from wavebed.store.disk import claimed, make_new
+from wavebed.store.journal import CheckFailed, Journal, LoadMeasured, RunInterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.experiment.trials import Trials
     from wavebed.forward.model import Trial
     from wavebed.forward.parts import OverloadFinding, OverloadName
     from wavebed.forward.result import DeviceResult
     from wavebed.forward.tell import Progress
-    from wavebed.reproduce.small_packets_folder import Opened
+    from wavebed.store.folder import RunFolder
     from wavebed.store.journal import Event
-
-__all__ = [
-    "KINDS",
-    "PUBLISHED",
-    "PUBLISHED_CPU",
-    "SOURCE",
-    "Published",
-    "Reproduction",
-    "merge",
-    "repeat",
-    "said_plan",
-]
 
 KINDS = ("bridge", "routing", "nat", "xdp", "relay")
 ROUNDS = 6
@@ -167,65 +156,63 @@ def repeat(
         make_new(folder)
     try:
         with claimed(folder), Journal() as journal:
-            opened = _open(folder, asked, tests, journal, command_line, resume=resume, accept_changes=accept_changes)
+            kept = run_folder(folder, journal, tests)
+            inputs = inputs_now(["iperf3"], tests=msgspec.json.encode([test.spec for test in tests]))
             if resume:
-                left_s = opened.trials.left_s if len(opened.stored) < len(tests) else 0.0
-                progress.note(
-                    f"{len(opened.stored)} of {len(tests)} tests are stored; about {duration_text(left_s)} left"
-                )
-            with opened.trials.guarded():
-                interrupted = _all_left(tests, opened, progress, tuple(command_line))
-            journal.emit(RunInterrupted(reason="by the user") if interrupted else RunEnded(trials=len(tests)))
+                go_on(kept, asked, inputs, accept_changes=accept_changes)
+                stored = len(list(kept.ledger.stored()))
+                left_s = kept.trials.left_s if stored < len(tests) else 0.0
+                progress.note(f"{stored} of {len(tests)} tests are stored; about {duration_text(left_s)} left")
+            else:
+                begin(kept, asked, inputs, command_line)
+            with kept.guarded():
+                interrupted = _all_left(tests, kept, progress, tuple(command_line))
+            if interrupted:
+                journal.emit(RunInterrupted(reason="by the user"))
+            else:
+                kept.end()
     finally:
         if not resume and not any((folder / TRIALS_FOLDER).glob(f"*/{RUN_FILE}")):
             remove_tree(folder)
-    found, raw = _stored(folder, tests)
-    doubts = tuple(f"rounds were made with other inputs: {line}" for line in opened.changed)
+    found, raw = _stored(kept, tests)
+    changed = [line for lines in kept.ledger.changes for line in lines]
+    doubts = tuple(f"rounds were made with other inputs: {line}" for line in changed)
     results = tuple(merge(found[kind], doubts) for kind in kinds) if len(found) == len(kinds) else ()
     return Reproduction(results, blocks, raw, interrupted)
 
 
-def _all_left(tests: Sequence[PlannedTest], opened: Opened, progress: Progress, command_line: tuple[str, ...]) -> bool:
+def _all_left(
+    tests: Sequence[PlannedTest], folder: RunFolder, progress: Progress, command_line: tuple[str, ...]
+) -> bool:
     """Make the tests that are not stored, in order; return whether it was interrupted."""
-    trials, evidence = opened.trials, UNKNOWN
-    for test in tests:
-        if test.number in opened.stored:
+    evidence = UNKNOWN
+    stored = {one.number for one in folder.ledger.stored()}
+    for number, of_round in itertools.groupby(tests, key=lambda test: test.round):
+        if number in folder.ledger.ended:
             continue
-        result, interrupted = _one(test, trials, progress, command_line)
-        if interrupted:
-            return True
-        evidence += Evidence.of(result.trials)
-        for later in tests[test.number :]:
-            trials.expect(later.number, _expected_s(later.spec, evidence))
+        for test in of_round:
+            if test.number in stored:
+                continue
+            result, interrupted = _one(test, folder, progress, command_line)
+            if interrupted:
+                return True
+            evidence += Evidence.of(result.trials)
+            for later in tests[test.number :]:
+                folder.trials.expect(later.number, _expected_s(later.spec, evidence))
+        folder.end_block(number)
     return False
 
 
-def _open(
-    folder: Path,
-    asked: Asked,
-    tests: Sequence[PlannedTest],
-    journal: Journal,
-    command_line: Sequence[str],
-    *,
-    resume: bool,
-    accept_changes: bool,
-) -> Opened:
-    inputs = inputs_now(["iperf3"], tests=msgspec.json.encode([test.spec for test in tests]))
-    if resume:
-        return go_on(folder, asked, inputs, journal, tests, accept_changes=accept_changes)
-    return begin(folder, asked, inputs, command_line, journal, tests)
-
-
 def _stored(
-    folder: Path, tests: Sequence[PlannedTest]
+    folder: RunFolder, tests: Sequence[PlannedTest]
 ) -> tuple[dict[str, list[DeviceResult]], dict[str, dict[str, bytes]]]:
     """Return the results of the stored trials and the outputs of other tools, by device."""
     found: dict[str, list[DeviceResult]] = {}
     raw: dict[str, dict[str, bytes]] = {}
-    for test in tests:
-        if (folder / TRIALS_FOLDER / test.name / RUN_FILE).exists():
-            found.setdefault(test.kind, []).append(stored_result(folder, test.name))
-            raw.setdefault(test.kind, {}).update(stored_raw(folder, test.name))
+    for one in folder.ledger.stored():
+        test = tests[one.number - 1]
+        found.setdefault(test.kind, []).append(stored_result(folder.path, test.name))
+        raw.setdefault(test.kind, {}).update(stored_raw(folder.path, test.name))
     return found, raw
 
 
@@ -246,28 +233,27 @@ def _expected_s(spec: ForwardSpec, evidence: Evidence = UNKNOWN) -> float:
 
 
 def _one(
-    test: PlannedTest, trials: Trials, progress: Progress, command_line: tuple[str, ...]
+    test: PlannedTest, folder: RunFolder, progress: Progress, command_line: tuple[str, ...]
 ) -> tuple[DeviceResult, bool]:
     """Test one device in one round, and store the result unless it was interrupted."""
     began_s = time.monotonic()
-    teller = Teller(_Within(progress, f"round {test.round} of {test.rounds}, {test.kind}", trials.after_s(test.number)))
+    after_s = folder.trials.after_s(test.number)
+    teller = Teller(_Within(progress, f"round {test.round} of {test.rounds}, {test.kind}", after_s))
     raw: dict[str, bytes] = {}
 
     def heard(event: Event) -> None:
         teller(event)
         if isinstance(event, LoadMeasured | CheckFailed):
-            trials.journal.emit(msgspec.structs.replace(event, trial=test.name))
+            folder.journal.emit(msgspec.structs.replace(event, trial=test.name))
 
-    with trials.begun(test.number, test.kind, test.round) as partial:
+    with folder.begun(test.number) as partial:
         with set_up(test.spec) as setup:
             result, interrupted = measure(test.spec, setup, heard, raw)
         if interrupted:
             return result, True
         write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
-        with explained(trials.folder, KEPT):
-            keep_partial(partial, test.name)
-    reasons = [refusal.reason for refusal in refused_parts(result)]
-    trials.stored(test.number, verdict_of(result), time.monotonic() - began_s, reasons)
+        reasons = [refusal.reason for refusal in refused_parts(result)]
+        folder.keep(partial, test.number, verdict_of(result), time.monotonic() - began_s, reasons)
     return result, False
 
 

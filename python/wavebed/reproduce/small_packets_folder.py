@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import gzip
 import json
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from wavebed.beneath import guard, make_folder, make_folders, remove, remove_tree, rename
+from wavebed.beneath import guard, remove
 from wavebed.errors import UserError
 from wavebed.experiment.inputs import accepted_changes
-from wavebed.experiment.trials import Trials
 from wavebed.foreign import MAX_BYTES, open_foreign, read_json
 from wavebed.forward.folder import RAW_FOLDER, read_forward
 from wavebed.forward.model import Value, from_plain, to_plain
 from wavebed.forward.result import refused_parts, verdict_of
-from wavebed.output import replace_file
-from wavebed.result.names import ASIDE_FOLDER, INCOMPLETE, PARTIAL, RUN_FILE, TRIALS_FOLDER
+from wavebed.result.names import INCOMPLETE, RUN_FILE, TRIALS_FOLDER
 from wavebed.secret import redacted_line
-from wavebed.store.disk import KEPT, explained, sync
-from wavebed.store.journal import Part, RunBegun, RunResumed, TrialStored, read_journal
+from wavebed.store.folder import PlannedTrial, ReadAttempt, RunFolder, TrialForm
+from wavebed.store.journal import RunBegun
 
 if TYPE_CHECKING:
     import io
@@ -37,23 +34,11 @@ if TYPE_CHECKING:
 
     from wavebed.forward.result import DeviceResult
     from wavebed.forward.settings import ForwardSpec
-    from wavebed.store.journal import Event, Journal
-
-__all__ = [
-    "Asked",
-    "Begun",
-    "Opened",
-    "PlannedTest",
-    "begin",
-    "go_on",
-    "has_begun",
-    "read_begun",
-    "stored_raw",
-    "stored_result",
-]
+    from wavebed.store.journal import Journal
 
 STUDY = "small-packets"
 BEGUN_FILE = "reproduction.json"
+_BEGUN = RunBegun(kind="reproduction", title=STUDY)
 
 
 class Asked(Value, frozen=True):
@@ -112,23 +97,6 @@ class PlannedTest:
         return ",".join(self.spec.settings.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The folder of a reproduction that is under way.
-
-    Parameters
-    ----------
-    stored : set of int
-        Numbers of the trials that were stored before.
-    changed : tuple of str
-        Inputs that changed since the first start, a line each.
-    """
-
-    trials: Trials
-    stored: frozenset[int] = frozenset()
-    changed: tuple[str, ...] = ()
-
-
 def has_begun(folder: Path) -> bool:
     """Return whether a folder holds a reproduction; what one left that was killed while it began is removed."""
     guard(folder)
@@ -157,14 +125,7 @@ def read_begun(folder: Path) -> Begun:
         raise UserError(f"{file}: {error}: name a folder of wavebed reproduce") from None
 
 
-def begin(
-    folder: Path,
-    asked: Asked,
-    inputs: Mapping[str, str],
-    command_line: Sequence[str],
-    journal: Journal,
-    tests: Sequence[PlannedTest],
-) -> Opened:
+def begin(folder: RunFolder, asked: Asked, inputs: Mapping[str, str], command_line: Sequence[str]) -> None:
     """Begin a new, empty folder.
 
     Raises
@@ -173,23 +134,11 @@ def begin(
         If it cannot be written.
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    _write(folder, Begun(STUDY, asked, started, tuple(redacted_line(command_line)), dict(inputs)))
-    with explained(folder, KEPT):
-        make_folder(folder / TRIALS_FOLDER)
-    journal.open(folder)
-    journal.emit(RunBegun(kind="reproduction", title=STUDY))
-    return Opened(_trials(folder, journal, tests))
+    begun = Begun(STUDY, asked, started, tuple(redacted_line(command_line)), dict(inputs))
+    folder.begin(_BEGUN, {BEGUN_FILE: _text(begun)})
 
 
-def go_on(
-    folder: Path,
-    asked: Asked,
-    inputs: Mapping[str, str],
-    journal: Journal,
-    tests: Sequence[PlannedTest],
-    *,
-    accept_changes: bool = False,
-) -> Opened:
+def go_on(folder: RunFolder, asked: Asked, inputs: Mapping[str, str], *, accept_changes: bool = False) -> None:
     """Go on in a folder whose lock is held; with accepted changes of inputs the round that has not ended begins again.
 
     Raises
@@ -199,32 +148,28 @@ def go_on(
     WavebedError
         If it cannot be written.
     """
-    begun = read_begun(folder)
+    begun = read_begun(folder.path)
     if begun.asked != asked:
-        raise UserError(f"{folder}: something else was asked for there: resume it with the same options")
-    changed = accepted_changes(folder, begun.inputs, inputs, accept=accept_changes)
-    ledger = _read_ledger(folder, tests)
-    unlisted = ledger.unlisted()
-    journal.reopen(folder)
-    for test, result in unlisted:
-        # It was killed between the rename of the trial and its line in the journal.
-        reasons = tuple(refusal.reason for refusal in refused_parts(result))
-        found = TrialStored(
-            trial=test.name, number=test.number, verdict=verdict_of(result), wall_s=result.took_s, reasons=reasons
-        )
-        journal.emit(found)
-        ledger.hear(found)
-    resumed = RunResumed(changed=changed)
-    journal.emit(resumed)
-    ledger.hear(resumed)
-    ledger.tidy()
+        raise UserError(f"{folder.path}: something else was asked for there: resume it with the same options")
+    changed = accepted_changes(folder.path, begun.inputs, inputs, accept=accept_changes)
+    folder.resume(_BEGUN, changed)
     if changed:
         begun = replace(begun, inputs=dict(inputs), changed=(*begun.changed, changed))
-        _write(folder, begun)
-    trials = _trials(folder, journal, tests)
-    for number, event in ledger.stored.items():
-        trials.known(number, event.wall_s)
-    return Opened(trials, frozenset(ledger.stored), tuple(line for lines in begun.changed for line in lines))
+        folder.write({BEGUN_FILE: _text(begun)})
+
+
+def run_folder(path: Path, journal: Journal, tests: Sequence[PlannedTest]) -> RunFolder:
+    """Return the folder whose trials are tests of devices; its rounds are the blocks."""
+    planned = [
+        PlannedTrial(test.number, test.round, test.kind, None, test.expected_s, kind=test.parts) for test in tests
+    ]
+    return RunFolder(path, planned, journal, form=TrialForm(RUN_FILE, _read_attempt))
+
+
+def _read_attempt(folder: Path) -> ReadAttempt:
+    result = read_forward(folder).result
+    reasons = [refusal.reason for refusal in refused_parts(result)]
+    return ReadAttempt(folder.name, verdict_of(result), result.took_s, reasons)
 
 
 def stored_result(folder: Path, trial: str) -> DeviceResult:
@@ -255,94 +200,5 @@ def _unpacked(file: Path) -> bytes:
     return data
 
 
-def _trials(folder: Path, journal: Journal, tests: Sequence[PlannedTest]) -> Trials:
-    return Trials(folder, journal, [Part(test.name, test.expected_s, kind=test.parts) for test in tests])
-
-
-def _write(folder: Path, begun: Begun) -> None:
-    with explained(folder, KEPT):
-        text = json.dumps(to_plain(begun), allow_nan=False, ensure_ascii=False, indent=1) + "\n"
-        replace_file(folder / BEGUN_FILE, text.encode())
-        sync(folder)
-
-
-@dataclass(slots=True)
-class _Ledger:
-    """What is stored, by the journal and the folders of the trials.
-
-    Parameters
-    ----------
-    stored : dict of int to TrialStored
-        By number.
-    groups : int
-        How often changed inputs were accepted.
-    aside : dict of str to int
-        The group at whose begin a trial was set aside, by its name.
-    """
-
-    folder: Path
-    tests: Sequence[PlannedTest]
-    stored: dict[int, TrialStored] = field(default_factory=dict)
-    groups: int = 0
-    aside: dict[str, int] = field(default_factory=dict)
-
-    def hear(self, event: Event) -> None:
-        """Take an event of the journal; with changed inputs, trials of rounds that have not ended are set aside."""
-        if isinstance(event, TrialStored):
-            self.stored[event.number] = event
-            self.aside.pop(event.trial, None)
-        elif isinstance(event, RunResumed) and event.changed:
-            self.groups += 1
-            still_open = {test.round for test in self.tests if test.number not in self.stored}
-            for test in self.tests:
-                if test.round in still_open and test.number in self.stored:
-                    del self.stored[test.number]
-                    self.aside[test.name] = self.groups
-
-    def unlisted(self) -> list[tuple[PlannedTest, DeviceResult]]:
-        """Return the trials that are there and that the journal does not list."""
-        found = []
-        for test in self.tests:
-            waits = test.name in self.aside and not self._moved(test.name).exists()
-            if test.number not in self.stored and not waits and self._trial(test.name).exists():
-                with suppress(UserError):  # a damaged one is made again
-                    found.append((test, stored_result(self.folder, test.name)))
-        return found
-
-    def tidy(self) -> None:
-        """Move the trials that were set aside, and remove unfinished and damaged ones, which are made again.
-
-        Raises
-        ------
-        WavebedError
-            If they cannot be moved.
-        """
-        names = {test.name for test in self.tests if test.number not in self.stored}
-        with explained(self.folder, KEPT):
-            make_folder(self.folder / TRIALS_FOLDER)
-            # A kill of the sandbox ends the guard with it.
-            for partial in (self.folder / TRIALS_FOLDER).glob(f".*{PARTIAL}"):
-                remove_tree(partial)
-            for name in sorted(names):
-                if name in self.aside and self._trial(name).exists() and not self._moved(name).exists():
-                    make_folders(self._moved(name).parent)
-                    rename(self._trial(name), self._moved(name))
-                    sync(self._moved(name).parent)
-                remove_tree(self._trial(name))
-            sync(self.folder / TRIALS_FOLDER)
-
-    def _trial(self, name: str) -> Path:
-        return self.folder / TRIALS_FOLDER / name
-
-    def _moved(self, name: str) -> Path:
-        return self.folder / ASIDE_FOLDER / str(self.aside[name]) / name
-
-
-def _read_ledger(folder: Path, tests: Sequence[PlannedTest]) -> _Ledger:
-    ledger = _Ledger(folder, tests)
-    for event in read_journal(folder):
-        ledger.hear(event)
-    for number, event in list(ledger.stored.items()):
-        if not (folder / TRIALS_FOLDER / event.trial / RUN_FILE).exists():
-            del ledger.stored[number]
-    return ledger
+def _text(begun: Begun) -> str:
+    return json.dumps(to_plain(begun), allow_nan=False, ensure_ascii=False, indent=1) + "\n"

@@ -149,3 +149,11 @@ class RunRecord:
     ended: Text | None = None
     campaign: CampaignRecord | None = None
     aside: list[TrialLine] = field(default_factory=list)
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """Number of counted (valid or suspect) trials of each treatment."""
+        found = {str(treatment["name"]): 0 for treatment in self.treatments}
+        for trial in self.trials:
+            found[trial.treatment] += trial.verdict in COUNTED
+        return found

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from wavebed.result.model import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.experiment.ledger import Ledger
     from wavebed.result.campaign import CampaignRecord
     from wavebed.result.model import TrialLine
     from wavebed.run.order import Slot
-
-__all__ = ["KEEP", "Design", "Keep", "next_trial"]
-
-Keep: TypeAlias = Literal["all", "series", "metrics"]
-KEEP: tuple[Keep, ...] = ("all", "series", "metrics")
+    from wavebed.store.folder import Keep, Ledger
 
 
 def _not_counted(trial: TrialLine) -> bool:

@@ -9,37 +9,31 @@ from wavebed.errors import WavebedError
 from wavebed.experiment.machine_lock import measuring
 from wavebed.lab.tools import cache_folder, in_guest
 from wavebed.result.model import COUNTED, TrialLine
-from wavebed.run.arrived import arrived_blocks, commit, discard_arrived
 from wavebed.run.design import Design, next_trial
 from wavebed.run.executor.session import Session
-from wavebed.run.folder import check_programs, in_virtual_time, open_folder, programs
+from wavebed.run.folder import check_programs, in_virtual_time, open_folder, programs, record_of
 from wavebed.run.order import ordered
 from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
-from wavebed.run.write import write_trial
 from wavebed.store.disk import KEPT, claimed, explained
-from wavebed.store.journal import CheckFailed, Journal, StepBegun, WorkloadBegun, WorkloadEnded
+from wavebed.store.folder import write_trial
+from wavebed.store.journal import Journal, StepBegun, WorkloadBegun, WorkloadEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from wavebed.experiment.ledger import Ledger
     from wavebed.experiment.machine_lock import Neighbours
-    from wavebed.experiment.trials import Trials
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import RunRecord, TrialRecord, WorkloadRecord
-    from wavebed.run.design import Keep
     from wavebed.run.executor.session import Executor
-    from wavebed.run.folder import Outcome
     from wavebed.run.order import Slot
     from wavebed.run.play import RunningWorkload
     from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Plan
-
-__all__ = ["Local", "prepare", "run_claimed", "run_plan"]
+    from wavebed.store.folder import Keep, Ledger, RunFolder
 
 AS_RUN = Design()
 
@@ -67,19 +61,19 @@ class Local:
         WavebedError
             If the results cannot be written; earlier trials stay readable.
         """
-        opened, design = session.opened, session.design
-        prepare(session.plan, opened.trials)
-        arrived = arrived_blocks(opened.trials.folder)
-        with measuring(_told_once(session.live, opened.trials), alone=design.alone) as neighbours:
+        folder, design = session.folder, session.design
+        prepare(session.plan, folder)
+        arrived = folder.arrived_blocks()
+        with measuring(_told_once(session.live, folder), alone=design.alone) as neighbours:
             for block, slots in session.left().items():
-                stopped = design.stop(opened.ledger)
+                stopped = design.stop(folder.ledger)
                 if stopped:
                     return stopped
                 if block in arrived:
-                    commit(opened, block)
+                    folder.commit(block)
                     continue
                 _run_block(slots, session, neighbours)
-                opened.end_block(block)
+                folder.end_block(block)
         return ""
 
 
@@ -90,7 +84,7 @@ def run_plan(
     live: Live,
     design: Design = AS_RUN,
     executor: Executor | None = None,
-) -> Outcome:
+) -> RunRecord:
     """Run every trial of a plan, or the rest of them, and write the results into `folder`.
 
     Parameters
@@ -127,19 +121,20 @@ def _chosen(plan: Plan, live: Live) -> Iterator[Executor]:
 
 
 def run_claimed(
-    plan: Plan, folder: Path, command_line: Sequence[str], live: Live, design: Design, executor: Executor
-) -> Outcome:
+    plan: Plan, path: Path, command_line: Sequence[str], live: Live, design: Design, executor: Executor
+) -> RunRecord:
     """Run a plan that its executor has checked, as `run_plan`, in a folder that this process has claimed."""
     slots = ordered(plan.treatments, plan.trials, plan.seed)
+    record = record_of(plan, command_line, design)
     with Journal(live) as journal:
-        opened = open_folder(plan, slots, folder, command_line, journal, design)
-        with opened.trials.guarded(), closing(Resolver(plan, folder)) as resolver:
-            stopped = executor.run(Session(plan, slots, programs(plan), opened, resolver, live, design))
-            discard_arrived(folder)
-        outcome = opened.end(stopped)
+        folder = open_folder(plan, slots, path, record, journal, design)
+        with folder.guarded(), closing(Resolver(plan, path)) as resolver:
+            stopped = executor.run(Session(plan, slots, programs(plan), folder, resolver, live, design))
+            folder.discard_arrived()
+        folder.end(stopped)
     if in_virtual_time(plan) and design.until_ns is None:
-        _keep_bundles(outcome.record, folder, live)
-    return outcome
+        _keep_bundles(record, path, live)
+    return record
 
 
 def _keep_bundles(record: RunRecord, folder: Path, live: Live) -> None:
@@ -157,14 +152,14 @@ def _keep_bundles(record: RunRecord, folder: Path, live: Live) -> None:
         live.note(line)
 
 
-def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:
+def _told_once(live: Live, folder: RunFolder) -> Callable[[str], None]:
     """Return what shows that another run is waited for; the journal says it once."""
     told = False
 
     def waiting(processes: str) -> None:
         nonlocal told
         if not told:
-            trials.journal.emit(StepBegun(step=f"{WAITING} (process {processes})", left_s=trials.left_s))
+            folder.journal.emit(StepBegun(step=f"{WAITING} (process {processes})", left_s=folder.trials.left_s))
         told = True
         live.waiting(processes)
 
@@ -172,13 +167,13 @@ def _told_once(live: Live, trials: Trials) -> Callable[[str], None]:
 
 
 def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours) -> None:
-    resolver, opened, live, design = session.resolver, session.opened, session.live, session.design
-    while (slot := next_trial(slots, _repeated(opened.ledger, slots, design), design.attempts)) is not None:
+    resolver, folder, live, design = session.resolver, session.folder, session.live, session.design
+    while (slot := next_trial(slots, _repeated(folder.ledger, slots, design), design.attempts)) is not None:
         with resolver.resolved(slot) as resolved:
             if slot.number == 1:
                 resolver.draw_scene()
-            trial = _one(slot, resolved, opened.trials, live, neighbours, design.keep)
-        opened.stored(TrialLine.of(trial), slot.number, trial.wall_s)
+            trial = _one(slot, resolved, folder, live, neighbours, design.keep)
+        folder.add(TrialLine.of(trial), slot.number, trial.wall_s)
 
 
 def _repeated(ledger: Ledger, slots: Sequence[Slot], design: Design) -> dict[int, list[bool]]:
@@ -187,14 +182,15 @@ def _repeated(ledger: Ledger, slots: Sequence[Slot], design: Design) -> dict[int
     return {number: [each is None or design.is_repeated(each) for each in lines] for number, lines in attempts.items()}
 
 
-def prepare(plan: Plan, trials: Trials) -> None:
+def prepare(plan: Plan, folder: RunFolder) -> None:
     """Make the content of the workloads."""
     cache = cache_folder()
     told: set[str] = set()
     for treatment in plan.treatments:
         for workload in treatment.workloads:
             if workload.name not in told:
-                trials.journal.emit(StepBegun(step=f"preparing {workload.name}", left_s=trials.left_s))
+                step = StepBegun(step=f"preparing {workload.name}", left_s=folder.trials.left_s)
+                folder.journal.emit(step)
                 told.add(workload.name)
             try:
                 workload.prepare(cache)
@@ -206,30 +202,28 @@ def prepare(plan: Plan, trials: Trials) -> None:
                 ) from error
 
 
-def _one(slot: Slot, resolved: Resolved, trials: Trials, live: Live, neighbours: Neighbours, keep: Keep) -> TrialRecord:
+def _one(
+    slot: Slot, resolved: Resolved, folder: RunFolder, live: Live, neighbours: Neighbours, keep: Keep
+) -> TrialRecord:
     """Run a trial and store it; each step is an event."""
-    name, journal = slot.folder, trials.journal
-    told = _ToldSpans(name, journal)
+    spans = _Spans(slot.folder, folder.journal)
 
     def look(lab: Lab, running: Sequence[RunningWorkload]) -> None:
         neighbours.look()
-        told.look(running)
+        spans.look(running)
         live.look(lab, running)
 
-    inside = ("series", "raw")
-    with trials.begun(slot.number, slot.treatment.name, slot.block, slot.seed, inside, slot.attempt) as partial:
+    with folder.begun(slot.number, slot.attempt, ("series", "raw")) as partial:
         neighbours.look()
-        with explained(trials.folder, KEPT):
+        with explained(folder.path, KEPT):
             trial = run_trial(slot, resolved, partial, look, lambda: [neighbours.check()])
-        told.end(trial.workloads)
-        write_trial(trials.folder, partial, trial, keep)
-    for check in trial.checks:
-        if not check.holds:
-            journal.emit(CheckFailed(trial=name, code=check.code, severity=check.severity, evidence=check.evidence))
+        spans.end(trial.workloads)
+        write_trial(folder.path, partial, trial, keep)
+    folder.failed_checks(trial, slot.folder)
     return trial
 
 
-class _ToldSpans:
+class _Spans:
     """Writes the start and the end of each workload of a trial to the journal, once each.
 
     An error of the journal during the trial ends the run; it is not a fault of the trial.

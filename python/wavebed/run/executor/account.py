@@ -8,7 +8,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.run.arrived import arrived_blocks, commit, keep_arrived
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,13 +38,13 @@ class Account:
     """
 
     def __init__(self, session: Session, silent_s: float, most_failures: int = MOST_FAILURES) -> None:
-        self._opened = session.opened
+        self._folder = session.folder
         self._stop = session.design.stop
         self._silent_s = silent_s
         self._most_failures = most_failures
         self._failures: Counter[int] = Counter()
         self.left = session.left()
-        self.arrived = set(arrived_blocks(session.opened.trials.folder))
+        self.arrived = set(session.folder.arrived_blocks())
         self.carriers: list[Carrier] = []
         self.refused: dict[str, str] = {}
         self._overdue: set[Carrier] = set()
@@ -61,11 +60,11 @@ class Account:
             If they cannot be stored.
         """
         while self.left:
-            reason = self._stop(self._opened.ledger)
+            reason = self._stop(self._folder.ledger)
             block = next(iter(self.left))
             if reason or block not in self.arrived:
                 return reason
-            commit(self._opened, block)
+            self._folder.commit(block)
             self.arrived.remove(block)
             del self.left[block]
         return ""
@@ -132,7 +131,7 @@ class Account:
             shutil.rmtree(carried.partial, ignore_errors=True)
             return ""
         self._works = True
-        keep_arrived(self._opened.trials.folder, carrier.block, carried.partial, carried.origin)
+        self._folder.arrive(carrier.block, carried.partial, carried.origin)
         self.arrived.add(carrier.block)
         for other in self.carriers:
             if other.block == carrier.block:

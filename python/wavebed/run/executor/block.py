@@ -25,11 +25,11 @@ from wavebed.run.executor.pack import Packed, pack, packed_file
 from wavebed.run.order import Slot
 from wavebed.run.resolve import Resolved
 from wavebed.run.scenario import StoredTrial, plan_of_spec
-from wavebed.run.write import write_trial
 from wavebed.spec.network import with_pattern_files
 from wavebed.spec.patterns import StoredPatterns
 from wavebed.spec.trial import TrialSpec
 from wavebed.store.disk import new_partial
+from wavebed.store.folder import write_trial
 from wavebed.stranger import MOST_FILES, Count, Line
 
 if TYPE_CHECKING:

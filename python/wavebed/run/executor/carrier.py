@@ -17,7 +17,6 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.result.names import CHANGES_FILE, TRIAL_FILE
-from wavebed.run.arrived import Origin
 from wavebed.run.executor.block import TASK_FILE, BlockTask, TrialTask
 from wavebed.run.executor.pack import unpack
 from wavebed.run.executor.worker import (
@@ -35,6 +34,7 @@ from wavebed.secret import redacted_table
 from wavebed.spec.lab import is_virtual
 from wavebed.spec.patterns import GIVEN, SITES
 from wavebed.store.disk import KEPT, explained, new_partial
+from wavebed.store.folder import Origin
 from wavebed.store.records import read_trial
 from wavebed.stranger import StrangerError, one_line
 
@@ -125,7 +125,7 @@ def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapp
             if slot.number == 1:
                 session.resolver.draw_scene()
             trials.append(TrialTask(slot.number, resolved.spec))
-    folder, design = session.opened.trials.folder, session.design
+    folder, design = session.folder.path, session.design
     names = {name for trial in trials for name in needed_files(trial.spec, folder)}
     task = BlockTask(
         block=block,

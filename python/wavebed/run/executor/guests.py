@@ -105,7 +105,7 @@ class Guests(Remote):
         WavebedError
             If a guest fails, or the results cannot be stored.
         """
-        prepare(session.plan, session.opened.trials)
+        prepare(session.plan, session.folder)
         self._places.stop_at(session.design.until_ns)
         with measuring(session.live.waiting):
             return super().run(session)
@@ -115,7 +115,7 @@ class Guests(Remote):
         super()._tell(session, account, workers)
         under_way = [each for each in self._places.courses() if each.step is not None]
         if under_way and self._live.is_due():
-            text, left_s = progress_text(under_way, len(session.slots), session.opened.trials.left_s)
+            text, left_s = progress_text(under_way, len(session.slots), session.folder.trials.left_s)
             self._live.say(text, left_s)
 
 

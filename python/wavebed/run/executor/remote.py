@@ -3,7 +3,7 @@
 A worker has one task at a time, bound to it, so Dask never queues, steals or repeats a block. A block whose worker is
 lost is sent to another one. So is one whose worker is silent, or takes longer than the limits of its trials allow, as
 soon as another is free. The first result counts, and later ones are dropped. Blocks are stored in the order of the
-plan (`wavebed.run.arrived`), and the stop rule is asked before each: blocks behind it that have arrived are dropped.
+plan (`wavebed.store.folder`), and the stop rule is asked before each: blocks behind it that have arrived are dropped.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Remote:
                 if block is None:
                     break
                 sent = outgoing(block, account.left[block], session, versions)
-                mark = session.opened.trials.mark
+                mark = session.folder.mark
                 carrier = Carrier(self._cluster, worker, sent, mark, places, ended, self._run_trial)
                 account.carriers.append(carrier)
                 carrier.start()
@@ -229,7 +229,7 @@ class Remote:
             return
         self._said = said
         planned = session.plan.trials
-        left_s = session.opened.trials.left_s / max(len(blocks), 1)
+        left_s = session.folder.trials.left_s / max(len(blocks), 1)
         placed = BlocksPlaced(
             blocks=tuple(blocks),
             workers=len(workers),
@@ -237,4 +237,4 @@ class Remote:
             planned=planned,
             left_s=left_s,
         )
-        session.opened.trials.emit(placed)
+        session.folder.journal.emit(placed)

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.run.design import Design
-    from wavebed.run.folder import Opened
     from wavebed.run.order import Slot
     from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolver
     from wavebed.run.scenario import Plan
+    from wavebed.store.folder import RunFolder
 
 __all__ = ["Executor", "Session"]
 
@@ -34,14 +34,14 @@ class Session:
     plan: Plan
     slots: Sequence[Slot]
     programs: set[str]
-    opened: Opened
+    folder: RunFolder
     resolver: Resolver
     live: Live
     design: Design
 
     def left(self) -> dict[int, list[Slot]]:
         """Return the blocks that have not ended, in order, with their trials."""
-        ended = self.opened.ledger.ended
+        ended = self.folder.ledger.ended
         grouped = itertools.groupby(self.slots, key=lambda slot: slot.block)
         return {block: list(slots) for block, slots in grouped if block not in ended}
 
