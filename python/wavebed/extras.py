@@ -30,10 +30,11 @@ TABLES = ("pandas", "pyarrow")
 EXTRAS = {
     "report": Extra(
         ("matplotlib", "perfetto", "scipy", *TABLES),
-        ("run", "rerun", "report", "compare", "explain", "export", "fit", "mcp", "channel --plot", "trace plot"),
+        ("run", "rerun", "report", "compare", "explain", "export", "fit", "channel --plot", "trace plot"),
     ),
     "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), ("demo", "site")),
     "forward": Extra(("MLRsearch", *TABLES), ("forward", "reproduce")),
+    "mcp": Extra(("matplotlib", "mcp", "scipy", *TABLES), ("mcp",)),
     "dask": Extra(("distributed",), ("campaign run --executor dask://",)),
 }
 
@@ -43,6 +44,7 @@ PACKAGES = {
     "distributed": "distributed",
     "fontTools": "fonttools",
     "matplotlib": "Matplotlib",
+    "mcp": "mcp",
     "pandas": "pandas",
     "perfetto": "Perfetto",
     "playwright": "Playwright",

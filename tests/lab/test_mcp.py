@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,19 +48,24 @@ class Agent:
         command = [sys.executable, "-m", "wavebed", "mcp", str(folder)]
         self.server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._number = 0
+        about = {"name": "test", "version": "0"}
+        self._ask("initialize", protocolVersion=LATEST_HANDSHAKE_VERSION, capabilities={}, clientInfo=about)
 
     def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        result = self._ask("tools/call", name=tool, arguments=arguments)
+        assert not result["isError"], result["content"]
+        answer: dict[str, Any] = result["structuredContent"]
+        return answer
+
+    def _ask(self, method: str, **params: object) -> dict[str, Any]:
         self._number += 1
-        params = {"name": tool, "arguments": arguments}
-        line = json.dumps({"jsonrpc": "2.0", "id": self._number, "method": "tools/call", "params": params})
+        line = json.dumps({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         assert self.server.stdin is not None
         assert self.server.stdout is not None
         self.server.stdin.write(line.encode() + b"\n")
         self.server.stdin.flush()
-        result = json.loads(self.server.stdout.readline())["result"]
-        assert not result["isError"], result["content"]
-        answer: dict[str, Any] = result["structuredContent"]
-        return answer
+        result: dict[str, Any] = json.loads(self.server.stdout.readline())["result"]
+        return result
 
     def close(self) -> int:
         if self.server.poll() is None:

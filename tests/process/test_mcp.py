@@ -17,17 +17,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
-from tests.unit.test_mcp import HEAD, NO_CALL, PING, WAIT_S, Connection, FakeTools, asked, called
+from tests.unit.test_mcp import HEAD, NO_CALL, PING, WAIT_S, Connection, FakeTools, asked, called, introduction
 
 import wavebed
 from wavebed.beneath import remove_tree
-from wavebed.mcp import facts
-from wavebed.mcp.model import Bounds, RunAnswer, ToolError
-from wavebed.mcp.processes import UNKNOWN, Child
-from wavebed.mcp.runs import Runs
-from wavebed.mcp.scenarios import ScenarioFiles
-from wavebed.mcp.tools import TOOLS
+from wavebed.mcp.processes import UNKNOWN, Child, ToolError
+from wavebed.mcp.runs import RunAnswer, Runs
+from wavebed.mcp.scenarios import ScenarioFacts, ScenarioFiles
+from wavebed.mcp.tools import TOOLS, ServerBounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,7 +195,7 @@ def test_the_end_of_the_input_ends_the_run(fake_run: Path) -> None:
 
 def test_a_cancelled_call_cancels_its_run_and_gets_no_answer(fake_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Connection(fake_run)
-    monkeypatch.setattr(connection.tools, "_output", lambda *_: facts.json.encode(facts.Facts(trials=1)).decode())
+    monkeypatch.setattr(connection.tools, "_output", lambda *_: msgspec.json.encode(ScenarioFacts(trials=1)).decode())
     connection.send(called("run", 7, scenario="demo", set={"x": "y"}, wait_s=600))
     until_s = time.monotonic() + WAIT_S
     while not list(fake_run.glob("demo-*")):
@@ -328,12 +327,29 @@ def test_a_server_has_the_status_of_its_processes_though_its_client_ignores_thei
     ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
-        server.stdin.write(json.dumps(called("resolve", toml=HEAD + PING)).encode() + b"\n")
-        server.stdin.flush()
-        answer = json.loads(server.stdout.readline())
+        for message in (introduction(), called("resolve", toml=HEAD + PING)):
+            server.stdin.write(json.dumps(message).encode() + b"\n")
+            server.stdin.flush()
+            answer = json.loads(server.stdout.readline())
         server.stdin.close()
     assert answer["result"]["isError"] is False, answer
     assert server.returncode == 0
+
+
+def test_sigterm_ends_a_server_whose_client_stays(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "wavebed", "mcp", tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": SOURCES},
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(introduction()).encode() + b"\n")
+        server.stdin.flush()
+        server.stdout.readline()
+        server.terminate()
+        assert server.wait(WAIT_S) == 128 + signal.SIGTERM
 
 
 def scenario_files(folder: Path) -> list[Path]:
@@ -341,7 +357,7 @@ def scenario_files(folder: Path) -> list[Path]:
 
 
 def test_a_refused_run_leaves_no_scenario_file(fake_run: Path) -> None:
-    tools = FakeTools(fake_run, Bounds(), facts.Facts(trials=1))
+    tools = FakeTools(fake_run, ServerBounds(), ScenarioFacts(trials=1))
     name = tools._runs.start("walk", ["--slow"])
     with pytest.raises(ToolError, match=f"run {name} is not over"):
         tools.call("run", {"toml": HEAD + PING}, NO_CALL)
@@ -350,7 +366,7 @@ def test_a_refused_run_leaves_no_scenario_file(fake_run: Path) -> None:
 
 
 def test_a_scenario_file_is_there_until_its_run_is_over(fake_run: Path) -> None:
-    tools = FakeTools(fake_run, Bounds(), facts.Facts(trials=1))
+    tools = FakeTools(fake_run, ServerBounds(), ScenarioFacts(trials=1))
     answer = tools.call("run", {"toml": HEAD + PING, "workloads": ["slow"]}, NO_CALL)
     assert isinstance(answer, RunAnswer)
     (file,) = scenario_files(fake_run)
@@ -360,7 +376,7 @@ def test_a_scenario_file_is_there_until_its_run_is_over(fake_run: Path) -> None:
 
 
 def test_a_text_that_cannot_be_written_leaves_no_scenario_file(tmp_path: Path) -> None:
-    tools = FakeTools(tmp_path, Bounds(), facts.Facts(trials=1))
+    tools = FakeTools(tmp_path, ServerBounds(), ScenarioFacts(trials=1))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # as on a full disk
     try:
@@ -380,7 +396,7 @@ def test_the_end_of_the_server_removes_the_scenario_file_of_a_call(tmp_path: Pat
             may_go_on.wait(WAIT_S)
             return super()._output(*arguments)
 
-    tools = Waiting(tmp_path, Bounds(), facts.Facts(trials=1))
+    tools = Waiting(tmp_path, ServerBounds(), ScenarioFacts(trials=1))
     refusals: list[str] = []
 
     def call() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 import threading
 from pathlib import Path
 from typing import IO, Any
@@ -15,45 +13,97 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 
-from wavebed import shipped
+from wavebed import __version__, shipped
 from wavebed.cli import main
-from wavebed.mcp import facts
-from wavebed.mcp.lines import MOST_LINE_BYTES
-from wavebed.mcp.model import Bounds, RunArgs, ToolError
-from wavebed.mcp.server import VERSIONS, Server
-from wavebed.mcp.tools import TOOLS, Call, Tools
+from wavebed.mcp.processes import ToolError
+from wavebed.mcp.runs import RunProgress
+from wavebed.mcp.scenarios import ScenarioFacts, ScenarioQuestion, facts_of
+from wavebed.mcp.server import MOST_CALLS, MOST_LINE_BYTES, AgentServer
+from wavebed.mcp.tools import TOOLS, CancelArgs, RunArgs, ServerBounds, ToolCall, Tools
 
+AFTER = {"jsonrpc": "2.0", "id": "after", "result": {}}
 WAIT_S = 60.0
 """For a process, which may stand still for seconds."""
 
 
-def answers(folder: Path, *sent: object, bounds: Bounds = Bounds()) -> list[dict[str, Any]]:  # noqa: B008 - frozen
-    """Return what a server wrote to these messages: bytes are sent as they are."""
-    parts = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in sent]
-    written = io.BytesIO()
-    Server(Tools(folder, bounds), bounds, io.BytesIO(b"".join(parts)), written).serve()
-    return [json.loads(line) for line in written.getvalue().splitlines()]
+class Connection:
+    """A server in a thread, and the client's ends of its pipes."""
+
+    def __init__(self, folder: Path, bounds: ServerBounds = ServerBounds()) -> None:  # noqa: B008 - frozen
+        reading, self._writing = os.pipe()
+        self._reading, writing = os.pipe()
+        self.out: IO[bytes] = os.fdopen(self._reading, "rb")
+        self._streams = os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
+        self.tools = Tools(folder, bounds)
+        server = AgentServer(self.tools, bounds, *self._streams)
+        self._thread = threading.Thread(target=server.serve, daemon=True)
+        self._thread.start()
+        self.send(introduction())
+        self.introduction = self.next()
+
+    def send(self, message: object) -> None:
+        """Send a message; bytes are sent as they are."""
+        os.write(self._writing, message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+
+    def next(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out.readline())
+        return found
+
+    def close(self) -> None:
+        os.close(self._writing)
+        self._thread.join(WAIT_S)
+        assert not self._thread.is_alive()
+        for stream in (*self._streams, self.out):
+            stream.close()
+
+
+def answers(folder: Path, *sent: object) -> list[dict[str, Any]]:
+    """Return what a server wrote to these messages, in which "after" is the id of the last request."""
+    connection = Connection(folder)
+    writer = threading.Thread(target=lambda: [connection.send(each) for each in sent])
+    writer.start()
+    found = []
+    while not found or found[-1].get("id") != "after":
+        found.append(connection.next())
+    writer.join()
+    connection.close()
+    return found
 
 
 def asked(method: str, number: object = 1, **params: object) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
+PING_AFTER = asked("ping", "after")
+
+
 def called(tool: str, number: object = 1, **arguments: object) -> dict[str, object]:
     return asked("tools/call", number, name=tool, arguments=arguments)
 
 
+def introduction(version: str = LATEST_HANDSHAKE_VERSION, number: object = "begin") -> dict[str, object]:
+    about = {"name": "test", "version": "0"}
+    return asked("initialize", number, protocolVersion=version, capabilities={}, clientInfo=about)
+
+
 def test_a_client_of_each_version_is_greeted_with_it_and_another_with_the_newest(tmp_path: Path) -> None:
-    sent = [
-        asked("initialize", number, protocolVersion=version) for number, version in enumerate([*VERSIONS, "1", None])
-    ]
-    found = [answer["result"]["protocolVersion"] for answer in answers(tmp_path, *sent)]
-    assert found == [*VERSIONS, VERSIONS[0], VERSIONS[0]]
+    sent = [introduction(version, number) for number, version in enumerate([*HANDSHAKE_PROTOCOL_VERSIONS, "1"])]
+    found = [answer["result"].get("protocolVersion") for answer in answers(tmp_path, *sent, PING_AFTER)]
+    assert found == [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, None]
+
+
+def test_the_server_says_its_name_and_its_bounds(tmp_path: Path) -> None:
+    connection = Connection(tmp_path)
+    connection.close()
+    told = connection.introduction["result"]
+    assert told["serverInfo"] == {"name": "wavebed", "version": __version__}
+    assert "Bounds: 20 trials and 600 s a run, 60 s a call." in told["instructions"]
 
 
 def test_the_tools_have_schemas_of_objects(tmp_path: Path) -> None:
-    (answer,) = answers(tmp_path, asked("tools/list"))
+    answer, _ = answers(tmp_path, asked("tools/list"), PING_AFTER)
     tools = {tool["name"]: tool for tool in answer["result"]["tools"]}
     assert set(tools) == set(TOOLS)
     for tool in tools.values():
@@ -83,16 +133,16 @@ def test_the_tools_have_schemas_of_objects(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_message_is_refused_and_the_next_one_answered(tmp_path: Path, line: bytes, code: int) -> None:
-    first, second = answers(tmp_path, line, asked("ping", "after"))
+    first, second = answers(tmp_path, line, PING_AFTER)
     assert first["error"]["code"] == code
-    assert second == {"jsonrpc": "2.0", "id": "after", "result": {}}
+    assert second == AFTER
 
 
 @given(st.lists(st.binary(max_size=60) | st.text(max_size=60).map(str.encode), max_size=5))
 @settings(max_examples=50)
 def test_no_bytes_end_the_server(junk: list[bytes]) -> None:
-    found = answers(Path(), *(part.replace(b"\n", b" ") + b"\n" for part in junk), asked("ping", "after"))
-    assert found[-1] == {"jsonrpc": "2.0", "id": "after", "result": {}}
+    found = answers(Path(), *(part.replace(b"\n", b" ") + b"\n" for part in junk), PING_AFTER)
+    assert found[-1] == AFTER
 
 
 def json_values() -> st.SearchStrategy[object]:
@@ -116,8 +166,8 @@ def json_values() -> st.SearchStrategy[object]:
 )
 @settings(max_examples=100)
 def test_no_message_ends_the_server(message: dict[str, object]) -> None:
-    found = answers(Path(), message, asked("ping", "after"))
-    assert found[-1] == {"jsonrpc": "2.0", "id": "after", "result": {}}
+    found = answers(Path(), message, PING_AFTER)
+    assert found[-1] == AFTER
 
 
 def test_a_notification_and_an_answer_get_none(tmp_path: Path) -> None:
@@ -126,35 +176,7 @@ def test_a_notification_and_an_answer_get_none(tmp_path: Path) -> None:
         {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}},
         {"jsonrpc": "2.0", "id": 1, "result": {}},
     ]
-    assert answers(tmp_path, *sent) == []
-
-
-class Connection:
-    """A server in a thread, and the client's ends of its pipes."""
-
-    def __init__(self, folder: Path, bounds: Bounds = Bounds()) -> None:  # noqa: B008 - frozen
-        reading, self._writing = os.pipe()
-        self._reading, writing = os.pipe()
-        self.out: IO[bytes] = os.fdopen(self._reading, "rb")
-        self._streams = os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
-        self.tools = Tools(folder, bounds)
-        server = Server(self.tools, bounds, *self._streams)
-        self._thread = threading.Thread(target=server.serve, daemon=True)
-        self._thread.start()
-
-    def send(self, message: object) -> None:
-        os.write(self._writing, json.dumps(message).encode() + b"\n")
-
-    def next(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out.readline())
-        return found
-
-    def close(self) -> None:
-        os.close(self._writing)
-        self._thread.join(WAIT_S)
-        assert not self._thread.is_alive()
-        for stream in (*self._streams, self.out):
-            stream.close()
+    assert answers(tmp_path, *sent, PING_AFTER) == [AFTER]
 
 
 def test_a_refusal_of_a_tool_is_its_answer(tmp_path: Path) -> None:
@@ -183,6 +205,50 @@ def test_a_refusal_of_a_tool_is_its_answer(tmp_path: Path) -> None:
     connection.close()
 
 
+def test_a_call_with_a_token_gets_its_progress_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(_name: str, _arguments: object, given: ToolCall) -> CancelArgs:
+        given.tell(RunProgress(3, 1, {}, 7.6, None))
+        return CancelArgs("walk")
+
+    connection = Connection(tmp_path)
+    monkeypatch.setattr(connection.tools, "call", call)
+    params = {"name": "run", "arguments": {}, "_meta": {"progressToken": "token"}}
+    connection.send(asked("tools/call", 3, **params))
+    notice, answer = connection.next(), connection.next()
+    assert notice["method"] == "notifications/progress"
+    assert notice["params"].pop("progress") >= 0
+    assert notice["params"] == {"progressToken": "token", "message": "1 of 3 trials, about 8 s left"}
+    assert (answer["id"], answer["result"]["structuredContent"]) == (3, {"run": "walk"})
+    connection.close()
+
+
+def test_a_fault_of_a_tool_is_an_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = Connection(tmp_path)
+    monkeypatch.setattr(connection.tools, "call", lambda *_: 1 / 0)
+    connection.send(called("list", 3))
+    problem = {"code": -32603, "message": "internal error: ZeroDivisionError: division by zero"}
+    assert connection.next() == {"jsonrpc": "2.0", "id": 3, "error": problem}
+    connection.close()
+
+
+def test_more_calls_than_may_wait_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    def call(*_: object) -> CancelArgs:
+        may_end.wait(WAIT_S)
+        return CancelArgs("walk")
+
+    connection = Connection(tmp_path)
+    monkeypatch.setattr(connection.tools, "call", call)
+    for number in range(MOST_CALLS + 1):
+        connection.send(called("status", number))
+    refused = connection.next()
+    assert (refused["id"], refused["result"]["isError"]) == (MOST_CALLS, True)
+    may_end.set()
+    assert {connection.next()["id"] for _ in range(MOST_CALLS)} == set(range(MOST_CALLS))
+    connection.close()
+
+
 def test_what_can_be_named_is_listed(tmp_path: Path) -> None:
     (tmp_path / "walk.toml").touch()
     (tmp_path / "-x.toml").touch()
@@ -206,21 +272,6 @@ HEAD = '[path]\nrate = "20mbit"\n'
 PING = '[[workload]]\nkind = "latency"\nduration = "2s"\n'
 
 
-def told(
-    tmp_path: Path,
-    capsysbinary: pytest.CaptureFixture[bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    text: str,
-    *changes: str,
-) -> facts.Facts:
-    file = tmp_path / "s.toml"
-    file.write_text(text)
-    question = facts.Asked(str(file), False, list(changes), [], 2, 1)
-    monkeypatch.setattr(sys, "argv", ["facts", facts.json.encode(question).decode()])
-    facts._main()
-    return facts.json.decode(capsysbinary.readouterr().out, type=facts.Facts)
-
-
 @pytest.mark.parametrize(
     ("text", "changes", "refused"),
     [
@@ -237,7 +288,7 @@ def test_what_a_scenario_would_do_is_known_before(
 ) -> None:
     file = tmp_path / "s.toml"
     file.write_text(text)
-    found = facts.answer(facts.Asked(str(file), False, changes, [], 2, 1))
+    found = facts_of(ScenarioQuestion(str(file), False, changes, [], 2, 1))
     assert found.error == ""
     assert [line.removesuffix(" names a file elsewhere") for line in found.refused] == refused
     if not refused:
@@ -247,16 +298,16 @@ def test_what_a_scenario_would_do_is_known_before(
 
 def test_a_wrong_scenario_is_told(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text("[path]\nrat = 1\n" + PING)
-    found = facts.answer(facts.Asked(str(tmp_path / "s.toml"), False, [], [], None, None))
+    found = facts_of(ScenarioQuestion(str(tmp_path / "s.toml"), False, [], [], None, None))
     assert "rat" in found.error
 
 
 def test_a_shipped_scenario_may_name_its_files() -> None:
     file = shipped.find("kau-e5g-1", "scenario")
-    assert facts.answer(facts.Asked(str(file), True, [], [], 1, None)).refused == []
+    assert facts_of(ScenarioQuestion(str(file), True, [], [], 1, None)).refused == []
 
 
-NO_CALL = Call(threading.Event(), lambda _: None)
+NO_CALL = ToolCall(threading.Event(), lambda _: None)
 """Never cancelled; nobody takes its progress."""
 
 
@@ -269,24 +320,26 @@ def test_the_time_is_a_change_as_any_other() -> None:
 class FakeTools(Tools):
     """Tools that know the facts, and whose runs are a program of the test."""
 
-    def __init__(self, folder: Path, bounds: Bounds, known: facts.Facts) -> None:
+    def __init__(self, folder: Path, bounds: ServerBounds, known: ScenarioFacts) -> None:
         super().__init__(folder, bounds)
         self._known = known
 
     def _output(self, *_: object) -> str:
-        return facts.json.encode(self._known).decode()
+        return msgspec.json.encode(self._known).decode()
 
 
 @pytest.mark.parametrize(
     ("known", "bounds", "line"),
     [
-        (facts.Facts(refused=["workload x runs a program"]), Bounds(), "this server was started without --allow-"),
-        (facts.Facts(trials=21), Bounds(), "21 trials are more than 20"),
-        (facts.Facts(trials=1, expected_s=700), Bounds(), "about 700 s, more than 600 s"),
-        (facts.Facts(error="s.toml: path.rate: wrong"), Bounds(), "path.rate: wrong"),
+        (ScenarioFacts(refused=["workload x runs a program"]), ServerBounds(), "was started without --allow-commands"),
+        (ScenarioFacts(trials=21), ServerBounds(), "21 trials are more than 20"),
+        (ScenarioFacts(trials=1, expected_s=700), ServerBounds(), "about 700 s, more than 600 s"),
+        (ScenarioFacts(error="s.toml: path.rate: wrong"), ServerBounds(), "path.rate: wrong"),
     ],
 )  # fmt: skip
-def test_a_run_beyond_the_bounds_is_refused(tmp_path: Path, known: facts.Facts, bounds: Bounds, line: str) -> None:
+def test_a_run_beyond_the_bounds_is_refused(
+    tmp_path: Path, known: ScenarioFacts, bounds: ServerBounds, line: str
+) -> None:
     tools = FakeTools(tmp_path, bounds, known)
     with pytest.raises(ToolError, match=line):
         tools.call("run", {"scenario": "demo"}, NO_CALL)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wavebed.config.problems import Problem, at
 from wavebed.config.units import argument, parse_time
 from wavebed.config.values import number
-from wavebed.extras import TABLES, require
+from wavebed.extras import require
 
 if TYPE_CHECKING:
     import argparse
@@ -66,19 +66,18 @@ def run(args: argparse.Namespace) -> int:
     trials = at("--most-trials", number(1, MOST_TRIALS), args.most_trials)
     if not args.folder.is_dir():
         raise Problem(f"{args.folder} is no folder: make it, or name one that is there", "DIR")
-    require("report", "wavebed mcp", ("matplotlib", *TABLES))
-    from wavebed.mcp.model import Bounds
-    from wavebed.mcp.server import Server
-    from wavebed.mcp.tools import Tools
+    require("mcp", "wavebed mcp")
+    from wavebed.mcp.server import AgentServer
+    from wavebed.mcp.tools import ServerBounds, Tools
 
-    bounds = Bounds(args.most_call / _NS, args.most_run / _NS, trials, args.allow_commands)
+    bounds = ServerBounds(args.most_call / _NS, args.most_run / _NS, trials, args.allow_commands)
     # Nothing else may write to the client, whatever a library prints.
     with os.fdopen(os.dup(1), "wb") as writing:
         os.dup2(2, 1)
         signal.signal(signal.SIGTERM, _end)
         # A client may ignore it, and its programs inherit that: the kernel then keeps no status of their children.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        Server(Tools(args.folder, bounds), bounds, sys.stdin.buffer, writing).serve()
+        AgentServer(Tools(args.folder, bounds), bounds, sys.stdin.buffer, writing).serve()
     return 0
 
 

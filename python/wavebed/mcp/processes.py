@@ -1,4 +1,9 @@
-"""Processes of the server: each in a session of its own, bounded in time and output, and ended with the server."""
+"""Processes of the server: each in a session of its own, bounded in time and output, and ended with the server.
+
+``python -m wavebed.mcp.processes DESCRIPTOR MODULE ARGUMENT…`` runs a module that ends with its owner. The descriptor
+is the reading end of a pipe whose other end only the owner holds. When it closes, however the owner ended, the module's
+process gets SIGTERM, as at Ctrl-C, and soon after the whole process group SIGKILL. SIGTERM goes on to the module.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["MOST_OUTPUT_BYTES", "UNKNOWN", "Child", "Ended"]
+__all__ = ["MOST_OUTPUT_BYTES", "UNKNOWN", "Child", "Ended", "ToolError"]
 
 MOST_OUTPUT_BYTES = 4 << 20
 """Larger answers help no agent."""
@@ -26,6 +30,10 @@ UNKNOWN = 255
 _LOOK_ONLY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 GRACE_S = 1.5
 """From SIGTERM to SIGKILL: a client gives its server two seconds to end."""
+
+
+class ToolError(Exception):
+    """A tool cannot do what was asked: one line."""
 
 
 class Ended:
@@ -70,11 +78,13 @@ class Child:
     """
 
     def __init__(self, module: str, arguments: Sequence[str], folder: Path) -> None:
+        import tempfile  # the process that owns the module needs none
+
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes them
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._watched, self._alive = os.pipe2(os.O_CLOEXEC)
         self._reaping = threading.Lock()
-        command = [sys.executable, "-P", "-m", "wavebed.mcp.child", str(self._watched), module, *arguments]
+        command = [sys.executable, "-P", "-m", "wavebed.mcp.processes", str(self._watched), module, *arguments]
         try:
             self._process = subprocess.Popen(
                 command,
@@ -142,3 +152,28 @@ class Child:
             parts.append(file.read(MOST_OUTPUT_BYTES + 1))
             file.close()
         return Ended(self._process.returncode, *parts)
+
+
+def _main() -> int:
+    descriptor, module, *arguments = sys.argv[1:]
+    process = subprocess.Popen([sys.executable, "-P", "-m", module, *arguments])
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    left_alone = threading.Event()
+
+    def watch() -> None:
+        while os.read(int(descriptor), 1):
+            pass
+        left_alone.set()
+        process.terminate()
+        time.sleep(GRACE_S)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, name="owner", daemon=True).start()
+    status = process.wait()
+    if left_alone.is_set():
+        os.killpg(0, signal.SIGKILL)
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

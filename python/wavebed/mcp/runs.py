@@ -6,15 +6,14 @@ import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import json
+from msgspec import Struct, json
 
 from wavebed.beneath import guard, remove_tree
 from wavebed.campaign.status import status_of
 from wavebed.errors import WavebedError
-from wavebed.mcp.model import Progress, RunAnswer, ToolError
-from wavebed.mcp.processes import POLL_S, Child
+from wavebed.mcp.processes import POLL_S, Child, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,12 +22,41 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.mcp.processes import Ended
 
-__all__ = ["Runs"]
+__all__ = ["RunAnswer", "RunProgress", "Runs"]
 
 _RUN_FILE = "run.json"
 _NEVER = threading.Event()
 _WRITES_S = 10.0
 """For so long at most, the laboratory of a run that was killed may write into its folder."""
+
+
+class RunProgress(Struct):
+    """The progress of a run; `left_s` is an estimate."""
+
+    trials: int
+    stored: int
+    verdicts: dict[str, int]
+    left_s: float | None
+    current: str | None
+
+
+class RunAnswer(Struct):
+    """A run.
+
+    Parameters
+    ----------
+    state : str
+        ``running``; ``ended``; ``failed``: see `reason`; ``stopped``: it took too long, finished trials are kept;
+        ``cancelled``: its folder is removed; ``interrupted`` or ``killed``: a run of an earlier session.
+    results : object
+        Of a run that ended: medians by workload, metric and treatment (output/run).
+    """
+
+    run: str
+    state: Literal["running", "ended", "failed", "stopped", "cancelled", "interrupted", "killed"]
+    reason: str = ""
+    progress: RunProgress | None = None
+    results: dict[str, Any] | None = None
 
 
 class _Run:
@@ -154,7 +182,7 @@ class Runs:
         name: str | None,
         wait_s: float,
         cancelled: threading.Event = _NEVER,
-        tell: Callable[[Progress], None] = lambda _: None,
+        tell: Callable[[RunProgress], None] = lambda _: None,
     ) -> RunAnswer:
         """Return what became of a run, or how far it is; wait at most so long for its end.
 
@@ -193,7 +221,7 @@ class Runs:
         results = None if status.state == "running" else _results_of(self._folder / name)
         return RunAnswer(name, status.state, status.reason, _progress_of(self._folder / name), results)  # type: ignore[arg-type]
 
-    def _progress(self, run: _Run) -> Progress | None:
+    def _progress(self, run: _Run) -> RunProgress | None:
         return _progress_of(run.folder)
 
     def names(self) -> list[str]:
@@ -211,7 +239,7 @@ def _remove(folder: Path) -> None:
         time.sleep(POLL_S)
 
 
-def _progress_of(folder: Path) -> Progress | None:
+def _progress_of(folder: Path) -> RunProgress | None:
     """Return the progress from the journal; ``None`` before it has begun."""
     try:
         status = status_of(folder)
@@ -221,7 +249,7 @@ def _progress_of(folder: Path) -> Progress | None:
     for verdict in status.stored.values():
         verdicts[verdict] = verdicts.get(verdict, 0) + 1
     current = None if status.current is None else status.current.trial
-    return Progress(status.planned, len(status.stored), verdicts, status.left_s, current)
+    return RunProgress(status.planned, len(status.stored), verdicts, status.left_s, current)
 
 
 def _results_of(folder: Path) -> dict[str, Json] | None:

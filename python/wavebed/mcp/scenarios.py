@@ -1,19 +1,38 @@
-"""Files of the scenarios that an agent gives as text: each is removed with its use, or by the next server."""
+"""Scenarios of calls: the files of those that come as text, and what a scenario would do.
+
+``python -m wavebed.mcp.scenarios QUESTION`` answers the second as JSON, for a server that decides whether it may. It is
+a process of its own, since a scenario may take any time and memory to read.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import NamedTemporaryFile
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from wavebed.mcp.model import ToolError
+from msgspec import Struct, field, json
 
-__all__ = ["ScenarioFiles"]
+from wavebed.config.data import texts_in
+from wavebed.errors import WavebedError
+from wavebed.foreign import read_toml
+from wavebed.mcp.processes import ToolError
+from wavebed.prepared import prepared
+from wavebed.run.change import parse_change
+from wavebed.run.expected import expected_s
+from wavebed.run.scenario import read_plan
+from wavebed.spec.lab import HostsLab
 
+if TYPE_CHECKING:
+    from wavebed.run.scenario import Plan
+
+__all__ = ["ScenarioFacts", "ScenarioFiles", "ScenarioQuestion", "facts_of"]
+
+COMMAND_KIND = "command"
 _PREFIX = ".wavebed-mcp-"
 _SUFFIX = ".toml"
 
@@ -104,3 +123,73 @@ def _remove_unlocked(path: Path) -> None:
         pass  # a server uses it, or has removed it
     finally:
         os.close(descriptor)
+
+
+class ScenarioQuestion(Struct):
+    """A scenario, and what a call changes in it."""
+
+    scenario: str
+    shipped: bool
+    set: list[str]
+    workloads: list[str]
+    trials: int | None
+    seed: int | None
+
+
+class ScenarioFacts(Struct):
+    """What a scenario would do.
+
+    Parameters
+    ----------
+    refused : list of str
+        What a server without ``--allow-commands`` refuses.
+    error : str
+        Why it cannot be read; empty if it can.
+    """
+
+    title: str = ""
+    trials: int = 0
+    expected_s: float = 0.0
+    refused: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+def facts_of(asked: ScenarioQuestion) -> ScenarioFacts:
+    """Return what a scenario would do; texts are checked before the files that they name are read."""
+    try:
+        changes = dict(map(parse_change, asked.set))
+        given: list[object] = list(changes.values())
+        if not asked.shipped:  # the shipped ones name their own files
+            given.append(read_toml(asked.scenario, "name a scenario file"))
+        elsewhere = [f"{text!r} names a file elsewhere" for text in texts_in(given) if _is_elsewhere(text)]
+        if elsewhere:
+            return ScenarioFacts(refused=elsewhere)
+        return _plan_facts(
+            read_plan(
+                Path(asked.scenario), overrides=changes, only=asked.workloads, trials=asked.trials, seed=asked.seed
+            )
+        )
+    except WavebedError as error:
+        return ScenarioFacts(error=str(error))
+
+
+def _plan_facts(plan: Plan) -> ScenarioFacts:
+    refused = []
+    for treatment in plan.treatments:
+        commands = [workload.name for workload in treatment.workloads if workload.kind == COMMAND_KIND]
+        refused += [f"workload {name} runs a program" for name in commands]
+        if isinstance(treatment.lab, HostsLab):
+            refused.append("lab.backend is hosts")
+        if getattr(treatment.path, "nat", False):
+            refused.append("path.nat uses this machine's network")
+    total_s = plan.trials * sum(expected_s(treatment) for treatment in plan.treatments)
+    return ScenarioFacts(plan.title, plan.trials * len(plan.treatments), total_s, list(dict.fromkeys(refused)))
+
+
+def _is_elsewhere(text: str) -> bool:
+    """Return whether a text may name a file outside the folder of the scenario."""
+    return text.startswith(("/", "~")) or ".." in PurePosixPath(text).parts
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(json.encode(facts_of(json.decode(sys.argv[1], type=prepared(ScenarioQuestion)))))

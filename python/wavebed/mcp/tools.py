@@ -5,33 +5,18 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
+from msgspec import Meta, Struct, field
 
 from wavebed import shipped
 from wavebed.errors import WavebedError
 from wavebed.explain.model import Explanation
 from wavebed.foreign import read_toml
-from wavebed.mcp.facts import Asked, Facts
-from wavebed.mcp.model import (
-    Bounds,
-    CancelArgs,
-    CompareArgs,
-    ExplainArgs,
-    ListAnswer,
-    ListArgs,
-    Listed,
-    Progress,
-    ResolveArgs,
-    RunAnswer,
-    RunArgs,
-    StatusArgs,
-    ToolError,
-)
-from wavebed.mcp.processes import Child
-from wavebed.mcp.runs import Runs
-from wavebed.mcp.scenarios import ScenarioFiles
+from wavebed.mcp.processes import Child, ToolError
+from wavebed.mcp.runs import RunAnswer, RunProgress, Runs
+from wavebed.mcp.scenarios import ScenarioFacts, ScenarioFiles, ScenarioQuestion
 from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
@@ -40,23 +25,165 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["TOOLS", "Call", "Tool", "Tools", "object_schema"]
+__all__ = ["TOOLS", "CancelArgs", "RunArgs", "ServerBounds", "ToolCall", "Tools", "object_schema"]
 
 _PLAIN = re.compile(r"[^A-Za-z0-9_.+-]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
+_TIME = "^[0-9.]+(s|ms)$"
+
+Name: TypeAlias = Annotated[
+    str,
+    Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}$", description="a name in the server's folder"),
+]
+Changes: TypeAlias = Annotated[
+    dict[str, Annotated[str, Meta(max_length=1000)]],
+    Meta(description='changes by dotted key, as of --set: {"path.rate": "50mbit", "path.packet-log": "true"}'),
+]
 
 
-class Call(NamedTuple):
+class ServerBounds(Struct, frozen=True):
+    """The bounds of a server.
+
+    Parameters
+    ----------
+    call_s : float
+        Time of a call, except that of a run.
+    run_s : float
+        Time of a run, as expected before and as measured.
+    trials : int
+        Trials of a run.
+    allow_commands : bool
+        Whether scenarios may name programs, real hosts and the network of this machine.
+    """
+
+    call_s: float = 60.0
+    run_s: float = 600.0
+    trials: int = 20
+    allow_commands: bool = False
+
+
+class _Scenario(Struct, kw_only=True, forbid_unknown_fields=True):
+    scenario: (
+        Annotated[
+            str,
+            Meta(
+                description="name of a shipped scenario (see list), or of a .toml file in the server's folder",
+                max_length=100,
+            ),
+        ]
+        | None
+    ) = None
+    toml: Annotated[str, Meta(description="the text of a scenario, in place of a name", max_length=200_000)] | None = (
+        None
+    )
+    set: Changes = field(default_factory=dict)
+    workloads: Annotated[list[str], Meta(description="run these workloads only", max_length=20)] = field(
+        default_factory=list
+    )
+    time: (
+        Annotated[
+            Literal["auto", "real", "virtual"],
+            Meta(
+                description="real: this machine's time; virtual: a guest's, which stands still while programs compute,"
+                " so that runs are the same to the byte; auto: virtual where that is possible. Default: as the scenario"
+                " says, else real"
+            ),
+        ]
+        | None
+    ) = None
+    seed: Annotated[int, Meta(description="seed of the first trial", ge=0, le=2**63 - 1)] | None = None
+
+    def changes(self) -> list[str]:
+        """Return the changes as ``--set`` takes them, with that of the time."""
+        asked = {} if self.time is None else {"lab.time": self.time}
+        return [f"{key}={value}" for key, value in (self.set | asked).items()]
+
+
+class ResolveArgs(_Scenario, kw_only=True, forbid_unknown_fields=True):
+    """A trial of a scenario."""
+
+    treatment: Annotated[str, Meta(description="default: the first one", max_length=100)] | None = None
+
+
+class RunArgs(_Scenario, kw_only=True, forbid_unknown_fields=True):
+    """A run of a scenario."""
+
+    trials: Annotated[int, Meta(description="trials of each treatment", ge=1)] | None = None
+    wait_s: Annotated[
+        float,
+        Meta(
+            description="wait so long for the end, and return the results if it came; the run goes on. If this call is"
+            " cancelled while it waits, so is the run",
+            ge=0,
+            le=3600,
+        ),
+    ] = 0.0
+
+
+class StatusArgs(Struct, forbid_unknown_fields=True):
+    """A run."""
+
+    run: Name | None = None
+    wait_s: Annotated[float, Meta(description="wait at most so long for its end", ge=0, le=3600)] = 0.0
+
+
+class CancelArgs(Struct, forbid_unknown_fields=True):
+    """The running run."""
+
+    run: Name
+
+
+class CompareArgs(Struct, forbid_unknown_fields=True):
+    """Runs beside the first."""
+
+    runs: Annotated[list[Name], Meta(min_length=2, max_length=10)]
+    margins: Annotated[
+        list[Annotated[str, Meta(max_length=200)]], Meta(description='primary metrics: "web.on load=5%"', max_length=20)
+    ] = field(default_factory=list)
+
+
+class ExplainArgs(Struct, forbid_unknown_fields=True, rename={"start": "from", "end": "to"}):
+    """A part of a trial."""
+
+    run: Name
+    trial: Name | None = None
+    start: Annotated[str, Meta(description="packets sent from then on: 2s", pattern=_TIME)] | None = None
+    end: Annotated[str, Meta(description="and before: 3.5s", pattern=_TIME)] | None = None
+    step: Annotated[str, Meta(description="length of a window: 100ms", pattern=_TIME)] | None = None
+    worst: Annotated[int, Meta(description="number of worst moments of each direction", ge=0, le=50)] = 5
+
+
+class ListArgs(Struct, forbid_unknown_fields=True):
+    """Nothing."""
+
+
+class Listed(Struct):
+    """A shipped scenario or scene."""
+
+    name: str
+    title: str
+
+
+class ListAnswer(Struct):
+    """Names for the other tools."""
+
+    scenarios: list[Listed]
+    scenes: list[Listed]
+    runs: list[str]
+    files: list[str]
+
+
+class ToolCall(NamedTuple):
     """A call: set `cancelled` to end it; `tell` takes its progress."""
 
     cancelled: threading.Event
-    tell: Callable[[Progress], None]
+    tell: Callable[[RunProgress], None]
 
 
 Answer: TypeAlias = "msgspec.Struct | dict[str, Any]"
 
 
-class Tool(NamedTuple):
+class _Tool(NamedTuple):
     """A tool: its description, and the types of its arguments and, if it has one, its answer."""
 
     description: str
@@ -66,17 +193,17 @@ class Tool(NamedTuple):
 
 
 TOOLS = {
-    "list": Tool(
+    "list": _Tool(
         "Names for the other tools: shipped scenarios and radio scenes, runs and scenario files in the folder.",
         ListArgs,
         ListAnswer,
     ),
-    "resolve": Tool(
+    "resolve": _Tool(
         "Resolve one trial of a scenario: every key explicit, nothing is run. Use it to check a scenario.",
         ResolveArgs,
         None,
     ),
-    "run": Tool(
+    "run": _Tool(
         "Run the workloads of a scenario over its emulated 5G/LTE path, one run at a time. Returns at once"
         " with the name of the run, or after wait_s; follow it by status. For explain by single packets, set"
         ' {"path.packet-log": "true"}.',
@@ -84,10 +211,10 @@ TOOLS = {
         RunAnswer,
         reads_only=False,
     ),
-    "status": Tool("State and progress of a run; its results once it has ended.", StatusArgs, RunAnswer),
-    "cancel": Tool("End the running run and remove its folder.", CancelArgs, RunAnswer, reads_only=False),
-    "compare": Tool("Compare two or more runs with the first: medians, intervals and verdicts.", CompareArgs, None),
-    "explain": Tool(
+    "status": _Tool("State and progress of a run; its results once it has ended.", StatusArgs, RunAnswer),
+    "cancel": _Tool("End the running run and remove its folder.", CancelArgs, RunAnswer, reads_only=False),
+    "compare": _Tool("Compare two or more runs with the first: medians, intervals and verdicts.", CompareArgs, None),
+    "explain": _Tool(
         "Why packets of a trial were late or lost: delays by cause (queue, outage, grant, HARQ, RLC, host, …), drops by"
         " reason, the worst moments, and the causes beside stalls of videos, freezes of calls and loads of pages.",
         ExplainArgs,
@@ -103,11 +230,11 @@ class Tools:
     ----------
     folder : pathlib.Path
         Where runs are, and scenario files may be.
-    bounds : Bounds
+    bounds : ServerBounds
         The bounds.
     """
 
-    def __init__(self, folder: Path, bounds: Bounds) -> None:
+    def __init__(self, folder: Path, bounds: ServerBounds) -> None:
         self._folder = folder.resolve()
         self._bounds = bounds
         self._files = ScenarioFiles(self._folder)
@@ -118,7 +245,7 @@ class Tools:
         self._runs.close()
         self._files.close()
 
-    def call(self, name: str, arguments: object, call: Call) -> Answer:
+    def call(self, name: str, arguments: object, call: ToolCall) -> Answer:
         """Carry out a call.
 
         Raises
@@ -136,11 +263,11 @@ class Tools:
             raise ToolError(str(error)) from None
         return answer
 
-    def _list(self, _given: ListArgs, _call: Call) -> ListAnswer:
+    def _list(self, _given: ListArgs, _call: ToolCall) -> ListAnswer:
         files = sorted(file.stem for file in self._folder.glob("*.toml") if _NAME.fullmatch(file.stem))
         return ListAnswer(list(_titled("scenario", "")), list(_titled("scene", "scenes")), self._runs.names(), files)
 
-    def _resolve(self, given: ResolveArgs, call: Call) -> Answer:
+    def _resolve(self, given: ResolveArgs, call: ToolCall) -> Answer:
         with _Named(self._folder, self._files, given) as scenario:
             self._check(scenario, given, None, call)
             arguments = [*scenario.arguments(given)]
@@ -148,7 +275,7 @@ class Tools:
                 arguments.append(f"--treatment={given.treatment}")
             return self._command(["resolve", *arguments], call)
 
-    def _run(self, given: RunArgs, call: Call) -> RunAnswer:
+    def _run(self, given: RunArgs, call: ToolCall) -> RunAnswer:
         with _Named(self._folder, self._files, given) as scenario:
             facts = self._check(scenario, given, given.trials, call)
             self._check_bounds(facts)
@@ -164,17 +291,17 @@ class Tools:
             return self._runs.cancel(name)
         return answer
 
-    def _status(self, given: StatusArgs, call: Call) -> RunAnswer:
+    def _status(self, given: StatusArgs, call: ToolCall) -> RunAnswer:
         return self._runs.answer(given.run, given.wait_s, call.cancelled, call.tell)
 
-    def _cancel(self, given: CancelArgs, _call: Call) -> RunAnswer:
+    def _cancel(self, given: CancelArgs, _call: ToolCall) -> RunAnswer:
         return self._runs.cancel(given.run)
 
-    def _compare(self, given: CompareArgs, call: Call) -> Answer:
+    def _compare(self, given: CompareArgs, call: ToolCall) -> Answer:
         margins = [f"--margin={margin}" for margin in given.margins]
         return self._command(["compare", "--json", *margins, *map(self._run_folder, given.runs)], call)
 
-    def _explain(self, given: ExplainArgs, call: Call) -> Answer:
+    def _explain(self, given: ExplainArgs, call: ToolCall) -> Answer:
         options = {"--trial": given.trial, "--from": given.start, "--to": given.end, "--step": given.step}
         chosen = [f"{option}={value}" for option, value in options.items() if value is not None]
         folder = self._run_folder(given.run)
@@ -186,7 +313,9 @@ class Tools:
             raise ToolError(f"there is no run {name}: it has {', '.join(self._runs.names()[:20]) or 'none yet'}")
         return str(folder)
 
-    def _check(self, scenario: _Named, given: ResolveArgs | RunArgs, trials: int | None, call: Call) -> Facts:
+    def _check(
+        self, scenario: _Named, given: ResolveArgs | RunArgs, trials: int | None, call: ToolCall
+    ) -> ScenarioFacts:
         """Return what a scenario would do.
 
         Raises
@@ -194,16 +323,18 @@ class Tools:
         ToolError
             If it is wrong, or does what this server does not allow.
         """
-        asked = Asked(str(scenario.file), scenario.is_shipped, given.changes(), given.workloads, trials, given.seed)
-        text = self._output("wavebed.mcp.facts", [msgspec.json.encode(asked).decode()], call)
-        facts = msgspec.json.decode(text, type=prepared(Facts))
+        asked = ScenarioQuestion(
+            str(scenario.file), scenario.is_shipped, given.changes(), given.workloads, trials, given.seed
+        )
+        text = self._output("wavebed.mcp.scenarios", [msgspec.json.encode(asked).decode()], call)
+        facts = msgspec.json.decode(text, type=prepared(ScenarioFacts))
         if facts.error:
             raise ToolError(facts.error.replace(str(scenario.file), scenario.title))
         if facts.refused and not self._bounds.allow_commands:
             raise ToolError(f"{'; '.join(facts.refused)}: this server was started without --allow-commands")
         return facts
 
-    def _check_bounds(self, facts: Facts) -> None:
+    def _check_bounds(self, facts: ScenarioFacts) -> None:
         if facts.trials > self._bounds.trials:
             raise ToolError(f"{facts.trials} trials are more than {self._bounds.trials}: ask for fewer by trials")
         if facts.expected_s > self._bounds.run_s:
@@ -212,7 +343,7 @@ class Tools:
                 " trials or shorter workloads"
             )
 
-    def _command(self, arguments: Sequence[str], call: Call) -> dict[str, Any]:
+    def _command(self, arguments: Sequence[str], call: ToolCall) -> dict[str, Any]:
         """Return the JSON object that a command prints."""
         text = self._output("wavebed", arguments, call)
         try:
@@ -223,7 +354,7 @@ class Tools:
             raise ToolError("the answer is no JSON object")
         return found
 
-    def _output(self, module: str, arguments: Sequence[str], call: Call) -> str:
+    def _output(self, module: str, arguments: Sequence[str], call: ToolCall) -> str:
         child = Child(module, arguments, self._folder)
         ended = child.wait(self._bounds.call_s, lambda: not call.cancelled.is_set())
         child.stop()
