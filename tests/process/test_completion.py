@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -9,17 +10,17 @@ import pytest
 
 from wavebed import shipped
 from wavebed.cli import COMMANDS
-from wavebed.cli.completion import SHELLS, completion
-from wavebed.cli.manpage import manual_page
-from wavebed.cli.tree import commands
+from wavebed.cli.installed import SHELLS, completion, manual_page, shown_arguments, subparsers, whole_parser
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Iterator
     from pathlib import Path
 
 BASH = """
 source {script}
 COMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-_wavebed
+_shtab_wavebed
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
@@ -43,6 +44,12 @@ def bash(scripts: Path, folder: Path, line: str) -> set[str]:
     """Return what a tab after the line offers; the last word is the one that is being written."""
     program = BASH.format(script=scripts / "bash", words=" ".join(f"'{word}'" for word in line.split(" ")))
     return set(output("bash", "--norc", "-c", program, folder=folder).split("\n")) - {""}
+
+
+def parsers(parser: ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ArgumentParser]]:
+    yield path, parser
+    for name, choice in subparsers(parser).items():
+        yield from parsers(choice, (*path, name))
 
 
 @pytest.fixture
@@ -99,13 +106,27 @@ def test_fish_offers_the_same(scripts: Path, folder: Path) -> None:
     assert fish("wavebed run ") >= {*shipped.names(), "walk.csv"}
 
 
-def test_zsh_reads_every_function_and_has_one_for_each_command(scripts: Path) -> None:
-    # A terminal's completion system calls these functions; here its own are replaced, and print what they are asked.
-    begin = f"_arguments() {{ print -l -- $@ }}; source {scripts}/zsh >/dev/null"
-    defined = set(output("zsh", "-f", "-c", f"{begin}; print -l ${{(k)functions}}").split())
-    assert {"_".join(["_wavebed", *command.path]) for command in commands()} <= defined
-    asked = output("zsh", "-f", "-c", f"{begin}; _wavebed_export").splitlines()
-    assert any(one.startswith("--format[") and one.endswith(":(flent perfetto qlog csv)") for one in asked)
+def test_zsh_reads_every_option_of_every_command(scripts: Path) -> None:
+    # A terminal's completion system reads these arrays; here its functions do nothing.
+    begin = f"_arguments() {{ }}; source {scripts}/zsh >/dev/null; print -l --"
+    for path, parser in parsers(whole_parser()):
+        array = "_".join(["_shtab_wavebed", *path, "options"])
+        given = output("zsh", "-f", "-c", f"{begin} ${array}")
+        assert set(re.findall(r"^(?:\(.*?\)|\*)?(-[\w-]+)\[", given, re.MULTILINE)) == {
+            flag for action in shown_arguments(parser) for flag in action.option_strings
+        }, path
+    formats = output("zsh", "-f", "-c", f"{begin} $_shtab_wavebed_export_options").splitlines()
+    assert any(one.startswith("--format[") and one.endswith(":(flent perfetto qlog csv)") for one in formats)
+
+
+@pytest.mark.parametrize(
+    ("command", "takes"), [("fit", "_files"), ("compare", "_files -/"), ("shell", "_wavebed_program")]
+)
+def test_zsh_offers_values_for_each_of_several_arguments(scripts: Path, command: str, takes: str) -> None:
+    begin = f"_arguments() {{ }}; source {scripts}/zsh >/dev/null"
+    last = output("zsh", "-f", "-c", f"{begin}; print -- $_shtab_wavebed_{command}_options[-1]").strip()
+    assert last.startswith("*:")
+    assert last.endswith(f":{takes}")
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +142,6 @@ def test_the_man_page_has_no_fault_that_mandoc_finds(manual: Path) -> None:
 
 def test_the_man_page_tells_of_every_command_and_option(manual: Path) -> None:
     shown = output("mandoc", "-Thtml", str(manual))
-    for command in commands():
-        for option in command.options:
-            assert f"<b>{option.flags[-1]}</b>" in shown, command.path
+    for path, parser in parsers(whole_parser()):
+        for action in shown_arguments(parser):
+            assert not action.option_strings or f"<b>{action.option_strings[-1]}</b>" in shown, path

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from wavebed.cli import COMMANDS, build_parser
-from wavebed.cli.tree import subparsers
+from wavebed.cli.installed import subparsers
 from wavebed.output import write_output
 
 if TYPE_CHECKING:
