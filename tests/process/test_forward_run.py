@@ -28,8 +28,7 @@ from wavebed.experiment.machine_lock import VARIABLE, measuring
 from wavebed.forward.folder import ForwardRecord, capture, read_forward, write_forward
 from wavebed.forward.model import Sample
 from wavebed.forward.result import verdict_of
-from wavebed.forward.run import measure
-from wavebed.forward.tell import Teller
+from wavebed.forward.run import Teller, measure
 from wavebed.store.journal import TrialBegun, read_journal
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from wavebed.errors import UserError
-from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference, gap_s
+from wavebed.forward.checks import Totals, TrialEvidence, check_mtu, check_ports, check_trial, difference, gap_s
 from wavebed.forward.frames import Layout, Tags
 from wavebed.forward.model import Ceiling, FrameCounters, InterfaceCounters, PortInfo, Refusal, Sent, Span
 
@@ -35,9 +35,9 @@ def totals(
     return Totals((before, outer or after), (before, after))
 
 
-def evidence(**fields: object) -> Evidence:
+def evidence(**fields: object) -> TrialEvidence:
     """A clean trial of 100 000 frames in a second through a veth pair, but for `fields`."""
-    base = Evidence(
+    base = TrialEvidence(
         names=("tx0", "rx0"),
         arriving_sizes=(64,),
         offered_pps=100_000.0,

@@ -18,9 +18,8 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.forward.folder import read_forward
 from wavebed.forward.frames import Layout
 from wavebed.forward.model import PortInfo, Span
-from wavebed.forward.run import Outcome, Setup, _layout, measure, run_spec
+from wavebed.forward.run import Outcome, Setup, Teller, _layout, measure, run_spec
 from wavebed.forward.settings import ForwardOptions, ForwardSpec, RealPorts, parse_options
-from wavebed.forward.tell import Teller
 from wavebed.store.journal import RunBegun, RunEnded, RunInterrupted, TrialStored, read_journal
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CEILING_FRACTION",
-    "Evidence",
     "Totals",
+    "TrialEvidence",
     "check_mtu",
     "check_offloads",
     "check_ports",
@@ -87,7 +87,7 @@ class Totals(Value, frozen=True):
         return read(self.inner[1]) - read(self.inner[0]), read(self.outer[1]) - read(self.outer[0])
 
 
-class Evidence(Value, frozen=True):
+class TrialEvidence(Value, frozen=True):
     """All that is known of a trial once its traffic has stopped.
 
     Parameters
@@ -261,7 +261,7 @@ def gap_s(looks: Sequence[tuple[int, int]]) -> float:
     return longest / NS
 
 
-def _ports_stayed(e: Evidence) -> Iterator[Refusal]:
+def _ports_stayed(e: TrialEvidence) -> Iterator[Refusal]:
     ports = list(zip(e.names, (e.tx.outer, e.rx.outer), strict=True))
     down = [name for name, (_, after) in ports if not after.up]
     for name in down:
@@ -275,7 +275,7 @@ def _ports_stayed(e: Evidence) -> Iterator[Refusal]:
             yield Refusal("reboot", reason, "look whether the device restarted or a cable is loose")
 
 
-def _stayed_alive(e: Evidence) -> Iterator[Refusal]:
+def _stayed_alive(e: TrialEvidence) -> Iterator[Refusal]:
     if not e.counters.unique or e.counters.first_ns is None or e.counters.last_ns is None:
         return
     remedy = "look whether the device restarted, or whether something stopped it"
@@ -291,7 +291,7 @@ def _stayed_alive(e: Evidence) -> Iterator[Refusal]:
         yield Refusal("reboot", f"nothing arrived for {gap:.1f} s amid the trial", remedy)
 
 
-def _arrived(e: Evidence) -> Iterator[Refusal]:
+def _arrived(e: TrialEvidence) -> Iterator[Refusal]:
     if e.sent.frames == 0:
         yield Refusal("no_frames", f"{e.names[0]} sent nothing", "`wavebed doctor` says what this machine can send")
     elif not e.test_frames:
@@ -302,7 +302,7 @@ def _arrived(e: Evidence) -> Iterator[Refusal]:
         )
 
 
-def _sizes(e: Evidence) -> Iterator[Refusal]:
+def _sizes(e: TrialEvidence) -> Iterator[Refusal]:
     expected = set(e.arriving_sizes)
     longer = {size: count for size, count in e.counters.sizes.items() if size > max(expected)}
     other = {size: count for size, count in e.counters.sizes.items() if size not in expected and size not in longer}
@@ -331,7 +331,7 @@ def _sizes(e: Evidence) -> Iterator[Refusal]:
         )
 
 
-def _once(e: Evidence) -> Iterator[Refusal]:
+def _once(e: TrialEvidence) -> Iterator[Refusal]:
     if e.counters.duplicates:
         yield Refusal(
             "duplicates",
@@ -340,7 +340,7 @@ def _once(e: Evidence) -> Iterator[Refusal]:
         )
 
 
-def _flood(e: Evidence) -> Iterator[Refusal]:
+def _flood(e: TrialEvidence) -> Iterator[Refusal]:
     foreign = e.counters.foreign + e.counters.other_trial
     allowed = max(FOREIGN_FLOOR + FOREIGN_PER_S * e.took_s, FOREIGN_FRACTION * e.sent.frames)
     if foreign > allowed:
@@ -353,7 +353,7 @@ def _flood(e: Evidence) -> Iterator[Refusal]:
         yield Refusal("flood", f"{e.test_frames} frames arrived and {e.sent.frames} were sent", "look for a loop")
 
 
-def _kept_rate(e: Evidence) -> Iterator[Refusal]:
+def _kept_rate(e: TrialEvidence) -> Iterator[Refusal]:
     if e.offered_pps is None or e.planned is None or not e.sent.frames:
         return
     remedy = "offer less, or give the tester a processor of its own"
@@ -374,7 +374,7 @@ def _kept_rate(e: Evidence) -> Iterator[Refusal]:
         )
 
 
-def _tester_limit(e: Evidence) -> Iterator[Refusal]:
+def _tester_limit(e: TrialEvidence) -> Iterator[Refusal]:
     limited = "the tester, not the device, was the limit:"
     received = e.counters.unique / e.took_s if e.took_s > 0 else 0.0
     name, rate = max(("received", received), ("offered", e.offered_pps or 0.0), key=lambda item: item[1])
@@ -402,13 +402,13 @@ def _tester_limit(e: Evidence) -> Iterator[Refusal]:
         yield Refusal("tester_limit", reason, "offer less than the link carries")
 
 
-def _dropped_at_receiver(e: Evidence) -> int:
+def _dropped_at_receiver(e: TrialEvidence) -> int:
     """Return the test frames that the receiving interface dropped."""
     _, dropped = e.rx.grown(lambda c: c.rx_dropped + c.rx_errors + c.rx_missed)
     return max(0, dropped - e.counters.foreign)
 
 
-def _accounted(e: Evidence) -> Iterator[Refusal]:
+def _accounted(e: TrialEvidence) -> Iterator[Refusal]:
     """Compare the frame counters with those of the interfaces.
 
     Counters of a veth pair (Linux 6.18, found by experiment): a frame is in ``tx_packets`` of one end and
@@ -446,7 +446,7 @@ def _accounted(e: Evidence) -> Iterator[Refusal]:
         )
 
 
-CHECKS: tuple[Callable[[Evidence], Iterator[Refusal]], ...] = (
+CHECKS: tuple[Callable[[TrialEvidence], Iterator[Refusal]], ...] = (
     _ports_stayed,
     _arrived,
     _sizes,
@@ -460,6 +460,6 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Refusal]], ...] = (
 """The check that explains most comes first: a port that went down also leaves frames unaccounted."""
 
 
-def check_trial(evidence: Evidence) -> tuple[Refusal, ...]:
+def check_trial(evidence: TrialEvidence) -> tuple[Refusal, ...]:
     """Return the refusals of a trial; it counts if there are none."""
     return tuple(refusal for check in CHECKS for refusal in check(evidence))

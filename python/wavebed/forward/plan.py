@@ -1,4 +1,4 @@
-"""The time that a forwarding test takes, known before it begins.
+"""The time that a forwarding test takes, before it begins and while it runs.
 
 The search's bound follows from MLRsearch's rules. A load is decided by the trials of one target: at most its duration
 sum, in whole trials. The first target of a goal starts from anywhere in the range of loads: it doubles its steps until
@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ import msgspec
 from MLRsearch.load_rounding import LoadRounding
 from MLRsearch.target_scaling import TargetScaling
 
-from wavebed.forward.estimate import NOMINAL_PPS, UNKNOWN, Evidence, Rehearsal, expected, rehearse
+from wavebed.forward.estimate import NOMINAL_PPS, UNKNOWN, Evidence, Rehearsal, expected, left, rehearse
 from wavebed.forward.parts import fractions, most_steps
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 from wavebed.forward.trials import OVERHEAD_S
@@ -38,9 +39,11 @@ if TYPE_CHECKING:
 
     from wavebed.forward.parts import OverloadName
     from wavebed.forward.settings import ForwardSettings, GoalSettings
+    from wavebed.forward.trials import LoadLimits, TrialLog
 
 __all__ = [
     "WARM_UP_TRIALS",
+    "Forecast",
     "SearchPlan",
     "before_s",
     "burst_sizes",
@@ -75,6 +78,9 @@ PREPARE_S = 1.6
 """Ports, the device and the ways to send are looked at."""
 IPERF3_BESIDE_S = 2.0
 """Of a run of iperf3, beside its traffic."""
+
+LOSSY_RATIO, FULL_LOAD, ABOVE = 0.05, 0.98, 1.2
+"""A trial that loses more shows the device's capacity; one that receives so much of a load, that it is above that."""
 
 NO_CAPACITIES: Mapping[str, float | None] = MappingProxyType({})
 
@@ -243,6 +249,65 @@ def latency_sizes(settings: ForwardSettings) -> tuple[int, ...]:
 def burst_sizes(settings: ForwardSettings) -> tuple[int, ...]:
     """Return the sizes of the bursts."""
     return (min(settings.sizes_bytes),) if settings.burst_sizes_bytes is None else settings.burst_sizes_bytes
+
+
+@dataclass(slots=True)
+class Forecast:
+    """The times of the parts by what the trials so far show."""
+
+    settings: ForwardSettings
+    log: TrialLog
+    limits: LoadLimits
+    overhead_s: float = OVERHEAD_S
+    evidence: Evidence = UNKNOWN
+
+    def learn(self) -> None:
+        """Expect the searches by what the trials so far show of the machine."""
+        self.evidence = Evidence.of(self.log.trials)
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the parts with their times by what is known now."""
+        return plan(self.settings, self.overhead_s, self.evidence, self._capacities())
+
+    def part_left_s(self, part: Part, before: int, ratio: float) -> float:
+        """Return the seconds that a running part still takes.
+
+        Parameters
+        ----------
+        before : int
+            Trials made before this part.
+        ratio : float
+            Time that parts like it took, over the expected one.
+        """
+        made = self.log.trials[before:]
+        if not part.trial.startswith("search "):
+            return max(part.expected_s - sum(self.log.wall_s[before:]), 0.0)
+        return ratio * left(
+            plan_search(self.settings.goals).rehearsals,
+            self.evidence,
+            self.overhead_s,
+            self._capacities().get(part.trial.removeprefix("search ")),
+            traffic_s=sum(one.duration_s for one in made),
+            trials=len(made),
+            refused=sum(bool(one.refusals) for one in made),
+        )
+
+    def _capacities(self) -> dict[str, float | None]:
+        """Return the fraction of the highest load that the device forwards, by search: as in trials that lost frames.
+
+        Devices forward about as many frames of any size: those of other sizes stand in for missing ones.
+        """
+        made = [one for one in self.log.trials if one.received and not one.purpose.startswith("search ")]
+        found: dict[str, float | None] = {}
+        for name, sizes_bytes in searched(self.settings).items():
+            like = [one for one in made if one.sizes_bytes == sizes_bytes] or made
+            lossy = [one.received_pps for one in like if one.loss_ratio > LOSSY_RATIO]
+            top_pps = self.limits.known_pps(sizes_bytes)
+            if top_pps and max((one.received_pps for one in like), default=0.0) >= FULL_LOAD * top_pps:
+                found[name] = ABOVE
+            elif top_pps and lossy:
+                found[name] = median(lossy) / top_pps
+        return found
 
 
 def _trials(name: str, count: int, trial_s: float, overhead_s: float, kind: str) -> Part:

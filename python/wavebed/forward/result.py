@@ -20,17 +20,29 @@ from wavebed.forward.model import Binding, Ceiling, FrameSpec, PortInfo, Refusal
 from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, OverloadFinding
 from wavebed.forward.search import SizeFinding
 from wavebed.forward.settings import ForwardSettings
+from wavebed.forward.trials import DISTURBED, distinct
 from wavebed.result.model import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wavebed.config.data import Json
 
-__all__ = ["SCHEMA", "DeviceResult", "PartTime", "refused_parts", "sizes_text", "verdict_of"]
+__all__ = [
+    "SCHEMA",
+    "DeviceResult",
+    "PartTime",
+    "doubts_of",
+    "part_verdict",
+    "refused_parts",
+    "sizes_text",
+    "verdict_of",
+]
 
 SCHEMA = FORWARD.version
 """Version of the record and of its tables."""
+HIDDEN_FRACTION = 0.005
+"""Overload that a buffer hides from a goal's trials is worth a doubt from here on: the width of the search."""
 
 
 class PartTime(Value, frozen=True):
@@ -209,6 +221,40 @@ def refused_parts(result: DeviceResult) -> dict[Refusal, list[str]]:
 def sizes_text(name: str) -> str:
     """Return the name of a size or a mix, with the unit where it is a number."""
     return f"{name} B" if name.isdecimal() else name
+
+
+def part_verdict(trials: Sequence[Trial]) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict on a part and its reasons: invalid if no trial counts, suspect if a refusal remains."""
+    serious = distinct([one for trial in trials for one in trial.refusals if one.code not in DISTURBED])
+    if trials and all(trial.refusals for trial in trials):
+        return "invalid", tuple(one.reason for one in distinct([one for trial in trials for one in trial.refusals]))
+    return ("suspect" if serious else "valid"), tuple(one.reason for one in serious)
+
+
+def doubts_of(result: DeviceResult) -> list[str]:
+    """Return the doubts that follow from the findings."""
+    doubts = [
+        f"{size.name}: the rate without loss is above the one with half a percent of loss"
+        for size in result.sizes
+        if size.in_order is False
+    ]
+    sizes = {size.name: size for size in result.sizes}
+    for burst in result.bursts:
+        held = burst.corrected_buffer_frames
+        if burst.name not in sizes or held is None:
+            continue
+        for goal in sizes[burst.name].goals:
+            if goal.rate is None:
+                continue
+            hidden = held / (goal.rate.pps * goal.goal.final_trial_s)
+            if hidden > HIDDEN_FRACTION:
+                doubts.append(
+                    f"{burst.name}: the device's buffer of {held:,.0f} frames hides up to"
+                    f" {hidden:.1%} of overload from the {goal.goal.final_trial_s:g} s trials of {goal.goal.name}"
+                )
+    if result.latency and all(one.typical_s is None and one.refusal is None for one in result.latency):
+        doubts.append("delays are not known: the ports have no clock in common")
+    return doubts
 
 
 def _refusals(result: DeviceResult) -> Iterator[tuple[Refusal, str]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.checks import Evidence, Totals, check_mtu, check_ports, check_trial, difference
+from wavebed.forward.checks import Totals, TrialEvidence, check_mtu, check_ports, check_trial, difference
 from wavebed.forward.frames import Layout, Tags
 from wavebed.forward.model import Refusal, Trial, blank_trial
 from wavebed.forward.port import PortGoneError
@@ -295,7 +295,7 @@ class Tester:
             self._sleep(LOOK_S)
             waited_s += LOOK_S
 
-    def _close(self, run: _Run, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> Evidence:
+    def _close(self, run: _Run, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> TrialEvidence:
         """Read all counters; again for a while if those of the interface are behind the frame counters."""
         waited_s = 0.0
         while True:
@@ -413,7 +413,7 @@ class _Run:
             tick=self._look,
         )
 
-    def evidence(self, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> Evidence:
+    def evidence(self, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> TrialEvidence:
         """Read all counters now."""
         assert self._before is not None, "the counters are started first"
         tx_before, outer_before, inner_before = self._before
@@ -421,7 +421,7 @@ class _Run:
         counters = self._rx.frame_counters()
         outer_after = self._rx.counters()
         tx_after = self._tx.counters()
-        return Evidence(
+        return TrialEvidence(
             names=(self._tx.name, self._rx.name),
             arriving_sizes=self._arriving.sizes_bytes,
             offered_pps=offered_pps,
@@ -460,7 +460,7 @@ def _choose(port: Port, wanted: str | None, which: int, verb: str) -> str:
     raise MachineError(f"{port.name} cannot {verb} by {wanted or 'any means'}: {reasons or f'there are {known}'}")
 
 
-def _result(blank: Trial, evidence: Evidence, cpu: Mapping[str, float], *, one_clock: bool) -> Trial:
+def _result(blank: Trial, evidence: TrialEvidence, cpu: Mapping[str, float], *, one_clock: bool) -> Trial:
     counters, took_s = evidence.counters, evidence.took_s
     return replace(
         blank,

@@ -24,8 +24,9 @@ __all__ = [
     "LOAD_FRACTION",
     "OVERHEAD_S",
     "LoadLimit",
-    "Tester",
+    "LoadLimits",
     "TrialLog",
+    "TrialMaker",
     "distinct",
     "load_limit",
 ]
@@ -44,7 +45,7 @@ OVERHEAD_S = 0.3
 emulated devices: 0.25 to 0.33 s."""
 
 
-class Tester(Protocol):
+class TrialMaker(Protocol):
     """Makes one trial, with all its checks."""
 
     def trial(
@@ -64,7 +65,7 @@ class TrialLog:
 
     Parameters
     ----------
-    tester : Tester
+    tester : TrialMaker
     clock : callable
         Seconds since whenever.
     heard : callable, optional
@@ -75,7 +76,7 @@ class TrialLog:
         Frames kept as they arrived, of the first trial of each list of sizes that has any.
     """
 
-    tester: Tester
+    tester: TrialMaker
     clock: Callable[[], float] = time.monotonic
     heard: Callable[[Trial], None] | None = None
     trials: list[Trial] = field(default_factory=list)
@@ -148,6 +149,28 @@ def load_limit(link_mbps: float | None, ceiling: Ceiling, headers: Headers) -> L
         limited_by="line_rate" if by == "line_rate" else "tester",
         ceiling=ceiling,
     )
+
+
+@dataclass(slots=True)
+class LoadLimits:
+    """The highest load at each size; the tester is calibrated for a size the first time."""
+
+    tester: TrialMaker
+    link_mbps: float | None
+    headers: Headers
+    found: dict[tuple[int, ...], LoadLimit] = field(default_factory=dict)
+
+    def at(self, sizes_bytes: tuple[int, ...]) -> LoadLimit:
+        """Return the highest load at a size."""
+        if sizes_bytes not in self.found:
+            self.found[sizes_bytes] = load_limit(self.link_mbps, self.tester.calibrate(sizes_bytes), self.headers)
+        return self.found[sizes_bytes]
+
+    def known_pps(self, sizes_bytes: tuple[int, ...]) -> float | None:
+        """Return the highest load as far as it is known without calibration: at least the line rate, if that is."""
+        if sizes_bytes in self.found:
+            return self.found[sizes_bytes].max_load.pps
+        return None if self.link_mbps is None else line_rate_pps(self.link_mbps, sizes_bytes)
 
 
 def distinct(refusals: Sequence[Refusal]) -> tuple[Refusal, ...]:

@@ -27,9 +27,8 @@ from wavebed.forward.iperf3 import STUDY_TESTS
 from wavebed.forward.parts import overload_finding
 from wavebed.forward.plan import IPERF3_BESIDE_S, whole_s
 from wavebed.forward.result import refused_parts, verdict_of
-from wavebed.forward.run import measure, set_up
+from wavebed.forward.run import Teller, measure, set_up
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS, ForwardOptions, ForwardSpec, parse_options
-from wavebed.forward.tell import Teller
 from wavebed.forward.trials import distinct
 from wavebed.reproduce.small_packets_folder import (
     Asked,
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from wavebed.forward.model import Trial
     from wavebed.forward.parts import OverloadFinding, OverloadName
     from wavebed.forward.result import DeviceResult
-    from wavebed.forward.tell import Progress
+    from wavebed.forward.run import Progress
     from wavebed.store.folder import RunFolder
     from wavebed.store.journal import Event
 
