@@ -11,8 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.result_folders import open_run, write_run
 
-from wavebed.result.campaign import CampaignRecord, Group, PrimaryRecord
-from wavebed.result.model import COUNTED, RunRecord, TrialLine, TrialRecord, WorkloadRecord
+from wavebed.result.model import (
+    COUNTED,
+    CampaignRecord,
+    Group,
+    PrimaryRecord,
+    RunRecord,
+    TrialLine,
+    TrialRecord,
+    WorkloadRecord,
+)
 from wavebed.result.tables import SCHEMAS, samples_table
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import Check
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.play import RunningWorkload
     from wavebed.run.resolve import Resolved
 

@@ -7,7 +7,7 @@ import sys
 
 import atheris
 
-INSTRUMENTED = {"fuzz_campaigns": ["wavebed.campaign", "wavebed.run.change", "wavebed.config"]}
+INSTRUMENTED = {"fuzz_campaigns": ["wavebed.campaign", "wavebed.run.scenario", "wavebed.config"]}
 """Packages whose branches guide a target; the others have the whole of wavebed."""
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from wavebed.campaign import cells
+from wavebed.campaign import read
 from wavebed.campaign.plan import plan_campaign, plan_json, plan_text
 from wavebed.campaign.read import read_campaign
 from wavebed.errors import UserError
@@ -24,7 +24,7 @@ HEAD = b'scenario = "of/page.toml"\n'
 (FOLDER / "of" / "page.toml").write_text(SCENARIO)
 
 
-@mock.patch.object(cells, "MOST_CELLS", 100)
+@mock.patch.object(read, "MOST_CELLS", 100)
 def test_one_input(data: bytes) -> None:
     FILE.write_bytes(data if b"scenario" in data else HEAD + data)
     try:

@@ -18,8 +18,7 @@ from wavebed.path.options import path_options
 from wavebed.path.scenario import read_path
 from wavebed.path.timeline import load_timeline
 from wavebed.path.traces import Traces
-from wavebed.run.change import parse_change
-from wavebed.run.scenario import read_plan
+from wavebed.run.scenario import parse_change, read_plan
 from wavebed.shipped import find
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tests.traces import trace
 import wavebed
 from wavebed.path.api import Path
 from wavebed.pattern import Pattern, read_trace
-from wavebed.result.packets import packet_tables
+from wavebed.result.tables import packet_tables
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath

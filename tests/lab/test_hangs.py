@@ -21,7 +21,7 @@ from wavebed.lab.limits import LIMITS
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.backend import in_namespaces
-from wavebed.run.order import ordered
+from wavebed.run.design import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import read_plan
 from wavebed.run.trial import run_trial

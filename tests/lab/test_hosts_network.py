@@ -15,7 +15,7 @@ from tests.on_time import lateness, only_late
 from tests.samples_by_seed import sample
 from two_hosts import two_hosts
 
-from wavebed.run.hosts_checks import cross_traffic_check
+from wavebed.run.hosts import cross_traffic_check
 
 if TYPE_CHECKING:
     from two_hosts import TwoHosts

@@ -25,7 +25,7 @@ from programs import (
 import wavebed
 from wavebed.errors import UserError
 from wavebed.path.api import Path
-from wavebed.result.packets import packet_tables
+from wavebed.result.tables import packet_tables
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 import wavebed
 from wavebed.lab.tools import cache_folder
-from wavebed.run.order import ordered
+from wavebed.run.design import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import read_plan
 from wavebed.run.trial import run_trial

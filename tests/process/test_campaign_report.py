@@ -12,7 +12,6 @@ import pytest
 from tests.made_up_campaigns import Wanted, write_campaign_folder
 from tests.result_folders import write_run
 
-from wavebed.campaign.matrix import matrices
 from wavebed.campaign.report.build import MOST_BYTES, write_campaign_report
 from wavebed.campaign.report.build import page as whole_page
 from wavebed.campaign.report.chosen import Chosen
@@ -20,12 +19,11 @@ from wavebed.campaign.report.levels import numeric
 from wavebed.campaign.report.picture import STYLES, WIDTH_IN
 from wavebed.campaign.report.summary import summary_table
 from wavebed.campaign.report.tables import Table, csv_text, latex_text, markdown_text
-from wavebed.campaign.results import read_campaign_results
+from wavebed.campaign.results import matrices, read_campaign_results
 from wavebed.cli import main
 from wavebed.experiment.machine_lock import BESIDE
 from wavebed.report.names import LONGEST_WORD, breakable, longest_word
-from wavebed.result.campaign import Group, PrimaryRecord
-from wavebed.result.model import TrialLine
+from wavebed.result.model import Group, PrimaryRecord, TrialLine
 from wavebed.stats.intervals import median_interval
 from wavebed.stats.percentiles import percentile
 from wavebed.store.records import read_run
@@ -369,7 +367,7 @@ def test_of_too_many_comparisons_those_of_the_largest_relative_differences_are_e
     folder = write_campaign_folder(tmp_path / "run", Wanted(primaries=(), more_metrics=4))
     every = read_campaign_results(folder).exploration
     assert (every.total, len(every.answers)) == (18, 18)
-    monkeypatch.setattr("wavebed.campaign.explore.MOST_EXPLORED", 6)
+    monkeypatch.setattr("wavebed.campaign.results.MOST_EXPLORED", 6)
     few = read_campaign_results(folder).exploration
     assert (few.total, len(few.answers)) == (18, 6)
     assert {answer.question.values.title for answer in few.answers} == {"download time", "ping: rtt loaded p95"}

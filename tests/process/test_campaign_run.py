@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.read import Campaign
     from wavebed.result.model import Verdict
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.resolve import Resolved
 
 

@@ -18,8 +18,7 @@ from tests.unit.campaign_example import example, live, run_until_killed, simulat
 from tests.unit.test_campaign_part import FACTOR, names, part  # noqa: F401
 from tests.unit.test_campaign_status import lock  # noqa: F401
 
-from wavebed.campaign.pilot import read_pilot
-from wavebed.campaign.plan import plan_campaign, plan_json, plan_text
+from wavebed.campaign.plan import plan_campaign, plan_json, plan_text, read_pilot
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
@@ -32,7 +31,7 @@ from wavebed.store.load import load_run
 from wavebed.store.records import read_run
 
 if TYPE_CHECKING:
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
 
 
 def changed(folder: Path, before: str, after: str) -> Path:

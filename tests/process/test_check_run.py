@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.check.perform import perform_check
-from wavebed.check.plan import CheckedCommand, command_plan
+from wavebed.check.perform import CheckedCommand, command_plan, perform_check
 from wavebed.check.requirement import parse_requirement
 from wavebed.cli import main
 from wavebed.config.problems import Problem
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.check.result import CheckResult
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.scenario import Plan
 
 LATE = Check("engine on time", False, "suspect", "late by 9 ms", "late")

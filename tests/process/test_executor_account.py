@@ -27,9 +27,18 @@ from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.campaign.status import status_json, status_of, status_text
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.run.executor import carrier, worker
-from wavebed.run.executor.block import BlockResult, Site, differences, perform_block, site
+from wavebed.run.executor.block import (
+    BlockResult,
+    Packed,
+    PackedFile,
+    Site,
+    differences,
+    pack,
+    perform_block,
+    site,
+    unpack,
+)
 from wavebed.run.executor.cluster import Worker, address_of
-from wavebed.run.executor.pack import Packed, PackedFile, pack, unpack
 from wavebed.run.executor.remote import Remote
 from wavebed.run.executor.worker import FailedError, LostError, answer, given_back
 from wavebed.store.journal import BlockEnded, BlocksPlaced, Event, TrialStored

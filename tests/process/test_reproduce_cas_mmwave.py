@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.outputs import checked
 
-from wavebed.reproduce.steady import Steady, steady_of
+from wavebed.reproduce.judge import Steady, steady_of
 from wavebed.reproduce.studies import read_study
-from wavebed.reproduce.study import Begun, PartResults, begin, campaigns_of, results_of, run_study
-from wavebed.reproduce.study_models import models_table
+from wavebed.reproduce.study import Begun, PartResults, begin, campaigns_of, models_table, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
 from wavebed.reproduce.study_text import study_json, study_text
 from wavebed.result.model import TrialRecord, WorkloadRecord
-from wavebed.run.expected import expected_s
+from wavebed.run.design import expected_s
 from wavebed.run.progress import Live
 from wavebed.spec.trial import encode_spec, load_spec
 from wavebed.workload.model import Metric, Outcome, Span
@@ -23,7 +22,7 @@ from wavebed.workload.model import Metric, Outcome, Span
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.resolve import Resolved
 
 GOODPUT = {"wired": 120.0, "wireless": 90.0, "end-to-end": 2.0}

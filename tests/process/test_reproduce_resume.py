@@ -23,8 +23,7 @@ from wavebed.experiment.inputs import changes
 from wavebed.forward.comparison import compare
 from wavebed.forward.suite import About, run_suite
 from wavebed.reproduce import small_packets
-from wavebed.reproduce.small_packets import Reproduction, repeat
-from wavebed.reproduce.small_packets_folder import read_begun
+from wavebed.reproduce.small_packets import Reproduction, read_begun, repeat
 from wavebed.reproduce.small_packets_write import tables_json, write_reproduction
 from wavebed.store import folder as run_folder
 from wavebed.store.journal import RunResumed, TrialBegun, TrialStored, read_journal

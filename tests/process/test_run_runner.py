@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.resolve import Resolved
     from wavebed.run.scenario import Plan
 

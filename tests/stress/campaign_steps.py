@@ -24,7 +24,7 @@ from wavebed.store.metrics import read_metrics
 
 if TYPE_CHECKING:
     from wavebed.result.model import Verdict
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
 
 __all__ = ["FULL", "Whole", "measure"]
 

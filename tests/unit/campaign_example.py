@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.read import Campaign
     from wavebed.result.model import Check, Verdict
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.resolve import Resolved
 
 __all__ = ["at_changes_of_the_disk", "example", "live", "run_until_killed", "simulated"]

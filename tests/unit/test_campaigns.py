@@ -15,16 +15,13 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wavebed.campaign.cells import Factor, cells_of, compared
 from wavebed.campaign.plan import plan_campaign
-from wavebed.campaign.read import campaign_file, read_campaign
+from wavebed.campaign.read import Factor, campaign_file, cells_of, compared, read_campaign
 from wavebed.campaign.report.plot_time import kept_series
 from wavebed.config.problems import Problem
-from wavebed.experiment.order import in_blocks
-from wavebed.result.campaign import comparisons
-from wavebed.result.model import COUNTED, TrialLine, Verdict
-from wavebed.run.design import next_trial
-from wavebed.run.order import Slot
+from wavebed.experiment.estimate import in_blocks
+from wavebed.result.model import COUNTED, TrialLine, Verdict, comparisons
+from wavebed.run.design import Slot, next_trial
 from wavebed.store.disk import attempt_name
 from wavebed.store.folder import Ledger, PlannedTrial, StoredAttempt, read_ledger
 from wavebed.store.journal import BlockEnded, Event, Journal, RunEnded, RunResumed, TrialStored, read_journal

@@ -18,14 +18,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavebed.check.judge import COMPLETES, check_names, decide, total
-from wavebed.check.known import check_known
-from wavebed.check.lateness import most_lateness_s
-from wavebed.check.plan import CheckedCommand, command_plan
-from wavebed.check.quantity import in_unit
-from wavebed.check.requirement import Requirement, parse_requirement
+from wavebed.check.perform import CheckedCommand, command_plan
+from wavebed.check.requirement import (
+    Requirement,
+    check_known,
+    fails_whatever,
+    holds,
+    in_unit,
+    parse_requirement,
+    statistic_of,
+)
 from wavebed.check.result import CheckResult
-from wavebed.check.statistic import fails_whatever, holds, statistic_of
-from wavebed.check.trials import Seen, last_attempts, seen
+from wavebed.check.trials import Seen, last_attempts, most_lateness_s, seen
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.lab.computing import Computing, ProgramTime

@@ -17,13 +17,11 @@ from tests.unit.test_run_write import run_record, trial_record
 
 import wavebed
 from wavebed.cli import main
-from wavebed.compare.find import compare_folders
-from wavebed.compare.regression import regressions
+from wavebed.compare.find import compare_folders, regressions
 from wavebed.compare.samples import read_samples
 from wavebed.compare.words import sections
 from wavebed.forward.folder import ForwardRun, write_forward
-from wavebed.result.campaign import CampaignRecord, PrimaryRecord
-from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
+from wavebed.result.model import CampaignRecord, PrimaryRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
 from wavebed.store.load import Run
@@ -34,8 +32,7 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
-    from wavebed.compare.find import Answer, Comparison
-    from wavebed.compare.regression import Regressions
+    from wavebed.compare.find import Answer, Comparison, Regressions
 
 
 GOODPUT = Metric("goodput", None, "Mbit/s", "higher", "bytes of the body")

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavebed.errors import UserError, WavebedError
-from wavebed.experiment.estimate import Estimate
-from wavebed.experiment.order import in_blocks
+from wavebed.experiment.estimate import Estimate, in_blocks
 from wavebed.result.names import JOURNAL_FILE
 from wavebed.store.journal import Event, Journal, RunBegun, RunInterrupted, StepBegun, TrialStored, read_journal
 

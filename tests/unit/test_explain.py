@@ -17,8 +17,7 @@ from wavebed.explain.follow import Fates, follow
 from wavebed.explain.layout import LinkLayout
 from wavebed.explain.moments import moment, windows, worst_delays, worst_losses
 from wavebed.explain.split import MISSING, LinkSplit, split_link
-from wavebed.result.packets import LOG_SCHEMAS
-from wavebed.result.tables import SCHEMAS
+from wavebed.result.tables import LOG_SCHEMAS, SCHEMAS
 
 if TYPE_CHECKING:
     from wavebed.explain.causes import Cause

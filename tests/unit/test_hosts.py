@@ -29,7 +29,7 @@ from wavebed.hosts.samples import load_of, merge_samples
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.ports import first_ports
 from wavebed.run.folder import programs
-from wavebed.run.hosts_metrics import hosts_metrics, modem_events, modem_series
+from wavebed.run.hosts import hosts_metrics, modem_events, modem_series
 from wavebed.run.resolve import programs_on
 from wavebed.run.scenario import read_plan
 from wavebed.stranger import Budget, StrangerError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.lab.protocol import ClockOffset
-from wavebed.run.hosts_checks import cross_traffic_check, hosts_checks
+from wavebed.run.hosts import cross_traffic_check, hosts_checks
 from wavebed.workload.latency_windows import Probe
 from wavebed.workload.one_way import on_one_clock
 

@@ -18,7 +18,7 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.lab.clock import MachineClock
 from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.path.control import Connection
-from wavebed.run.expected import plan_text
+from wavebed.run.design import plan_text
 from wavebed.run.scenario import read_plan
 from wavebed.spec.lab import HostsLab, NamespacesLab
 from wavebed.workload.serve import RunningServer

@@ -10,7 +10,7 @@ import pytest
 
 from wavebed.check.late import find_stop, first_late, first_unlike
 from wavebed.errors import UserError
-from wavebed.result.packets import LOG_SCHEMAS
+from wavebed.result.tables import LOG_SCHEMAS
 from wavebed.run.stopped import State
 
 if TYPE_CHECKING:

@@ -23,13 +23,12 @@ from wavebed.report.path import second_radio_links as drawn_links
 from wavebed.report.source import LinkCourse
 from wavebed.report.thin import Points
 from wavebed.report.timeline import bottleneck
-from wavebed.reproduce.steady import steady_of
+from wavebed.reproduce.judge import steady_of
 from wavebed.result.course import bottlenecks
-from wavebed.result.second_radio import second_radio_links, second_radio_metrics
 from wavebed.result.tables import SCHEMAS, capacity_table
-from wavebed.result.transport import transport_metrics
+from wavebed.result.transport import second_radio_links, second_radio_metrics, transport_metrics
+from wavebed.run.design import ordered
 from wavebed.run.folder import check_programs
-from wavebed.run.order import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import StoredTrial, plan_of_spec, read_plan
 from wavebed.spec.network import second_leg

@@ -18,7 +18,7 @@ from wavebed.report.numbers import figure, nice_ticks, signed, ticks_between
 from wavebed.report.path import path_row
 from wavebed.report.thin import Points, held, summed, thinned
 from wavebed.reproduce.remedies_page import remedies_page, summary_table
-from wavebed.result.campaign import PrimaryRecord
+from wavebed.result.model import PrimaryRecord
 from wavebed.run.remedies import remedies_of
 
 if TYPE_CHECKING:

@@ -13,15 +13,23 @@ import pytest
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.reproduce.hypotheses import METRIC, tried
-from wavebed.reproduce.judge import Beside, judged, logarithm
-from wavebed.reproduce.published import Published, published_of, read_published
+from wavebed.reproduce.judge import (
+    METRIC,
+    Beside,
+    Published,
+    beside_published,
+    cells_beside,
+    judged,
+    logarithm,
+    published_of,
+    read_published,
+    tried,
+)
 from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of
 from wavebed.reproduce.study_words import explains_text, moved_text
-from wavebed.reproduce.values import beside_published, cells_beside
 from wavebed.result.model import TrialRecord, WorkloadRecord
-from wavebed.run.expected import expected_s
+from wavebed.run.design import expected_s
 from wavebed.run.folder import in_virtual_time
 from wavebed.workload.model import Metric, Outcome, Span
 
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.campaign.results import CampaignResults
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
 
 FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 100, 5)
 

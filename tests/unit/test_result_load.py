@@ -21,8 +21,7 @@ from wavebed import load
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.names import TABLES
-from wavebed.result.packets import packet_tables
-from wavebed.result.tables import SCHEMAS, write_tables
+from wavebed.result.tables import SCHEMAS, packet_tables, write_tables
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
 from wavebed.workload.model import Event, Metric, Outcome, Series, Span

@@ -12,11 +12,17 @@ import pyarrow as pa
 import pytest
 
 from wavebed.result.model import Check, WorkloadRecord
-from wavebed.result.processors import processor_metrics
 from wavebed.result.tables import SCHEMAS
-from wavebed.run.backlog import backlog_check
-from wavebed.run.capacity import Steps, capacity_steps
-from wavebed.run.checks import engine_checks, partial_check, processor_check, verdict
+from wavebed.result.transport import processor_metrics
+from wavebed.run.checks import (
+    Steps,
+    backlog_check,
+    capacity_steps,
+    engine_checks,
+    partial_check,
+    processor_check,
+    verdict,
+)
 from wavebed.spec.types import Network
 from wavebed.workload.model import Outcome, Span
 

@@ -8,9 +8,8 @@ import pytest
 
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
-from wavebed.run.change import changed, key_parts, parse_change
-from wavebed.run.expected import expected_s, plan_text
-from wavebed.run.scenario import AS_DESCRIBED, Plan, read_plan
+from wavebed.run.design import expected_s, plan_text
+from wavebed.run.scenario import AS_DESCRIBED, Plan, changed, key_parts, parse_change, read_plan
 from wavebed.spec.types import ConstantRate
 
 if TYPE_CHECKING:

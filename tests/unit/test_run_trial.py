@@ -17,8 +17,8 @@ from wavebed.lab.computing import Computing, ProgramTime
 from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
 from wavebed.lab.limits import LIMITS
 from wavebed.lab.protocol import Undelivered
-from wavebed.result.computing import read_computing
-from wavebed.run.order import ordered
+from wavebed.result.identity import read_computing
+from wavebed.run.design import ordered
 from wavebed.run.play import LOOK_EVERY_S
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import read_plan

@@ -21,8 +21,8 @@ from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.report.build import write_report
 from wavebed.run.executor.carrier import needed_files
+from wavebed.run.folder import design_in
 from wavebed.run.resolve import read_spec
-from wavebed.run.resume import design_in
 from wavebed.run.scenario import plan_of_spec, read_plan
 from wavebed.secret import HIDDEN, redacted, redacted_json, redacted_line, redacted_toml, redacted_value, restored
 from wavebed.spec.trial import WorkloadSpec
@@ -293,7 +293,7 @@ WITHOUT = {
     "forward/port.py": "a message to the peer, which needs the token",
     "workload": "content of a trial, and inputs of its programs",
     "remedy": "inputs of programs, which are removed",
-    "run/arrived.py": "names and digests",
+    "run/resolve.py": "the map of a scene; networks go to the engine's check alone",
     "run/bundle.py": "records without secrets; a file that may hold one is left out",
     "run/executor/guests.py": "what a guest runs, in a folder that is removed with it",
     "run/executor/inside.py": "names and sizes of packed trials",

@@ -12,7 +12,7 @@ import pytest
 
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
-from wavebed.run.order import ordered
+from wavebed.run.design import ordered
 from wavebed.run.resolve import Resolver, read_spec
 from wavebed.run.scenario import plan_of_spec, read_plan
 from wavebed.spec.trial import TrialSpec, encode_spec

@@ -9,10 +9,8 @@ import pytest
 
 from wavebed.reproduce.tcp_models import bbr_mbps, cubic_mbps, mathis_mbps, pftk_mbps
 from wavebed.result.course import bottlenecks, load_spans
-from wavebed.result.flows import bulk_bytes, jain, retransmission_fraction
-from wavebed.result.ramp import Recovery, recoveries
 from wavebed.result.tables import SCHEMAS, capacity_table
-from wavebed.result.transport import transport_metrics
+from wavebed.result.transport import Recovery, bulk_bytes, jain, recoveries, retransmission_fraction, transport_metrics
 from wavebed.workload.model import Span
 
 MBIT = 10**6

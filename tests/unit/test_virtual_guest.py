@@ -22,12 +22,12 @@ from wavebed.lab import locks
 from wavebed.lab.limits import LIMITS
 from wavebed.result.model import RunRecord
 from wavebed.run import backend
+from wavebed.run.design import ordered
 from wavebed.run.executor import guests
 from wavebed.run.executor.block import BlockTask, TrialTask
 from wavebed.run.executor.guests import Course, progress_text
 from wavebed.run.executor.inside import exactness
 from wavebed.run.folder import in_virtual_time
-from wavebed.run.order import ordered
 from wavebed.run.progress import Live
 from wavebed.run.resolve import Resolver, read_spec
 from wavebed.run.scenario import Plan, plan_of_spec, read_plan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bufferbloat_plan import FALLING, SCENES, scenario
 
-from wavebed.run.order import ordered
+from wavebed.run.design import ordered
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import read_plan
 

@@ -1,30 +1,35 @@
-"""The plan of a campaign: order, time, disk, and the blocks that its questions need."""
+"""Plan a campaign: how many blocks its questions need, from a pilot or from former results."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from statistics import mean
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.decide import LEVEL, questions
+from wavebed.campaign.results import LEVEL, questions
 from wavebed.campaign.run import record_of
-from wavebed.experiment.estimate import duration_text
-from wavebed.experiment.order import in_blocks
-from wavebed.run.expected import expected_s
+from wavebed.errors import UserError
+from wavebed.experiment.estimate import duration_text, in_blocks
+from wavebed.result.names import TRIALS_FOLDER
+from wavebed.run.design import expected_s
 from wavebed.stats.paired import Pairs
 from wavebed.stats.power import advise
+from wavebed.store.journal import TrialStored, read_journal
+from wavebed.store.metrics import factors_of, read_metrics
+from wavebed.store.records import read_run
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from wavebed.campaign.pilot import Pilot
+    import pyarrow as pa
+
     from wavebed.campaign.read import Campaign
     from wavebed.config.data import Json
-    from wavebed.result.campaign import Comparison
+    from wavebed.result.model import Comparison
     from wavebed.stats.power import Advice
-
-__all__ = ["CampaignPlan", "Sizing", "plan_campaign", "plan_json", "plan_text"]
 
 MOST_ROWS = 30
 _WORDS = {
@@ -251,3 +256,53 @@ def plan_json(plan: CampaignPlan) -> dict[str, Json]:
             for sizing in plan.sizings
         ],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """The results of a pilot.
+
+    Parameters
+    ----------
+    wall_s, disk_bytes : mapping
+        Mean duration and size of a trial, by treatment.
+    metrics : pyarrow.Table
+        Its metrics.
+    blocks : int
+        Blocks that have ended.
+    """
+
+    wall_s: Mapping[str, float]
+    disk_bytes: Mapping[str, float]
+    metrics: pa.Table
+    blocks: int
+
+
+def read_pilot(folder: Path) -> Pilot:
+    """Read the results of a run or campaign as a pilot.
+
+    Raises
+    ------
+    UserError
+        If the folder has no run, or one without a block that has ended.
+    """
+    record = read_run(folder)
+    treatments = {line.folder: line.treatment for line in record.trials}
+    walls: dict[str, list[float]] = {}
+    sizes: dict[str, list[int]] = {}
+    for event in read_journal(folder):
+        if isinstance(event, TrialStored) and event.trial in treatments:
+            walls.setdefault(treatments[event.trial], []).append(event.wall_s)
+    for name, treatment in treatments.items():
+        files = (folder / TRIALS_FOLDER / name).rglob("*")
+        sizes.setdefault(treatment, []).append(sum(file.stat().st_size for file in files if file.is_file()))
+    metrics = read_metrics(folder, factors_of(record))
+    blocks = len(set(metrics.column("block").to_pylist()))
+    if not blocks:
+        raise UserError(f"{folder}: no block has ended: a pilot needs some")
+    return Pilot(
+        {name: mean(each) for name, each in walls.items()},
+        {name: mean(each) for name, each in sizes.items()},
+        metrics,
+        blocks,
+    )

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.store.journal import Event
 
-__all__ = ["Progress", "Status", "status_json", "status_of", "status_text", "watch"]
-
 WATCH_S = 1.0
 
 

@@ -11,12 +11,9 @@ from wavebed.terminal import table_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.campaign.decide import Answer
-    from wavebed.campaign.results import CampaignResults
+    from wavebed.campaign.results import Answer, CampaignResults
     from wavebed.config.data import Json
     from wavebed.stats.verdict import Finding
-
-__all__ = ["answer_json", "answers_json", "answers_text", "effect_text", "finding_text", "reason_text"]
 
 MOST_ROWS = 60
 _REASONS = {

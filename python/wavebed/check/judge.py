@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from wavebed.check.quantity import in_unit
-from wavebed.check.statistic import fails_whatever, holds, statistic_of
+from wavebed.check.requirement import fails_whatever, holds, in_unit, statistic_of
 from wavebed.config.units import TIME_UNITS
 from wavebed.report.numbers import figure
 from wavebed.stats.percentiles import needed, percentile
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from wavebed.check.requirement import Requirement
     from wavebed.check.trials import Seen
     from wavebed.workload.model import Metric
-
-__all__ = ["COMPLETES", "Decision", "Outcome", "Spread", "check_names", "decide", "total", "value_text"]
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wavebed.check.quantity import in_unit
-from wavebed.check.requirement import parse_requirement
+from wavebed.check.requirement import in_unit, parse_requirement
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.foreign import is_file
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
     from wavebed.check.requirement import Requirement
     from wavebed.spec.types import Network
-
-__all__ = ["LatePacket", "Stop", "Stopped", "find_stop", "first_late", "first_unlike", "read_packets"]
 
 _TIMES = ("entered_ns", "dequeued_ns", "sent_ns", "released_ns", "delivered_ns", "dropped_ns", "written_ns")
 _KEPT = ("link", "packet", "is_copy", "first", "segments", "bytes", "flow", "drop_reason", *_TIMES)

@@ -1,21 +1,188 @@
-"""Requirements as they are typed: ``web.speed index p90 < 2500 ms``."""
+"""The requirements of a check: quantities, statistics, bounds, and what is known before a trial."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from wavebed.check.quantity import in_unit, typed_text
+from wavebed.check.trials import known_link_metrics
 from wavebed.config.problems import Problem, described
+from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
+from wavebed.path.model import PathModel
+from wavebed.result.transport import known_transport_metrics
+from wavebed.spec.lab import NamespacesLab
+from wavebed.store.records import PATH_WORKLOAD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
+    from wavebed.run.scenario import Plan
     from wavebed.workload.model import Metric
 
-__all__ = ["Comparison", "Key", "Requirement", "parse_requirement"]
+_FAMILIES = (TIME_UNITS, RATE_UNITS, SIZE_UNITS)
+_PER_SECOND = re.compile(r"bit/s$")
+
+
+def in_unit(value: float, unit: str, wanted: str) -> float:
+    """Return a value in the unit of a metric.
+
+    Parameters
+    ----------
+    unit : str
+        As typed: ``ms``, ``Mbit/s`` or ``mbit``, ``kB``, ``%``; empty for a bare number.
+    wanted : str
+        Of the metric, as in the results.
+
+    Raises
+    ------
+    Problem
+        If the unit is missing, or of something else.
+    """
+    if unit == wanted:
+        return value
+    if not unit:
+        raise Problem(f"{value:g} has no unit: write it in {wanted}, as in {value:g} {wanted}")
+    given, known = _known(unit), _known(wanted)
+    if given is None or known is None or given[0] != known[0]:
+        raise Problem(f"{typed_text(value, unit)} is in another unit: the metric is in {wanted or 'plain numbers'}")
+    return value * given[1] / known[1]
+
+
+def _known(unit: str) -> tuple[int, int] | None:
+    """Return the kind of quantity and the size of its unit; ``None`` for others."""
+    name = _PER_SECOND.sub("bit", unit.lower())
+    name = {"byte": "b", "bytes": "b"}.get(name, name)
+    return next(((place, units[name]) for place, units in enumerate(_FAMILIES) if name in units), None)
+
+
+def typed_text(value: float, unit: str) -> str:
+    """Write a value of a requirement as it was typed, with its unit."""
+    return f"{value:g} {unit}".strip()
+
+
+def statistic_of(requirement: Requirement, values: Sequence[float]) -> float:
+    """Return the statistic of a requirement.
+
+    A percentile lies between two ordered values by linear interpolation (definition 7 of Hyndman and Fan 1996), as in
+    NumPy. Of ``every`` the value farthest from holding is returned, without a direction the first that does not hold.
+
+    Parameters
+    ----------
+    values : sequence of float
+        At least one; that of a failed seed is `requirement.worst`, which stays the result wherever it takes part.
+    """
+    ordered = sorted(values)
+    worst = requirement.worst
+    match requirement.statistic:
+        case "min":
+            return ordered[0]
+        case "max":
+            return ordered[-1]
+        case "mean":
+            return worst if worst in ordered else math.fsum(ordered) / len(ordered)
+        case "every":
+            if requirement.comparison == "=":
+                return next((value for value in values if value != requirement.value), values[0])
+            return ordered[-1] if worst > 0 else ordered[0]
+    assert requirement.percentile is not None, "the others are above"
+    place = (len(ordered) - 1) * requirement.percentile / 100
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    endless = [each for each in (low, high) if math.isinf(each)]
+    if endless:
+        return worst if worst in endless else endless[0]
+    return low + (place - math.floor(place)) * (high - low)
+
+
+def holds(requirement: Requirement, values: Sequence[float], bound: float) -> bool:
+    """Return whether a requirement holds for these values."""
+    if requirement.comparison == "=":
+        return all(value == bound for value in values)
+    return requirement.holds(statistic_of(requirement, values), bound)
+
+
+def fails_whatever(
+    requirement: Requirement, values: Sequence[float], missing: int, bound: float, least: float = -math.inf
+) -> bool:
+    """Return whether a requirement fails whatever the values of the missing seeds are.
+
+    Parameters
+    ----------
+    missing : int
+        How many seeds have no value yet, or none that counts.
+    least : float
+        The smallest value that the metric can have.
+    """
+    if requirement.comparison == "=":
+        return any(value != bound for value in values)
+    best = max(-requirement.worst, least)
+    every = [*values, *[best] * missing]
+    return bool(every) and not requirement.holds(statistic_of(requirement, every), bound)
+
+
+_MISTYPED = 0.85
+"""Similarity of a mistyped name to a known one: ``wal time`` has 0.94."""
+
+
+def check_known(requirements: Sequence[Requirement], plan: Plan) -> None:
+    """Check that trials of a plan can have the metrics of the requirements, in units of the same kind.
+
+    Raises
+    ------
+    Problem
+        If a metric cannot exist, or has another unit.
+    """
+    known: dict[Key, Metric] = {}
+    unsure: set[str] = set()
+    for treatment in plan.treatments:
+        for workload in treatment.workloads:
+            known |= {(workload.name, metric.name): metric for metric in workload.known_metrics()}
+            if workload.prints_metrics:
+                unsure.add(workload.name)
+        path = treatment.path
+        if isinstance(treatment.lab, NamespacesLab):
+            known |= {
+                (PATH_WORKLOAD, metric.name): metric for metric in (*known_transport_metrics(), *known_link_metrics())
+            }
+        if (
+            not isinstance(treatment.lab, NamespacesLab)
+            or not isinstance(path, PathModel)
+            or path.second_radio is not None
+        ):
+            unsure.add(PATH_WORKLOAD)
+    sure = {PATH_WORKLOAD, *(each.name for treatment in plan.treatments for each in treatment.workloads)} - unsure
+    for requirement in requirements:
+        _check(requirement, known, sure, unsure)
+
+
+def _check(
+    requirement: Requirement, known: Mapping[Key, Metric], sure: Collection[str], unsure: Collection[str]
+) -> None:
+    """Check one requirement.
+
+    Parameters
+    ----------
+    sure, unsure : set of str
+        The workloads of which all metrics are known, and those that may have others.
+    """
+    name = requirement.name
+    workload = name.partition(".")[0]
+    if any(name in (".".join(key), key[1]) for key in known):
+        requirement.bound(known[requirement.key(known)].unit)
+        return
+    if workload in unsure:
+        return
+    is_mistyped = difflib.get_close_matches(name, [metric for _, metric in known], 1, _MISTYPED)
+    if workload in sure or not unsure or is_mistyped:
+        try:
+            requirement.key(known)
+        except Problem as problem:
+            printing = sorted(set(unsure) - {PATH_WORKLOAD})
+            said = f" If the program of {printing[0]!r} prints it, write {printing[0]}.{name}" if printing else ""
+            raise Problem(f"{problem.rule}{said}", problem.key) from None
+
 
 Comparison: TypeAlias = Literal["<", "<=", ">", ">=", "="]
 Key: TypeAlias = tuple[str, str]

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wavebed.check.trials import Seen
     from wavebed.config.data import Json
 
-__all__ = ["EXIT_STATUS", "CheckResult", "Timing"]
-
 Timing: TypeAlias = Literal["good", "reduced", "unusable"]
 
 EXIT_STATUS: dict[Outcome, int] = {"pass": 0, "fail": 1, "inconclusive": 3}

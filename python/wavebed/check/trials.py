@@ -1,4 +1,4 @@
-"""What a trial says about the application: figures, a failure, or nothing because of the machine."""
+"""The trials of a check: their values, their links, their lateness."""
 
 from __future__ import annotations
 
@@ -6,21 +6,134 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from wavebed.result.computing import computing_is_free
+import numpy as np
+
+from wavebed.explain.layout import network_of
+from wavebed.result.identity import computing_is_free
 from wavebed.result.model import EXACT
+from wavebed.result.parquet import read_parquet
+from wavebed.spec.network import least_rtt_ns
 from wavebed.store.records import PATH_WORKLOAD
 from wavebed.workload.command import DELIVERY_TIME, WALL_TIME, Command
+from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from wavebed.check.requirement import Key
     from wavebed.config.data import Json
     from wavebed.lab.computing import Computing
     from wavebed.result.model import Check, TrialRecord, WorkloadRecord
-    from wavebed.workload.model import Metric
 
-__all__ = ["OF_APPLICATION", "Seen", "State", "last_attempts", "machine_reasons", "seen", "silence"]
+_ROW_NS = 1_000_000
+"""Time of a row of the table of departures."""
+
+
+def most_lateness_s(trial: TrialRecord, folder: Path) -> float | None:
+    """Return the most by which late packets may have delayed anything in a trial, seconds; ``None`` if unknown.
+
+    What an application waits for is a chain of packets, each sent because of the one before it. Two of a direction have
+    a packet of the other direction between them, so one of each direction is in the chain in the time of a round trip,
+    at most. The sum of the latest of each round trip is therefore at least the lateness of every chain.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Of the trial.
+
+    Raises
+    ------
+    UserError
+        If its network or its table of departures is damaged.
+    """
+    file = folder / "series" / "departures.parquet"
+    if "network" not in trial.resolved or not file.exists():
+        return None
+    table = read_parquet(file, ["time_ms", "direction", "segments", "late_max_ns"])
+    direction = table.column("direction").to_numpy()
+    time_ms, segments, late_ns = (table.column(name).to_numpy() for name in ("time_ms", "segments", "late_max_ns"))
+    found = []
+    for leg in network_of(trial, folder).legs:
+        for way in ("down", "up"):
+            own = direction == f"{leg.start}-{leg.end}.{way}"
+            if own.any():
+                found.append(_of_chain(time_ms[own], segments[own], late_ns[own], least_rtt_ns(leg)))
+    return sum(found) / 1e9 if found else None
+
+
+def _of_chain(time_ms: NDArray[np.int64], segments: NDArray[np.int64], late_ns: NDArray[np.int64], rtt_ns: int) -> int:
+    """Return the sum of the latest packet of each round trip, ns; of all packets if there is no least round trip."""
+    if rtt_ns >= _ROW_NS:
+        _, begins = np.unique(time_ms // (rtt_ns // _ROW_NS), return_index=True)
+        return int(np.maximum.reduceat(late_ns, begins).sum())
+    most = segments if rtt_ns == 0 else np.minimum(segments, _ROW_NS // rtt_ns + 1)
+    return int((most * late_ns).sum())
+
+
+_RTTS = ("p50", "p95", "max")
+
+
+def link_metrics(trial: TrialRecord, folder: Path) -> list[Metric]:
+    """Return what the path delivered and dropped, by direction, and the RTT of TCP connections.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Of the trial.
+
+    Raises
+    ------
+    UserError
+        If its table of flows is damaged.
+    """
+    links = cast("list[Mapping[str, Json]]", trial.engine.get("links") or [])
+    spans = [each.span for each in trial.workloads if each.span is not None]
+    lasted_s = max((span.end_s for span in spans), default=0.0) - min((span.start_s for span in spans), default=0.0)
+    found = [metric for direction in ("down", "up") for metric in _of_direction(links, direction, lasted_s)]
+    return found + _rtts(folder / "series" / "flows.parquet")
+
+
+def known_link_metrics() -> list[Metric]:
+    """Return the metrics of `link_metrics` without values."""
+    none = [_of_direction([{"name": f".{each}", "delivered_bytes": 0}], each, 0.0) for each in ("down", "up")]
+    return [*none[0], *none[1], *_rtt_metrics([])]
+
+
+def _of_direction(links: Sequence[Mapping[str, Json]], direction: str, lasted_s: float) -> list[Metric]:
+    own = [link for link in links if cast("str", link["name"]).endswith(f".{direction}")]
+    if not own:
+        return []
+    # The far end of the downlink is the last hop, that of the uplink the first.
+    last = own[-1] if direction == "down" else own[0]
+    delivered = cast("int", last["delivered_bytes"])
+    dropped = sum(sum(cast("Mapping[str, int]", link.get("dropped_segments") or {}).values()) for link in own)
+    rate = delivered * 8 / 1e6 / lasted_s if lasted_s > 0 else None
+    return [
+        Metric(f"delivered {direction}", rate, "Mbit/s", "higher", "IP bytes / time of the workloads"),
+        Metric(f"dropped {direction}", float(dropped), "segments", "lower", "on all hops, whatever the reason"),
+    ]
+
+
+def _rtts(file: Path) -> list[Metric]:
+    """Return percentiles of the smoothed RTT of all connections of the client's host, a sample every 10 ms."""
+    values: list[float] = []
+    if file.exists():
+        table = read_parquet(file, ["host", "rtt_us"])
+        pairs = zip(table.column("host").to_pylist(), table.column("rtt_us").to_pylist(), strict=True)
+        values = [rtt_us / 1e3 for host, rtt_us in pairs if host == "client" and rtt_us is not None]
+    return _rtt_metrics(values)
+
+
+def _rtt_metrics(values: Sequence[float]) -> list[Metric]:
+    found = [float(value) for value in np.percentile(values, (50, 95, 100))] if values else [None] * len(_RTTS)
+    return [
+        Metric(f"tcp rtt {name}", value, "ms", "lower", "smoothed RTT of TCP_INFO at the client, all connections")
+        for name, value in zip(_RTTS, found, strict=True)
+    ]
+
 
 State: TypeAlias = Literal["measured", "failed", "inconclusive"]
 
@@ -106,9 +219,9 @@ def seen(
     Parameters
     ----------
     of_links : sequence of Metric
-        Further metrics of the path, by `wavebed.check.links.link_metrics`.
+        Further metrics of the path, by `wavebed.check.trials.link_metrics`.
     most_lateness_s : float or None
-        By `wavebed.check.lateness.most_lateness_s`.
+        By `wavebed.check.trials.most_lateness_s`.
     computing : Computing or None
         By `read_computing`.
     """

@@ -122,8 +122,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    from wavebed.campaign.pilot import read_pilot
-    from wavebed.campaign.plan import plan_campaign, plan_json, plan_text
+    from wavebed.campaign.plan import plan_campaign, plan_json, plan_text, read_pilot
     from wavebed.campaign.read import campaign_file, read_campaign
 
     campaign = read_campaign(campaign_file(args.file), only=_only(args.only))
@@ -139,7 +138,7 @@ def _run(args: argparse.Namespace) -> int:
     end_on_signals()
     require("report", "a folder of results", ("matplotlib", *TABLES))
     from wavebed.campaign.run import resume_campaign, run_campaign
-    from wavebed.run.expected import plan_text
+    from wavebed.run.design import plan_text
     from wavebed.run.progress import Live
 
     if args.resume and args.output is not None:

@@ -129,13 +129,12 @@ def run(args: argparse.Namespace) -> int:
     require("report", "a folder of results", ("matplotlib", *TABLES))
     if args.is_own_process:
         spare_pandas()
-    from wavebed.check.known import check_known
     from wavebed.check.perform import perform_check
-    from wavebed.check.requirement import parse_requirement
+    from wavebed.check.requirement import check_known, parse_requirement
     from wavebed.cli.run import write_run_report
     from wavebed.output import write_output
     from wavebed.result.names import CHECK_FILE
-    from wavebed.run.expected import plan_text
+    from wavebed.run.design import plan_text
     from wavebed.run.progress import Live
     from wavebed.run.scenario import MAX_TRIALS
     from wavebed.run.times import default_time, with_time
@@ -197,7 +196,7 @@ def _plan(args: argparse.Namespace, requirements: Sequence[Requirement], seeds: 
         return _scenario_plan(args, options, seeds)
     if args.workload:
         raise Problem("CMD is the workload: leave one of the two out", "--workload")
-    from wavebed.check.plan import CheckedCommand, command_plan
+    from wavebed.check.perform import CheckedCommand, command_plan
 
     command = CheckedCommand(
         argv=args.argv,

@@ -111,8 +111,8 @@ def _beside_the_first(args: argparse.Namespace) -> ComparedFolders:
 
 
 def _with_baseline(args: argparse.Namespace) -> tuple[ComparedFolders, bool]:
+    from wavebed.compare.find import regressions
     from wavebed.compare.gate import regressions_json, regressions_markdown, regressions_text
-    from wavebed.compare.regression import regressions
     from wavebed.kinds import compared_by_metric
 
     if len(args.dirs) > 1:

@@ -144,7 +144,7 @@ def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> in
     require("report", "a judgement", ("matplotlib", *TABLES))
     from wavebed.record.judge import judge
     from wavebed.record.plan import judged_plan, replay_plan
-    from wavebed.run.expected import plan_text
+    from wavebed.run.design import plan_text
     from wavebed.run.progress import Live
     from wavebed.run.runner import run_plan
     from wavebed.store.disk import make_new

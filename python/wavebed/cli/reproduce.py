@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace, folder: Path) -> tuple[bool, int]:
     """Return whether trials are short, and the seed: as given, or as the folder that is resumed was begun with."""
-    from wavebed.reproduce.small_packets_folder import has_begun, read_begun
+    from wavebed.reproduce.small_packets import has_begun, read_begun
 
     seed = None if args.seed is None else at("--seed", number(0, 2**32 - 1), args.seed)
     if args.accept_changes and not args.resume:

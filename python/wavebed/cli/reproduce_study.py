@@ -34,7 +34,7 @@ def run_study_command(args: argparse.Namespace) -> int:
     from wavebed.reproduce.study import begin, campaigns_of, results_of, run_study
     from wavebed.reproduce.study_page import write_study_page
     from wavebed.reproduce.study_text import study_json, study_text
-    from wavebed.run.expected import plan_text
+    from wavebed.run.design import plan_text
     from wavebed.run.progress import Live
 
     folder = args.output if args.output is not None else new_folder(args.study)

@@ -14,7 +14,7 @@ from wavebed.config.values import number
 if TYPE_CHECKING:
     import argparse
 
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.scenario import Plan
 
 __all__ = ["register", "run"]
@@ -80,7 +80,7 @@ def _pattern_folder(output: Path | None) -> Path | None:
 
 
 def _slot(plan: Plan, treatment: str | None, block: int) -> Slot:
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
 
     names = [each.name for each in plan.treatments]
     if treatment is not None and treatment not in names:

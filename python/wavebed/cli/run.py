@@ -110,8 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 def scenario_plan(args: argparse.Namespace, trials: int | None = None) -> Plan:
     """Return the plan of the scenario that was named, with the options laid above it."""
-    from wavebed.run.change import parse_change
-    from wavebed.run.scenario import read_plan
+    from wavebed.run.scenario import parse_change, read_plan
     from wavebed.spec.network import MOST_SEED
 
     plan = read_plan(
@@ -188,10 +187,9 @@ def run_into_folder(
     if args.is_own_process:
         spare_pandas()
     from wavebed.result.names import SPEC_FILE
-    from wavebed.run.design import Design
-    from wavebed.run.expected import plan_text
+    from wavebed.run.design import Design, plan_text
+    from wavebed.run.folder import design_in
     from wavebed.run.progress import Live
-    from wavebed.run.resume import design_in
     from wavebed.run.runner import run_plan
 
     live = Live(f"wavebed {args.command}")

@@ -66,13 +66,13 @@ def _schema(name: str) -> Schema:
     if name.startswith(PREFIX):
         return output_schema(name.removeprefix(PREFIX))
     if name == "scenario":
-        from wavebed.run.schema import scenario_schema
+        from wavebed.run.scenario import scenario_schema
 
         return scenario_schema()
     from wavebed.config.table import table_schema
 
     if name == "campaign":
-        from wavebed.campaign.tables import FileTable
+        from wavebed.campaign.read import FileTable
 
         return table_schema(FileTable)
     if name == "scene":

@@ -1,30 +1,170 @@
-"""Verdicts on the metrics of folders of results, each beside the first folder.
-
-Trials of two folders are independent samples even with equal seeds, because day, machine or version differ between all
-of them. What trials of one seed have in common then widens the intervals; it does not raise false alarms.
-"""
+"""Verdicts on the metrics of two folders of results, and regressions beyond a margin."""
 
 from __future__ import annotations
 
+import difflib
 import itertools
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from wavebed.compare.margins import goals_of
+from wavebed.campaign.read import margin
+from wavebed.campaign.results import margin_of
 from wavebed.compare.notes import notes_of
+from wavebed.config.problems import Problem, at
 from wavebed.errors import UserError
-from wavebed.stats.family import Primary
+from wavebed.result.model import PrimaryRecord
+from wavebed.stats.family import Primary, simultaneous_level
+from wavebed.stats.independent import LEVEL
 from wavebed.stats.many import cliffs_deltas, explore_independent, settle_many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wavebed.compare.margins import Goal
     from wavebed.compare.samples import Folder, Key, Sample
-    from wavebed.stats.verdict import Better, Finding
+    from wavebed.stats.verdict import Better, Finding, Margin
     from wavebed.workload.model import Metric
 
-__all__ = ["ONLY", "Answer", "Column", "Comparison", "Question", "compare_folders"]
+OPTION = "--margin"
+_LISTED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """The margin of a primary metric, also as it was written."""
+
+    margin: Margin
+    text: str
+
+
+def goals_of(folders: Sequence[Folder], given: Sequence[str]) -> tuple[dict[Key, Goal], list[str]]:
+    """Return the primary metrics, and the names of those that no folder measured.
+
+    They are those of the first folder's campaign; a given margin adds one or replaces its margin.
+
+    Parameters
+    ----------
+    given : sequence of str
+        ``WORKLOAD.METRIC=VALUE``, as after the option.
+
+    Raises
+    ------
+    UserError
+        If a margin cannot be read or is in another unit than its metric, or no folder has its metric.
+    """
+    campaign = folders[0].campaign
+    asked: dict[Key, tuple[PrimaryRecord, str]] = {}
+    if campaign is not None:
+        where = f"{folders[0].path}: primary"
+        asked = {(each.workload, each.metric): (each, where) for each in campaign.primaries}
+    known = {f"{key[0]}.{key[1]}": key for key in [key for folder in folders for key in folder.series] + list(asked)}
+    for text in given:
+        each = _read(text, known)
+        asked[each.workload, each.metric] = (each, OPTION)
+    goals, missing = {}, []
+    for key, (each, where) in asked.items():
+        units = [folder.series[key].metric.unit for folder in folders if key in folder.series]
+        if units:
+            goals[key] = Goal(margin_of(each, units[0], where), each.margin_text)
+        else:
+            missing.append(f"{each.workload} {each.metric}")
+    return goals, missing
+
+
+def _read(text: str, known: dict[str, Key]) -> PrimaryRecord:
+    name, sign, value = text.rpartition("=")
+    name = name.strip()
+    if not sign or not name:
+        raise Problem(f'{text!r} is not a margin: write WORKLOAD.METRIC=VALUE, as "file.goodput=5%"', OPTION)
+    if name not in known:
+        raise Problem(f"no folder has the metric {name!r}: {_hint(name, known)}", OPTION)
+    read = at(f"{OPTION} {name}", margin, value.strip())
+    workload, metric = known[name]
+    return PrimaryRecord(workload, metric, read.value, read.unit)
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    listed = list(known)
+    near = difflib.get_close_matches(name, listed, 1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    more = ", …" if len(listed) > _LISTED else ""
+    return f"it must be one of {', '.join(listed[:_LISTED])}{more}" if listed else "no trial counts"
+
+
+Regression: TypeAlias = Literal["yes", "no", "not excluded", "no values"]
+_ORDER: tuple[Regression, ...] = ("yes", "no values", "not excluded", "no")
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An answer on a primary metric, and whether it is a regression."""
+
+    answer: Answer
+    regression: Regression
+
+
+@dataclass(frozen=True, slots=True)
+class Regressions:
+    """The judgement of a folder beside its baseline.
+
+    Parameters
+    ----------
+    undecided_fails : bool
+        Whether a regression that is not excluded is a failure.
+    """
+
+    comparison: Comparison
+    judged: Sequence[Judged]
+    undecided_fails: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no regression, and no metric without values."""
+        failing = {"yes", "no values", "not excluded"} if self.undecided_fails else {"yes", "no values"}
+        return not any(each.regression in failing for each in self.judged)
+
+    def count(self, regression: Regression) -> int:
+        """Return the number of comparisons of this kind."""
+        return sum(each.regression == regression for each in self.judged)
+
+
+def regressions(comparison: Comparison, *, undecided_fails: bool = False) -> Regressions:
+    """Judge the primary metrics of a comparison of two folders; regressions come first."""
+    judged = [Judged(answer, regression_of(answer)) for answer in comparison.primaries]
+    judged.sort(key=lambda each: _ORDER.index(each.regression))
+    return Regressions(comparison, judged, undecided_fails)
+
+
+def regression_of(answer: Answer) -> Regression:
+    """Return whether a primary metric is worse than the baseline by more than its margin.
+
+    ``yes`` if the whole interval is beyond the margin, ``no`` if none of it is, ``no values`` if the baseline alone has
+    values, else ``not excluded``. Values that do not vary are judged by their difference. Without a better direction,
+    a change beyond the margin in either direction is a regression.
+    """
+    question, finding = answer.question, answer.finding
+    if not len(question.b):
+        return "no values"
+    if finding.verdict in ("equal", "equivalent"):
+        return "no"
+    low, high = finding.low, finding.high
+    if finding.constant and low is None:
+        low = high = finding.estimate
+    if low is None or high is None or finding.margin is None:
+        return "not excluded"
+    if finding.level is not None and finding.level < simultaneous_level(LEVEL, answer.together) - _ROUNDING:
+        # The interval of a step of Holm's method says no more than on which side of 0 the difference is.
+        return "no" if finding.verdict == "better" else "not excluded"
+    margin = finding.margin
+    if finding.scale == "ratio":
+        low, high, margin = math.log(low), math.log(high), math.log(margin)
+    if question.better is None:
+        return "yes" if low > margin or high < -margin else "not excluded"
+    worst, least = (high, low) if question.better == "lower" else (-low, -high)
+    return "yes" if least > margin else "no" if worst <= margin else "not excluded"
+
 
 MOST_EXPLORED = 5000
 ONLY = "as-described"

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.compare.notes import seeds_text
+from wavebed.compare.samples import finding_json
 from wavebed.compare.words import counts_text, effect_text, p_text, reason_text, sample_text
-from wavebed.compare.written import finding_json
 from wavebed.report.markdown import escaped, table
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
-    from wavebed.compare.regression import Judged, Regressions
+    from wavebed.compare.find import Judged, Regressions
     from wavebed.compare.samples import Folder
     from wavebed.config.data import Json
-
-__all__ = ["regressions_json", "regressions_markdown", "regressions_text"]
 
 MOST_ROWS = 60
 _HEAD = ("metric", "treatment", "baseline", "new", "margin", "regression", "verdict", "difference", "p", "n", "")

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from wavebed.compare.samples import Folder
 
-__all__ = ["notes_of", "seeds_text"]
-
 _MOST_NAMED = 5
 
 

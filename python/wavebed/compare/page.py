@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from wavebed.compare.samples import Sample
     from wavebed.compare.words import Section
 
-__all__ = ["comparison_page"]
-
 MOST_ROWS = 2000
 _WIDTHS = (17.0, 7.0, 12.0, 4.0, 12.0, 4.0, 8.0, 10.0, 12.0, 7.0, 7.0, 19.0)
 _MARGIN = 6

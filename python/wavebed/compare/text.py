@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from wavebed.compare.find import Comparison
     from wavebed.compare.words import Section
 
-__all__ = ["comparison_text"]
-
 MOST_ROWS = 600
 
 

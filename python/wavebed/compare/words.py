@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wavebed.compare.find import Answer, Comparison
     from wavebed.compare.samples import Sample
 
-__all__ = ["Section", "counts_text", "effect_text", "p_text", "reason_text", "sample_text", "sections"]
-
 _EXPLORATORY = "Exploratory, each metric by itself: among 20 without a difference, one is a false alarm"
 
 

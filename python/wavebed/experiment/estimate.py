@@ -1,15 +1,25 @@
-"""The estimate of the time left, from planned durations and then from measured ones."""
+"""The order of the trials in blocks, and the estimate of the time left."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Estimate", "duration_text"]
+_T = TypeVar("_T")
+
+
+def in_blocks(treatments: Sequence[_T], blocks: int, seed: int) -> tuple[tuple[_T, ...], ...]:
+    """Draw the order of each block from a seed, so that drift affects all treatments alike."""
+    return tuple(
+        tuple(random.Random(f"order {seed} {block}").sample(treatments, len(treatments)))  # noqa: S311 - an order
+        for block in range(1, blocks + 1)
+    )
+
 
 _SHRINK = 0.5
 """The ratio of all kinds counts as so many trials of each kind."""

@@ -13,8 +13,6 @@ from wavebed.result.machine import machine, versions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["accepted_changes", "changes", "inputs_now"]
-
 _DIGITS = 12
 
 

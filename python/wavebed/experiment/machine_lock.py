@@ -24,8 +24,6 @@ from wavebed.result.model import Check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["BESIDE", "VARIABLE", "Neighbours", "measuring"]
-
 VARIABLE = "WAVEBED_LOCK"
 """Names another file: in a container that shares processors with its host, the file of the host."""
 

@@ -10,7 +10,7 @@ from wavebed.explain.causes import CAUSES, LATE, PLACE
 from wavebed.explain.model import CauseShare, OfDirection
 from wavebed.explain.moments import losses, windows, worst_delays, worst_losses
 from wavebed.explain.split import MISSING
-from wavebed.result.delay import weighted_percentile
+from wavebed.result.transport import weighted_percentile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

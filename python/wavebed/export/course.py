@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from wavebed.result.flows import connections
+from wavebed.result.transport import connections
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

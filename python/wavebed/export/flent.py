@@ -14,7 +14,7 @@ import numpy as np
 from wavebed import __version__
 from wavebed.errors import UserError
 from wavebed.output import write_output
-from wavebed.result.flows import connections
+from wavebed.result.transport import connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

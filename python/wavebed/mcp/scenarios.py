@@ -22,9 +22,8 @@ from wavebed.errors import WavebedError
 from wavebed.foreign import read_toml
 from wavebed.mcp.processes import ToolError
 from wavebed.prepared import prepared
-from wavebed.run.change import parse_change
-from wavebed.run.expected import expected_s
-from wavebed.run.scenario import read_plan
+from wavebed.run.design import expected_s
+from wavebed.run.scenario import parse_change, read_plan
 from wavebed.spec.lab import HostsLab
 
 if TYPE_CHECKING:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Direction", "Load", "direction", "joined", "pattern", "saturating", "split_delays"]
-
 _LOSS_OF_NS = 10_000_000_000
 
 

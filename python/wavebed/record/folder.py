@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from wavebed.pattern.model import Pattern
     from wavebed.result.model import RunRecord
 
-__all__ = ["PATHS", "Recording", "read_recordings", "recording_files"]
-
 PATHS = {"replay": "replay.toml", "saturating": "saturating.toml"}
 """The files of paths: with all that was recorded, and with the saturated rate and the least delay only."""
 _LONGEST_RAW = 1 << 30

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.stats.verdict import Finding, Margin
 
-__all__ = ["Judged", "Judgement", "judge"]
-
 _JUDGED = (
     ("speed index", "on load"),
     ("bitrate down", "bitrate up"),

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan
     from wavebed.workload.model import AnyWorkload
 
-__all__ = ["LIVE", "RECORDING", "judged_plan", "recording_plan", "replay_plan"]
-
 LIVE, RECORDING = "live", "recording"
 _LIMIT_S = 30.0
 """Beyond its duration, a recording has so long to begin and to end."""

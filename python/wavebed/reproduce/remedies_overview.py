@@ -11,11 +11,8 @@ from wavebed.stats.paired import paired_finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wavebed.campaign.decide import Answer
-    from wavebed.campaign.results import CampaignResults
+    from wavebed.campaign.results import Answer, CampaignResults
     from wavebed.stats.verdict import Finding
-
-__all__ = ["APPLICATION", "COSTS", "MARKS", "PATH", "effect", "lost_table", "overview", "row", "told"]
 
 COSTS = {"udp rtt loaded p95": "delay of other traffic", "rtt loaded p95": "delay of other traffic"}
 COSTS |= {"processor time": "processor time"}

@@ -25,12 +25,8 @@ from wavebed.stats.intervals import fewest_pairs, median_interval
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.campaign.decide import Answer
-    from wavebed.campaign.results import CampaignResults
-    from wavebed.result.campaign import PrimaryRecord
-    from wavebed.result.model import TrialLine
-
-__all__ = ["Column", "remedies_page", "summary_table"]
+    from wavebed.campaign.results import Answer, CampaignResults
+    from wavebed.result.model import PrimaryRecord, TrialLine
 
 _COST_LETTERS = {"delay of other traffic": "d", "processor time": "p"}
 _HEAD = """# Remedies compared

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import NoReturn
 
-__all__ = ["PublishedCpu", "PublishedRates", "PublishedTables", "ReproductionKind", "SmallPacketsOutput"]
-
 
 class ReproductionKind(ResultKind):
     """A folder of ``wavebed reproduce small-packets``."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from wavebed.forward.comparison import Comparison
     from wavebed.forward.result import DeviceResult
 
-__all__ = ["PACED", "beside_sections", "tables_text"]
-
 PACED = (
     "The tester offers at most 1 Gbit/s at L1, at the device's input; the ports of the devices are veth, which have no"
     " speed of their own."

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wavebed.forward.comparison import Comparison
     from wavebed.reproduce.small_packets import Reproduction
 
-__all__ = ["tables_json", "write_reproduction", "write_reproduction_report"]
-
 
 def write_reproduction(
     folder: Path, reproduction: Reproduction, comparison: Comparison, seed: int, command_line: Sequence[str]

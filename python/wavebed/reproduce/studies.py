@@ -11,8 +11,6 @@ import msgspec
 
 from wavebed.prepared import prepared
 
-__all__ = ["STUDIES", "Expected", "Hypothesis", "OverTime", "Part", "Study", "read_study"]
-
 STUDIES: Final = ("cas-mmwave", "bbr-5g", "kau-e5g")
 """Their names."""
 

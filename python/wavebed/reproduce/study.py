@@ -1,9 +1,10 @@
-"""Run the campaigns of a study, and set their results beside the published figures."""
+"""Run a study again: its campaigns, its tables, its hypotheses and its models."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -11,20 +12,43 @@ import msgspec
 from wavebed.beneath import guard
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.report import write_campaign_report
+from wavebed.campaign.report.tables import MOST_LINES, Table, html_table
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.output import write_output
 from wavebed.prepared import prepared
-from wavebed.reproduce.hypotheses import Tried, tried
-from wavebed.reproduce.published import published_of
+from wavebed.report.numbers import MISSING, figure
+from wavebed.reproduce.judge import (
+    SAME,
+    Tried,
+    beside_published,
+    median_of,
+    published_of,
+    read_published,
+    steady_of,
+    tried,
+    without_published,
+)
 from wavebed.reproduce.studies import read_study
-from wavebed.reproduce.values import beside_published
-from wavebed.result.names import RUN_FILE
+from wavebed.reproduce.study_words import (
+    again_text,
+    counts_text,
+    distance_text,
+    explains_text,
+    moved_text,
+    ours_text,
+    published_text,
+    verdict_text,
+    within_text,
+)
+from wavebed.reproduce.tcp_models import bbr_mbps, cubic_mbps, mathis_mbps, pftk_mbps
+from wavebed.result.names import RUN_FILE, SPEC_FILE, TRIALS_FOLDER
 from wavebed.run.executor.guests import Guests
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.times import guest_bytes_of, with_time
+from wavebed.spec.trial import load_spec
 from wavebed.store.disk import make_new
 
 if TYPE_CHECKING:
@@ -32,12 +56,208 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.campaign.read import Campaign
+    from wavebed.campaign.report.tables import Cell
     from wavebed.campaign.results import CampaignResults
-    from wavebed.reproduce.judge import Beside
+    from wavebed.reproduce.judge import Beside, Steady
     from wavebed.reproduce.studies import Part, Study
     from wavebed.run.progress import Live
 
-__all__ = ["Begun", "PartResults", "begin", "begun_in", "campaigns_of", "results_of", "run_study"]
+_RULE = (
+    "Each line changes one thing. The distance is the mean of |ln(ours / published)|: 0.69 is a factor of 2. Figures to"
+    " which a change was fitted are counted apart from those that were held out. <i>Within</i>: fitted and held-out"
+    " figures whose median is within the tolerance. <i>Moved</i>: held-out figures whose median comes inside it, or"
+    " leaves it. A change explains the difference if it alone moves some inside and none out, and all held-out figures"
+    " closer on average. The prediction is that of the commit, which had no result of it; <i>expected</i> and"
+    f" <i>found</i> are of the held-out distance, where less than {SAME:g} is no change."
+)
+
+
+def hypotheses_section(part: PartResults) -> str:
+    """Return the section; empty for a part without hypotheses."""
+    if not part.tried:
+        return ""
+    fitted, held_out = part.tried[0].counts
+    table, changes = hypotheses_table(part), changes_table(part)
+    name, *others = table.head
+    head = "".join(f"<th scope=col class=text>{each}</th>" for each in (name, "predicted", *others))
+    rows = "".join(_row(part.part, each, told[1:]) for each, told in zip(part.tried, table.rows, strict=True))
+    return (
+        f"<section><h2>{escape(part.part.title)}: hypotheses</h2><p>{_RULE} Here {fitted} figures are fitted and"
+        f" {held_out} held out.</p>"
+        f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+        f"<details><summary>Each figure with each change</summary><p class='soft'>{escape(changes.caption)}</p>"
+        f"{html_table(changes, 'answers', MOST_LINES)}</details></section>"
+    )
+
+
+def _row(part: Part, tried: Tried, told: Sequence[Cell]) -> str:
+    hypothesis = tried.hypothesis
+    commit = f" <span class='soft'>({escape(hypothesis.commit)})</span>" if hypothesis.commit else ""
+    again = escape(again_text(part, hypothesis))
+    wide = (
+        f"<b>{escape(hypothesis.label)}</b>: {escape(hypothesis.claim)} <code>{again}</code>",
+        f"{escape(hypothesis.prediction) or MISSING}{commit}",
+    )
+    cells = "".join(f'<td class=text style="min-width:17em">{cell}</td>' for cell in wide)
+    return f"<tr>{cells}{''.join(f'<td class=text>{cell}</td>' for cell in told)}</tr>"
+
+
+_GOODPUT = "goodput"
+_HEAD = ("loss, %", "round trip, ms", "flows", "Mathis", "CUBIC", "PFTK", "BBR")
+_CAPTION = (
+    "Mbit/s. Models of steady flows with independent losses, without slow start, buffers and queues: Mathis and others"
+    " (1997), CUBIC (RFC 9438, section 5.1), PFTK (1998) with timeouts of Linux, and BBR, which fills the link whatever"
+    " is lost. Ours are sent with CUBIC where the table names no algorithm."
+)
+
+
+def models_table(part: PartResults) -> Table:
+    """Return the models beside our median goodput: a row for each cell; none if the part asks for no models."""
+    name = f"{part.part.name}-models"
+    results = part.results
+    folders = {line.treatment: line.folder for line in reversed(results.run.trials)} if part.part.models else {}
+    steady: dict[str, Steady] = {}
+    for cell, folder in folders.items():
+        file = results.folder / TRIALS_FOLDER / folder / SPEC_FILE
+        found = steady_of(load_spec(file, "run the study again")) if file.exists() else None
+        if found is not None and found.loss > 0:
+            steady[cell] = found
+    if not steady:
+        return Table(name, "", (), ())
+    medians = {
+        metric: dict(zip(results.cells, matrix.medians().estimate.tolist(), strict=True))
+        for (_, metric), matrix in results.matrices.items()
+        if metric.startswith(_GOODPUT)
+    }
+    rows: list[list[Cell]] = [
+        [
+            *results.levels[cell].values(),
+            *_modelled(steady[cell]),
+            *(figure(values[cell]) for values in medians.values()),
+        ]
+        for cell in results.cells
+        if cell in steady
+    ]
+    head = [*next(iter(results.levels.values())), *_HEAD, *(f"our {metric}" for metric in medians)]
+    return Table(name, _CAPTION, head, rows)
+
+
+def _modelled(path: Steady) -> list[Cell]:
+    each = [model(path.loss, path.rtt, path.mss) * path.flows for model in (mathis_mbps, cubic_mbps, pftk_mbps)]
+    filled = MISSING if path.link_mbps is None else figure(bbr_mbps(path.loss, path.link_mbps, path.mss))
+    return [f"{100 * path.loss:.3g}", f"{1000 * path.rtt:.3g}", path.flows, *map(figure, each), filled]
+
+
+def figures_table(part: PartResults) -> Table:
+    """Return each published figure and ours; ours alone if nothing was published."""
+    if not part.beside:
+        return _own_table(part)
+    factors = list(part.beside[0].published.levels)
+    rows: list[list[Cell]] = [
+        [
+            *(each.published.levels[name] for name in factors),
+            f"{each.published.metric}, {each.published.unit}".removesuffix(", "),
+            published_text(each.published),
+            ours_text(each.ours),
+            MISSING if each.ratio is None else f"{each.ratio:.2f}",
+            each.ours.count,
+            verdict_text(each),
+        ]
+        for each in part.beside
+    ]
+    head = [*factors, "metric", "published", "ours", "ratio", "n", "verdict"]
+    return Table(f"{part.part.name}-figures", f"{counts_text(part.beside)}.", head, rows)
+
+
+def _own_table(part: PartResults) -> Table:
+    """Return our medians and their intervals: a row for each cell, a column for each metric of the part."""
+    results = part.results
+    measured = [
+        matrix for name in part.part.metrics for (_, metric), matrix in results.matrices.items() if metric == name
+    ]
+    rows: list[list[Cell]] = []
+    for place, cell in enumerate(results.cells):
+        ours = [median_of(matrix.values[place]) for matrix in measured]
+        trials = max((each.count for each in ours), default=0)
+        rows.append([*results.levels[cell].values(), *map(ours_text, ours), trials])
+    head = [*next(iter(results.levels.values())), *(matrix.title_with_unit for matrix in measured), "n"]
+    return Table(f"{part.part.name}-figures", "Nothing was published. These are our medians.", head, rows)
+
+
+def further_table(part: PartResults) -> Table:
+    """Return our figures of cells of which no number was published; a part with hypotheses has none."""
+    if not part.beside or part.tried:
+        return Table(f"{part.part.name}-further", "", (), ())
+    factors = list(part.beside[0].published.levels)
+    _, published = read_published(part.part.figures or part.part.campaign)
+    rows: list[list[Cell]] = [
+        [
+            *(levels[name] for name in factors),
+            matrix.workload,
+            f"{matrix.metric}, {matrix.unit}",
+            ours_text(ours),
+            ours.count,
+        ]
+        for levels, matrix, ours in without_published(part.results, [each.published for each in part.beside], published)
+    ]
+    return Table(f"{part.part.name}-further", "", [*factors, "workload", "metric", "ours", "n"], rows)
+
+
+def hypotheses_table(part: PartResults) -> Table:
+    """Return the hypotheses of a part and what their runs gave."""
+    head = ("hypothesis", "fitted", "held out", "within", "moved", "expected", "found", "explains")
+    rows = [
+        [
+            each.hypothesis.label,
+            distance_text(each.fitted),
+            distance_text(each.held_out),
+            within_text(each),
+            moved_text(each),
+            each.hypothesis.expected or MISSING,
+            each.found or MISSING,
+            explains_text(each),
+        ]
+        for each in part.tried
+    ]
+    return Table(f"{part.part.name}-hypotheses", "", head, rows)
+
+
+def predictions_table(part: PartResults) -> Table:
+    """Return what each hypothesis says, and what was predicted in which commit."""
+    rows = [
+        [
+            each.hypothesis.label,
+            each.hypothesis.claim,
+            each.hypothesis.prediction or MISSING,
+            each.hypothesis.commit or MISSING,
+            f"`{again_text(part.part, each.hypothesis)}`",
+        ]
+        for each in part.tried
+    ]
+    return Table(f"{part.part.name}-predictions", "", ("hypothesis", "claim", "prediction", "commit", "again"), rows)
+
+
+def changes_table(part: PartResults) -> Table:
+    """Return each published figure, and ours with each change; an asterisk: within the tolerance."""
+    factors = list(part.beside[0].published.levels)
+    head = [*factors, "metric", "published", *(each.hypothesis.label for each in part.tried)]
+    rows: list[list[Cell]] = [
+        [
+            *(each.published.levels[name] for name in factors),
+            each.published.metric,
+            published_text(each.published),
+            *(_marked(tried.beside[place]) for tried in part.tried),
+        ]
+        for place, each in enumerate(part.beside)
+    ]
+    caption = "Median with each change; an asterisk: within the tolerance of the published figure."
+    return Table(f"{part.part.name}-changes", caption, head, rows)
+
+
+def _marked(beside: Beside) -> str:
+    return f"{figure(beside.ours.estimate)}{'*' if beside.within else ''}"
+
 
 STUDY_FILE = "study.json"
 

@@ -15,10 +15,8 @@ from wavebed.campaign.report.tables import MOST_LINES, html_table
 from wavebed.output import write_output
 from wavebed.report.document import asset, document
 from wavebed.report.path import IN_VIRTUAL_TIME
-from wavebed.reproduce.study_hypotheses import hypotheses_section
-from wavebed.reproduce.study_models import models_table
+from wavebed.reproduce.study import figures_table, further_table, hypotheses_section, models_table
 from wavebed.reproduce.study_picture import pictures_of
-from wavebed.reproduce.study_tables import figures_table, further_table
 from wavebed.reproduce.study_text import PICTURES, RULE, study_markdown
 from wavebed.reproduce.study_words import counts_text, explaining_texts
 from wavebed.result.model import COUNTED
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.studies import Study
     from wavebed.reproduce.study import Begun, PartResults
-
-__all__ = ["write_study_page"]
 
 _MOST_LINKS = 30
 _MOST_SHOWN = 8

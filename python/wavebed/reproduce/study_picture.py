@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.picture import STYLES, Picture
 from wavebed.campaign.report.plot_time import courses, over_time
-from wavebed.reproduce.judge import tolerated
-from wavebed.reproduce.published import RATIO
+from wavebed.reproduce.judge import RATIO, tolerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.study import PartResults
-
-__all__ = ["pictures_of"]
 
 _MOST_DECADES = 2
 

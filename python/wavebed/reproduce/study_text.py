@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from wavebed.campaign.report.tables import markdown_text
 from wavebed.reproduce.judge import TOLERANCE
-from wavebed.reproduce.study_models import models_table
-from wavebed.reproduce.study_tables import (
+from wavebed.reproduce.study import (
     changes_table,
     figures_table,
     further_table,
     hypotheses_table,
+    models_table,
     predictions_table,
 )
 from wavebed.reproduce.study_words import explaining_texts
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from wavebed.campaign.report.picture import Picture
     from wavebed.campaign.report.tables import Table
     from wavebed.config.data import Json
-    from wavebed.reproduce.hypotheses import Tried
-    from wavebed.reproduce.judge import Beside
+    from wavebed.reproduce.judge import Beside, Tried
     from wavebed.reproduce.studies import Study
     from wavebed.reproduce.study import PartResults
-
-__all__ = ["PICTURES", "RULE", "study_json", "study_markdown", "study_text"]
 
 PICTURES = "pictures"
 """Folder of the pictures, beside the page."""

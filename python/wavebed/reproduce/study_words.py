@@ -11,24 +11,9 @@ from wavebed.stats.intervals import FEWEST
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wavebed.reproduce.hypotheses import Tried
-    from wavebed.reproduce.judge import Beside
-    from wavebed.reproduce.published import Published
+    from wavebed.reproduce.judge import Beside, Published, Tried
     from wavebed.reproduce.studies import Hypothesis, Part
     from wavebed.stats.intervals import Interval
-
-__all__ = [
-    "again_text",
-    "counts_text",
-    "distance_text",
-    "explaining_texts",
-    "explains_text",
-    "moved_text",
-    "ours_text",
-    "published_text",
-    "verdict_text",
-    "within_text",
-]
 
 
 def ours_text(ours: Interval) -> str:

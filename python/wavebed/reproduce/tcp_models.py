@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-__all__ = ["HEADERS", "LINUX_RTO_MIN", "MSS", "bbr_mbps", "cubic_mbps", "mathis_mbps", "pftk_mbps"]
-
 MSS: Final = 1448
 """Bytes of a segment: 1500 less 20 of IPv4, 20 of TCP and 12 of time stamps."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from wavebed.workload.model import Schedule
 
-__all__ = ["LinkCourse", "Tables", "bottlenecks", "held", "load_spans"]
-
 Tables: TypeAlias = "Mapping[str, pa.Table]"
 """The tables of one trial, by name."""
 _DROPPED_IN_QUEUE = ("overflow", "aqm", "outage", "ended", "discard", "malformed", "packet_memory")

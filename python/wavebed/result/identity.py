@@ -1,4 +1,4 @@
-"""Whether two runs of a trial in virtual time are the same to the byte, and if not, what differs."""
+"""Whether two trials in virtual time are the same, byte for byte, and which input differs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, open_foreign, read_bytes, read_record
+from wavebed.lab.computing import Computing
 from wavebed.printable import printable
+from wavebed.result.model import EXACT
 from wavebed.result.names import COMPUTING_FILE, INCOMPLETE, INPUTS_FILE, SPEC_FILE, TRIAL_FILE
 from wavebed.result.parquet import read_parquet
 from wavebed.secret import redacted_json
@@ -25,8 +27,42 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wavebed.config.data import Json
+    from wavebed.result.model import TrialRecord
 
-__all__ = ["Identity", "Inputs", "compare_trials", "digests", "input_differences", "inputs_json", "read_inputs"]
+
+def computing_json(computing: Computing) -> bytes:
+    """Return the content of the file."""
+    return msgspec.json.encode(computing)
+
+
+def read_computing(folder: Path) -> Computing | None:
+    """Return the processor time of a trial; ``None`` if it was not counted.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Of the trial.
+
+    Raises
+    ------
+    UserError
+        If the file is damaged.
+    """
+    file = folder / COMPUTING_FILE
+    return read_record(file, Computing, INCOMPLETE) if is_file(file) else None
+
+
+def computing_is_free(trial: TrialRecord) -> bool:
+    """Return whether a trial ran in virtual time, with a processor that computes in no time."""
+    lab = trial.resolved.get("lab")
+    return isinstance(lab, dict) and lab.get("time") == "virtual" and lab.get("processor") != "host"
+
+
+def is_exact(trial: TrialRecord) -> bool:
+    """Return whether another run of a trial gives the same bytes, so that another attempt says nothing new."""
+    checked = [check for check in trial.checks if check.code == EXACT]
+    return computing_is_free(trial) and bool(checked) and all(check.holds for check in checked)
+
 
 _NOT_COMPARED = {COMPUTING_FILE, INPUTS_FILE}
 _PLACE = ("folder", "block", "attempt")

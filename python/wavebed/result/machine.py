@@ -13,8 +13,6 @@ from wavebed.lab.tools import missing, version
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["machine", "versions"]
-
 
 def versions(programs: Iterable[str]) -> dict[str, str]:
     """Return the versions of wavebed, the kernel, Python and the installed ones of these programs."""

@@ -2,34 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ASIDE_FOLDER",
-    "BUNDLES_FOLDER",
-    "CAMPAIGN_FILE",
-    "CHANGES_FILE",
-    "CHECK_FILE",
-    "COMPUTING_FILE",
-    "DEVICES_FOLDER",
-    "FIGURES_FOLDER",
-    "INCOMPLETE",
-    "INPUTS_FILE",
-    "JOURNAL_FILE",
-    "LOG_TABLES",
-    "METRICS_FILE",
-    "METRICS_FOLDER",
-    "PARTIAL",
-    "REPORT_FILE",
-    "RUN_FILE",
-    "SCENARIO_FILE",
-    "SCENE_FILE",
-    "SPEC_FILE",
-    "STORED",
-    "TABLES",
-    "TABLES_FOLDER",
-    "TRIALS_FOLDER",
-    "TRIAL_FILE",
-]
-
 ASIDE_FOLDER = "aside"
 """Trials of blocks that were begun again after a change of inputs."""
 BUNDLES_FOLDER = "bundles"

@@ -11,8 +11,7 @@ from wavebed.lab.tools import in_guest
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.checks import engine_checks
-from wavebed.run.hosts_checks import hosts_checks
-from wavebed.run.hosts_metrics import hosts_metrics
+from wavebed.run.hosts import hosts_checks, hosts_metrics
 from wavebed.spec.lab import HostsLab, is_virtual
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from wavebed.run.resolve import Resolved
     from wavebed.spec.lab import LabSpec
     from wavebed.workload.model import Metric
-
-__all__ = ["StartLab", "in_namespaces", "lab_checks", "lab_metrics", "start_lab"]
 
 
 class StartLab(Protocol):

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import IO
 
-__all__ = ["BUNDLE_FILE", "Bundle", "is_bundle", "open_bundle", "read_bundle", "write_bundle", "write_bundles"]
-
 BUNDLE_FILE = "bundle.json"
 """The first file of a bundle."""
 _MOST_BUNDLES = 10

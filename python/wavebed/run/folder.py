@@ -1,4 +1,4 @@
-"""The folder of a run's results: begun, continued after a kill, and ended."""
+"""The folder of a run: begun, or resumed with the same plan; the programs and the machine that its record names."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_edge
 from wavebed.errors import MachineError, UserError
+from wavebed.experiment.inputs import changes
 from wavebed.extras import require
+from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.hosts.address import host_address
 from wavebed.lab.tools import missing, not_found
 from wavebed.remedy.model import EDGE
-from wavebed.result.campaign import Group
 from wavebed.result.machine import machine, versions
-from wavebed.result.model import RunRecord
-from wavebed.run.expected import expected_s
+from wavebed.result.model import Group, RunRecord
+from wavebed.result.names import RUN_FILE, SCENARIO_FILE
+from wavebed.run.design import Design, expected_s
 from wavebed.run.remedies import remedy_programs
+from wavebed.secret import redacted_toml, redacted_value
 from wavebed.spec.lab import HostsLab, is_virtual
 from wavebed.store.folder import PlannedTrial, RunFolder, head_files
 from wavebed.store.journal import RunBegun
@@ -28,8 +31,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.tools import End
-    from wavebed.run.design import Design
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.scenario import Plan, TreatmentPlan
     from wavebed.spec.lab import LabSpec
     from wavebed.store.journal import Journal
@@ -155,3 +157,44 @@ def _treatment(treatment: TreatmentPlan, design: Design) -> dict[str, Json]:
     if design.record is not None:
         told["levels"] = dict(design.levels[treatment.name])
     return told
+
+
+_OF_MACHINE = ("processor", "cores", "memory")
+
+
+def design_in(folder: Path, plan: Plan) -> Design:
+    """Return how a plan runs in a folder: from its first trial, or the rest of it if the folder has its run.
+
+    Raises
+    ------
+    UserError
+        If the folder has another run, or programs, kernel or machine are others now.
+    """
+    if not (folder / RUN_FILE).exists():
+        return Design()
+    before = read_run(folder, trials=False)
+    if before.campaign is not None:
+        raise UserError(f"{folder}: has a campaign: go on with wavebed campaign run --resume {folder}")
+    scenario = folder / SCENARIO_FILE
+    stored = read_text(scenario, "name a new folder", most=MAX_TEXT_BYTES) if scenario.exists() else plan.text
+    asked = {
+        "seed": (before.seed, plan.seed),
+        "number of trials": (before.blocks, plan.trials),
+        "values of --set": (dict(before.overrides), dict(plan.overrides)),
+        "workloads": ([dict(each) for each in before.workloads], [dict(each) for each in plan.tables]),
+        "treatments": (
+            [[each["name"], each["set"]] for each in before.treatments],
+            [[each.name, dict(each.changes)] for each in plan.treatments],
+        ),
+        "scenario": (redacted_toml(stored), redacted_toml(plan.text)),
+    }
+    for what, (then, now) in asked.items():
+        if redacted_value(then) != redacted_value(now):  # a secret is in no record: nobody can tell whether it differs
+            raise UserError(f"{folder}: has another run: its {what} differs: name a new folder")
+    changed = [
+        *changes(before.versions, versions_of(plan)),
+        *changes(*({key: one[key] for key in _OF_MACHINE if key in one} for one in (before.machine, machine()))),
+    ]
+    if changed:
+        raise UserError(f"{folder}: {changed[0]}: its trials would differ: restore it, or name a new folder")
+    return Design(resume=True, machine=cast("dict[str, str]", dict(before.machine)))

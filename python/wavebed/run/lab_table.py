@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from wavebed.path.model import Link, PathModel
     from wavebed.workload.model import AnyWorkload
 
-__all__ = ["LabTable", "guest_bytes", "read_lab"]
-
-
 _LEAST_SLOWER, _MOST_SLOWER = 0.01, 1000
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Clock, Host, Lab, Undelivered
     from wavebed.workload.model import AnyWorkload, Schedule, Session
 
-__all__ = ["HungError", "RunningWorkload", "StoppedError", "open_all", "outcomes", "perform", "settle"]
-
 STOP_GRACE_S = 10.0
 """A session must end within 5 s of `stop`; after twice that the laboratory is ended."""
 OPEN_S = 120.0

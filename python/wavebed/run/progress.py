@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Lab
     from wavebed.run.play import RunningWorkload
 
-__all__ = ["WAITING", "Counters", "Live", "names_text", "show_text"]
-
 Counters: TypeAlias = tuple[int, dict[str, int]]
 """The time, and the bytes that each link delivered."""
 WAITING = "waiting for the end of another run on this machine"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from wavebed.remedy.model import RunningRemedy
     from wavebed.run.scenario import Plan, TreatmentPlan
 
-__all__ = ["OfPrograms", "Remedies", "remedies_of", "remedy_programs"]
-
 
 @runtime_checkable
 class OfPrograms(Protocol):

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from wavebed.config.table import raw_values
 from wavebed.errors import WavebedError
-from wavebed.foreign import is_file, read_text
+from wavebed.foreign import is_file, read_bytes, read_text
+from wavebed.output import replace_file
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.maps import scene_maps
 from wavebed.path.traces import Traces
-from wavebed.result.names import CHANGES_FILE
+from wavebed.result.names import CHANGES_FILE, INCOMPLETE, SCENE_FILE
 from wavebed.run.remedies import remedies_of
 from wavebed.run.scenario import StoredTrial
-from wavebed.run.scene_picture import copy_scene, draw_scene
 from wavebed.spec.network import check_networks, pattern_files, with_pattern_files
 from wavebed.spec.patterns import StoredPatterns, content_name, keep, keep_given, nearest_folder
 from wavebed.spec.trial import VERSION, PatternOrigin, Treatment, TrialSpec, WorkloadSpec, load_spec
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from wavebed.channel.realisation import Realisation
     from wavebed.config.data import Json
     from wavebed.hosts.lab import RealHosts
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
     from wavebed.run.scenario import Plan
     from wavebed.spec.types import Network
     from wavebed.workload.model import AnyWorkload
-
-__all__ = ["Resolved", "Resolver", "programs_on", "read_spec"]
 
 _MOST_REALISATIONS = 8
 """Realised scenes that the cells of a block may leave in memory for its next cells."""
@@ -270,3 +269,32 @@ def read_spec(file: Path) -> StoredTrial:
     changes = file.with_name(CHANGES_FILE)
     text = read_text(changes, "remove it, or name another trial") if is_file(changes) else ""
     return StoredTrial(spec, nearest_folder(file), text)
+
+
+_NAME_SPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+
+
+_MOST_BYTES = 16 << 20
+
+
+def draw_scene(realisation: Realisation, folder: Path) -> None:
+    """Write the map of a scene, with the trajectory of one realisation, into the folder of a run.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    from wavebed.channel.plot import render_map
+    from wavebed.channel.plot_data import Album
+
+    album = Album()
+    album.add(realisation)
+    svg = render_map(album.view()).svg.replace("<svg", f"<svg {_NAME_SPACES}", 1)
+    replace_file(folder / SCENE_FILE, svg.encode())
+
+
+def copy_scene(source: Path, folder: Path) -> None:
+    """Copy the map from the run of a stored trial, if it has one."""
+    if (source / SCENE_FILE).is_file():
+        replace_file(folder / SCENE_FILE, read_bytes(source / SCENE_FILE, INCOMPLETE, most=_MOST_BYTES))

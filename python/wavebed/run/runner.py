@@ -9,10 +9,9 @@ from wavebed.errors import WavebedError
 from wavebed.experiment.machine_lock import measuring
 from wavebed.lab.tools import cache_folder, in_guest
 from wavebed.result.model import COUNTED, TrialLine
-from wavebed.run.design import Design, next_trial
-from wavebed.run.executor.session import Session
+from wavebed.run.design import Design, next_trial, ordered
+from wavebed.run.executor.remote import Session
 from wavebed.run.folder import check_programs, in_virtual_time, open_folder, programs, record_of
-from wavebed.run.order import ordered
 from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from wavebed.experiment.machine_lock import Neighbours
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import RunRecord, TrialRecord, WorkloadRecord
-    from wavebed.run.executor.session import Executor
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
+    from wavebed.run.executor.remote import Executor
     from wavebed.run.play import RunningWorkload
     from wavebed.run.progress import Live
     from wavebed.run.resolve import Resolved

@@ -1,7 +1,4 @@
-"""Read a run: the path, the workloads, the treatments, the number of trials.
-
-Everything is read before anything runs, so that a mistake in the last treatment is found in the first second.
-"""
+"""Read a scenario: path, workloads and treatments as a plan; its changes by key; the JSON Schema of the file."""
 
 from __future__ import annotations
 
@@ -15,44 +12,145 @@ from msgspec.structs import replace
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, described
-from wavebed.config.table import Key, read_table
+from wavebed.config.table import Key, read_table, table_schema
 from wavebed.config.units import format_time
 from wavebed.errors import UserError
-from wavebed.foreign import MAX_TEXT_BYTES, read_text
+from wavebed.foreign import MAX_TEXT_BYTES, parse_toml, read_text
 from wavebed.lab.ports import MOST_WORKLOADS
 from wavebed.path.scenario import read_document, read_path_of
+from wavebed.path.tables import path_schema
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
-from wavebed.run.change import changed, key_parts
-from wavebed.run.expected import limits_s
-from wavebed.run.lab_table import read_lab
+from wavebed.run.design import limits_s
+from wavebed.run.lab_table import LabTable, read_lab
 from wavebed.secret import restored
 from wavebed.spec.lab import IN_NAMESPACES, LabSpec, NamespacesLab, Time
 from wavebed.spec.network import MOST_SEED
 from wavebed.store.records import PATH_WORKLOAD
-from wavebed.workload import kind_of, read_workload
-from wavebed.workload.keys import read_common
+from wavebed.workload import KINDS, kind_of, read_workload
+from wavebed.workload.keys import Common, read_common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
+    from wavebed.config.reader import Schema
     from wavebed.path.model import PathModel
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.workload.model import AnyWorkload
 
-__all__ = [
-    "AS_DESCRIBED",
-    "MAX_TRIALS",
-    "Plan",
-    "RunTable",
-    "StoredTrial",
-    "TreatmentPlan",
-    "described_treatments",
-    "plan_of_spec",
-    "read_plan",
-]
+_NAMED = ("hop", "workload")
+_ROOTS = ("lab", "path", "run", "workload")
+
+
+def parse_change(text: str) -> tuple[str, object]:
+    """Return key and value of ``KEY=VALUE``; the value is read as TOML where it is TOML, else it is text.
+
+    Raises
+    ------
+    Problem
+        If there is no ``=``.
+    """
+    parts = _outside_quotes(text)
+    if parts is None:
+        raise Problem(f"{described(text)} is not KEY=VALUE: write for example path.rate=50mbit")
+    key, value = parts
+    key_parts(key)
+    try:
+        return key, parse_toml(f"value = {value}", key)["value"]
+    except UserError:
+        return key, value
+
+
+def _outside_quotes(text: str) -> tuple[str, str] | None:
+    quoted = ""
+    for place, letter in enumerate(text):
+        if quoted:
+            quoted = "" if letter == quoted else quoted
+        elif letter in "\"'":
+            quoted = letter
+        elif letter == "=" and place:
+            return text[:place].strip(), text[place + 1 :].strip()
+    return None
+
+
+@functools.cache
+def key_parts(key: str) -> tuple[str, ...]:
+    """Return the parts of a dotted key.
+
+    Raises
+    ------
+    Problem
+        If it is not one, or does not begin with ``lab``, ``path``, ``run`` or ``workload``.
+    """
+    try:
+        table: object = parse_toml(f"{key} = 0", key)
+    except UserError:
+        raise Problem("is not a key: write its parts with dots between them, such as path.rate", key) from None
+    parts = []
+    while isinstance(table, dict):
+        if len(table) != 1:
+            raise Problem("is not a key: write its parts with dots between them, such as path.rate", key)
+        ((part, table),) = table.items()
+        parts.append(part)
+    if table != 0:  # it has a value of its own
+        raise Problem("is not a key: write its parts with dots between them, such as path.rate", key)
+    if parts[0] not in _ROOTS or len(parts) < 2:
+        raise Problem(f"begins with no table: begin with {', '.join(f'{root}.' for root in _ROOTS)}", key)
+    return tuple(parts)
+
+
+def changed(document: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+    """Return a copy of a scenario's document in which the values at these keys are others.
+
+    Raises
+    ------
+    Problem
+        If a key leads nowhere.
+    """
+    result = {key: _copied(value) for key, value in document.items()}
+    for key, value in changes.items():
+        _set(result, key, value)
+    return result
+
+
+def _copied(value: object) -> object:
+    """Return a copy of the tables and arrays of a document; a third of the time of `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
+
+
+def _set(document: dict[str, object], key: str, value: object) -> None:
+    *above, last = key_parts(key)
+    place: object = document
+    named = ""
+    for part in above:
+        if named:
+            place = _by_name(place, named, part, key)
+            named = ""
+        elif isinstance(place, dict) and part in _NAMED and isinstance(place.get(part), list):
+            place, named = place[part], part
+        elif isinstance(place, dict):
+            place = place.setdefault(part, {})
+        else:
+            raise Problem(f"{part!r} is below a value that is no table", key)
+    if named or not isinstance(place, dict):
+        raise Problem("leads to no value: name a key in the table", key)
+    place[last] = value
+
+
+def _by_name(tables: object, what: str, name: str, key: str) -> object:
+    assert isinstance(tables, list), "looked at by the caller"
+    names = [
+        str(table.get("name", table.get("kind", ""))) if isinstance(table, dict) else described(table)
+        for table in tables
+    ]
+    if name not in names:
+        raise Problem(f"there is no {what} {name!r}: write one of {', '.join(names)}", key)
+    return tables[names.index(name)]
+
 
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
@@ -467,3 +565,43 @@ def _wanted(document: Mapping[str, object], only: Sequence[str]) -> list[Mapping
             settings = {key: value for key, value in table.items() if key not in ("name", "kind")}
             found.append(cast("Mapping[str, Json]", {"name": name, "kind": table["kind"], "settings": settings}))
     return found
+
+
+_TREATMENT: Json = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "name of the treatment"},
+        "set": {"type": "object", "description": 'what it changes, by dotted key: { "path.rate" = "50mbit" }'},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
+def scenario_schema() -> Schema:
+    """Return the JSON Schema of a scenario file."""
+    path, definitions = path_schema()
+    return {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "what people read"},
+            "source": {"type": "string", "description": "where the numbers come from"},
+            "path": dict(path),
+            "lab": dict(table_schema(LabTable)),
+            "run": dict(table_schema(RunTable)),
+            "workload": {"type": "array", "items": {"anyOf": [_workload(kind) for kind in KINDS]}},
+            "treatment": {"type": "array", "items": _TREATMENT},
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+        "$defs": dict(definitions),
+    }
+
+
+def _workload(name: str) -> Json:
+    kind = kind_of(name)
+    schema = dict(table_schema(Common, kind.options_type))
+    properties = schema["properties"]
+    assert isinstance(properties, dict), "an object has properties"
+    schema["properties"] = properties | {"kind": {"const": name, "description": kind.summary}}
+    return schema

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 else:
     Json = Any  # what msgspec takes for any JSON value
 
-__all__ = ["STATE_FILE", "State", "read_state", "state_of"]
-
 STATE_FILE = "state.json"
 """In the raw outputs of a trial that was stopped."""
 _SS_S = 10.0

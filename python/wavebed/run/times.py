@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.run.scenario import Plan, TreatmentPlan
 
-__all__ = ["MEMORY_KEY", "TIME_KEY", "TIME_VARIABLE"]
-__all__ += ["chosen_time", "default_time", "guest_bytes_of", "kept_memory", "kept_time", "with_time"]
-
 TIME_KEY: Final = "lab.time"
 MEMORY_KEY: Final = "lab.memory"
 _PROCESSOR_KEY: Final = "lab.processor"

@@ -16,17 +16,14 @@ from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
 from wavebed.lab.limits import LIMITS, Limits
 from wavebed.lab.tools import in_guest
 from wavebed.output import replace_file
-from wavebed.result.computing import computing_json
+from wavebed.result.identity import computing_json
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.names import COMPUTING_FILE
-from wavebed.result.second_radio import second_radio_links, second_radio_metrics
 from wavebed.result.tables import write_tables
-from wavebed.result.transport import transport_metrics
+from wavebed.result.transport import second_radio_links, second_radio_metrics, transport_metrics
 from wavebed.run.backend import lab_checks, lab_metrics, start_lab
-from wavebed.run.backlog import backlog_check
-from wavebed.run.capacity import capacity_steps
-from wavebed.run.checks import partial_check, processor_check, verdict
-from wavebed.run.hosts_metrics import MODEM, modem_events, modem_series
+from wavebed.run.checks import backlog_check, capacity_steps, partial_check, processor_check, verdict
+from wavebed.run.hosts import MODEM, modem_events, modem_series
 from wavebed.run.play import StoppedError, open_all, outcomes, perform, settle
 from wavebed.run.remedies import Remedies
 from wavebed.run.stopped import STATE_FILE, state_of
@@ -44,14 +41,12 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import Check
     from wavebed.run.backend import StartLab
-    from wavebed.run.capacity import Steps
-    from wavebed.run.order import Slot
+    from wavebed.run.checks import Steps
+    from wavebed.run.design import Slot
     from wavebed.run.play import RunningWorkload
     from wavebed.run.resolve import Resolved
     from wavebed.spec.types import Network
     from wavebed.workload.model import Metric
-
-__all__ = ["run_trial"]
 
 
 def run_trial(

@@ -254,13 +254,13 @@ done"""
 def guarded(run_folder: Path, mark: str) -> Iterator[None]:
     """Remove the partial trials of the run `mark` at the end of the block or of the process.
 
-    The caller has claimed the folder (`wavebed.experiment.disk.claimed`), so leftovers of a killed run and its killed
+    The caller has claimed the folder (`wavebed.store.disk.claimed`), so leftovers of a killed run and its killed
     guard are removed at once.
 
     Parameters
     ----------
     mark : str
-        Unique part of the names of this run's partial trials (`wavebed.experiment.store.new_partial`).
+        Unique part of the names of this run's partial trials (`wavebed.store.disk.new_partial`).
     """
     remove_leftovers(run_folder, ours=True)
     watched, end = os.pipe2(os.O_CLOEXEC)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import RunRecord, TrialLine, TrialRecord
 
-__all__ = ["Run", "load_run"]
-
 _TRIAL_COLUMNS = ["folder", "block", "treatment", "seed", "verdict"]
 _L4S = ("marked_segments", "dropped_segments", "sojourn_mean_ns", "sojourn_max_ns")
 _NEW = ("link_failures", *(f"l4s_{name}" for name in _L4S))
@@ -163,8 +161,7 @@ class Run:
         parts = [self._part(line, name, columns) for line in lines]
         if parts:
             return pa.concat_tables(parts)
-        from wavebed.result.packets import LOG_SCHEMAS
-        from wavebed.result.tables import SCHEMAS
+        from wavebed.result.tables import LOG_SCHEMAS, SCHEMAS
 
         return _headed({**SCHEMAS, **LOG_SCHEMAS}[name].empty_table(), "", 0, "")
 
@@ -186,8 +183,7 @@ class Run:
 
 def _check_columns(file: Path, name: str, body: pa.Table, *, whole: bool) -> None:
     """Check that a table has the columns of its kind; a `whole` one lacks only columns that are new."""
-    from wavebed.result.packets import LOG_SCHEMAS
-    from wavebed.result.tables import SCHEMAS
+    from wavebed.result.tables import LOG_SCHEMAS, SCHEMAS
 
     for field in {**SCHEMAS, **LOG_SCHEMAS}[name]:
         if field.name not in body.column_names:

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
     from wavebed.result.model import RunRecord, TrialLine
 
-__all__ = ["COLUMNS", "block_file", "blocks_with_metrics", "factors_of", "keep_metrics", "merge_metrics"]
-
-__all__ += ["read_metrics"]
-
 _HEAD = ("block", "group", "machine", "cell")
 _TAIL = ("folder", "attempt", "seed", "verdict", "counted")
 _METRIC = ("workload", "metric", "value", "unit", "better", "definition")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from wavebed.path.api import Path
     from wavebed.virtual.guest import GuestFolder
 
-__all__ = ["main", "virtual_time"]
-
 _JOB, _ANSWER = "job.json", "answer.json"
 _KEPT = {"log": "series", "pcap": "pcap", "summary": "summary.json"}
 """The outputs, and their names in the guest."""

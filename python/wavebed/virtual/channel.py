@@ -25,21 +25,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = [
-    "ANSWERS",
-    "CHANGES",
-    "EVERY_S",
-    "MAPS",
-    "PROGRESS",
-    "STATE",
-    "Channel",
-    "Made",
-    "Step",
-    "Told",
-    "made_changes",
-    "tell",
-]
-
 EVERY_S = 0.5
 """Virtual time between two lines of progress."""
 PROGRESS, STATE, MAPS, ANSWERS, CHANGES = "progress", "state", "maps", "answers", "changes"

@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     from wavebed.spec.types import Network
     from wavebed.virtual.channel import Made
 
-__all__ = ["BYTECODE", "ENTRY_NS", "INPUT", "LOOP_MS", "OPENED", "OUTPUT", "READS_VARIABLE", "START_S", "GuestFolder"]
-__all__ += ["bytecode", "environment", "forced_ticks", "guest_folder", "is_in", "kernel_arguments", "last_words"]
-__all__ += ["outside_of_path", "paths_in", "processors", "readable", "run_guest", "starter_arguments", "task_json"]
-__all__ += ["wait_for_begin"]
-
 START_S = 1_798_761_600
 """The guest's date at its start, seconds since 1970: 2027-01-01 00:00 UTC."""
 _BEGIN_S = START_S + 200

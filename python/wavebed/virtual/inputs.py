@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wavebed.virtual.guest import GuestFolder
 
-__all__ = ["inputs_of"]
-
 _MOST_OPENED = 100_000
 _HASHES: dict[tuple[str, int, int, int], str] = {}
 """By name, inode, size and time of change: the guests of a run open the same files."""

@@ -27,21 +27,6 @@ from wavebed.workload.drafts import drafted_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = [
-    "NO_LANDLOCK",
-    "SOURCE",
-    "Built",
-    "Source",
-    "SourceMissingError",
-    "build",
-    "find_kernel",
-    "has_landlock",
-    "install",
-    "kernel_folder",
-    "needed_kernel",
-    "release",
-]
-
 _PROGRAM = "linux"
 _RECORD = "kernel.json"
 _PACKAGE = "wavebed_kernel"

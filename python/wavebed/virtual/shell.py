@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.virtual.guest import GuestFolder
 
-__all__ = ["in_this_folder", "keep", "run_laboratory", "run_shown", "with_patterns"]
-
 _LABORATORY, _STDOUT, _STDERR = "laboratory.json", "stdout", "stderr"
 _WRITTEN = {"log_dir": "series", "pcap_dir": "pcap", "summary_file": "summary.json"}
 """What the laboratory file names for outputs, and their names in the guest."""

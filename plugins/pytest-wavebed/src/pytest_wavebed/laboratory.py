@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_wavebed.hosts import TestHost, variables
 from pytest_wavebed.loopback import Loopback, addresses_of_hosts, wait_for_file
-from wavebed.check.lateness import most_lateness_s
-from wavebed.check.links import link_metrics
-from wavebed.check.trials import machine_reasons, seen, silence
+from wavebed.check.trials import link_metrics, machine_reasons, most_lateness_s, seen, silence
 from wavebed.config.problems import unknown_key
 from wavebed.errors import WavebedError
 from wavebed.result.names import TRIALS_FOLDER

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from wavebed.check.plan import plan_on_path
+from wavebed.check.perform import plan_on_path
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import in_guest
 from wavebed.result.names import TRIALS_FOLDER

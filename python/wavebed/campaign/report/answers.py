@@ -26,12 +26,9 @@ from wavebed.stats.paired import SignedRanks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.campaign.decide import Answer
-    from wavebed.campaign.matrix import Matrix
     from wavebed.campaign.report.chosen import Chosen
     from wavebed.campaign.report.tables import Cell
-
-__all__ = ["answers_section", "answers_table", "head"]
+    from wavebed.campaign.results import Answer, Matrix
 
 MOST_SENTENCES = 6
 MOST_ROWS = 60

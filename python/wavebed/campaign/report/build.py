@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wavebed.campaign.report.picture import Picture
     from wavebed.campaign.report.tables import Table
 
-__all__ = ["MOST_BYTES", "write_campaign_report"]
-
 MOST_BYTES = 5_000_000
 _PACKAGE = "wavebed.campaign.report"
 

@@ -12,12 +12,8 @@ from wavebed.report.choose import headline
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.campaign.decide import Answer
-    from wavebed.campaign.matrix import Matrix
-    from wavebed.campaign.results import CampaignResults
-    from wavebed.result.campaign import Comparison
-
-__all__ = ["Chosen", "strength"]
+    from wavebed.campaign.results import Answer, CampaignResults, Matrix
+    from wavebed.result.model import Comparison
 
 MOST_METRICS = 6
 MOST_PAIRS = 6

@@ -6,7 +6,7 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.decide import metric_title
+from wavebed.campaign.results import metric_title
 from wavebed.report.names import breakable
 from wavebed.result.names import CAMPAIGN_FILE
 from wavebed.secret import redacted_toml
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.campaign.report.chosen import Chosen
-
-__all__ = ["design_section"]
 
 MOST_LEVELS = 40
 

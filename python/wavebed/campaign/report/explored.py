@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wavebed.campaign.report.chosen import Chosen
     from wavebed.campaign.report.tables import Cell
 
-__all__ = ["explored_section"]
-
 MOST_ROWS = 30
 
 

@@ -19,8 +19,6 @@ from wavebed.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Axis", "numeric"]
-
 _KINDS: tuple[tuple[Callable[[str], float], Mapping[str, float], Mapping[str, str]], ...] = (
     (parse_time, TIME_UNITS, {}),
     (parse_rate, RATE_UNITS, {"kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "bit": "bit/s"}),

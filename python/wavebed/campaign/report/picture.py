@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-__all__ = ["STYLES", "WIDTH_IN", "Picture", "Style", "columns_of", "drawn", "jitter", "wrapped"]
-
 WIDTH_IN = 3.5
 """A column of IEEE and ACM pages."""
 _GOLDEN = 0.6180339887498949

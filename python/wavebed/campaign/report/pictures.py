@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.campaign.matrix import Bounds
 from wavebed.campaign.report.chosen import strength
 from wavebed.campaign.report.levels import numeric
 from wavebed.campaign.report.plot_effects import MOST_EFFECTS, curves, effects, heat_map
 from wavebed.campaign.report.plot_spread import MOST_BOXES, MOST_CURVES, boxes, distributions
 from wavebed.campaign.report.plot_time import MOST_CELLS, courses, over_time
+from wavebed.campaign.results import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wavebed.campaign.decide import Answer
-    from wavebed.campaign.matrix import Matrix
     from wavebed.campaign.report.chosen import Chosen
     from wavebed.campaign.report.levels import Axis
     from wavebed.campaign.report.picture import Picture
-
-__all__ = ["pictures"]
+    from wavebed.campaign.results import Answer, Matrix
 
 LEAST_SWEPT = 3
 LEAST_MAPPED = 4

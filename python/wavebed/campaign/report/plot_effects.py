@@ -15,13 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from wavebed.campaign.decide import Answer
-    from wavebed.campaign.matrix import Bounds, Matrix
     from wavebed.campaign.report.levels import Axis
+    from wavebed.campaign.results import Answer, Bounds, Matrix
 
     Floats = NDArray[np.float64]
-
-__all__ = ["MOST_EFFECTS", "curves", "effects", "heat_map"]
 
 MOST_EFFECTS = 16
 _MOST_TEXTS = 9, 16

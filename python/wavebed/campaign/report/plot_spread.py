@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from wavebed.campaign.matrix import Matrix
+    from wavebed.campaign.results import Matrix
 
     Floats = NDArray[np.float64]
-
-__all__ = ["MOST_BOXES", "MOST_CURVES", "boxes", "distributions"]
 
 MOST_BOXES = 12
 MOST_CURVES = 6

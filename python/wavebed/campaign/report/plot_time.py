@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["MOST_BLOCKS", "MOST_CELLS", "Course", "courses", "kept_series", "over_time"]
-
 MOST_CELLS = 4
 MOST_BLOCKS = 12
 MOST_SERIES = 4

@@ -13,11 +13,9 @@ from wavebed.stats.percentiles import needed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.campaign.matrix import Matrix
     from wavebed.campaign.report.chosen import Chosen
     from wavebed.campaign.report.tables import Cell
-
-__all__ = ["summary_section", "summary_table"]
+    from wavebed.campaign.results import Matrix
 
 MOST_ROWS = 60
 MOST_FILED = 100_000

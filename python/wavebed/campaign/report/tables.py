@@ -14,8 +14,6 @@ from wavebed.report.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["MOST_LINES", "Table", "csv_text", "html_table", "latex_text", "markdown_text"]
-
 MOST_LINES = 200
 """Rows of a table in Markdown and LaTeX; CSV has all."""
 _LATEX = {

@@ -21,12 +21,10 @@ from wavebed.stats.drift import drifts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.campaign.matrix import Matrix
     from wavebed.campaign.report.chosen import Chosen
     from wavebed.campaign.report.tables import Cell
+    from wavebed.campaign.results import Matrix
     from wavebed.stats.drift import Drift
-
-__all__ = ["Threats", "threats_of", "threats_section"]
 
 MOST_TESTED = 60
 """With more cells, drift is tested on the blocks alone."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wavebed.campaign.report.tables import Cell
     from wavebed.result.model import TrialLine
 
-__all__ = ["trials_section", "trials_table"]
-
 MOST_LINKS = 2000
 """With more trials the page's script makes the links of the cells that are searched for."""
 MOST_ROWS = 100

@@ -10,10 +10,7 @@ from wavebed.report.numbers import figure, signed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.campaign.decide import Answer
-    from wavebed.campaign.results import CampaignResults
-
-__all__ = ["METHODS", "covered", "effect_words", "interval_words", "level_text", "sentence", "state_words", "summary"]
+    from wavebed.campaign.results import Answer, CampaignResults
 
 METHODS = {
     "signed-ranks": "Hodges and Lehmann's estimate and Wilcoxon's signed ranks, over pairs of one block",

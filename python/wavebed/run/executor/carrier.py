@@ -17,8 +17,8 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.result.names import CHANGES_FILE, TRIAL_FILE
-from wavebed.run.executor.block import TASK_FILE, BlockTask, TrialTask
-from wavebed.run.executor.pack import unpack
+from wavebed.run.design import limits_s
+from wavebed.run.executor.block import TASK_FILE, BlockTask, TrialTask, unpack
 from wavebed.run.executor.worker import (
     FailedError,
     LostError,
@@ -28,7 +28,6 @@ from wavebed.run.executor.worker import (
     read_piece,
     run_task,
 )
-from wavebed.run.expected import limits_s
 from wavebed.run.scenario import StoredTrial
 from wavebed.secret import redacted_table
 from wavebed.spec.lab import is_virtual
@@ -43,14 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.run.executor.block import BlockResult, RunTrial
+    from wavebed.run.design import Slot
+    from wavebed.run.executor.block import BlockResult, Packed, RunTrial
     from wavebed.run.executor.cluster import Cluster, Worker
-    from wavebed.run.executor.pack import Packed
-    from wavebed.run.executor.session import Session
-    from wavebed.run.order import Slot
+    from wavebed.run.executor.remote import Session
     from wavebed.spec.trial import TrialSpec
-
-__all__ = ["IN_FLIGHT_BYTES", "Carried", "Carrier", "Outgoing", "needed_files", "outgoing"]
 
 IN_FLIGHT_BYTES = 256 << 20
 """Most bytes of results that are under way at the same time, of all workers."""

@@ -17,8 +17,6 @@ from distributed.protocol.serialize import families
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Client"]
-
 MOST_BYTES = 32 << 20
 """Of one message; a piece of results has 8 MiB."""
 

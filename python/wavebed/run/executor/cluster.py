@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from wavebed.run.executor.client import Client
 
-__all__ = ["Cluster", "DaskCluster", "FailedError", "LostError", "Worker", "address_of"]
-
 T = TypeVar("T")
 SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
 LAB = "lab"

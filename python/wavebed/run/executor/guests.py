@@ -25,11 +25,21 @@ from wavebed.prepared import prepared
 from wavebed.result.identity import inputs_json
 from wavebed.result.machine import machine
 from wavebed.result.names import CHANGES_FILE, INPUTS_FILE
-from wavebed.run.executor.block import TASK_FILE, BlockResult, BlockTask, Site, site
-from wavebed.run.executor.cluster import FailedError, LostError, Worker
+from wavebed.run.executor.block import (
+    TASK_FILE,
+    BlockResult,
+    BlockTask,
+    Packed,
+    Site,
+    packed_file,
+    read_packed,
+    site,
+    with_file,
+)
+from wavebed.run.executor.cluster import Worker
 from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, write_place
-from wavebed.run.executor.pack import Packed, packed_file, read_packed, with_file
 from wavebed.run.executor.remote import Remote
+from wavebed.run.executor.worker import FailedError, LostError
 from wavebed.run.folder import check_programs
 from wavebed.run.runner import prepare
 from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
@@ -44,14 +54,11 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.run.executor.account import Account
-    from wavebed.run.executor.session import Session
+    from wavebed.run.executor.remote import Account, Session
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
     from wavebed.virtual.channel import Made, Step
     from wavebed.virtual.guest import GuestFolder
-
-__all__ = ["Course", "Guests", "progress_text"]
 
 T = TypeVar("T")
 

@@ -21,9 +21,8 @@ from wavebed.prepared import prepared
 from wavebed.printable import printable
 from wavebed.result.model import EXACT, Check
 from wavebed.result.names import CHANGES_FILE
-from wavebed.run.executor.block import TASK_FILE, BlockTask, perform_trials
-from wavebed.run.executor.pack import packed_file
-from wavebed.run.expected import expected_end_s
+from wavebed.run.design import expected_end_s
+from wavebed.run.executor.block import TASK_FILE, BlockTask, packed_file, perform_trials
 from wavebed.run.progress import names_text, show_text
 from wavebed.run.trial import run_trial
 from wavebed.virtual.channel import ANSWERS, EVERY_S, PROGRESS, Made, Step, tell
@@ -34,13 +33,11 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Lab
     from wavebed.result.model import TrialRecord
-    from wavebed.run.executor.pack import Packed
-    from wavebed.run.order import Slot
+    from wavebed.run.design import Slot
+    from wavebed.run.executor.block import Packed
     from wavebed.run.play import RunningWorkload
     from wavebed.run.progress import Counters
     from wavebed.run.resolve import Resolved
-
-__all__ = ["ERROR_FILE", "OPENED_FILE", "PACKED_FILE", "exactness", "main", "write_place"]
 
 PACKED_FILE = "packed.json"
 ERROR_FILE = "error"

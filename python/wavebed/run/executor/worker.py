@@ -25,18 +25,15 @@ from wavebed.run.executor.block import (
     NotWantedError,
     Site,
     perform_block,
+    read_packed,
     site,
 )
-from wavebed.run.executor.pack import read_packed
 from wavebed.stranger import Line, StrangerError, decode, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wavebed.run.executor.block import RunTrial
-
-__all__ = ["FailedError", "LostError", "absent_files", "answer", "describe", "forget", "given_back"]
-__all__ += ["put_piece", "read_piece", "run_task"]
 
 _TASKS = msgspec.json.Decoder(prepared(BlockTask))
 _ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - the addresses that a worker should not have
