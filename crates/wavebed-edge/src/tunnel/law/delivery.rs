@@ -1,4 +1,42 @@
 //! The law of this project: the rate follows what the link delivers; delay tells when it is too much.
+//!
+//! # States
+//!
+//! | state | the law |
+//! |---|---|
+//! | [`Following`](DeliveryState::Following) | sends at the rate that the link delivered |
+//! | [`Probing`](DeliveryState::Probing) | sends faster for a round trip and two reports |
+//! | [`Draining`](DeliveryState::Draining) | has cut the rate, and the queue of that cut is not empty yet |
+//! | [`Blocked`](DeliveryState::Blocked) | receives no reports and learns nothing |
+//!
+//! Two times lie across the states: nothing is sent before `resume_ns` (a pause), and the rate is neither cut nor probed
+//! before `hold_ns`. The *start* lasts until a queue shows the limit of the link. On a loud path a probe may begin while
+//! the last of a cut's queue drains; the state is `Draining` then.
+//!
+//! # Transitions
+//!
+//! Each is tested in `tests/all/tunnel/delivery_states.rs`, in this order. A queue is *long* above 10 ms, *short* below 3 ms
+//! (more on loud paths), and *stands* between. A report without a cut may end `Draining` and begin `Probing` at once.
+//!
+//! | from | event | to | effect |
+//! |---|---|---|---|
+//! | any | reports are missing | `Blocked` | |
+//! | `Blocked` | a report | the state before; a probe ends | the rate of before; holds for a round trip and 10 ms |
+//! | any | the path changed | `Following` | all but the rate is forgotten; the start is over |
+//! | any | a loss | the same | nothing |
+//! | any, not held after a cut | the delay rose by 4 ms, and less than half the rate was delivered | `Draining` | 0.9 of what was delivered; a pause for all bytes on the way |
+//! | any, not held | a long queue in two of three reports | `Draining` | 0.9 of what was delivered; a pause of the queue at most |
+//! | any, not held | the third cut in a row for one queue | `Following` | the path is longer: a new base, the rate before these cuts |
+//! | `Draining` | three reports, and more was delivered than was assumed | `Draining` | 0.9 of what was delivered |
+//! | `Draining` | a short queue, 10 ms or more before the end of the pause | `Following` | a false alarm: the rate before the cut |
+//! | `Draining` | a short queue | `Following` | the pause ends |
+//! | `Following`, not held | a queue stands in three reports | `Following` | a pause; none for 250 ms after it |
+//! | `Following`, not held | load, and a short queue | `Probing` | 1.25 times the rate; 1.5 after two successes, 2 in the start |
+//! | `Probing`, in the start | load, and a short queue 10 ms after the round trip | `Probing` | the tried rate is kept and doubled |
+//! | `Probing` | a short queue 20 ms after the round trip, and nine tenths delivered | `Following` | the tried rate is kept |
+//! | `Probing` | a short queue then, and less delivered | `Following` | 0.985 of what was delivered; no probe for 250 ms |
+//! | `Probing` | a queue then | `Following` | the same, and a pause; the start is over |
+//! | `Probing` on a loud path | load, a short queue then, and less delivered | `Probing` | until 60 ms after the round trip |
 
 mod cut;
 mod noise;
@@ -48,6 +86,19 @@ struct Sample {
     gap_ns: u64,
     /// Whether nothing came for more than half of the time, and long.
     stalled: bool,
+}
+
+/// What the law does; the table of transitions is in the source, above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryState {
+    /// Sends at the rate that the link delivered.
+    Following,
+    /// Sends faster, to see whether the link carries it.
+    Probing,
+    /// Has cut the rate; the queue of that cut is not empty yet.
+    Draining,
+    /// Receives no reports.
+    Blocked,
 }
 
 /// The rate follows delivered bytes; only a queue lowers it, never a loss.
@@ -142,6 +193,26 @@ impl DeliveryLaw {
             loads: VecDeque::with_capacity(LOADS),
             alarm_ns: 0,
         }
+    }
+
+    /// Its state.
+    #[must_use]
+    pub const fn state(&self) -> DeliveryState {
+        if self.is_blocked {
+            DeliveryState::Blocked
+        } else if self.before_cut.is_some() {
+            DeliveryState::Draining
+        } else if self.probe.is_some() {
+            DeliveryState::Probing
+        } else {
+            DeliveryState::Following
+        }
+    }
+
+    /// Whether no limit of the link has been met yet.
+    #[must_use]
+    pub const fn is_starting(&self) -> bool {
+        self.starting
     }
 
     fn set_rate(&mut self, rate_bps: u64) {

@@ -5,7 +5,7 @@ mod delivery;
 mod minimum;
 
 pub use autorate::AutorateLaw;
-pub use delivery::DeliveryLaw;
+pub use delivery::{DeliveryLaw, DeliveryState};
 
 /// Limits of a rate, bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 mod blockages;
 mod coalesce;
+mod delivery_states;
 mod flow_queues;
 mod formats;
 mod gates;
