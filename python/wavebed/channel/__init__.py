@@ -1,4 +1,4 @@
-"""The channel: the capacity of a scene's link over time."""
+"""The channel: propagation, link adaptation and failures of a scene, as the capacity of its link over time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The parts common to all experiments: order, estimate, journal, durable trials, the machine's lock."""
+"""The parts common to all experiments: order, estimate, inputs, the lock of the machine."""

@@ -1,1 +1,1 @@
-"""Studies done again."""
+"""The four studies run again, beside their published figures."""

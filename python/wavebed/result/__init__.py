@@ -1,1 +1,1 @@
-"""Results: how they are stored, and how they are read again."""
+"""Records of runs and trials, and the tables and metrics of a trial."""

@@ -1,1 +1,1 @@
-"""Folders of results: their owner, their journal, their records."""
+"""A folder of results: begun, resumed, filled, ended by one owner; its journal, records and metrics; reading it."""

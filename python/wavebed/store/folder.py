@@ -382,7 +382,7 @@ class RunFolder:
         self.ledger.resume(changed, whole=whole)
         self._set_aside()
         for one in self.ledger.stored():
-            self.trials.known(one.number, one.wall_s)
+            self.trials.finished(one.number, one.wall_s)
 
     def write(self, files: Mapping[str, str]) -> None:
         """Replace files of the folder, in order.

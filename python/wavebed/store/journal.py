@@ -20,7 +20,7 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.experiment.estimate import Estimate
 from wavebed.foreign import open_foreign
 from wavebed.prepared import prepared
-from wavebed.result.model import Verdict  # noqa: TC001 - msgspec evaluates the fields
+from wavebed.result.model import Verdict
 from wavebed.result.names import JOURNAL_FILE
 from wavebed.secret import redacted_json
 from wavebed.store.disk import KEPT, attempt_name, explained
@@ -459,9 +459,9 @@ class PlannedTrials:
                 trial=name, number=number, verdict=verdict, wall_s=wall_s, reasons=tuple(reasons), attempt=attempt
             )
         )
-        self.known(number, wall_s)
+        self.finished(number, wall_s)
 
-    def known(self, number: int, wall_s: float) -> None:
+    def finished(self, number: int, wall_s: float) -> None:
         """Add the duration of a trial that is stored already."""
         self._estimate.done(number, wall_s)
 

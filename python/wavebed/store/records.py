@@ -5,7 +5,7 @@ NaN and infinities become null (not measured).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence  # noqa: TC003 - msgspec evaluates the fields
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -144,7 +144,7 @@ def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
         raise UserError(f"{folder}: is of a forwarding test: use wavebed report, wavebed compare or wavebed.load")
     data = _checked(file, content)
     try:
-        record = msgspec.convert(_renamed(_told(data)), prepared(RunRecord))
+        record = msgspec.convert(_renamed(_without_secrets(data)), prepared(RunRecord))
         for keys, items in ((("name", "kind"), record.workloads), (("name",), record.treatments)):
             for item in items:
                 msgspec.convert([item[key] for key in keys], list[Text])
@@ -276,7 +276,7 @@ def _resolved(folder: Path) -> Mapping[str, Json]:
     return plain(load_spec(file, INCOMPLETE)) if file.exists() else {}
 
 
-def _told(data: dict[str, Json]) -> dict[str, Json]:
+def _without_secrets(data: dict[str, Json]) -> dict[str, Json]:
     """Return what the user wrote without secrets: records of earlier versions and of others may have some."""
     wrote = ("title", "source", "overrides", "command_line", "workloads", "treatments")
     return data | cast("dict[str, Json]", redacted_table({key: data[key] for key in wrote if key in data}))
