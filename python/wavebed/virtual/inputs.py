@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,14 +46,15 @@ def inputs_of(opened: Sequence[str], allowed: Sequence[str], folder: GuestFolder
     readable = {os.path.realpath(each) for each in allowed}
     own = os.path.realpath(folder.folder)
     given = os.path.realpath(folder.given)
-    files = {}
+    inputs: dict[str, str] = {}  # the place of each file, and its name in the guest
     for name in opened[:_MOST_OPENED]:
         is_given = given in map(str, Path(name).parents)
         is_whole = name.startswith("/") and os.path.realpath(name) == name
         if is_whole and is_in(name, readable) and (is_given or not is_in(name, {own})):
-            digest = _digest(name)
-            if digest:
-                files[name.removeprefix(given) if is_given else name] = digest
+            inputs[name] = name.removeprefix(given) if is_given else name
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # hashlib lets other threads run
+        digests = pool.map(_digest, inputs)
+    files = {name: digest for name, digest in zip(inputs.values(), digests, strict=True) if digest}
     return Inputs(
         wavebed=f"{wavebed.__version__} {_own_code()[:12]}",
         kernel=needed_kernel()[1].release,
