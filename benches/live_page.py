@@ -37,7 +37,7 @@ from tests.ui_client import page_server
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import find
 from wavebed.path.api import Path as LabPath
-from wavebed.path.watch import Watch
+from wavebed.path.control import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,19 +127,19 @@ def show(browser: Browser, client: Client, width: int, every_ms: int = 10, *, co
 @contextmanager
 def files_of(folder: Path | None) -> Iterator[None]:
     """Let the page be that of another folder."""
-    from wavebed.ui import app
+    from wavebed.ui import command
 
     with pytest.MonkeyPatch.context() as patch:
         if folder is not None:
             files = {
                 path: file
-                for path, file in app.FILES.items()
+                for path, file in command.FILES.items()
                 if file.package != "wavebed.ui" or (folder / file.name).exists()
             }
-            own = app.asset
-            patch.setattr(app, "FILES", files)
+            own = command.asset
+            patch.setattr(command, "FILES", files)
             patch.setattr(
-                app,
+                command,
                 "asset",
                 lambda name, package: own(name, package) if package != "wavebed.ui" else (folder / name).read_text(),
             )

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from run import machine
 
 from wavebed.path.api import Path as EmulatedPath
-from wavebed.remedy.splitter import Splitter, SplitterOptions
+from wavebed.remedy.edge import Splitter, SplitterOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

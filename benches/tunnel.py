@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from run import machine
 
-from wavebed.remedy.hysteria import HysteriaOptions, client_configuration, server_configuration
+from wavebed.remedy.third_party import HysteriaOptions, client_configuration, server_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

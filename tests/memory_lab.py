@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias
 from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import UserError
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
-from wavebed.lab.protocol import Host, Lab, Process
+from wavebed.lab.protocol import Host, Lab, LaboratoryGoneError, LaboratoryHungError, Process
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wavebed.stats.anytime import log_wealth
-from wavebed.stats.family import Primary, settle, simultaneous_level
+from wavebed.stats.family import Primary, advise, settle, simultaneous_level
+from wavebed.stats.looks import Planned, log_wealth
 from wavebed.stats.paired import Pairs, SignedRanks, find, signed_rank_p
-from wavebed.stats.planned import Planned
-from wavebed.stats.power import advise
 from wavebed.stats.verdict import Margin
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.stats.anytime import Score
+    from wavebed.stats.looks import Score
     from wavebed.stats.paired import Design
 
     Floats = NDArray[np.float64]

@@ -18,15 +18,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import wavebed
-from wavebed.conditions.condition import condition, condition_names, variant_names
-from wavebed.conditions.figures import FILE, SEEDS, compute, figures_of, stored, text
+from wavebed.conditions.condition import RATES, condition, condition_names, variant_names
 from wavebed.conditions.lookup import find
-from wavebed.conditions.tables import RATES
+from wavebed.conditions.text import FILE, SEEDS, compute, figures_of, stored, text
 from wavebed.shipped import folder
 
 if TYPE_CHECKING:
-    from wavebed.conditions.figures import Figures
-    from wavebed.conditions.tables import PublishedTable
+    from wavebed.conditions.condition import PublishedTable
+    from wavebed.conditions.text import Figures
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "conditions.md"

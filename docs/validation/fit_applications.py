@@ -16,20 +16,25 @@ import numpy as np
 from fit_walks import END, markdown
 
 from wavebed.channel.placemap import draw_walks
-from wavebed.fit.applications import MOST_DEVIATION, MOST_DISTANCE, Measure, downloads, videos
-from wavebed.fit.judge import pooled
+from wavebed.fit.applications import (
+    MOST_DEVIATION,
+    MOST_DISTANCE,
+    SHORT_BUFFER,
+    USUAL_BUFFER,
+    Measure,
+    downloads,
+    videos,
+)
+from wavebed.fit.judge import ks_distance, pooled
 from wavebed.fit.laps import DEFAULT_RULE, find_files, split
 from wavebed.fit.learn import learn
-from wavebed.fit.metrics import ks_distance
-from wavebed.fit.playback import SHORT_BUFFER, USUAL_BUFFER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.random import Generator
 
-    from wavebed.channel.placemap import PlaceMap
-    from wavebed.channel.placemap.levels import Floats
+    from wavebed.channel.placemap import Floats, PlaceMap
 
     Measures: TypeAlias = Mapping[str, Measure]
 

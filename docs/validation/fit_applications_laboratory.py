@@ -17,14 +17,13 @@ from experiments import add_output, output_folder, results_of
 from fit_applications import HERE, walks_of, write
 from fit_walks import markdown
 
-from wavebed.fit.playback import SHORT_BUFFER, watch
-from wavebed.fit.volumes import Volumes, download_s
+from wavebed.fit.applications import SHORT_BUFFER, Volumes, download_s, watch
 from wavebed.result.model import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wavebed.channel.placemap.levels import Floats
+    from wavebed.channel.placemap import Floats
     from wavebed.store.load import Run
 
 PATH: Final = """

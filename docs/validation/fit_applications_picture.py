@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from real_traces_pictures import MODEL, cumulative, label, legend, picture
 
-from wavebed.fit.applications import downloads, videos
-from wavebed.fit.playback import SHORT_BUFFER
+from wavebed.fit.applications import SHORT_BUFFER, downloads, videos
 from wavebed.pattern.plot import FAINT, INK
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from experiments import add_output, output_folder, results_of
 from fit_applications import HERE, write
 from fit_walks import markdown
 
-from wavebed.fit.metrics import ks_distance
-from wavebed.fit.replay import combine
-from wavebed.pattern.files import write_trace
+from wavebed.fit.applications import combine
+from wavebed.fit.judge import ks_distance
+from wavebed.pattern.formats import write_trace
 from wavebed.pattern.model import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from wavebed.channel.placemap.levels import Floats
+    from wavebed.channel.placemap import Floats
     from wavebed.pattern.model import Pattern
     from wavebed.store.load import Run
 

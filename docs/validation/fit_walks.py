@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wavebed.fit.judgement import fit_map
 from wavebed.fit.laps import DEFAULT_RULE, find_files, split
-from wavebed.fit.map_fit import fit_map
-from wavebed.fit.text import distance_rows, prediction_rows, trait_rows
+from wavebed.fit.page import distance_rows, prediction_rows, trait_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from wavebed.channel.propagation.antenna import ELEMENTS, turn_deg
-from wavebed.channel.propagation.entry import wall_db
-from wavebed.channel.propagation.pathloss import los_probability, path_loss_db
+from wavebed.channel.propagation.pathloss import los_probability, path_loss_db, wall_db
 from wavebed.channel.propagation.shadowing import SHADOWING
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.channel.propagation.entry import Wall
+    from wavebed.channel.propagation.pathloss import Wall
     from wavebed.scene.tables import Propagation
 
     Floats = NDArray[np.float64]

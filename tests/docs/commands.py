@@ -14,8 +14,8 @@ from tests.docs.blocks import ROOT, Block
 
 from wavebed._core import find_edge
 from wavebed.cli import build_parser
-from wavebed.path.options import path_options
 from wavebed.path.scenario import read_path
+from wavebed.path.tables import path_options
 from wavebed.path.timeline import load_timeline
 from wavebed.path.traces import Traces
 from wavebed.run.scenario import parse_change, read_plan

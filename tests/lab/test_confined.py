@@ -16,7 +16,7 @@ from tests.lab.workload_trial import run_scenario
 
 from wavebed.lab.confine import Confined, confined_user, take_back
 from wavebed.path.api import Path as EmulatedPath
-from wavebed.workload.raw import create, read_end
+from wavebed.workload.programs import create, read_end
 
 if TYPE_CHECKING:
     from wavebed.path.lab import LabHost

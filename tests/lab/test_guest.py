@@ -21,9 +21,8 @@ from tests.lab.guests import CUBIC, assert_same, ended, started
 
 from wavebed._core import find_core
 from wavebed.errors import UserError, WavebedError
-from wavebed.path.control import connect, connect_to, running
+from wavebed.path.control import Watch, connect, connect_to, running
 from wavebed.path.live import apply_change, change_request, show, state
-from wavebed.path.watch import Watch
 from wavebed.virtual.channel import ANSWERS, MAPS, STATE
 from wavebed.virtual.guest import (
     OUTPUT,

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.stress.freezes import check_marked
 
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
-from wavebed.lab.limits import LIMITS
+from wavebed.lab.protocol import LIMITS, LaboratoryGoneError, LaboratoryHungError
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.backend import in_namespaces

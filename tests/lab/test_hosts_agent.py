@@ -15,12 +15,10 @@ import pytest
 
 from wavebed._core import find_agent
 from wavebed.errors import MachineError, UserError
-from wavebed.hosts.address import HostAddress
-from wavebed.hosts.agent import Agent
+from wavebed.hosts.agent import Agent, HostAddress
 from wavebed.hosts.host import AgentHost
-from wavebed.lab.clock import MachineClock
 from wavebed.lab.confine import Confined
-from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.protocol import LaboratoryGoneError, MachineClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,11 +17,10 @@ from tests.ui_client import page_server
 from wavebed.cli import main
 from wavebed.hosts.lab import RealHosts
 from wavebed.hosts.samples import merge_samples
-from wavebed.lab.ports import WORKLOAD_PORTS
+from wavebed.lab.protocol import WORKLOAD_PORTS
 from wavebed.lab.tools import find
-from wavebed.path.control import running
-from wavebed.path.state import LabState
-from wavebed.spec.lab import HostsLab
+from wavebed.path.control import LabState, running
+from wavebed.spec.trial import HostsLab
 from wavebed.ui.command import Options
 
 if TYPE_CHECKING:

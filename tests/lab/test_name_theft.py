@@ -15,7 +15,7 @@ from tests.ui_client import page_server
 
 import wavebed
 from wavebed.errors import UserError
-from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.protocol import LaboratoryGoneError
 from wavebed.path.control import connect_to, running
 
 if TYPE_CHECKING:

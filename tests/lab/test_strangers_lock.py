@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.experiment.machine_lock import VARIABLE, measuring
-from wavebed.lab import locks
+from wavebed.lab import tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         Path(made).chmod(0o1777)
         monkeypatch.delenv(VARIABLE)
         monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-        monkeypatch.setattr(locks, "FOLDER", Path(made))
+        monkeypatch.setattr(tools, "FOLDER", Path(made))
         yield Path(made)
 
 

@@ -19,9 +19,9 @@ from tests.ui_client import page_server
 
 from wavebed.cli import main
 from wavebed.path.api import Path
-from wavebed.path.state import LabState
+from wavebed.path.control import LabState
 from wavebed.ui.command import Options
-from wavebed.ui.points import COLUMNS
+from wavebed.ui.events import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

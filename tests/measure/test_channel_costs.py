@@ -7,9 +7,7 @@ from dataclasses import replace
 from tests.costs import least_ratio
 
 from wavebed.channel import ensemble, realise
-from wavebed.channel.reference import realise_reference
-from wavebed.channel.reference.beams import gains
-from wavebed.channel.reference.levels import needed_db
+from wavebed.channel.reference import gains, needed_db, realise_reference
 from wavebed.scene import load
 
 

@@ -23,8 +23,7 @@ from playwright.sync_api import sync_playwright
 from wavebed.lab.tools import cache_folder, find
 from wavebed.workload.browser import web_agent
 from wavebed.workload.browser.agent import ARGUMENTS
-from wavebed.workload.browser.speed_index import visual_progress
-from wavebed.workload.web_trace import PageTrace, read_trace
+from wavebed.workload.web_figures import PageTrace, read_trace, visual_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

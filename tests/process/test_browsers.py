@@ -18,8 +18,8 @@ from tests.unit.test_browser_sessions import RealHost, agent, never  # noqa: F40
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.workload.browser.agent import ARGUMENTS
-from wavebed.workload.browser.device import device_options
 from wavebed.workload.browser.far import FarBrowser
+from wavebed.workload.web import device_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

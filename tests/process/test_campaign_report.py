@@ -25,7 +25,7 @@ from wavebed.experiment.machine_lock import BESIDE
 from wavebed.report.names import LONGEST_WORD, breakable, longest_word
 from wavebed.result.model import Group, PrimaryRecord, TrialLine
 from wavebed.stats.intervals import median_interval
-from wavebed.stats.percentiles import percentile
+from wavebed.stats.verdict import percentile
 from wavebed.store.records import read_run
 
 if TYPE_CHECKING:

@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 
 import wavebed.channel
-from wavebed.channel.export import to_pattern
 from wavebed.channel.plot_data import Album
-from wavebed.channel.realisation import Realisation
-from wavebed.channel.summary import Gathering
-from wavebed.channel.table import as_text
+from wavebed.channel.realisation import Realisation, to_pattern
+from wavebed.channel.summary import Gathering, as_text
 from wavebed.cli import main
 from wavebed.cli.progress import Progress
 from wavebed.pattern import read_trace
@@ -253,11 +251,11 @@ def test_the_page_is_whole_and_holds_values_warnings_and_the_walk(folder) -> Non
 
 @pytest.mark.parametrize("scene", ["kau-e5g-2", "kau-e5g-4", "cas-mmwave-iron", "street-canyon-bus"])
 def test_no_label_of_a_map_lies_on_another(scene: str, monkeypatch) -> None:
-    from wavebed.channel import plot_labels, plot_map
+    from wavebed.channel import plot_map
 
     made = []
 
-    class Watched(plot_labels.Labels):
+    class Watched(plot_map.Labels):
         def __init__(self, *arguments) -> None:
             super().__init__(*arguments)
             self.placed = []

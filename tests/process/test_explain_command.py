@@ -12,9 +12,9 @@ import pytest
 from tests.unit.export_example import made_run
 
 from wavebed.cli import main
-from wavebed.explain.causes import CAUSES, PLACE
-from wavebed.explain.follow import Fates
-from wavebed.explain.stalls import stalls_of
+from wavebed.explain.model import CAUSES, PLACE
+from wavebed.explain.split import Fates
+from wavebed.explain.summary import stalls_of
 from wavebed.export.trial import Trial, Window
 from wavebed.path.api import Path as EmulatedPath
 from wavebed.path.laboratory import resolve_network

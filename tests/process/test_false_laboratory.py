@@ -18,12 +18,11 @@ from tests.played_lab import PlayedLab
 import wavebed
 from wavebed.cli import ctl, main
 from wavebed.errors import UserError, WavebedError
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
+from wavebed.lab.protocol import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
 from wavebed.path import live
-from wavebed.path.control import MOST_ANSWER_BYTES, Connection, Running
-from wavebed.path.watch import Watch
+from wavebed.path.control import MOST_ANSWER_BYTES, Connection, Running, Watch
 from wavebed.ui import events, prometheus
-from wavebed.ui.labs import Labs
+from wavebed.ui.command import Labs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,7 +138,7 @@ def wrong_states() -> Iterator[dict[str, Json]]:
 
 
 class Played:
-    """Laboratories that a test plays, as `wavebed.ui.labs` has them."""
+    """Laboratories that a test plays, as `wavebed.ui.command` has them."""
 
     def __init__(self, *laboratories: Callable[[], Connection]) -> None:
         self._laboratories = laboratories
@@ -238,7 +237,7 @@ def test_an_error_of_a_stranger_reaches_no_terminal_as_it_is(
 
 def test_a_page_opens_only_what_is_listed_for_its_own_user(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, object]] = []
-    monkeypatch.setattr("wavebed.ui.labs.running", lambda **given: asked.append(given) or [])
+    monkeypatch.setattr("wavebed.ui.command.running", lambda **given: asked.append(given) or [])
     monkeypatch.setattr("wavebed.path.control.running", lambda **given: asked.append(given) or [])
     assert Labs().running() == []
     with pytest.raises(WavebedError, match="no running laboratory"):
@@ -250,7 +249,7 @@ def test_a_page_opens_only_what_is_listed_for_its_own_user(monkeypatch: pytest.M
 PACKAGE = Path(wavebed.__file__).parent
 READERS = [
     "path/live.py",
-    "path/watch.py",
+    "path/control.py",
     "cli/ctl.py",
     *(f"ui/{file.name}" for file in (PACKAGE / "ui").glob("*.py")),
 ]

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.hosts.address import HostAddress
-from wavebed.hosts.agent import Agent
-from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.hosts.agent import Agent, HostAddress
+from wavebed.lab.protocol import LaboratoryGoneError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.hosts.messages import Event
+    from wavebed.hosts.agent import Event
 
 SSH = """
 import json, os, struct, sys, threading

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from wavebed.hosts.modem import SCRIPT
+from wavebed.hosts.samples import SCRIPT
 
 
 def test_without_a_modem_the_sampling_ends_at_once() -> None:

@@ -19,16 +19,13 @@ from tests.unit.test_lab import NAME, PORT, clock  # noqa: F401
 from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import UserError
-from wavebed.lab.clock import MachineClock
-from wavebed.lab.computing import Computing
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryMalformedError
-from wavebed.lab.limits import LIMITS
+from wavebed.lab.protocol import LIMITS, LaboratoryGoneError, LaboratoryMalformedError, MachineClock
+from wavebed.lab.tools import Computing
 from wavebed.path import control
 from wavebed.path.control import Running, connect_to, running
-from wavebed.path.core import Core
+from wavebed.path.core import Core, LabProcess
 from wavebed.path.lab import LabHost, computing_of
-from wavebed.path.process import LabProcess
-from wavebed.workload.waiting import end_within
+from wavebed.workload.programs import end_within
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

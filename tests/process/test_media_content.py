@@ -10,13 +10,21 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 import pytest
+from wavebed.workload.media import video_media as content_module
 
 from wavebed.errors import MachineError
 from wavebed.lab.tools import missing
-from wavebed.workload.media import content as content_module
-from wavebed.workload.media.boxes import find, top_level
-from wavebed.workload.media.content import AUDIO_SEGMENT_S, Content, make
-from wavebed.workload.media.ladder import AUDIO_BPS, LADDERS, Representation, read_ladder
+from wavebed.workload.video_media import (
+    AUDIO_BPS,
+    AUDIO_SEGMENT_S,
+    LADDERS,
+    Content,
+    Representation,
+    find,
+    make,
+    read_ladder,
+    top_level,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from tests.samples_by_seed import sample
 
 from wavebed.pattern import read_trace
-from wavebed.pattern.statistics import summarise
+from wavebed.pattern.curves import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ def table(rows: int) -> str:
 GROWTH = """
 import sys
 from wavebed.pattern import ReadOptions, read_trace
-from wavebed.pattern.statistics import summarise
+from wavebed.pattern.curves import summarise
 
 def most_kib():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))

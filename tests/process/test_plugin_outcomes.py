@@ -11,7 +11,7 @@ import pytest
 
 import pytest_wavebed.laboratory
 import pytest_wavebed.trial
-from wavebed.lab.clock import MachineClock
+from wavebed.lab.protocol import MachineClock
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.run.checks import verdict
 from wavebed.store.records import trial_json

@@ -20,7 +20,7 @@ from tests.unit.test_remedies_two_ended import (  # noqa: F401
 from tests.unit.test_remedy_mptcp import library  # noqa: F401
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.remedy import mptcp
+from wavebed.remedy import third_party
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,14 +83,14 @@ def fake(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_library_is_that_of_mptcpize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    mptcp._library.cache_clear()
+    third_party._library.cache_clear()
     fake(tmp_path, 'shift; LD_PRELOAD="" exec env LD_PRELOAD=/nowhere/wrap.so "$@" 2> /dev/null', monkeypatch)
-    assert mptcp._library() == "/nowhere/wrap.so"
-    mptcp._library.cache_clear()
+    assert third_party._library() == "/nowhere/wrap.so"
+    third_party._library.cache_clear()
     fake(tmp_path, "exit 1", monkeypatch)
     with pytest.raises(MachineError, match="mptcpize: does not say which library it preloads"):
-        mptcp._library()
+        third_party._library()
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     with pytest.raises(MachineError, match=r"mptcpize: not found: run .apt-get install mptcpize."):
-        mptcp._library()
-    mptcp._library.cache_clear()
+        third_party._library()
+    third_party._library.cache_clear()

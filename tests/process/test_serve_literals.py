@@ -14,15 +14,14 @@ import pytest
 
 from wavebed.lab.tools import find
 from wavebed.workload.serve import VirtualHost, make_certificate
-from wavebed.workload.serve.caddy import caddy_configuration
-from wavebed.workload.serve.nginx import nginx_configuration
+from wavebed.workload.serve.servers import caddy_configuration, nginx_configuration
 from wavebed.workload.site import load_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wavebed.workload.serve.certificate import Certificate
+    from wavebed.workload.serve.model import Certificate
 
 
 ORIGIN = "https://www.shop.example"

@@ -19,7 +19,7 @@ from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.lab.tools import find
 from wavebed.workload.serve import VirtualHost
-from wavebed.workload.serve.nginx import nginx_configuration
+from wavebed.workload.serve.servers import nginx_configuration
 from wavebed.workload.site import BuiltSite, load_site
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def test_a_recording_cannot_ask_for_more_than_an_import_may_be(tmp_path: Path) -
 
 def test_an_import_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavebed.workload.site.load.IMPORT_LIMIT_S", 0.5)
-    monkeypatch.setattr("wavebed.workload.site.bounded.WAIT_FOR_A_SECOND", 100)  # on a machine as busy as may be
+    monkeypatch.setattr("wavebed.workload.site.load.WAIT_FOR_A_SECOND", 100)  # on a machine as busy as may be
     monkeypatch.setattr("wavebed.workload.site.har.filler", lambda *_: any(itertools.repeat(False)))
     with pytest.raises(UserError, match=r"page\.har: takes longer than 0\.5 s to import"):
         imported(tmp_path, page(), answer(f"{PAGE}a.js", mimeType="text/javascript", size=1000))
@@ -316,7 +316,7 @@ def test_an_import_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pyt
 
 def test_an_import_that_waits_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavebed.workload.site.load.IMPORT_LIMIT_S", 1.0)  # of its processor time
-    monkeypatch.setattr("wavebed.workload.site.bounded.WAIT_FOR_A_SECOND", 1)
+    monkeypatch.setattr("wavebed.workload.site.load.WAIT_FOR_A_SECOND", 1)
     monkeypatch.setattr("wavebed.workload.site.har.filler", lambda *_: time.sleep(60))
     with pytest.raises(UserError, match=r"page\.har: is not imported after 1 s"):
         imported(tmp_path, page(), answer(f"{PAGE}a.js", mimeType="text/javascript", size=1000))
@@ -324,7 +324,7 @@ def test_an_import_that_waits_too_long_is_ended(tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_import_cannot_take_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wavebed.workload.site.bounded.LEAST_MEMORY_BYTES", 64 << 20)
+    monkeypatch.setattr("wavebed.workload.site.load.LEAST_MEMORY_BYTES", 64 << 20)
     (tmp_path / "page.har").write_text("[" + "[]," * 4_000_000 + "[]]")
     with pytest.raises(UserError, match=r"page\.har: takes too much memory to import"):
         load_site(str(tmp_path / "page.har"), tmp_path / "cache")

@@ -13,7 +13,7 @@ from PIL import Image
 from tests.unit.test_sites import SPEC, given_site, recording  # noqa: F401
 
 from wavebed.workload.site import BuiltSite, load_site, shipped_sites
-from wavebed.workload.site.keep import keep_site, kept_site
+from wavebed.workload.site.saved import keep_site, kept_site
 
 if TYPE_CHECKING:
     from pathlib import Path

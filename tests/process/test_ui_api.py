@@ -19,14 +19,12 @@ from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
 
 from wavebed.errors import UserError
+from wavebed.path.control import Head, LabState, Sample, Watch
 from wavebed.path.live import CHANGES, FAULTS
-from wavebed.path.state import LabState
-from wavebed.path.watch import Head, Sample, Watch
 from wavebed.ui import events, prometheus
 from wavebed.ui.command import Options
-from wavebed.ui.messages import RefusedError
-from wavebed.ui.points import COLUMNS, Meter
-from wavebed.ui.recordings import MOST_RUNNING, Recordings
+from wavebed.ui.events import COLUMNS, MOST_RUNNING, Meter, Recordings
+from wavebed.ui.guard import RefusedError
 from wavebed.ui.reference import reference_page
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from wavebed.errors import UserError
 from wavebed.path.control import running
 from wavebed.path.live import CHANGES, FAULTS
 from wavebed.ui import server as server_module
-from wavebed.ui.app import FILES
-from wavebed.ui.command import Options, serving, token_of
+from wavebed.ui.command import FILES, Options, serving, token_of
 from wavebed.ui.server import MOST_BODY_BYTES, MOST_CONNECTIONS, MOST_STRANGERS, listen_address
 
 if TYPE_CHECKING:
@@ -513,7 +512,7 @@ def test_no_text_of_a_request_reaches_a_shell_or_starts_a_program(
     client: Client, lab: PlayedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The interpreter reports every start of a program; the only one is the list of laboratories, without any text."""
-    monkeypatch.setattr("wavebed.ui.labs.running", running)
+    monkeypatch.setattr("wavebed.ui.command.running", running)
     started: list[tuple[str, object]] = []
     counts = [True]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.protocol import LaboratoryGoneError
 from wavebed.path.control import Connection, Running, connect
 from wavebed.run.executor.inside import exactness, kept_changes
 from wavebed.stranger import StrangerError

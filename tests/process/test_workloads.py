@@ -21,10 +21,9 @@ from wavebed.lab import tools
 from wavebed.lab.tools import find
 from wavebed.workload import drafts
 from wavebed.workload.serve import VirtualHost, make_certificate
-from wavebed.workload.serve import certificate as module
-from wavebed.workload.serve.caddy import caddy_configuration
-from wavebed.workload.serve.nginx import nginx_configuration
-from wavebed.workload.serve.resolver import resolver_configuration
+from wavebed.workload.serve import model as module
+from wavebed.workload.serve.names import resolver_configuration
+from wavebed.workload.serve.servers import caddy_configuration, nginx_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

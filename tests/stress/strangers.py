@@ -19,9 +19,8 @@ from tests.unit.report_example import Plan, write_example
 
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
-from wavebed.hosts.address import HostAddress
-from wavebed.hosts.agent import Agent
-from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.hosts.agent import Agent, HostAddress
+from wavebed.lab.protocol import LaboratoryGoneError
 from wavebed.result.parquet import MOST_BYTES, read_parquet
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavebed.channel.adaptation import Adapted, LoopSettings, adapt, resource_blocks
-from wavebed.channel.adaptation.bler import block_error_rate, waterfall
-from wavebed.channel.adaptation.rates import mcs_rates_bps
-from wavebed.radio.model import WifiSettings
+from wavebed.channel.adaptation import Adapted, LoopSettings, adapt
+from wavebed.channel.transport_formats import block_error_rate, mcs_rates_bps, waterfall
+from wavebed.radio.carriers import resource_blocks
+from wavebed.radio.presets import WifiSettings
 from wavebed.scene.model import Carrier
-from wavebed.spec.queue import WrittenQueue
+from wavebed.spec.network import WrittenQueue
 
 MMWAVE = Carrier("nr", 28e9, 400e6, 3, 264, "DDDSU")
 FDD = Carrier("nr", 2.1e9, 20e6, 0)

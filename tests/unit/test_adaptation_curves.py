@@ -11,30 +11,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavebed.channel import ensemble, realise
-from wavebed.channel.adaptation import (
-    Adapted,
-    LoopSettings,
-    adapt,
+from wavebed.channel.adaptation import Adapted, LoopSettings, adapt
+from wavebed.channel.transport_formats import (
+    GRID_DB,
     block_error_rate,
+    code_blocks,
+    code_rate,
+    format_table,
+    information_bits,
     lte_transport_block_bits,
+    modulation_order,
     need_db,
+    needed_snr_db,
     nr_transport_block_bits,
     slope_per_db,
+    waterfall,
     wifi_efficiency,
     wifi_overhead_ns,
 )
-from wavebed.channel.adaptation.bler import waterfall
-from wavebed.channel.adaptation.formats import format_table
-from wavebed.channel.adaptation.information import GRID_DB, information_bits, needed_snr_db
-from wavebed.channel.adaptation.tbs import code_blocks, code_rate, modulation_order
 from wavebed.pattern.model import STATES
-from wavebed.radio.model import WifiSettings
-from wavebed.radio.presets import PRESETS, technology_of
+from wavebed.radio.presets import PRESETS, WifiSettings, technology_of
 from wavebed.scene import load
-from wavebed.scene.carrier import resolved
 from wavebed.scene.model import Array, BaseStation, Carrier, Scene, Trajectory, Ue
+from wavebed.scene.read import resolved
 from wavebed.scene.tables import CarrierTable
-from wavebed.spec.queue import WrittenQueue
+from wavebed.spec.network import WrittenQueue
 
 TABLES = [("nr", "64qam"), ("nr", "256qam"), ("lte", "64qam"), ("lte", "256qam"), ("802.11ad", "64qam")]
 

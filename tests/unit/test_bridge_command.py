@@ -9,7 +9,7 @@ import pytest
 
 from wavebed.cli import main
 from wavebed.cli.ctl import _table
-from wavebed.path.state import LinkState
+from wavebed.path.control import LinkState
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import pytest
 from tests.memory_lab import MemoryLab, MemoryProcess, Program, Script
 
 from wavebed.errors import WavebedError
-from wavebed.lab.clock import MachineClock
+from wavebed.lab.protocol import MachineClock
 from wavebed.workload import call as call_module
 from wavebed.workload import read_workload
 from wavebed.workload import video as video_module

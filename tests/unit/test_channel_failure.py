@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wavebed.channel.failure import indications, running_mean_db
-from wavebed.channel.serving import Link, Phase, follow
-from wavebed.channel.wifi import BEACON_S, LOST_S, follow_sectors, sweep_s
+from wavebed.channel.serving import (
+    BEACON_S,
+    LOST_S,
+    Link,
+    Phase,
+    follow,
+    follow_sectors,
+    indications,
+    running_mean_db,
+    sweep_s,
+)
 from wavebed.scene.model import Timers
 
 GOOD, BAD = 20.0, -30.0

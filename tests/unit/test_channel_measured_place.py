@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 from wavebed.channel import ensemble, realise
-from wavebed.channel.load import left_by_users, own_fraction, users_of_load
+from wavebed.channel.batch import left_by_users, own_fraction, users_of_load
 from wavebed.scene import load
 from wavebed.scene.model import ShadowTable
 from wavebed.scene.values import LoadProcess

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wavebed.channel import ensemble, realise
-from wavebed.channel.propagation.atmosphere import rain_db_per_km
+from wavebed.channel.propagation.pathloss import rain_db_per_km
 from wavebed.scene import load
 from wavebed.scene.model import Array, BaseStation, Indoor, Scene, Trajectory
 

@@ -32,7 +32,7 @@ from wavebed.check.result import CheckResult
 from wavebed.check.trials import Seen, last_attempts, most_lateness_s, seen
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
-from wavebed.lab.computing import Computing, ProgramTime
+from wavebed.lab.tools import Computing, ProgramTime
 from wavebed.report.decision import decision_section
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS

@@ -13,7 +13,7 @@ from wavebed.cli import trace as trace_command
 from wavebed.cli.progress import Progress
 from wavebed.cli.reference import command_line_page
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.workload.video_player import VERSION
+from wavebed.workload.video_media import PLAYER_VERSION
 
 
 def raising(error: BaseException):
@@ -110,7 +110,7 @@ def test_each_package_has_a_hash_and_none_an_address() -> None:
     assert len(packages) >= 2
     assert all(package["integrity"].startswith("sha512-") for package in packages.values())
     assert "://" not in text
-    assert packages["node_modules/dashjs"]["version"] == wanted["dependencies"]["dashjs"] == VERSION
+    assert packages["node_modules/dashjs"]["version"] == wanted["dependencies"]["dashjs"] == PLAYER_VERSION
 
 
 def test_the_lock_file_is_that_of_the_packages() -> None:

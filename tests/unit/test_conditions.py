@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import wavebed
 from wavebed.cli import main
-from wavebed.conditions import find, fiveqi, load_scene, names, quic
+from wavebed.conditions import find, load_scene, lookup, names
 from wavebed.conditions.condition import condition, condition_names
 from wavebed.errors import UserError
-from wavebed.path.losses import loss_pattern
+from wavebed.path.laboratory import loss_pattern
 from wavebed.path.model import LimitedLoss, LostPackets, LostTimes, ScenePattern
 from wavebed.path.scenario import read_path
 from wavebed.path.traces import Traces
-from wavebed.scene.files import shipped
+from wavebed.scene.model import shipped
 from wavebed.spec.types import ConstantDelay, ConstantRate, IndependentLoss
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def test_every_profile_has_the_budget_of_the_standard() -> None:
         )
         for number in numbers
     }
-    assert sorted(table) == [profile.number for profile in fiveqi.PROFILES.values()]
-    for profile in fiveqi.PROFILES.values():
+    assert sorted(table) == [profile.number for profile in lookup.PROFILES.values()]
+    for profile in lookup.PROFILES.values():
         delay_ms, power = table[profile.number]
         hop = path_of(f"5qi-{profile.number}").hops[0]
         assert hop.down.delay == ConstantDelay(delay_ms * 1_000_000)
@@ -309,7 +309,7 @@ def test_an_asymmetric_link_has_rates_and_queues_of_its_own() -> None:
     assert (down.loss, up.loss) == (None, IndependentLoss(0.04))
 
 
-@pytest.mark.parametrize("scenario", quic.REFUSED)
+@pytest.mark.parametrize("scenario", lookup.REFUSED)
 def test_what_the_engine_cannot_do_is_refused_with_a_remedy(scenario: str) -> None:
     with pytest.raises(UserError, match=f"^--scene: {scenario}: [^\n]*: (use|interrupt)[^\n]*$"):
         wavebed.Path.of(scene=f"{scenario} {LINK}")

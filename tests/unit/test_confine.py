@@ -22,7 +22,7 @@ from wavebed.lab.confine import Confined, confined_user, confinement_rules, modu
 from wavebed.result.model import RunRecord
 from wavebed.secret import Secret, redacted, redacted_line, redacted_table
 from wavebed.store.records import run_json
-from wavebed.workload.raw import create, open_to_all, read_end
+from wavebed.workload.programs import create, open_to_all, read_end
 
 
 def test_the_user_of_confined_programs_has_no_account() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import wavebed
 from wavebed.campaign.report.tables import Table, csv_text
-from wavebed.export.tables_csv import table_csv
+from wavebed.export.trial import table_csv
 from wavebed.output import csv_cell, csv_rows
 
 if TYPE_CHECKING:
@@ -71,4 +71,4 @@ def test_one_place_writes_csv_of_texts() -> None:
         for file in package.rglob("*.py")
         if any(writer in file.read_text(encoding="utf-8") for writer in writers)
     }
-    assert found == {"output.py", "export/tables_csv.py"}, "use wavebed.output.csv_rows: a spreadsheet runs formulas"
+    assert found == {"output.py", "export/trial.py"}, "use wavebed.output.csv_rows: a spreadsheet runs formulas"

@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavebed.explain.causes import CAUSES, MEANINGS, PLACE
-from wavebed.explain.coarse import coarse_fates
-from wavebed.explain.dark import Dark, dark_times
-from wavebed.explain.follow import Fates, follow
-from wavebed.explain.layout import LinkLayout
-from wavebed.explain.moments import moment, windows, worst_delays, worst_losses
-from wavebed.explain.split import MISSING, LinkSplit, split_link
+from wavebed.explain.model import CAUSES, MEANINGS, PLACE
+from wavebed.explain.records import Dark, LinkLayout, dark_times
+from wavebed.explain.split import MISSING, Fates, LinkSplit, coarse_fates, follow, split_link
+from wavebed.explain.summary import moment, windows, worst_delays, worst_losses
 from wavebed.result.tables import LOG_SCHEMAS, SCHEMAS
 
 if TYPE_CHECKING:
-    from wavebed.explain.causes import Cause
+    from wavebed.explain.model import Cause
 
 
 MOST_NS = 1000

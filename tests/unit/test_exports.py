@@ -20,9 +20,8 @@ from wavebed.errors import UserError
 from wavebed.export.flent import export_flent
 from wavebed.export.perfetto import export_perfetto
 from wavebed.export.qlog import export_qlog
-from wavebed.export.tables_csv import NAMES, export_csv, table_csv
 from wavebed.export.trace_file import Lanes, TraceFile
-from wavebed.export.trial import Window, open_trial
+from wavebed.export.trial import NAMES, Window, export_csv, open_trial, table_csv
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.names import TABLES
 from wavebed.result.tables import SCHEMAS, write_tables

@@ -1,4 +1,4 @@
-"""Fits: metrics, laps, applications, replays, and what is learned of walks."""
+"""Fits: judge, laps, applications, replays, and what is learned of walks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,26 @@ from tests.made_up_walks import SECONDS, profile, walk, write_walks
 from wavebed.channel.placemap import draw_walks, encode_map
 from wavebed.cli import main
 from wavebed.errors import UserError
-from wavebed.fit import metrics
-from wavebed.fit.align import align, places_of_seconds
-from wavebed.fit.applications import Measure, applications, compare, videos
-from wavebed.fit.forecast import forecast
-from wavebed.fit.laps import Lap, find_files, read_laps, split
-from wavebed.fit.learn import Learned, learn
-from wavebed.fit.playback import SHORT_BUFFER, USUAL_BUFFER, Sessions, Video, watch
-from wavebed.fit.predict import predictions
-from wavebed.fit.replay import GRID_NS, combine
-from wavebed.fit.volumes import EVERY_S, Volumes, download_s
-from wavebed.pattern.files import read_trace
+from wavebed.fit import judge
+from wavebed.fit.applications import (
+    EVERY_S,
+    GRID_NS,
+    SHORT_BUFFER,
+    USUAL_BUFFER,
+    Measure,
+    Sessions,
+    Video,
+    Volumes,
+    applications,
+    combine,
+    compare,
+    download_s,
+    videos,
+    watch,
+)
+from wavebed.fit.laps import Lap, align, find_files, forecast, places_of_seconds, read_laps, split
+from wavebed.fit.learn import Learned, learn, predictions
+from wavebed.pattern.formats import read_trace
 from wavebed.pattern.model import opportunities, steps
 
 DIPS = np.array([500.0, 50, 50, 200, 450, 50, 300, 50, 600.0])
@@ -35,27 +44,27 @@ DIPS = np.array([500.0, 50, 50, 200, 450, 50, 300, 50, 600.0])
 def test_the_distance_of_distributions_is_that_of_kolmogorov_and_smirnov():
     rng = np.random.default_rng(1)
     first, other = rng.normal(0, 1, 500), np.round(rng.normal(0.3, 2, 300), 1)
-    assert metrics.ks_distance(first, other) == pytest.approx(ks_2samp(first, other).statistic)
-    assert metrics.ks_distance(first, first) == 0
-    assert math.isnan(metrics.ks_distance(first, np.empty(0)))
+    assert judge.ks_distance(first, other) == pytest.approx(ks_2samp(first, other).statistic)
+    assert judge.ks_distance(first, first) == 0
+    assert math.isnan(judge.ks_distance(first, np.empty(0)))
 
 
 def test_dips_are_the_times_below_a_threshold():
-    assert metrics.dips(DIPS, 100).tolist() == [2, 1, 1]
-    assert metrics.longest_dip_s(DIPS, 100) == 2
-    assert metrics.per_10_min(DIPS, 100) == 200
-    assert metrics.share_below(DIPS, 100) == pytest.approx(4 / 9)
-    assert metrics.longest_dip_s(DIPS, 1) == 0
+    assert judge.dips(DIPS, 100).tolist() == [2, 1, 1]
+    assert judge.longest_dip_s(DIPS, 100) == 2
+    assert judge.per_10_min(DIPS, 100) == 200
+    assert judge.share_below(DIPS, 100) == pytest.approx(4 / 9)
+    assert judge.longest_dip_s(DIPS, 1) == 0
 
 
 def test_a_recovery_ends_where_the_rate_falls_again():
-    times, ends = metrics.recoveries(DIPS, 100, 400)
+    times, ends = judge.recoveries(DIPS, 100, 400)
     assert times.tolist() == [1, 0]
     assert ends == 3
 
 
 def test_a_dip_that_does_not_end_is_no_recovery():
-    times, ends = metrics.recoveries(np.array([500.0, 50, 50]), 100, 400)
+    times, ends = judge.recoveries(np.array([500.0, 50, 50]), 100, 400)
     assert (len(times), ends) == (0, 0)
 
 
@@ -64,29 +73,29 @@ def test_the_autocorrelation_of_a_known_process():
     values = rng.normal(0, 1, 50_000)
     for place in range(1, len(values)):
         values[place] += 0.9 * values[place - 1]
-    assert metrics.autocorrelation(values, 1) == pytest.approx(0.9, abs=0.01)
-    assert metrics.autocorrelation(values, 5) == pytest.approx(0.9**5, abs=0.03)
+    assert judge.autocorrelation(values, 1) == pytest.approx(0.9, abs=0.01)
+    assert judge.autocorrelation(values, 5) == pytest.approx(0.9**5, abs=0.03)
 
 
 def test_the_spectrum_of_noise_is_flat_and_that_of_a_random_walk_falls_by_two():
     rng = np.random.default_rng(3)
     noise = rng.normal(0, 1, 20_000)
-    assert metrics.spectrum_slope(noise) == pytest.approx(0, abs=0.05)
+    assert judge.spectrum_slope(noise) == pytest.approx(0, abs=0.05)
     # Up to 0.1 Hz the slope of a sampled random walk is 2; near half the sampling frequency it is flatter.
-    assert -2 < metrics.spectrum_slope(np.cumsum(noise)) < -1.6
+    assert -2 < judge.spectrum_slope(np.cumsum(noise)) < -1.6
 
 
 def test_the_score_of_samples_is_its_definition():
     rng = np.random.default_rng(4)
     samples, measured = rng.gamma(2, 100, (3, 40)), np.array([50.0, 200.0, 900.0])
-    for row, value, score in zip(samples, measured, metrics.crps(samples, measured), strict=True):
+    for row, value, score in zip(samples, measured, judge.crps(samples, measured), strict=True):
         error = np.abs(row - value).mean()
         spread = np.abs(row[:, None] - row).mean() / 2
         assert score == pytest.approx(error - spread)
 
 
 def test_minutes_are_whole():
-    assert metrics.minute_means(np.arange(130.0)).tolist() == [29.5, 89.5]
+    assert judge.minute_means(np.arange(130.0)).tolist() == [29.5, 89.5]
 
 
 def laps(numbers) -> list[Lap]:
@@ -129,8 +138,8 @@ def test_a_slower_walk_passes_the_same_places(learned):
 def test_drawn_walks_have_the_rates_of_measured_ones(learned):
     drawn = draw_walks(learned.places, range(1, 101))
     measured = np.concatenate([lap.rates for lap in laps(range(31, 41))])
-    assert metrics.ks_distance(drawn.ravel(), measured) < 0.08
-    assert metrics.share_below(drawn.ravel(), 100) == pytest.approx(metrics.share_below(measured, 100), abs=0.06)
+    assert judge.ks_distance(drawn.ravel(), measured) < 0.08
+    assert judge.share_below(drawn.ravel(), 100) == pytest.approx(judge.share_below(measured, 100), abs=0.06)
 
 
 def test_walks_of_one_rate_can_be_learned():

@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 
 from wavebed.errors import UserError
-from wavebed.fit.metrics import dips
-from wavebed.fit.network import LTE, MMWAVE
-from wavebed.fit.objective import Figures, Target, figures
-from wavebed.fit.physics import Settings, fit_physics, walks_of
-from wavebed.fit.scene_values import Parameter, parameters_of, toml_text, with_values
+from wavebed.fit.judge import LTE, MMWAVE, dips
+from wavebed.fit.physics import (
+    Figures,
+    Parameter,
+    Settings,
+    Target,
+    figures,
+    fit_physics,
+    parameters_of,
+    toml_text,
+    walks_of,
+    with_values,
+)
 from wavebed.scene import load, shipped
 from wavebed.scene.read import scene_of
 

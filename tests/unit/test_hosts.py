@@ -18,16 +18,19 @@ from msgspec.structs import replace
 from tests.memory_lab import MemoryLab, Program
 
 from wavebed.errors import WavebedError
-from wavebed.hosts.clocks import ClockBounds, ClockSteppedError
-from wavebed.hosts.files import Fetched
-from wavebed.hosts.frames import encode_frame, read_frame
-from wavebed.hosts.host import AgentHost
-from wavebed.hosts.messages import File, Piece, answer_of, message_of
-from wavebed.hosts.modem import ModemState, read_states
-from wavebed.hosts.process import Sink
-from wavebed.hosts.samples import load_of, merge_samples
-from wavebed.lab.clock import MachineClock
-from wavebed.lab.ports import first_ports
+from wavebed.hosts.agent import (
+    ClockBounds,
+    ClockSteppedError,
+    File,
+    Piece,
+    answer_of,
+    encode_frame,
+    message_of,
+    read_frame,
+)
+from wavebed.hosts.host import AgentHost, Fetched, Sink
+from wavebed.hosts.samples import ModemState, load_of, merge_samples, read_states
+from wavebed.lab.protocol import MachineClock, first_ports
 from wavebed.run.folder import programs
 from wavebed.run.hosts import hosts_metrics, modem_events, modem_series
 from wavebed.run.resolve import programs_on

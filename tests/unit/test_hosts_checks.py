@@ -9,8 +9,7 @@ import pytest
 
 from wavebed.lab.protocol import ClockOffset
 from wavebed.run.hosts import cross_traffic_check, hosts_checks
-from wavebed.workload.latency_windows import Probe
-from wavebed.workload.one_way import on_one_clock
+from wavebed.workload.probing import Probe, on_one_clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,12 +15,11 @@ from tests.memory_lab import MemoryHost, MemoryLab, Program
 from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import UserError, WavebedError
-from wavebed.lab.clock import MachineClock
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
+from wavebed.lab.protocol import LaboratoryGoneError, LaboratoryHungError, MachineClock
 from wavebed.path.control import Connection
 from wavebed.run.design import plan_text
 from wavebed.run.scenario import read_plan
-from wavebed.spec.lab import HostsLab, NamespacesLab
+from wavebed.spec.trial import HostsLab, NamespacesLab
 from wavebed.workload.serve import RunningServer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 import wavebed
 from wavebed.experiment import machine_lock
 from wavebed.experiment.machine_lock import VARIABLE, measuring
-from wavebed.lab import locks
+from wavebed.lab import tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder in the place of /run/lock, and name no file."""
     monkeypatch.delenv(VARIABLE)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setattr(locks, "FOLDER", tmp_path)
+    monkeypatch.setattr(tools, "FOLDER", tmp_path)
     return tmp_path
 
 
@@ -87,7 +87,7 @@ def test_nothing_else_waits_for_a_lock_that_others_could_hold() -> None:
         "store": ["disk"],
         "experiment": ["machine_lock"],
         "mcp": ["scenarios"],
-        "workload": ["drafts", "video_player"],
+        "workload": ["drafts", "video_media"],
     }
     known["virtual"] = ["guest"]
     assert found == {Path(folder) / f"{name}.py" for folder, names in known.items() for name in names}

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import convert
 
-from wavebed.channel.placemap import PlaceMap, decode_map, draw_walks, encode_map
-from wavebed.channel.placemap.levels import AGES, SIDES
+from wavebed.channel.placemap import AGES, SIDES, PlaceMap, decode_map, draw_walks, encode_map
 from wavebed.cli import main
 from wavebed.path.api import Path
-from wavebed.path.maps import SceneMap, scene_maps
+from wavebed.path.model import SceneMap, scene_maps
 
 
 def test_a_path_behind_a_scene_has_its_map() -> None:

@@ -55,11 +55,11 @@ from wavebed.scene.tables import (
     UeTable,
 )
 from wavebed.spec.trial import load_spec
-from wavebed.stats.methods import Method
+from wavebed.stats.intervals import Method
 from wavebed.stats.verdict import Finding, Margin
 from wavebed.store.records import read_trial
 from wavebed.workload import KINDS, kind_of
-from wavebed.workload.keys import Common
+from wavebed.workload.model import Common
 from wavebed.workload.site.spec import GroupTable, SiteTable
 from wavebed.workload.site.spec import read_spec as read_site
 

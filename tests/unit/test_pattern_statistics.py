@@ -18,12 +18,11 @@ from tests.traces import SECONDS, trace
 
 from wavebed.errors import UserError
 from wavebed.pattern import ReadOptions, Source, read_source, read_trace, render
+from wavebed.pattern.curves import PERCENTILES, outages, state_spans, summarise, weighted_percentiles
 from wavebed.pattern.curves import draw as draw_curves
-from wavebed.pattern.edit import cut, scale_rate, scale_time, scale_to_mean
-from wavebed.pattern.model import Pattern, opportunities, packets, steps
-from wavebed.pattern.numbers import decimals, format_probability, format_scaled, measured, probabilities, split_columns
+from wavebed.pattern.model import Pattern, cut, opportunities, packets, scale_rate, scale_time, scale_to_mean, steps
 from wavebed.pattern.resample import window_rates
-from wavebed.pattern.statistics import PERCENTILES, outages, state_spans, summarise, weighted_percentiles
+from wavebed.pattern.source import decimals, format_probability, format_scaled, measured, probabilities, split_columns
 from wavebed.radio.presets import SLEEP
 
 if TYPE_CHECKING:

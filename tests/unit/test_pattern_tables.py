@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from wavebed.errors import UserError
 from wavebed.pattern import Pattern, ReadOptions, Source, read_source, render
-from wavebed.pattern.formats.times import clock_ns
+from wavebed.pattern.formats.base import clock_ns
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -8,8 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wavebed.channel.placemap import PlaceMap, decode_map, draw_walks, encode_map, load_map, to_pattern
-from wavebed.channel.placemap.levels import AGES, SIDES, UNKNOWN, contexts, level_of
+from wavebed.channel.placemap import (
+    AGES,
+    SIDES,
+    UNKNOWN,
+    PlaceMap,
+    contexts,
+    decode_map,
+    draw_walks,
+    encode_map,
+    level_of,
+    load_map,
+    to_pattern,
+)
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.path.api import Path

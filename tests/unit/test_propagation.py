@@ -9,25 +9,27 @@ import numpy as np
 import pytest
 
 from wavebed.channel import realise
-from wavebed.channel.propagation.atmosphere import gas_db_per_km, rain_db_per_km
-from wavebed.channel.propagation.entry import building_entry_db, car_entry_db, wall_db
-from wavebed.channel.propagation.noise import noise_dbm
+from wavebed.channel.propagation.antenna import region_blocking_db, self_blocking_db
+from wavebed.channel.propagation.correlated import generators
 from wavebed.channel.propagation.pathloss import (
     breakpoint_m,
+    building_entry_db,
+    car_entry_db,
     free_space_db,
+    gas_db_per_km,
     los_probability,
+    noise_dbm,
     path_loss_db,
+    rain_db_per_km,
     range_warnings,
     rural_breakpoint_m,
+    wall_db,
 )
-from wavebed.channel.propagation.places import Route, normal_field
-from wavebed.channel.propagation.random_streams import generators
-from wavebed.channel.propagation.regions import region_blocking_db, self_blocking_db
-from wavebed.channel.propagation.shadowing import los_spread_db
+from wavebed.channel.propagation.shadowing import Route, los_spread_db, normal_field
 from wavebed.config.problems import Problem
 from wavebed.scene import load
-from wavebed.scene.kinds import transmission_loss_db
 from wavebed.scene.model import Trajectory
+from wavebed.scene.tables import transmission_loss_db
 
 
 def test_air_takes_little_at_28_ghz_and_much_at_60():

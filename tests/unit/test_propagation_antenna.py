@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wavebed.channel.propagation.antenna import ELEMENTS, angles_deg, turn_deg
-from wavebed.channel.propagation.clusters import CLUSTERS, cluster_places, draw_clusters, rise_deg
-from wavebed.channel.propagation.codebook import beams_of, patterns
+from wavebed.channel.propagation.antenna import ELEMENTS, angles_deg, beams_of, patterns, turn_deg
+from wavebed.channel.propagation.fading import CLUSTERS, cluster_places, draw_clusters, rise_deg
 from wavebed.scene.tables import Array
 
 STATION_M = (0.0, 0.0, 10.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wavebed.channel.propagation.correlated import generators
 from wavebed.channel.propagation.fading import (
     MOST_SUBBANDS,
     ROW,
@@ -15,8 +16,7 @@ from wavebed.channel.propagation.fading import (
     subbands,
     wavelengths_moved,
 )
-from wavebed.channel.propagation.places import Route
-from wavebed.channel.propagation.random_streams import generators
+from wavebed.channel.propagation.shadowing import Route
 
 TIME_S = np.arange(0, 10, 0.001)
 WALK_M = 1.4 * TIME_S

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wavebed.channel.propagation.correlated import gaussian, normal_cdf, walked_m
-from wavebed.channel.propagation.places import Route
-from wavebed.channel.propagation.random_streams import generator, generators
-from wavebed.channel.propagation.shadowing import draw_los, shadowing_db
+from wavebed.channel.propagation.correlated import gaussian, generator, generators, normal_cdf, walked_m
+from wavebed.channel.propagation.shadowing import Route, draw_los, shadowing_db
 
 WALK_M = np.linspace(0.0, 200.0, 5001)
 ROUTE = Route.of(np.stack([WALK_M, 0 * WALK_M, 1.5 + 0 * WALK_M], axis=1))

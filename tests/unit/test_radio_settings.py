@@ -10,11 +10,17 @@ import pytest
 
 from wavebed.config.problems import Problem
 from wavebed.config.units import Limit
-from wavebed.radio.engine_presets import preset_stages
-from wavebed.radio.model import RadioSettings, WifiSettings
-from wavebed.radio.presets import PRESETS, SLEEP
+from wavebed.radio.presets import (
+    PRESETS,
+    SLEEP,
+    RadioSettings,
+    WifiSettings,
+    preset_stages,
+    radio_stage,
+    ue_limit_stage,
+    wifi_stage,
+)
 from wavebed.radio.read import carrier_slots, change_settings, mac_settings, ue_limit
-from wavebed.radio.stage import radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec.types import Aggregation, AmRlc, Configured, ConstantRate, PacketsRate, PatternRate, Reordering, UmRlc
 
 if TYPE_CHECKING:
@@ -278,4 +284,4 @@ FILE = Path(__file__).parents[2] / "crates/wavebed-link/src/sim/presets.json"
 
 
 def test_the_crate_has_the_presets_of_python() -> None:
-    assert FILE.read_text() == preset_stages(), f"run: python -m wavebed.radio.engine_presets {FILE}"
+    assert FILE.read_text() == preset_stages(), f"run: python -m wavebed.radio.presets {FILE}"

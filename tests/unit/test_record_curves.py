@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from wavebed.errors import WavebedError
 from wavebed.record.build import direction, filled
-from wavebed.workload.record_curves import GRID_NS, Clocks, Curves, curves
-from wavebed.workload.record_file import read_received
+from wavebed.workload.record_curves import GRID_NS, Clocks, Curves, curves, read_received
 
 if TYPE_CHECKING:
     from collections.abc import Callable

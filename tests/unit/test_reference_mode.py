@@ -7,31 +7,39 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wavebed.channel.reference import beams, levels, realise_reference, study_pattern
-from wavebed.channel.reference.study import TRAFFIC_STARTS_S, received_bps
-from wavebed.channel.reference.transition import DEPTH_DB, LENGTH_S, blockage_db
+from wavebed.channel import reference
+from wavebed.channel.reference import (
+    DEPTH_DB,
+    LENGTH_S,
+    TRAFFIC_STARTS_S,
+    blockage_db,
+    realise_reference,
+    received_bps,
+    study_pattern,
+)
 from wavebed.errors import UserError
 from wavebed.scene import load
 
 
 @pytest.fixture
 def fresh():
-    beams.gains.cache_clear()
-    levels.needed_db.cache_clear()
+    cached = [reference.gains, reference.needed_db]  # a test may replace them
+    for function in cached:
+        function.cache_clear()
     yield
-    beams.gains.cache_clear()
-    levels.needed_db.cache_clear()
+    for function in cached:
+        function.cache_clear()
 
 
 def test_single_antennas_have_no_gain_on_average() -> None:
-    assert beams.gains((1, 1), (1, 1)).mean() == pytest.approx(1.0, abs=0.1)
+    assert reference.gains((1, 1), (1, 1)).mean() == pytest.approx(1.0, abs=0.1)
 
 
 def test_paths_in_one_direction_get_the_whole_gain_of_both_arrays(monkeypatch, fresh) -> None:
-    monkeypatch.setattr(beams, "STATION_SPREAD_DEG", (0.0, 0.0))
-    monkeypatch.setattr(beams, "UE_SPREAD_DEG", (0.0, 0.0))
-    monkeypatch.setattr(beams, "MAX_CLUSTERS", 1)
-    ratio = beams.gains((8, 8), (4, 4)) / beams.gains((1, 1), (1, 1))
+    monkeypatch.setattr(reference, "STATION_SPREAD_DEG", (0.0, 0.0))
+    monkeypatch.setattr(reference, "UE_SPREAD_DEG", (0.0, 0.0))
+    monkeypatch.setattr(reference, "MAX_CLUSTERS", 1)
+    ratio = reference.gains((8, 8), (4, 4)) / reference.gains((1, 1), (1, 1))
     assert ratio == pytest.approx(64 * 16)
 
 
@@ -41,48 +49,48 @@ def test_a_beam_is_the_strongest_eigenvector_of_the_covariance() -> None:
     rows = np.exp(1j * np.pi * np.sin(elevation)[..., None] * np.arange(3))
     columns = np.exp(1j * np.pi * (np.cos(elevation) * np.sin(azimuth))[..., None] * np.arange(4))
     steering = np.einsum("npr,npc->nprc", rows, columns).reshape(3, 6, 12)
-    alike = beams._likeness((3, 4), azimuth, elevation)
+    alike = reference._likeness((3, 4), azimuth, elevation)
     assert alike == pytest.approx(np.matmul(steering.conj(), steering.transpose(0, 2, 1)))
     for index in range(3):
         values, vectors = np.linalg.eigh(alike[index])
-        found = beams._strongest(alike)[index]
+        found = reference._strongest(alike)[index]
         found = found / np.linalg.norm(found)
         assert abs(np.vdot(vectors[:, -1], found)) == pytest.approx(1.0, abs=1e-3), values
 
 
 def test_the_instances_are_the_same_for_every_seed_and_call(fresh) -> None:
-    first = beams.gains((8, 8), (4, 4))
-    beams.gains.cache_clear()
-    assert np.array_equal(first, beams.gains((8, 8), (4, 4)))
+    first = reference.gains((8, 8), (4, 4))
+    reference.gains.cache_clear()
+    assert np.array_equal(first, reference.gains((8, 8), (4, 4)))
 
 
 def test_the_information_of_qpsk_at_0_db_is_that_of_the_textbook() -> None:
     # Binary input, A/sigma = 1: 0.4859 bit (T. Richardson, R. Urbanke, Modern Coding Theory, BAWGN channel).
-    assert levels._information(2, np.array([0.0]))[0] == pytest.approx(0.4859, abs=1e-3)
+    assert reference._information(2, np.array([0.0]))[0] == pytest.approx(0.4859, abs=1e-3)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 6])
 def test_information_rises_from_nothing_to_all(bits) -> None:
-    curve = levels._information(bits, np.arange(-30.0, 38.0, 0.5))
+    curve = reference._information(bits, np.arange(-30.0, 38.0, 0.5))
     assert np.all(np.diff(curve) > -1e-9)
     assert curve[0] < 0.01
     assert curve[-1] == pytest.approx(1.0, abs=1e-4)
 
 
 def test_a_flat_channel_needs_the_flat_thresholds_less_its_gain(monkeypatch, fresh) -> None:
-    monkeypatch.setattr(levels, "gains", lambda *_: np.full((2, 72), 100.0))
-    assert levels.needed_db((8, 8), (4, 4)) == pytest.approx(
-        np.stack([levels.flat_thresholds_db() - 20.0] * 2), abs=0.05
+    monkeypatch.setattr(reference, "gains", lambda *_: np.full((2, 72), 100.0))
+    assert reference.needed_db((8, 8), (4, 4)) == pytest.approx(
+        np.stack([reference.flat_thresholds_db() - 20.0] * 2), abs=0.05
     )
 
 
 def test_a_selective_channel_needs_more_than_a_flat_one_of_the_same_mean(monkeypatch, fresh) -> None:
-    monkeypatch.setattr(levels, "gains", lambda *_: np.tile([1.9, 0.1], (1, 36)))
-    assert np.all(levels.needed_db((8, 8), (4, 4))[0] > levels.flat_thresholds_db() + 0.2)
+    monkeypatch.setattr(reference, "gains", lambda *_: np.tile([1.9, 0.1], (1, 36)))
+    assert np.all(reference.needed_db((8, 8), (4, 4))[0] > reference.flat_thresholds_db() + 0.2)
 
 
 def test_a_higher_level_never_needs_less() -> None:
-    assert np.all(np.diff(levels.needed_db((8, 8), (4, 4)), axis=1) >= 0)
+    assert np.all(np.diff(reference.needed_db((8, 8), (4, 4)), axis=1) >= 0)
 
 
 def test_blockage_is_smooth_deepens_to_its_end_and_goes() -> None:

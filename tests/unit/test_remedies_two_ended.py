@@ -13,7 +13,7 @@ from tests.memory_lab import MemoryHost, MemoryLab, Program
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.remedy import remedy_of
-from wavebed.remedy.haproxy import PORT, haproxy_configuration
+from wavebed.remedy.third_party import PORT, haproxy_configuration
 from wavebed.run.scenario import read_plan
 
 if TYPE_CHECKING:

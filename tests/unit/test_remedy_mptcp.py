@@ -9,8 +9,8 @@ import pytest
 from tests.memory_lab import MemoryHost, Program
 from tests.unit.test_run_trial import check, command, trial
 
-from wavebed.remedy import mptcp, remedy_of
-from wavebed.remedy.mptcp import fallback_problem, read_counters
+from wavebed.remedy import remedy_of, third_party
+from wavebed.remedy.third_party import fallback_problem, read_counters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ def programs(tcp: Mapping[str, int], extended: Mapping[str, int]) -> dict[str, S
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mptcp, "_library", lambda: "/lib/wrap.so")
+    monkeypatch.setattr(third_party, "_library", lambda: "/lib/wrap.so")
 
 
 @pytest.mark.parametrize(("backup", "flags"), [("", "subflow"), (", backup = true", "subflow backup")])
@@ -112,7 +112,7 @@ def test_variables_of_a_program_stay_beside_the_library(monkeypatch: pytest.Monk
             assert argv == ["a"]
             given.append((env, confined))
 
-    host = mptcp._RunningMptcp(Recorder(), "/lib/wrap.so", None).of_programs(Recorder())  # type: ignore[arg-type]
+    host = third_party._RunningMptcp(Recorder(), "/lib/wrap.so", None).of_programs(Recorder())  # type: ignore[arg-type]
     host.start(["a"])
     host.start(["a"], confined=True)
     host.start(["a"], env={"LD_PRELOAD": "/lib/own.so", "A": "1"}, confined=True)

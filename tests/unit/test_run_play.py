@@ -21,8 +21,7 @@ from wavebed.run.play import (
     perform,
     settle,
 )
-from wavebed.workload.keys import Common, NoOptions
-from wavebed.workload.model import Event, Metric, Outcome, Series, Session, Span, Workload
+from wavebed.workload.model import Common, Event, Metric, NoOptions, Outcome, Series, Session, Span, Workload
 
 if TYPE_CHECKING:
     from pathlib import Path

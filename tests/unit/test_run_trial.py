@@ -13,10 +13,8 @@ from tests.memory_lab import MemoryLab, Program
 from tests.unit.test_run_play import Waiter
 
 from wavebed.errors import UserError
-from wavebed.lab.computing import Computing, ProgramTime
-from wavebed.lab.errors import LaboratoryHungError, LaboratoryKilledError
-from wavebed.lab.limits import LIMITS
-from wavebed.lab.protocol import Undelivered
+from wavebed.lab.protocol import LIMITS, LaboratoryHungError, LaboratoryKilledError, Undelivered
+from wavebed.lab.tools import Computing, ProgramTime
 from wavebed.result.identity import read_computing
 from wavebed.run.design import ordered
 from wavebed.run.play import LOOK_EVERY_S

@@ -9,7 +9,7 @@ import pytest
 
 from wavebed.errors import UserError
 from wavebed.path.api import Path
-from wavebed.radio.model import RadioSettings
+from wavebed.radio.presets import RadioSettings
 from wavebed.spec.types import BottleneckStage, PatternRate, RadioStage, WifiStage
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def test_a_split_bearer_of_a_scene_has_the_rates_of_both_carriers(laboratory: An
 
 
 def scene_radio() -> RadioSettings:
-    from wavebed.scene.files import load
+    from wavebed.scene.model import load
 
     radio = load("kau-e5g-1").radio
     assert isinstance(radio, RadioSettings)

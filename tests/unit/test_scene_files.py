@@ -19,7 +19,7 @@ from wavebed.cli import main
 from wavebed.config.problems import Problem
 from wavebed.config.table import fields
 from wavebed.errors import UserError
-from wavebed.radio.model import RadioSettings, WifiSettings
+from wavebed.radio.presets import RadioSettings, WifiSettings
 from wavebed.scene import Scene, load, shipped
 from wavebed.scene.geometry import (
     blocked,
@@ -33,6 +33,7 @@ from wavebed.scene.geometry import (
     spans_of,
 )
 from wavebed.scene.model import Array, Box, Obstacle, ReferenceChain, Scene, Screen, Timers, Trajectory
+from wavebed.scene.read import read_trajectory
 from wavebed.scene.reference import reference_page
 from wavebed.scene.tables import (
     BaseStationTable,
@@ -42,7 +43,6 @@ from wavebed.scene.tables import (
     SceneTable,
     UeTable,
 )
-from wavebed.scene.trajectory import read_trajectory
 from wavebed.scene.values import CellLoad
 
 if TYPE_CHECKING:

@@ -440,7 +440,7 @@ def test_many_entries_of_one_url_and_many_pages_are_decoded_a_few_times(
     decoded = itertools.count()
     decode = base64.b64decode
     monkeypatch.setattr(
-        "wavebed.workload.site.har_body.base64.b64decode", lambda text: (next(decoded), decode(text))[1]
+        "wavebed.workload.site.har_entries.base64.b64decode", lambda text: (next(decoded), decode(text))[1]
     )
     broken = {"encoding": "base64", "size": 3}
     entries = [entry(PAGE, "abcde", pageref=f"page_{number}", content=broken) for number in range(1000)]

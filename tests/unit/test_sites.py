@@ -16,9 +16,9 @@ from PIL import Image
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.workload.site import load_site
-from wavebed.workload.site.keep import keep_site, kept_site
+from wavebed.workload.site.model import type_of_file
 from wavebed.workload.site.reference import reference_page
-from wavebed.workload.site.sniff import type_of_file
+from wavebed.workload.site.saved import keep_site, kept_site
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -114,7 +114,7 @@ def test_a_site_is_read_and_kept_once_for_a_run(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "s.toml").write_text('[path]\n[run]\ntrials = 3\n[[workload]]\nkind = "web"\nsite = "cnn"\n')
     (tmp_path / "run").mkdir()
     kept: list[str] = []
-    monkeypatch.setattr("wavebed.workload.site.keep.keep_site", lambda given, _folder: kept.append(given) or given)
+    monkeypatch.setattr("wavebed.workload.site.saved.keep_site", lambda given, _folder: kept.append(given) or given)
     assert len(resolved(read_plan(tmp_path / "s.toml"), tmp_path / "run")) == 3
     assert kept == ["cnn"]
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from real_traces_data import Runs, ks_distance, mahimahi, outages
 from scipy.stats import PermutationMethod, fisher_exact, kendalltau, mannwhitneyu, quantile_test, wilcoxon
 
-from wavebed.stats.drift import drift
-from wavebed.stats.exclusions import exclusions, worst_case
+from wavebed.stats.family import drift
 from wavebed.stats.independent import delta_interval, independent_finding
 from wavebed.stats.intervals import (
     Interval,
@@ -23,9 +22,8 @@ from wavebed.stats.intervals import (
     median_interval,
     paired_difference,
 )
-from wavebed.stats.paired import SignedRanks, paired_finding, signed_rank_p
-from wavebed.stats.percentiles import needed, percentile
-from wavebed.stats.verdict import Margin
+from wavebed.stats.paired import SignedRanks, exclusions, paired_finding, signed_rank_p, worst_case
+from wavebed.stats.verdict import Margin, needed, percentile
 
 if TYPE_CHECKING:
     from pathlib import Path

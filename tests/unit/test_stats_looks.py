@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import nct
 from tests.costs import least_ratio, loops
 
-from wavebed.stats.anytime import STAKES, Anytime, Score, log_wealth
-from wavebed.stats.family import Primary, settle
+from wavebed.stats.family import MOST, Primary, advise, settle
 from wavebed.stats.intervals import fewest_pairs, signed_rank_interval
+from wavebed.stats.looks import STAKES, Anytime, Planned, Score, Spending, log_wealth, look_levels
 from wavebed.stats.paired import signed_rank_p
-from wavebed.stats.planned import Planned, Spending, look_levels
-from wavebed.stats.power import MOST, advise
 from wavebed.stats.verdict import Margin
 
 

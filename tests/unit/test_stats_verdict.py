@@ -8,12 +8,21 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from wavebed.stats.anytime import Anytime
-from wavebed.stats.family import Primary, explore, holm, settle, settle_independent, simultaneous_level
+from wavebed.stats.family import (
+    MOST_TOGETHER,
+    Primary,
+    cliffs_deltas,
+    explore,
+    explore_independent,
+    holm,
+    settle,
+    settle_independent,
+    settle_many,
+    simultaneous_level,
+)
 from wavebed.stats.independent import independent_finding
-from wavebed.stats.intervals import cliffs_delta
-from wavebed.stats.many import MOST_TOGETHER, cliffs_deltas, explore_independent, settle_many
-from wavebed.stats.methods import FORMULAS, method
+from wavebed.stats.intervals import FORMULAS, cliffs_delta, method
+from wavebed.stats.looks import Anytime
 from wavebed.stats.paired import SignedRanks, paired_finding
 from wavebed.stats.verdict import Margin, judge
 

@@ -16,13 +16,13 @@ HEARS = ("hosts", "run/executor")
 """Here, messages of other machines arrive."""
 ELSEWHERE = {
     "hosts/live.py": "requests of other processes of the same user",
-    "hosts/modem.py": "a text of a bounded sample, whose fields are read by type",
+    "hosts/samples.py": "a text of a bounded sample, whose fields are read by type",
     "run/executor/guests.py": "results of a guest of the same user, by type",
     "run/executor/inside.py": "the block of the front, in a guest",
     "run/executor/worker.py:run_task": "the block of the front, on a worker",
 }
 DECODERS = {"loads", "load", "decode", "raw_decode", "reader", "DictReader", "read_text", "read_bytes", "read_json"}
-HARMLESS = {"hosts/agent.py": {"decode", "read_bytes"}, "hosts/process.py": {"decode"}}
+HARMLESS = {"hosts/agent.py": {"decode", "read_bytes"}, "hosts/host.py": {"decode"}}
 """Bytes made text, and the agent's own program."""
 
 

@@ -14,12 +14,11 @@ from wavebed.cli.ctl import _timeline_text
 from wavebed.errors import UserError
 from wavebed.path.live import USUAL_HANDOVER_NS, change_request, timeline_request
 from wavebed.path.model import PatternFile
-from wavebed.path.timed import TimedPath, timed_path
-from wavebed.path.timeline import load_timeline
+from wavebed.path.timeline import TimedPath, load_timeline, timed_path
 from wavebed.path.traces import Traces
 from wavebed.pattern import Pattern, read_trace
 from wavebed.pattern.model import STATES, steps
-from wavebed.pattern.sequence import CLEAR_NEED_MDB, CLEAR_SINR_MDB, Part, part_of, sequence
+from wavebed.pattern.resample import CLEAR_NEED_MDB, CLEAR_SINR_MDB, Part, part_of, sequence
 from wavebed.scene.tables import Timers
 from wavebed.shipped import names
 

@@ -18,8 +18,8 @@ from tests.result_folders import open_run
 
 from wavebed.cli import main
 from wavebed.errors import MachineError, UserError
-from wavebed.lab import locks
-from wavebed.lab.limits import LIMITS
+from wavebed.lab import tools
+from wavebed.lab.protocol import LIMITS
 from wavebed.result.model import RunRecord
 from wavebed.run import backend
 from wavebed.run.design import ordered
@@ -32,7 +32,7 @@ from wavebed.run.progress import Live
 from wavebed.run.resolve import Resolver, read_spec
 from wavebed.run.scenario import Plan, plan_of_spec, read_plan
 from wavebed.run.times import default_time, guest_bytes_of, with_time
-from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
+from wavebed.spec.trial import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
 from wavebed.virtual import guest, kernel
 from wavebed.virtual.channel import PROGRESS, Step, Told, tell
 from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, readable, task_json
@@ -482,7 +482,7 @@ def test_as_many_guests_run_as_the_limits_of_the_cgroup_allow(
 @pytest.mark.parametrize("place", ["of the machine", "of the cache"])
 def test_guests_have_processors_of_their_own(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setattr(locks, "FOLDER", tmp_path if place == "of the machine" else tmp_path / "none")
+    monkeypatch.setattr(tools, "FOLDER", tmp_path if place == "of the machine" else tmp_path / "none")
     monkeypatch.setattr(guest, "processors", lambda _: [3, 5])
     monkeypatch.setattr(guest, "_LOOK_S", 0)
     caches = [tmp_path / name for name in ("one", "two")]

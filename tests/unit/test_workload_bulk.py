@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.bulk import Bulk, Flows, goodput_series
-from wavebed.workload.iperf3 import read_end, shortfall
+from wavebed.workload.parsers import read_end, shortfall
 
 
 def bulk(**keys: object) -> Bulk:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.config.problems import Problem
-from wavebed.lab.clock import MachineClock
+from wavebed.lab.protocol import MachineClock
 from wavebed.workload import read_workload
-from wavebed.workload.call_report import call_outcome
-from wavebed.workload.call_video import camera_film
+from wavebed.workload.call import call_outcome, camera_film
 
 if TYPE_CHECKING:
     from pathlib import Path

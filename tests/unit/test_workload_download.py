@@ -11,16 +11,14 @@ from tests.memory_lab import MemoryLab, Program
 
 from wavebed.config.problems import Problem
 from wavebed.errors import MachineError, WavebedError
-from wavebed.workload import call_video, read_workload
-from wavebed.workload.arrivals import Arrivals
-from wavebed.workload.download import Download
-from wavebed.workload.download_figures import metrics_of as metrics_of_download
+from wavebed.workload import call, read_workload
+from wavebed.workload.download import Arrivals, Download
+from wavebed.workload.download import metrics_of as metrics_of_download
 from wavebed.workload.drafts import drafted
-from wavebed.workload.names import chromium_arguments
 from wavebed.workload.serve import make_certificate, start_resolver
-from wavebed.workload.web_figures import Course
+from wavebed.workload.serve.names import chromium_arguments
+from wavebed.workload.web_figures import Course, PageTrace
 from wavebed.workload.web_figures import metrics_of as metrics_of_page
-from wavebed.workload.web_trace import PageTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +144,7 @@ def _download(cache: Path) -> None:
 
 
 def _film(cache: Path) -> None:
-    call_video.camera_film(cache, 32, 16, 5)
+    call.camera_film(cache, 32, 16, 5)
 
 
 def _certificate(cache: Path) -> None:

@@ -14,22 +14,22 @@ from tests.virtual_clock import VirtualClock
 
 from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
-from wavebed.lab.clock import MachineClock
+from wavebed.lab.protocol import MachineClock
 from wavebed.workload import read_workload, rpm
-from wavebed.workload.irtt import read_irtt
-from wavebed.workload.latency_process import Watch
-from wavebed.workload.latency_windows import (
+from wavebed.workload.model import Span, TrialContext
+from wavebed.workload.parsers import read_irtt, read_ping, summary_line
+from wavebed.workload.probing import (
     Probe,
+    Watch,
     answered_or_lost,
     delay_metrics,
+    least_values,
     loss_metrics,
     mdev,
+    percentile,
     variation_metrics,
     window_of,
 )
-from wavebed.workload.model import Span, TrialContext
-from wavebed.workload.percentiles import least_values, percentile
-from wavebed.workload.ping import read_ping, summary_line
 from wavebed.workload.rpm import (
     EVERY_S,
     Exchange,

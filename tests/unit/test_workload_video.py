@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wavebed.config.problems import Problem
-from wavebed.lab.clock import MachineClock
+from wavebed.lab.protocol import MachineClock
 from wavebed.workload import read_workload
-from wavebed.workload.media.content import Content
-from wavebed.workload.media.ladder import LADDERS, read_ladder
-from wavebed.workload.qoe import Chunk, Stall, p1203_input, pensieve, stalled
-from wavebed.workload.video import Video
-from wavebed.workload.video_page import page
-from wavebed.workload.video_playback import Playback, read
-from wavebed.workload.video_player import player_settings
-from wavebed.workload.video_report import outcome_of
+from wavebed.workload.video import Video, page
+from wavebed.workload.video_media import LADDERS, Content, player_settings, read_ladder
+from wavebed.workload.video_report import Chunk, Playback, Stall, outcome_of, p1203_input, pensieve, read, stalled
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,19 @@ from hypothesis import strategies as st
 
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
-from wavebed.workload.emodel import CODECS, burst_ratio, delay_impairment, mos, rate
-from wavebed.workload.latency_windows import Probe
-from wavebed.workload.voice_packets import Packet, best_rated, direction_of, jitter_ms, rated
+from wavebed.workload.probing import Probe
+from wavebed.workload.voice import (
+    CODECS,
+    Packet,
+    best_rated,
+    burst_ratio,
+    delay_impairment,
+    direction_of,
+    jitter_ms,
+    mos,
+    rate,
+    rated,
+)
 
 PROBES = [
     Probe(0, 0.00, 40.0, 20.0, 20.0),

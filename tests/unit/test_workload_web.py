@@ -12,10 +12,20 @@ from PIL import Image
 
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
-from wavebed.workload.browser.film import MOST_BYTES, write_film
-from wavebed.workload.browser.speed_index import Frame, VisualProgress, visual_progress
-from wavebed.workload.web_figures import Course, doubts_of, metrics_of, status_of
-from wavebed.workload.web_trace import PageTrace, Request, read_trace
+from wavebed.workload.web_figures import (
+    MOST_BYTES,
+    Course,
+    Frame,
+    PageTrace,
+    Request,
+    VisualProgress,
+    doubts_of,
+    metrics_of,
+    read_trace,
+    status_of,
+    visual_progress,
+    write_film,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,9 @@ import campaign_statistics as simulated
 import numpy as np
 import pytest
 
-from wavebed.stats.anytime import Anytime
 from wavebed.stats.family import settle, simultaneous_level
+from wavebed.stats.looks import Anytime, Planned
 from wavebed.stats.paired import SignedRanks
-from wavebed.stats.planned import Planned
 
 COUNT = 400
 RARE = 0.05 + 2.5 * 0.011

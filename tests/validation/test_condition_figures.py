@@ -11,9 +11,8 @@ import pytest
 from tests.samples_by_seed import sample
 
 from wavebed.channel import ensemble
-from wavebed.conditions.condition import condition, condition_names, radio_scene, variant_names
-from wavebed.conditions.figures import SEED_FIGURES, SEEDS, compute, figures_of, seconds_bps, stored
-from wavebed.conditions.tables import RATES
+from wavebed.conditions.condition import RATES, condition, condition_names, radio_scene, variant_names
+from wavebed.conditions.text import SEED_FIGURES, SEEDS, compute, figures_of, seconds_bps, stored
 from wavebed.pattern.model import STATES
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.path.model import PatternFile
-from wavebed.path.timed import timed_path
-from wavebed.path.timeline import load_timeline
+from wavebed.path.timeline import load_timeline, timed_path
 from wavebed.path.traces import Traces
 from wavebed.pattern import read_trace
 

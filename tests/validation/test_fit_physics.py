@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 from tests.traces import FOLDER, WORD
 
+from wavebed.fit.judge import LTE, MMWAVE
 from wavebed.fit.judgement import judge
 from wavebed.fit.laps import find_files, split
-from wavebed.fit.network import LTE, MMWAVE
-from wavebed.fit.physics import walks_of
-from wavebed.fit.scene_values import MOST_PARAMETERS, parameters_of
+from wavebed.fit.physics import MOST_PARAMETERS, parameters_of, walks_of
 from wavebed.scene import load
 
 if TYPE_CHECKING:
-    from wavebed.fit.network import Network
+    from wavebed.fit.judge import Network
 
 SCENES = Path(__file__).parents[2] / "python" / "wavebed" / "scenarios" / "scenes"
 SEEDS = range(3001, 3009)

@@ -5,11 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wavebed.channel.reference import realise_reference, study_pattern
-from wavebed.channel.reference.beams import SUBBAND_HZ, SUBBANDS, gains
-from wavebed.channel.reference.chain import free_path_db
-from wavebed.channel.reference.levels import flat_thresholds_db, levels, needed_db, rates_bps
-from wavebed.channel.reference.transition import DEPTH_DB, blockage_db
+from wavebed.channel.reference import (
+    DEPTH_DB,
+    SUBBAND_HZ,
+    SUBBANDS,
+    blockage_db,
+    flat_thresholds_db,
+    free_path_db,
+    gains,
+    levels,
+    needed_db,
+    rates_bps,
+    realise_reference,
+    study_pattern,
+)
 from wavebed.scene import load
 
 SEEDS = range(30)

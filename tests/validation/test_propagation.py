@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from wavebed.channel.propagation.blockage import knife_edge_db
-from wavebed.channel.propagation.correlated import gaussian, normal_cdf
+from wavebed.channel.propagation.correlated import gaussian, generators, normal_cdf
 from wavebed.channel.propagation.fading import fading_db
 from wavebed.channel.propagation.pathloss import los_probability, path_loss_db
-from wavebed.channel.propagation.places import Route, normal_field
-from wavebed.channel.propagation.random_streams import generators
-from wavebed.channel.propagation.shadowing import SHADOWING, draw_los, shadowing_db
+from wavebed.channel.propagation.shadowing import SHADOWING, Route, draw_los, normal_field, shadowing_db
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wavebed.channel.propagation.place_noise import Lattice, place_normals
+from wavebed.channel.propagation.correlated import Lattice, place_normals
 
 
 def test_values_of_places_are_normal_and_change_slowly():

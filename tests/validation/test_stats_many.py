@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wavebed.stats.family import Primary
-from wavebed.stats.many import settle_many
+from wavebed.stats.family import Primary, settle_many
 from wavebed.stats.verdict import Margin
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wavebed.stats.drift import drifts
-from wavebed.stats.exclusions import exclusions
+from wavebed.stats.family import drifts
+from wavebed.stats.paired import exclusions
 
 
 def test_many_treatments_have_no_more_false_drifts_than_one() -> None:

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from tests.traces import FOLDER, WORD
 
-from wavebed.channel.adaptation.formats import format_table
-from wavebed.channel.adaptation.tbs import code_rate, modulation_order
+from wavebed.channel.transport_formats import code_rate, format_table, modulation_order
 from wavebed.scene.model import Carrier
 
 FILES = ("sutd_Lvl4_AllRRUOn_Anomaly_label.csv", "sutd_Lvl6_AllRRUOn_Anomaly_label.csv")

@@ -5,22 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wavebed.channel.adaptation import (
-    adapt,
+from wavebed.channel.adaptation import adapt, peak_rate_bps
+from wavebed.channel.transport_formats import (
+    code_rate,
     lte_transport_block_bits,
+    mcs_rates_bps,
+    modulation_order,
     need_db,
     nr_transport_block_bits,
-    peak_rate_bps,
-    resource_blocks,
+    waterfall,
     wifi_efficiency,
 )
-from wavebed.channel.adaptation.bler import waterfall
-from wavebed.channel.adaptation.rates import mcs_rates_bps
-from wavebed.channel.adaptation.tbs import code_rate, modulation_order
-from wavebed.radio.model import WifiSettings
-from wavebed.radio.table_files import read_table
+from wavebed.radio.carriers import read_table, resource_blocks
+from wavebed.radio.presets import WifiSettings
 from wavebed.scene.model import Carrier
-from wavebed.spec.queue import WrittenQueue
+from wavebed.spec.network import WrittenQueue
 
 
 def test_the_transport_block_of_400_mhz_is_192_624_bits() -> None:

@@ -1,4 +1,4 @@
-//! Time limits of the waits of a laboratory. Python's limits in `wavebed/lab/limits.py` are above these: the caller of
+//! Time limits of the waits of a laboratory. Python's limits in `wavebed/lab/protocol.py` are above these: the caller of
 //! a laboratory waits longer than the laboratory itself.
 
 use std::time::Duration;

@@ -13,8 +13,8 @@ from wavebed.errors import UserError
 from wavebed.experiment.estimate import duration_text, in_blocks
 from wavebed.result.names import TRIALS_FOLDER
 from wavebed.run.design import expected_s
+from wavebed.stats.family import advise
 from wavebed.stats.paired import Pairs
-from wavebed.stats.power import advise
 from wavebed.store.journal import TrialStored, read_journal
 from wavebed.store.metrics import factors_of, read_metrics
 from wavebed.store.records import read_run
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wavebed.campaign.read import Campaign
     from wavebed.config.data import Json
     from wavebed.result.model import Comparison
-    from wavebed.stats.power import Advice
+    from wavebed.stats.family import Advice
 
 MOST_ROWS = 30
 _WORDS = {

@@ -11,13 +11,11 @@ import numpy as np
 
 from wavebed.errors import UserError
 from wavebed.result.model import COUNTED, Comparison, comparisons
-from wavebed.stats.anytime import Anytime
-from wavebed.stats.exclusions import exclusions, worst_case
 from wavebed.stats.family import Primary, explore, settle
 from wavebed.stats.intervals import median_interval
-from wavebed.stats.paired import SignedRanks
-from wavebed.stats.percentiles import percentile
-from wavebed.stats.verdict import Margin
+from wavebed.stats.looks import Anytime
+from wavebed.stats.paired import SignedRanks, exclusions, worst_case
+from wavebed.stats.verdict import Margin, percentile
 from wavebed.store.journal import BlockEnded, read_journal
 from wavebed.store.metrics import factors_of, read_metrics
 from wavebed.store.records import read_run
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.result.model import CampaignRecord, PrimaryRecord, RunRecord
-    from wavebed.stats.exclusions import Exclusions
-    from wavebed.stats.paired import Design
+    from wavebed.stats.paired import Design, Exclusions
     from wavebed.stats.verdict import Better, Finding
 
 if TYPE_CHECKING:

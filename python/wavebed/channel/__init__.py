@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavebed.channel.export import Direction, to_pattern
     from wavebed.channel.modes import ensemble, realise
-    from wavebed.channel.realisation import Realisation
+    from wavebed.channel.realisation import Direction, Realisation, to_pattern
 
 __all__ = ["Direction", "Realisation", "ensemble", "realise", "to_pattern"]
 
 _HOMES = {
-    "Direction": "export",
+    "Direction": "realisation",
     "Realisation": "realisation",
     "ensemble": "modes",
     "realise": "modes",
-    "to_pattern": "export",
+    "to_pattern": "realisation",
 }
 
 

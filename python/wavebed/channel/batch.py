@@ -1,20 +1,34 @@
-"""Mode ``3gpp``: from a scene and seeds to realisations."""
+"""The fraction of the cell that other users leave: given over time, or users that come and go.
+
+Users arrive as a Poisson process and stay for exponential times, so that their number is Poisson and forgets itself
+within the mean stay. Each has a weight, exponentially distributed with mean 1; that of this user is 1. The cell is
+shared by weight, so that 1/(1 + S) is left, S being the sum of the other weights. With m users on average E[e^(-tS)] is
+e^(-mt/(1 + t)), and the mean of 1/(1 + S) is the integral of e^(-t) E[e^(-tS)] over t.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from msgspec import structs
 
 from wavebed.channel.adaptation import adapt
-from wavebed.channel.course import courses, drawn_intervals, seen_intervals
-from wavebed.channel.interference import interfered
-from wavebed.channel.load import own_fraction
+from wavebed.channel.beams import panels_seen
+from wavebed.channel.propagation.antenna import angles_deg
+from wavebed.channel.propagation.correlated import generator
 from wavebed.channel.realisation import FallbackCarrier, Realisation
-from wavebed.channel.serving import Link
+from wavebed.channel.serving import Link, Phase, follow, follow_sectors, sweep_s
 from wavebed.channel.signal import Beam, fading, signal, unobstructed_db, uplink_offset_db
+from wavebed.channel.transport_formats import FIRST_DATA_MCS, waterfall
 from wavebed.pattern.model import STATES
-from wavebed.radio.model import RadioSettings, WifiSettings
+from wavebed.radio.presets import RadioSettings, WifiSettings
+from wavebed.scene.model import Interval
+from wavebed.scene.values import LoadProcess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +36,248 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.channel.budget import Budget, Sight
-    from wavebed.channel.course import Course
     from wavebed.channel.signal import Signal
+    from wavebed.scene.model import Scene
+    from wavebed.scene.tables import Array
+    from wavebed.scene.values import CellLoad
 
     Floats = NDArray[np.float64]
     Whole = NDArray[np.int64]
 
-__all__ = ["realise_batch"]
+
+BEFORE = 12.0
+"""Mean stays before the beginning, after which nobody of then is left: e^-12 are."""
+MOST_USERS = 1000.0
+_KEYS = ("users", "stays of users", "weights of users")
+
+
+def own_fraction(load: tuple[CellLoad, ...] | LoadProcess, time_s: Floats, seeds: Sequence[int]) -> Floats:
+    """Return the fraction of the cell that its load leaves to this user, (n,), or (seeds, n) where it is drawn.
+
+    Parameters
+    ----------
+    load : tuple of CellLoad or LoadProcess
+        The load of the scene.
+    time_s : (n,) float64
+        The beginning of each step.
+    seeds : sequence of int
+        One row each.
+    """
+    if isinstance(load, LoadProcess):
+        return np.stack([1 / (1 + _weights(load, time_s, *(generator(seed, key) for key in _KEYS))) for seed in seeds])
+    if not load:
+        return np.ones(time_s.size)
+    index = np.searchsorted([step.time_s for step in load], time_s, side="right") - 1
+    used = np.array([step.fraction for step in load])[np.maximum(index, 0)]
+    return np.where(index < 0, 1.0, 1.0 - used)
+
+
+def users_of_load(mean: float) -> float:
+    """Return the mean number of users that have this mean fraction of the cell."""
+    low, high = 0.0, MOST_USERS
+    for _ in range(60):
+        middle = (low + high) / 2
+        if 1 - left_by_users(middle) < mean:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def left_by_users(users: float) -> float:
+    """Return the mean fraction of the cell that this many users leave on average."""
+    part, weight = _points()  # t = part / (1 - part)
+    return float(weight @ (np.exp(-part / (1 - part) - users * part) / (1 - part) ** 2))
+
+
+@cache
+def _points() -> tuple[Floats, Floats]:
+    """Return points and weights of Gauss and Legendre between 0 and 1."""
+    points, weights = np.polynomial.legendre.leggauss(256)
+    return np.asarray((points + 1) / 2), np.asarray(weights / 2)
+
+
+def _weights(
+    load: LoadProcess,
+    time_s: Floats,
+    arrivals: np.random.Generator,
+    stays: np.random.Generator,
+    weights: np.random.Generator,
+) -> Floats:
+    """Return the sum of the users' weights at each time; arrivals change evenly with the mean and the time constant."""
+    stay_s, users = load.time_constant_s, users_of_load(load.mean)
+    if load.mean == 0.0:
+        return np.zeros(time_s.size)
+    expected = (float(time_s[-1]) + BEFORE * stay_s) * users / stay_s
+    count = math.ceil(expected + 6 * math.sqrt(expected) + 6)
+    begin_s = arrivals.exponential(size=count).cumsum() * (stay_s / users) - BEFORE * stay_s
+    end_s = begin_s + stays.exponential(stay_s, size=count)
+    weight = weights.exponential(size=count)
+    leaving = np.argsort(end_s)
+    came = np.searchsorted(begin_s, time_s, side="right")
+    left = np.searchsorted(end_s[leaving], time_s, side="right")
+    sums = [np.concatenate(([0.0], each.cumsum())) for each in (weight, weight[leaving])]
+    # Without users the sum is exactly 0.
+    return np.where(came > left, np.maximum(sums[0][came] - sums[1][left], 0.0), 0.0)
+
+
+def interfered(budget: Budget, signals: Sequence[Signal]) -> list[Signal]:
+    """Return the signals of the base stations, each with the interference of the others.
+
+    Parameters
+    ----------
+    budget : Budget
+        The scene.
+    signals : sequence of Signal
+        One for each of its base stations.
+    """
+    stations = budget.scene.base_stations
+    if len(stations) == 1 or not any(station.load for station in stations):
+        return list(signals)
+    received = [
+        station.load * _received_snr(budget, place, signals[place]) if station.load > 0 else None
+        for place, station in enumerate(stations)
+    ]
+    result = []
+    for place, each in enumerate(signals):
+        others = [ratio for other, ratio in enumerate(received) if other != place and ratio is not None]
+        result.append(replace(each, rise_db=10 * np.log10(1 + sum(others))) if others else each)
+    return result
+
+
+def _received_snr(budget: Budget, place: int, signal: Signal) -> Floats:
+    """Return the power of a base station at the UE over noise, over all its beams and at full load."""
+    station, ue = budget.scene.base_stations[place], budget.scene.ue
+    azimuth, elevation = (angle[:, None] for angle in angles_deg(budget.position_m - np.asarray(station.position_m)))
+    out = _element_gain(station.array, azimuth, elevation, None)
+    back = _element_gain(ue.array, azimuth + 180.0, -elevation, budget.heading_deg[:, None])
+    return np.asarray(signal.bare() * out * back)
+
+
+def _element_gain(array: Array, azimuth_deg: Floats, elevation_deg: Floats, heading_deg: Floats | None) -> Floats:
+    """Return the power gain of one element of the best panel towards angles of shape (n, 1)."""
+    one = structs.replace(array, rows=1, columns=1)
+    towards = (azimuth_deg, elevation_deg)
+    panels = panels_seen(one, towards, towards, heading=heading_deg).some(slice(None))
+    return np.asarray(np.max([panel.highest[:, 0] for panel in panels], axis=0), dtype=np.float64)
+
+
+SWEEP_PERIOD_S = 0.002
+"""How often the SINR of 802.11ad's beams is looked at: a fifth of the time after which a beam is lost."""
+
+
+ABSENT_DB = -200.0
+"""SNR of a beam that one base station has and another has not."""
+
+
+class Course(NamedTuple):
+    """The serving beam of one seed: phases, and for each step the link, the base station and the beam."""
+
+    phases: tuple[Phase, ...]
+    link: NDArray[np.uint8]
+    station: NDArray[np.int16]
+    beam: NDArray[np.int16]
+
+
+def courses(budget: Budget, signals: Sequence[Signal], count: int) -> list[Course]:
+    """Follow the connection of each seed.
+
+    Parameters
+    ----------
+    budget : Budget
+        The scene and its times.
+    signals : sequence of Signal
+        One for each base station.
+    count : int
+        Seeds.
+    """
+    scene = budget.scene
+    wifi = scene.carrier.technology == "802.11ad"
+    period_s = max(SWEEP_PERIOD_S if wifi else scene.timers.indication_s, scene.step_s)
+    beams = [[beam.snr_db for beam in each.beams] for each in signals]
+    means = levels = _by_beam(beams, budget.time_s, period_s)
+    if any(each.rise_db.any() for each in signals):
+        beams = [[beam.snr_db - each.rise_db for beam in each.beams] for each in signals]
+        means = _by_beam(beams, budget.time_s, period_s)
+    result = []
+    for seed in range(count):
+        sinr_db, level_db = (
+            np.array([[beam[min(seed, len(beam) - 1)] for beam in station] for station in each])
+            for each in (means, levels)
+        )
+        phases = _sectors(scene, sinr_db[0], period_s) if wifi else _cells(scene, sinr_db, level_db, period_s)
+        result.append(_laid_out(phases, budget.time_s))
+    return result
+
+
+def _by_beam(beams: list[list[Floats]], time_s: Floats, period_s: float) -> list[list[Floats]]:
+    """Return the means of each base station's beams, as many for each."""
+    most = max(len(station) for station in beams)
+    means = [[_means(beam, time_s, period_s) for beam in station] for station in beams]
+    absent = np.full_like(means[0][0], ABSENT_DB)
+    return [[*station, *[absent] * (most - len(station))] for station in means]
+
+
+def _means(values: Floats, time_s: Floats, period_s: float) -> Floats:
+    """Mean of each period, in dB, along the last axis."""
+    periods = int(np.ceil((time_s[-1] + 1e-9) / period_s)) or 1
+    starts = np.searchsorted(time_s, np.arange(periods) * period_s - 1e-9)
+    return np.asarray(np.add.reduceat(values, starts, axis=-1) / np.diff(starts, append=len(time_s)))
+
+
+def _cells(scene: Scene, sinr_db: Floats, level_db: Floats, period_s: float) -> tuple[Phase, ...]:
+    """Radio link monitoring of NR and LTE; after T311 it returns from idle, where the scene names that time."""
+    timers = structs.replace(scene.timers, indication_s=period_s)
+    connection = scene.radio.connection if isinstance(scene.radio, RadioSettings) else None
+    setup_s = connection.rrc.promotion_ns / 1e9 if connection is not None and connection.rrc is not None else None
+    return follow(sinr_db, timers, level_db=level_db, falls_back=scene.fallback is not None, setup_s=setup_s)
+
+
+def _sectors(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
+    """Beams of the one access point of 802.11ad; the others, if any, do not serve."""
+    arrays = (scene.base_stations[0].array, scene.ue.array)
+    training_s = sweep_s(*(array.rows * array.columns for array in arrays))
+    needed_db = float(waterfall("802.11ad").snr_db[FIRST_DATA_MCS])
+    return follow_sectors(sinr_db, period_s, needed_db, training_s)
+
+
+def _laid_out(phases: tuple[Phase, ...], time_s: Floats) -> Course:
+    starts = np.searchsorted(time_s, [phase.start_s - 1e-9 for phase in phases])
+    lengths = np.diff(starts, append=len(time_s))
+    link, station, beam = (np.repeat([phase[part] for phase in phases], lengths) for part in (1, 2, 3))
+    return Course(phases, link.astype(np.uint8), station.astype(np.int16), beam.astype(np.int16))
+
+
+def seen_intervals(budget: Budget, course: Course) -> tuple[Interval, ...]:
+    """States of the geometry, exactly, as the serving base station sees them; the fallback carrier does not count."""
+    ends = [*(phase.start_s for phase in course.phases[1:]), budget.scene.duration_s]
+    parts = [
+        Interval(part.state, max(part.start_s, phase.start_s), min(part.end_s, end_s))
+        for phase, end_s in zip(course.phases, ends, strict=True)
+        for part in budget.sights[phase.station].intervals
+    ]
+    return _joined([part for part in parts if part.end_s > part.start_s])
+
+
+def drawn_intervals(los: NDArray[np.bool_], time_s: Floats, duration_s: float) -> tuple[Interval, ...]:
+    """States of a line of sight that was drawn, step by step."""
+    edges = [0, *(np.flatnonzero(np.diff(los)) + 1).tolist(), len(los)]
+    bounds = [*time_s[edges[:-1]].tolist(), duration_s]
+    return tuple(
+        Interval("LOS" if los[first] else "NLOS", *span)
+        for first, span in zip(edges[:-1], pairwise(bounds), strict=True)
+    )
+
+
+def _joined(parts: list[Interval]) -> tuple[Interval, ...]:
+    joined = parts[:1]
+    for part in parts[1:]:
+        if part.state == joined[-1].state:
+            joined[-1] = joined[-1]._replace(end_s=part.end_s)
+        else:
+            joined.append(part)
+    return tuple(joined)
+
 
 Number = TypeVar("Number", bound=np.generic)
 

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wavebed.channel.propagation.antenna import angles_deg
-from wavebed.channel.propagation.clusters import CLUSTERS, Clusters, cluster_places, draw_clusters
-from wavebed.channel.propagation.codebook import Patterns, Toward, bins, patterns
-from wavebed.channel.propagation.random_streams import generator
-from wavebed.channel.propagation.regions import self_blocking_db
+from wavebed.channel.propagation.antenna import Patterns, Toward, angles_deg, bins, patterns, self_blocking_db
+from wavebed.channel.propagation.correlated import generator
+from wavebed.channel.propagation.fading import CLUSTERS, Clusters, cluster_places, draw_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.channel.budget import Budget, Sight
-    from wavebed.channel.propagation.place_noise import Lattice
-    from wavebed.scene.model import Array
+    from wavebed.channel.propagation.correlated import Lattice
+    from wavebed.scene.tables import Array
 
     Floats: TypeAlias = NDArray[np.float64]
     Singles: TypeAlias = NDArray[np.float32]
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     Panels: TypeAlias = tuple[Toward, ...]
     """What each panel of one end makes of each wave at some measurements."""
 
-__all__ = ["Gains", "Measurements", "Powers", "Side", "beamless", "panels_seen", "track"]
 
 MOVED_M = 0.1
 """A UE that has moved less is not measured again before `REST_UPDATES` updates: its channel is the same."""

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.channel.propagation.atmosphere import rain_db_per_km
 from wavebed.channel.propagation.blockage import blockage_db
-from wavebed.channel.propagation.noise import noise_dbm
-from wavebed.channel.propagation.pathloss import los_probability, path_loss_db, range_warnings
-from wavebed.channel.propagation.places import Route
-from wavebed.channel.propagation.shadowing import los_spread_db
+from wavebed.channel.propagation.pathloss import (
+    los_probability,
+    noise_dbm,
+    path_loss_db,
+    rain_db_per_km,
+    range_warnings,
+)
+from wavebed.channel.propagation.shadowing import Route, los_spread_db
 from wavebed.scene.geometry import heading_deg, intervals, los, positions
 from wavebed.scene.model import Box
 
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Budget", "Sight", "sight", "step_times_s"]
 
 UNDERGROUND_M = 100.0
 """Nothing passes below a building: its screen reaches this far into the ground."""

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from wavebed.channel.realisation import Realisation
     from wavebed.scene.model import Mode, Scene
 
-__all__ = ["ensemble", "realise"]
 
 BATCH_SEEDS = 8
 BATCH_STEPS = 400_000

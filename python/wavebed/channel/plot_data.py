@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Album", "Panel", "View", "Walk"]
 
 #: Below this, an SINR is drawn as this: nothing is received there, and the scale stays readable.
 LOWEST_SINR_DB = -25.0

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from wavebed.pattern.model import steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from wavebed.pattern.model import Pattern
     from wavebed.scene.model import Interval, Mode, Scene
-
-__all__ = ["FallbackCarrier", "Realisation"]
 
 
 class FallbackCarrier(NamedTuple):
@@ -90,3 +92,87 @@ class Realisation:
     up_data_db: NDArray[np.float64] | None = None
     up_need_db: NDArray[np.float64] | None = None
     fallback: FallbackCarrier | None = None
+
+
+Direction: TypeAlias = Literal["down", "up"]
+
+AMPLE_DB = 20.0
+"""This far above what it needs, no block fails."""
+IDLE_DB = 0.0
+"""What stands where nothing is sent."""
+LIMIT_DB = 100.0
+STEP_DB = 0.01
+
+BLER_DECIMALS = 4
+"""Block error rates are tables fitted to simulations; more digits say nothing and make more rows."""
+
+
+def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
+    """Return the pattern of one direction; equal neighbouring steps are one row.
+
+    Parameters
+    ----------
+    realisation : Realisation
+        The realisation.
+    direction : {"down", "up"}
+        Towards the UE or away from it.
+    """
+    down = direction == "down"
+    rate_bps = realisation.rate_bps if down else realisation.up_rate_bps
+    bler = np.round(realisation.bler if down else realisation.up_bler, BLER_DECIMALS)
+    sinr_db = realisation.data_db if down else realisation.up_data_db
+    need_db = realisation.need_db if down else realisation.up_need_db
+    sinr_mdb, need_mdb = _sinr_columns(sinr_db, need_db, rate_bps > 0)
+    other_bps, other_sinr_mdb, other_need_mdb = _fallback_columns(realisation.fallback, down=down)
+    pattern = steps(
+        np.rint(realisation.time_s * 1e9).astype(np.int64),
+        round(realisation.scene.duration_s * 1e9),
+        rate_bps=rate_bps.copy(),
+        bler=np.where(rate_bps > 0, bler, 0.0),
+        state=realisation.state.copy(),
+        sinr_mdb=sinr_mdb,
+        need_mdb=need_mdb,
+        fallback_rate_bps=other_bps,
+        fallback_sinr_mdb=other_sinr_mdb,
+        fallback_need_mdb=other_need_mdb,
+    )
+    return replace(pattern.merged(), header=_header(realisation, direction))
+
+
+def _fallback_columns(
+    carrier: FallbackCarrier | None, *, down: bool
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Return rate, SINR and need of the fallback carrier."""
+    if carrier is None:
+        return None, None, None
+    rate_bps = carrier.rate_bps if down else carrier.up_rate_bps
+    sinr_db, need_db = (carrier.data_db, carrier.need_db) if down else (carrier.up_data_db, carrier.up_need_db)
+    return rate_bps.copy(), *_sinr_columns(sinr_db, need_db, rate_bps > 0)
+
+
+def _sinr_columns(
+    sinr_db: NDArray[np.float64] | None, need_db: NDArray[np.float64] | None, sends: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | tuple[None, None]:
+    """Return the SINR of the data and what it needs, in thousandths of a decibel."""
+    if sinr_db is None or need_db is None:
+        return None, None
+    useful_db = np.minimum(sinr_db, need_db + AMPLE_DB)
+    return _thousandths(np.where(sends, useful_db, IDLE_DB)), _thousandths(np.where(sends, need_db, IDLE_DB))
+
+
+def _thousandths(values_db: NDArray[np.float64]) -> NDArray[np.int64]:
+    return (np.rint(np.clip(values_db, -LIMIT_DB, LIMIT_DB) / STEP_DB) * round(1000 * STEP_DB)).astype(np.int64)
+
+
+def _header(realisation: Realisation, direction: Direction) -> tuple[tuple[str, str], ...]:
+    scene = realisation.scene
+    lines = [
+        ("title", scene.title),
+        ("source", f"scene {scene.name}: {scene.anchor}"),
+        ("mode", realisation.mode),
+        ("seed", str(realisation.seed)),
+        ("radio", scene.radio.preset),
+        ("direction", direction),
+    ]
+    lines += [(f"warning-{k}", warning) for k, warning in enumerate(realisation.warnings, start=1)]
+    return tuple(lines)

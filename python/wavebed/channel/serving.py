@@ -1,6 +1,7 @@
-"""The serving base station and beam: handover, failure, recovery, fallback and return.
+"""Radio link failure and beam failure: from SINR to indications, from indications to timers.
 
-A state machine over indication periods. It is told the SINR of each base station's beams and answers with phases.
+Radio link monitoring follows TS 38.133 8.1 (Q_out, Q_in and the evaluation periods) and TS 38.331 5.3.10 (N310, T310,
+N311); beam failure detection follows TS 38.133 8.5 and TS 38.321 5.17.
 """
 
 from __future__ import annotations
@@ -12,14 +13,128 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wavebed.channel.failure import BeamMonitor, LinkMonitor, indications
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Timers
+    from wavebed.scene.tables import Timers
 
-__all__ = ["Link", "Phase", "follow"]
+
+EVALUATE_OUT_S = 0.2
+"""T_Evaluate_out (TS 38.133 Table 8.1.2.2-1, no DRX): out of sync is judged by the SINR of at least this time."""
+EVALUATE_IN_S = 0.1
+"""T_Evaluate_in (same table): the same for in sync."""
+EVALUATE_OUT_SAMPLES = 10
+EVALUATE_IN_SAMPLES = 5
+EVALUATE_BEAM_S = 0.05
+"""T_Evaluate_BFD (TS 38.133 Table 8.5.2.2-1, no DRX)."""
+EVALUATE_BEAM_SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Indications:
+    """The indications of the physical layer for each beam, once per indication period.
+
+    Each array has the shape (base stations, beams, periods).
+
+    Parameters
+    ----------
+    sinr_db : float64
+        Mean of this period.
+    out_of_sync, in_sync : bool
+        SINR over the evaluation period below Q_out, above Q_in; between the two there is no indication.
+    beam_out : bool
+        SINR over the evaluation period of beam failure detection below Q_out,LR, which is Q_out.
+    """
+
+    sinr_db: NDArray[np.float64]
+    out_of_sync: NDArray[np.bool_]
+    in_sync: NDArray[np.bool_]
+    beam_out: NDArray[np.bool_]
+
+
+def running_mean_db(sinr_db: NDArray[np.float64], periods: int) -> NDArray[np.float64]:
+    """Mean of the last `periods` values along the last axis, as ratios, in dB; fewer at the beginning."""
+    ratio = np.power(10.0, sinr_db / 10)
+    total = np.cumsum(ratio, axis=-1)
+    # Differences of a long sum lose what is 150 dB below its largest term; Q_out is nowhere near.
+    total[..., periods:] -= total[..., :-periods].copy()
+    count = np.minimum(np.arange(1, sinr_db.shape[-1] + 1), periods)
+    return np.asarray(10 * np.log10(np.maximum(total / count, 1e-30)), dtype=np.float64)
+
+
+def indications(sinr_db: NDArray[np.float64], timers: Timers) -> Indications:
+    """Judge the SINR of each indication period.
+
+    Parameters
+    ----------
+    sinr_db : (base stations, beams, periods) float64
+        Mean SINR of each period of ``timers.indication_s``.
+    timers : Timers
+        Thresholds and the indication period.
+    """
+
+    def over(least_s: float, samples: int) -> NDArray[np.float64]:
+        periods = max(samples, round(least_s / timers.indication_s))
+        return running_mean_db(sinr_db, min(periods, sinr_db.shape[-1]))
+
+    return Indications(
+        sinr_db,
+        out_of_sync=over(EVALUATE_OUT_S, EVALUATE_OUT_SAMPLES) < timers.out_of_sync_db,
+        in_sync=over(EVALUATE_IN_S, EVALUATE_IN_SAMPLES) > timers.in_sync_db,
+        beam_out=over(EVALUATE_BEAM_S, EVALUATE_BEAM_SAMPLES) < timers.out_of_sync_db,
+    )
+
+
+class LinkMonitor:
+    """N310, T310 and N311 (TS 38.331 5.3.10.1 to 5.3.10.3)."""
+
+    def __init__(self, timers: Timers) -> None:
+        self.timers = timers
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the counters: a new link."""
+        self.out = 0
+        self.back = 0
+        self.expires_s: float | None = None
+
+    def indicate(self, now_s: float, out_of_sync: bool, in_sync: bool) -> bool:
+        """Take one indication and tell whether T310 has expired, which is a radio link failure."""
+        if self.expires_s is None:
+            if out_of_sync:
+                self.out += 1
+            elif in_sync:
+                self.out = 0
+            if self.out >= self.timers.n310:
+                self.expires_s = now_s + self.timers.t310_s
+                self.back = 0
+            return False
+        if in_sync:
+            self.back += 1
+        elif out_of_sync:
+            self.back = 0
+        if self.back >= self.timers.n311:
+            self.reset()
+            return False
+        return now_s >= self.expires_s - 1e-9
+
+
+class BeamMonitor:
+    """BFI_COUNTER of TS 38.321 5.17: so many beam failure instances in a row are a beam failure."""
+
+    def __init__(self, timers: Timers) -> None:
+        self.most = timers.beam_failure_instances
+        self.count = 0
+
+    def reset(self) -> None:
+        """Reset the counters: another beam."""
+        self.count = 0
+
+    def indicate(self, out: bool) -> bool:
+        """Take one indication and tell whether the beam has failed; a good one is as long as the detection timer."""
+        self.count = self.count + 1 if out else 0
+        return 0 < self.most <= self.count
+
 
 BEAM_HYSTERESIS_DB = 3.0
 """How much better another beam of the same base station is before it is used: the usual offset of a beam switch."""
@@ -256,3 +371,86 @@ class _Connection:
         if now_s - self.good_since_s >= self.timers.return_hysteresis_s - 1e-9:
             self.station, self.beam = station, beam
             self._pass(now_s, Link.HANDOVER, self.timers.return_s, Link.CONNECTED)
+
+
+BEACON_S = 0.1024
+"""Beacon interval: 100 time units of 1024 us, the usual setting."""
+LOST_S = 0.01
+"""Beam link maintenance time. The field allows 32 us to 254 ms and has no default; 10 ms is ours."""
+SWEEP_FRAME_S = 18.0e-6
+SWEEP_FIXED_S = 49.1e-6
+"""One SSW frame with its spacing; feedback and acknowledgement: measured by Steinmetzer et al., CoNEXT 2017."""
+MOST_SECTORS = 64
+"""Of one antenna: the Sector ID field has 6 bits (802.11ad-2012 8.4a.1)."""
+
+
+def sweep_s(initiator_sectors: int, responder_sectors: int) -> float:
+    """How long a sector level sweep of both sides takes, in seconds: 34 sectors each take 1.27 ms."""
+    sectors = min(initiator_sectors, MOST_SECTORS) + min(responder_sectors, MOST_SECTORS)
+    return sectors * SWEEP_FRAME_S + SWEEP_FIXED_S
+
+
+def follow_sectors(
+    sinr_db: NDArray[np.float64], period_s: float, needed_db: float, training_s: float
+) -> tuple[Phase, ...]:
+    """Follow the beams of one access point.
+
+    Parameters
+    ----------
+    sinr_db : (beams, periods) float64
+        SINR of each beam, mean over each period.
+    period_s : float
+        Length of a period.
+    needed_db : float
+        SINR below which no frame of the lowest data MCS arrives.
+    training_s : float
+        How long a sweep takes, see `sweep_s`.
+
+    Returns
+    -------
+    tuple of Phase
+        In order; the first starts at 0; the station is always 0.
+    """
+    lost = _lost(sinr_db < needed_db, max(1, round(LOST_S / period_s)))
+    periods = sinr_db.shape[1]
+    phases: list[Phase] = []
+
+    def enter(start_s: float, link: Link, beam: int) -> None:
+        if phases and phases[-1].start_s >= start_s:
+            phases.pop()
+        if not phases or phases[-1][1:] != (link, 0, beam):
+            phases.append(Phase(start_s, link, 0, beam))
+
+    def train(k: int, start_s: float) -> int:
+        """Sweep; the best beam, or the old state of having none."""
+        best = int(np.argmax(sinr_db[:, k]))
+        enter(start_s, Link.OUTAGE, best)
+        if sinr_db[best, k] < needed_db:
+            return -1
+        enter(start_s + training_s, Link.CONNECTED, best)
+        return best
+
+    beam = int(np.argmax(sinr_db[:, 0]))
+    enter(0.0, Link.CONNECTED, beam)
+    edges = np.append(np.arange(0, periods, BEACON_S / period_s).astype(int), periods)
+    for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        best = int(np.argmax(sinr_db[:, first]))
+        if beam < 0:
+            beam = train(first, first * period_s) if sinr_db[best, first] >= needed_db else -1
+        elif sinr_db[best, first] > sinr_db[beam, first] + BEAM_HYSTERESIS_DB and not lost[beam, first]:
+            beam = best
+            enter(first * period_s, Link.CONNECTED, beam)
+        k = first
+        while beam >= 0 and k < end and lost[beam, k:end].any():
+            k += int(np.argmax(lost[beam, k:end]))
+            beam = train(k, k * period_s)
+            k += 1
+    return tuple(phases)
+
+
+def _lost(bad: NDArray[np.bool_], most: int) -> NDArray[np.bool_]:
+    """Whether this and the periods before it, `most` in all, are bad."""
+    count = np.cumsum(bad, axis=-1, dtype=np.int64)
+    in_window = count.copy()
+    in_window[:, most:] -= count[:, :-most]
+    return np.asarray(in_window >= most, dtype=np.bool_)

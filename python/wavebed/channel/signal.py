@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from wavebed.channel.beams import Gains, Measurements, Powers, beamless, track
-from wavebed.channel.propagation.antenna import angles_deg
-from wavebed.channel.propagation.entry import entry_db
+from wavebed.channel.propagation.antenna import angles_deg, region_blocking_db, self_blocking_db
+from wavebed.channel.propagation.correlated import generators
 from wavebed.channel.propagation.fading import fading_db, k_factor_db
-from wavebed.channel.propagation.noise import noise_dbm
-from wavebed.channel.propagation.random_streams import generators
-from wavebed.channel.propagation.regions import region_blocking_db, self_blocking_db
+from wavebed.channel.propagation.pathloss import entry_db, noise_dbm
 from wavebed.channel.propagation.shadowing import draw_los, shadowing_db
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
-__all__ = ["Beam", "Signal", "fading", "signal", "unobstructed_db", "uplink_offset_db"]
 
 FAINTEST = 1e-30
 """Least power factor, so that its logarithm exists."""
@@ -62,7 +59,7 @@ class Signal:
     beams : tuple of Beam
         The best pair of the codebook; the best one for the scattered waves alone; the described reflection.
     rise_db : float64
-        Interference of the other base stations over noise, see `wavebed.channel.interference`.
+        Interference of the other base stations over noise, see `wavebed.channel.batch`.
     """
 
     los: Flags

@@ -13,7 +13,7 @@ from wavebed.config.problems import Problem, described
 from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
 from wavebed.path.model import PathModel
 from wavebed.result.transport import known_transport_metrics
-from wavebed.spec.lab import NamespacesLab
+from wavebed.spec.trial import NamespacesLab
 from wavebed.store.records import PATH_WORKLOAD
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
-from wavebed.explain.layout import network_of
+from wavebed.explain.records import network_of
 from wavebed.result.identity import computing_is_free
 from wavebed.result.model import EXACT
 from wavebed.result.parquet import read_parquet
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from wavebed.check.requirement import Key
     from wavebed.config.data import Json
-    from wavebed.lab.computing import Computing
+    from wavebed.lab.tools import Computing
     from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 
 _ROW_NS = 1_000_000

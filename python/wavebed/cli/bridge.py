@@ -14,11 +14,10 @@ import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspe
 from wavebed._core import find_core
 from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
-from wavebed.path.bridge import FAILURES, BridgePlan, bridge_file, read_port
-from wavebed.path.devices import read_devices
+from wavebed.path.bridge import FAILURES, BridgePlan, bridge_file, read_devices, read_port
+from wavebed.path.core import make_folder, write_laboratory
 from wavebed.path.laboratory import random_name, resolve_network
-from wavebed.path.launch import make_folder, write_laboratory
-from wavebed.path.options import add_path_options, chosen_path
+from wavebed.path.tables import add_path_options, chosen_path
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from wavebed.extras import TABLES, require
 from wavebed.foreign import is_there
 from wavebed.printable import printable
 from wavebed.secret import command_line
-from wavebed.spec.lab import is_virtual
+from wavebed.spec.trial import is_virtual
 
 if TYPE_CHECKING:
     import argparse

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     """
     seeds = _seeds(args)
     _check(args)
-    from wavebed.channel.placemap.files import is_map
+    from wavebed.channel.placemap import is_map
 
     if is_map(args.scene):
         from wavebed.cli.channel_map import run_map
@@ -220,7 +220,7 @@ def _plot(output: str, album: Album) -> None:
 
     kind = Path(output).suffix.lower().removeprefix(".")
     if kind == "html":
-        from wavebed.channel.plot_html import render_page
+        from wavebed.channel.plot import render_page
 
         data = render_page(album.view())
     else:
@@ -231,14 +231,14 @@ def _plot(output: str, album: Album) -> None:
 
 
 def _print_json(scene: Scene, mode: str, album: Album) -> None:
-    from wavebed.channel.table import as_json
+    from wavebed.channel.summary import as_json
 
     result = as_json(album.summary(), scene.name, mode, album.seeds, scene.duration_s, album.warnings)
     print_json("channel", result, indent=2)
 
 
 def _print_table(scene: Scene, mode: str, album: Album) -> None:
-    from wavebed.channel.table import as_text
+    from wavebed.channel.summary import as_text
 
     seeds = album.seeds
     said = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}: medians (percentiles 5 to 95)"

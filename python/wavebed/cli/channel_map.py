@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from wavebed.channel.placemap import PlaceMap
-    from wavebed.channel.placemap.levels import Floats
+    from wavebed.channel.placemap import Floats, PlaceMap
 
 __all__ = ["run_map"]
 
@@ -81,7 +80,7 @@ def _picture(output: str, learned: PlaceMap, seeds: range, rates: Floats) -> byt
         for seed, walk in zip(seeds, rates, strict=True)
     ]
     if Path(output).suffix.lower() == ".html":
-        from wavebed.pattern.plot_html import render_page
+        from wavebed.pattern.plot import render_page
 
         return render_page(drawings, stacked=len(drawings) > 1)
     from wavebed.pattern.plot import render_picture

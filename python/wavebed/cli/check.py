@@ -15,7 +15,7 @@ from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
 from wavebed.errors import UserError
 from wavebed.extras import TABLES, require, spare_pandas
-from wavebed.path.options import add_path_options, path_options
+from wavebed.path.tables import add_path_options, path_options
 from wavebed.printable import printable
 from wavebed.secret import command_line, redacted_value
 

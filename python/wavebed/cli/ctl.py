@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, cast
 from wavebed.cli.outputs import print_json
 from wavebed.config.problems import at, choose
 from wavebed.errors import UserError
-from wavebed.path.control import answer_as, connect_to, running, understood
+from wavebed.path.control import LabState, TimelineState, answer_as, connect_to, running, understood
 from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
-from wavebed.path.state import LabState, TimelineState
 from wavebed.printable import printable
 from wavebed.terminal import table_text
 

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         require("report", "--plot", ("matplotlib",))
     from wavebed.explain.build import STEP_NS, explain_trial
-    from wavebed.explain.text import explanation_text
+    from wavebed.explain.plot import explanation_text
     from wavebed.export.trial import open_trial
 
     trial = open_trial(args.folder, args.trial)

@@ -123,7 +123,7 @@ def _qlog(trial: Trial, file: Path, args: argparse.Namespace) -> str:  # noqa: A
 
 
 def _csv(trial: Trial, file: Path, args: argparse.Namespace) -> str:
-    from wavebed.export.tables_csv import NAMES, export_csv, table_csv
+    from wavebed.export.trial import NAMES, export_csv, table_csv
     from wavebed.output import write_output
 
     if args.table is None:

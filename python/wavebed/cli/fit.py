@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from wavebed.channel.placemap import PlaceMap
     from wavebed.cli.progress import Progress
+    from wavebed.fit.judge import Network
     from wavebed.fit.judgement import Judgement
     from wavebed.fit.laps import Split
     from wavebed.fit.learn import Learned
-    from wavebed.fit.network import Network
 
 __all__ = ["register", "run"]
 
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
         print_json("fit", as_json(judgement), indent=2)
     else:
-        from wavebed.fit.text import as_text
+        from wavebed.fit.page import as_text
 
         print(as_text(judgement))
     return 0
@@ -148,7 +148,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tuple[Judgement, Learned | None]:
     from wavebed.channel.placemap import encode_map
-    from wavebed.fit.map_fit import fit_map
+    from wavebed.fit.judgement import fit_map
     from wavebed.output import write_output
 
     def keep(places: PlaceMap) -> None:
@@ -163,10 +163,10 @@ def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tup
 
 
 def _fit_physics(args: argparse.Namespace, chosen: Split, progress: Progress) -> tuple[Judgement, None]:
-    from wavebed.fit.scene_fit import fit_scene
+    from wavebed.fit.judgement import fit_scene
     from wavebed.foreign import read_toml
     from wavebed.output import write_output
-    from wavebed.scene.files import find
+    from wavebed.scene.model import find
     from wavebed.scene.read import scene_of
 
     def start(network: Network) -> dict[str, object]:
@@ -186,9 +186,9 @@ def _fit_physics(args: argparse.Namespace, chosen: Split, progress: Progress) ->
 
 
 def _replay(args: argparse.Namespace) -> int:
-    from wavebed.fit.replay import read_replay
+    from wavebed.fit.applications import read_replay
     from wavebed.output import write_output
-    from wavebed.pattern.files import to_native
+    from wavebed.pattern.formats import to_native
 
     found = read_replay([Path(name) for name in args.traces])
     if args.output is not None:

@@ -26,7 +26,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "wavebed.forward.folder": ("ForwardRun",),
     "wavebed.stats.intervals": ("median_interval", "paired_difference", "independent_difference"),
     "wavebed.errors": ("WavebedError", "UserError", "MachineError"),
-    "wavebed.lab.errors": ("LaboratoryGoneError", "LaboratoryHungError"),
+    "wavebed.lab.protocol": ("LaboratoryGoneError", "LaboratoryHungError"),
 }
 """What the page describes: every public name of the package, and the names that the guides use."""
 

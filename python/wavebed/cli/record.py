@@ -132,7 +132,7 @@ def _replay(args: argparse.Namespace, rounds: int) -> int:
 
 def _spread_s(folder: Path, rounds: int) -> int:
     """Return the last whole second at which a trial may begin; 0 for a single trial, which begins at the start."""
-    from wavebed.pattern.files import read_trace
+    from wavebed.pattern.formats import read_trace
 
     if rounds == 1:
         return 0

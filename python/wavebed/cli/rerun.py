@@ -109,7 +109,7 @@ def _again(
 
 def _is_exact(plan: Plan) -> bool:
     """Return whether two runs of the one trial of a plan are the same to the byte."""
-    from wavebed.spec.lab import NamespacesLab
+    from wavebed.spec.trial import NamespacesLab
 
     (treatment,) = plan.treatments
     lab = treatment.lab

@@ -14,9 +14,9 @@ from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, 
 from wavebed.radio.tables import PARTS, RadioTable, UeLimitTable, WifiTable
 from wavebed.run.lab_table import LabTable
 from wavebed.run.scenario import RunTable
-from wavebed.spec.queue import QUEUE_KINDS
+from wavebed.spec.network import QUEUE_KINDS
 from wavebed.workload import KINDS, kind_of
-from wavebed.workload.keys import Common
+from wavebed.workload.model import Common
 
 if TYPE_CHECKING:
     from msgspec import Struct

@@ -81,12 +81,12 @@ def _chosen(name: str) -> tuple[Condition, Variant | None] | None:
 
 def _explained(name: str) -> tuple[str, dict[str, Json], str]:
     """Return the name of the output, its data, and the text."""
-    from wavebed.conditions import find, fiveqi, text
+    from wavebed.conditions import find, lookup, text
 
     chosen = _chosen(name)
     if chosen is not None:
         return "scenes-condition", text.condition_json(*chosen), text.condition_text(*chosen)
-    profile = fiveqi.PROFILES.get(name)
+    profile = lookup.PROFILES.get(name)
     if profile is not None:
         return "scenes-profile", text.profile_json(name, profile), text.profile_text(name, profile)
     found = find(name)
@@ -108,7 +108,7 @@ def _plot(args: argparse.Namespace) -> None:
     if kind != "html":
         require("report", f"a plot as {kind.upper()}", ("matplotlib",))
     seed = at("--seed", number(0, MOST_SEED), args.seed)
-    from wavebed.conditions.picture import render
+    from wavebed.conditions.text import render
     from wavebed.output import write_output
 
     found, only = chosen

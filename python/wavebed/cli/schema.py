@@ -80,11 +80,11 @@ def _schema(name: str) -> Schema:
 
         return table_schema(SceneTable)
     if name == "condition":
-        from wavebed.conditions.tables import condition_schema
+        from wavebed.conditions.condition import condition_schema
 
         return condition_schema()
     if name == "technology":
-        from wavebed.conditions.tables import part_of_scene
+        from wavebed.conditions.condition import part_of_scene
 
         return part_of_scene()
     if name == "timeline":

@@ -16,10 +16,10 @@ from wavebed.cli.times import add_memory_option, add_time_options, guest_memory
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import end_wait
 from wavebed.config.values import name as read_name
+from wavebed.path.core import clean_environment, make_folder, write_laboratory
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
-from wavebed.path.launch import clean_environment, make_folder, write_laboratory
-from wavebed.path.maps import scene_maps
-from wavebed.path.options import add_path_options, chosen_path
+from wavebed.path.model import scene_maps
+from wavebed.path.tables import add_path_options, chosen_path
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:

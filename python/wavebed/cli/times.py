@@ -43,7 +43,7 @@ def add_memory_option(parser: argparse._ActionsContainer) -> None:
 
 def add_processor_option(parser: argparse._ActionsContainer) -> None:
     """Add the option that says what computing costs in a guest."""
-    from wavebed.spec.lab import Processor
+    from wavebed.spec.trial import Processor
 
     parser.add_argument(
         "--processor",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from wavebed.pattern import Pattern
-    from wavebed.pattern.statistics import Summary
+    from wavebed.pattern.curves import Summary
 
 __all__ = ["register", "run"]
 
@@ -174,7 +174,7 @@ def _blame(file: str, error: UserError) -> UserError:
 
 
 def _info(args: argparse.Namespace) -> None:
-    from wavebed.pattern.statistics import summarise
+    from wavebed.pattern.curves import summarise
 
     summaries: list[tuple[str, Summary]] = []
     for file in args.files:
@@ -296,7 +296,7 @@ def _decibels(summary: Summary) -> list[tuple[str, float, dict[int, float]]]:
 def _rewrite(args: argparse.Namespace, change: Callable[[Pattern], Pattern]) -> None:
     from wavebed.output import write_output
     from wavebed.pattern import WriteOptions, render
-    from wavebed.pattern.files import format_for_output
+    from wavebed.pattern.formats import format_for_output
 
     folder = Path(args.output) if args.output is not None and Path(args.output).is_dir() else None
     if len(args.files) > 1 and folder is None:
@@ -352,13 +352,13 @@ def _place(pattern: Pattern, text: str) -> int:
 
 
 def _cut(args: argparse.Namespace, pattern: Pattern) -> Pattern:
-    from wavebed.pattern.edit import cut
+    from wavebed.pattern.model import cut
 
     return cut(pattern, _place(pattern, args.start), None if args.end is None else _place(pattern, args.end))
 
 
 def _scale(args: argparse.Namespace, pattern: Pattern) -> Pattern:
-    from wavebed.pattern.edit import scale_rate, scale_time, scale_to_mean
+    from wavebed.pattern.model import scale_rate, scale_time, scale_to_mean
 
     if args.rate is None and args.mean is None and args.time is None:
         raise UserError("scale needs --rate, --mean or --time")
@@ -388,7 +388,7 @@ def _plot(args: argparse.Namespace) -> None:
     if len({drawing.over_packets for drawing in drawings}) > 1:
         raise UserError("some patterns go over time and some over packets; plot them apart")
     if kind == "html":
-        from wavebed.pattern.plot_html import render_page
+        from wavebed.pattern.plot import render_page
 
         data = render_page(drawings, stacked=args.stack)
     else:

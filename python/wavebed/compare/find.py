@@ -14,9 +14,8 @@ from wavebed.compare.notes import notes_of
 from wavebed.config.problems import Problem, at
 from wavebed.errors import UserError
 from wavebed.result.model import PrimaryRecord
-from wavebed.stats.family import Primary, simultaneous_level
-from wavebed.stats.independent import LEVEL
-from wavebed.stats.many import cliffs_deltas, explore_independent, settle_many
+from wavebed.stats.family import Primary, cliffs_deltas, explore_independent, settle_many, simultaneous_level
+from wavebed.stats.intervals import LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.stats.exclusions import exclusions
+from wavebed.stats.paired import exclusions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

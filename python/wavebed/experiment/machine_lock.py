@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.lab import locks
+from wavebed.lab import tools
 from wavebed.result.model import Check
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _wait(descriptor: int, lock: int, waiting: Callable[[str], None]) -> None:
 
 def _open() -> int | None:
     chosen = os.environ.get(VARIABLE)
-    return locks.open_file(Path(chosen)) if chosen else locks.open_lock()
+    return tools.open_file(Path(chosen)) if chosen else tools.open_lock()
 
 
 def _file_of(found: os.stat_result) -> str:
@@ -125,7 +125,7 @@ def _files_of_others() -> Iterator[str]:
     """Yield the files of other users, each of the user in its name; none where the file is a chosen one."""
     if os.environ.get(VARIABLE):
         return
-    with suppress(OSError), os.scandir(locks.FOLDER) as entries:
+    with suppress(OSError), os.scandir(tools.FOLDER) as entries:
         for entry in entries:
             match = _NAME.fullmatch(entry.name)
             if match is None:

@@ -6,27 +6,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from wavebed.explain.causes import CAUSES, MEANINGS
-from wavebed.explain.coarse import coarse_fates, link_counts
-from wavebed.explain.dark import dark_times
-from wavebed.explain.follow import follow
-from wavebed.explain.layout import directions, network_of
-from wavebed.explain.model import Explanation, HostLateness
-from wavebed.explain.split import split_link
-from wavebed.explain.stalls import stalls_of
-from wavebed.explain.summary import of_direction
+from wavebed.explain.model import CAUSES, MEANINGS, Explanation, HostLateness
+from wavebed.explain.records import dark_times, directions, network_of
+from wavebed.explain.split import coarse_fates, follow, link_counts, split_link
+from wavebed.explain.summary import of_direction, stalls_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-    from wavebed.explain.follow import Fates
-    from wavebed.explain.layout import Direction
     from wavebed.explain.model import OfDirection
+    from wavebed.explain.records import Direction
+    from wavebed.explain.split import Fates
     from wavebed.export.trial import Trial, Window
 
-__all__ = ["STEP_NS", "WORST", "explain_trial"]
 
 STEP_NS = 100_000_000
 """Length of the steps of the course, unless another one is asked for."""

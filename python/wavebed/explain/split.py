@@ -10,23 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import pyarrow.compute as pc
 
-from wavebed.explain.causes import CAUSES, PLACE
-from wavebed.explain.transmissions import Transmissions
+from wavebed.explain.model import CAUSES, PLACE
+from wavebed.explain.records import Transmissions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from wavebed.explain.causes import Cause
-    from wavebed.explain.dark import Dark, Ints
-    from wavebed.explain.layout import LinkLayout
+    from wavebed.explain.model import Cause
+    from wavebed.explain.records import Dark, Ints, LinkLayout
 
     Flags: TypeAlias = NDArray[np.bool_]
-
-__all__ = ["MISSING", "LinkSplit", "split_link"]
 
 MISSING = -1
 """A time that is not in the log."""
@@ -234,3 +232,169 @@ def _not(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     return pc.invert(column)
+
+
+@dataclass(frozen=True, eq=False)
+class Fates:
+    """Segments of a direction and what became of them; segments of one packet with the same times are one row.
+
+    Parameters
+    ----------
+    at_ns : int64 array
+        When they entered the first link. Of `worst` rows of the series only, about when they did.
+    segments : int64 array
+        How many.
+    total_ns : int64 array
+        One-way delay: until they were written to the device, or left the last link; -1 if they did neither.
+    ns : int64 array, rows by causes
+        The delay by cause.
+    lost_link, lost_reason : object array
+        Link and reason of the drop, or ``None``.
+    """
+
+    at_ns: Ints
+    segments: Ints
+    total_ns: Ints
+    ns: Ints
+    lost_link: NDArray[np.object_]
+    lost_reason: NDArray[np.object_]
+
+    def of(self, keep: NDArray[np.bool_]) -> Fates:
+        """Return some of the rows."""
+        return Fates(
+            self.at_ns[keep],
+            self.segments[keep],
+            self.total_ns[keep],
+            self.ns[keep],
+            self.lost_link[keep],
+            self.lost_reason[keep],
+        )
+
+    @property
+    def late_ns(self) -> Ints:
+        """The delay above the base delay; 0 of what was not delivered."""
+        late: Ints = self.ns.sum(axis=1) - self.ns[:, PLACE["propagation"]]
+        return late
+
+
+def follow(names: Sequence[str], links: Sequence[LinkSplit]) -> Fates:
+    """Join the rows of the links of a direction, and account for every nanosecond of the delay of each packet.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names of the links, in the order in which packets pass them.
+    links : sequence of LinkSplit
+        Their rows.
+    """
+    cuts = np.unique(np.concatenate([part for link in links for part in (link.start, link.end)]))
+    rows = [_row_at(link, cuts) for link in links]
+    there = rows[0] != MISSING
+    cuts, segments = cuts[there], np.diff(cuts, append=cuts[-1:])[there]
+    rows = [row[there] for row in rows]
+    at_ns = links[0].entered_ns[rows[0]]
+    ns = np.zeros((len(cuts), len(CAUSES)), np.int64)
+    lost_link, lost_reason = np.full(len(cuts), None, object), np.full(len(cuts), None, object)
+    for name, link, row in zip(names, links, rows, strict=True):
+        has = row != MISSING
+        ns[has] += link.ns[row[has]]
+        lost = has & (_taken(link.dropped_ns, row) != MISSING)
+        lost_link[lost] = name
+        lost_reason[lost] = link.reason[row[lost]]
+    left_ns, written_ns = _taken(links[-1].delivered_ns, rows[-1]), _taken(links[-1].written_ns, rows[-1])
+    arrived = left_ns != MISSING
+    written = arrived & (written_ns != MISSING)
+    ns[:, PLACE["host"]] += np.where(written, written_ns - left_ns, 0)
+    total_ns = np.where(written, written_ns, left_ns) - at_ns
+    total_ns[~arrived] = MISSING
+    ns[~arrived] = 0
+    ns[:, PLACE["unexplained"]] += np.where(arrived, total_ns - ns.sum(axis=1), 0)
+    return Fates(at_ns, segments, total_ns, ns, lost_link, lost_reason)
+
+
+def _row_at(link: LinkSplit, cuts: Ints) -> Ints:
+    """Return the row of a link that covers each place; -1 for none."""
+    if not len(link.start):
+        return np.full(len(cuts), MISSING)
+    row = np.maximum(np.searchsorted(link.start, cuts, side="right") - 1, 0)
+    return np.where((link.start[row] <= cuts) & (cuts < link.end[row]), row, MISSING)
+
+
+def _taken(values: Ints, row: Ints) -> Ints:
+    if not len(values):
+        return np.full(len(row), MISSING)
+    return np.where(row != MISSING, values[np.maximum(row, 0)], MISSING)
+
+
+_MS_NS = 1_000_000
+_COUNTS = ("blocks_sent", "blocks_failed", "link_failures")
+_PREFIX, _SUFFIX = "dropped_", "_segments"
+
+
+def link_counts(rows: pa.Table, span: tuple[int, int]) -> dict[str, int]:
+    """Return the sums of a link over a time: segments, delivered segments, blocks and failures.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        The table ``links``, of this link only.
+    """
+    inside = _inside(rows, span)
+    known = [name for name in _COUNTS if name in inside.column_names]  # link_failures came later
+    found = dict.fromkeys(_COUNTS, 0) | {name: int(pc.sum(inside[name]).as_py() or 0) for name in known}
+    found["segments"] = int(pc.sum(inside["offered_segments"]).as_py() or 0)
+    found["delivered_segments"] = int(pc.sum(inside["delivered_segments"]).as_py() or 0)
+    return found
+
+
+def coarse_fates(link: str, rows: pa.Table, dark: Mapping[Cause, Dark], span: tuple[int, int]) -> Fates:
+    """Return what is known of the segments of a link: the time in its queue, and the drops, of each millisecond.
+
+    The time in the queue, except for the parts in which the link had no rate, is `queue`. Each millisecond is a row
+    with the mean of the packets that left the queue, which weighs as many segments as were delivered, and one without
+    weight with the longest time.
+    """
+    inside = _inside(rows, span)
+    at = inside["time_ms"].to_numpy() * _MS_NS
+    weights = np.maximum(inside["delivered_segments"].to_numpy(), 1)
+    parts = [
+        _waits(at, inside["sojourn_mean_ns"], weights, dark),
+        _waits(at, inside["sojourn_max_ns"], np.zeros(len(at), np.int64), dark),
+    ]
+    for column in rows.column_names:
+        if column.startswith(_PREFIX):
+            dropped = inside[column].to_numpy()
+            reason = column.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+            parts.append(_drops(at[dropped > 0], dropped[dropped > 0], link, reason))
+    joined = (np.concatenate([getattr(part, name) for part in parts]) for name in Fates.__dataclass_fields__)
+    return Fates(*joined)
+
+
+def _inside(rows: pa.Table, span: tuple[int, int]) -> pa.Table:
+    at = pc.multiply(rows["time_ms"], _MS_NS)
+    return rows.filter(pc.and_(pc.greater_equal(at, span[0]), pc.less(at, span[1])))
+
+
+def _waits(at: Ints, column: pa.ChunkedArray, weights: Ints, dark: Mapping[Cause, Dark]) -> Fates:
+    known = column.is_valid().to_numpy()
+    at, waited = at[known], column.drop_null().to_numpy().astype(np.int64)
+    ns = np.zeros((len(at), len(CAUSES)), np.int64)
+    left = waited.copy()
+    for cause, times in dark.items():
+        ns[:, PLACE[cause]] = times.within(at - waited, at)
+        left -= ns[:, PLACE[cause]]
+    ns[:, PLACE["queue"]] = left
+    nothing = np.full(len(at), None, object)
+    return Fates(at, weights[known], waited, ns, nothing, nothing)
+
+
+def _drops(at: Ints, segments: Ints, link: str, reason: str) -> Fates:
+    count = len(at)
+    return Fates(
+        at,
+        segments.astype(np.int64),
+        np.full(count, MISSING),
+        np.zeros((count, len(CAUSES)), np.int64),
+        np.full(count, link, object),
+        np.full(count, reason, object),
+    )

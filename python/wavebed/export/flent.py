@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from wavebed.result.model import TrialRecord
     from wavebed.store.load import Run
 
-__all__ = ["FLENT_FORMAT", "SUFFIX", "export_flent"]
 
 FLENT_FORMAT = 4
 SUFFIX = ".flent.gz"

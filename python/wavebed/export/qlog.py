@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.export.trial import Trial
 
-__all__ = ["SUFFIX", "Merged", "export_qlog", "qlog_files"]
 
 SUFFIX = ".qlog"
 _ENDINGS = (".qlog", ".sqlog", ".qlog.gz", ".sqlog.gz")

@@ -17,7 +17,6 @@ from wavebed.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Lanes", "TraceFile", "Value"]
 
 Value = int | float | str
 """The value of an argument of a slice."""

@@ -1,28 +1,270 @@
-"""The report of a fit: one HTML page that needs no network."""
+"""Still charts of curves, in the style of the report of a run."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.fit import metrics
-from wavebed.fit.align import align
+from wavebed.fit import judge
 from wavebed.fit.applications import MOST_DEVIATION, MOST_DISTANCE
-from wavebed.fit.charts import Curve, chart, cumulative
 from wavebed.fit.judge import pooled
-from wavebed.fit.text import application_rows, distance_rows, prediction_rows, split_text, trait_rows, value_rows
+from wavebed.fit.judgement import target_of
+from wavebed.fit.laps import align
 from wavebed.report.document import document
+from wavebed.report.figure import swatch
+from wavebed.report.numbers import MISSING, figure, nice_ticks, ticks_between
+from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from wavebed.channel.placemap.levels import Floats
+    from wavebed.channel.placemap import Floats
+    from wavebed.fit.applications import Application
+    from wavebed.fit.judge import Band, Distance
     from wavebed.fit.judgement import Judgement
-    from wavebed.fit.learn import Learned
+    from wavebed.fit.learn import Learned, Prediction
 
-__all__ = ["page"]
+
+WIDE, HIGH = 10_000, 2000
+_MOST_POINTS = 300
+_TICK_PX = 45
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """A line, or the area between two.
+
+    Parameters
+    ----------
+    name : str
+        What the legend calls it.
+    style : str
+        Its classes in the style sheet.
+    x, y : float array
+        Its points.
+    upper : float array, optional
+        The upper edge of an area, whose lower one is `y`.
+    """
+
+    name: str
+    style: str
+    x: Floats
+    y: Floats
+    upper: Floats | None = None
+
+
+def cumulative(name: str, style: str, values: Floats) -> Curve:
+    """Return the distribution of values: the percentage that is at most x."""
+    shares = np.linspace(0, 1, min(len(values), _MOST_POINTS))
+    return Curve(name, style, np.quantile(values, shares), 100 * shares)
+
+
+def chart(title: str, unit: str, axis: str, curves: Sequence[Curve], *, height: int = 200, top: float = 0.0) -> str:
+    """Return a chart.
+
+    Parameters
+    ----------
+    title, unit : str
+        Of the upright axis.
+    axis : str
+        The name of the other axis, with its unit.
+    height : int
+        Pixels.
+    top : float
+        The upright axis reaches at least as high.
+    """
+    left, right = min(float(each.x.min()) for each in curves), max(float(each.x.max()) for each in curves)
+    edges = [edge for each in curves for edge in (each.y, each.upper) if edge is not None]
+    lowest, highest = min(float(np.nanmin(edge)) for edge in edges), max(float(np.nanmax(edge)) for edge in edges)
+    ticks = nice_ticks(min(0.0, lowest), max(top, highest), round(height / _TICK_PX))
+    low, high = ticks[0], ticks[-1]
+
+    def place(x: Floats, y: Floats) -> list[str]:
+        across = (x - left) / (right - left) * WIDE
+        up = (high - y) / (high - low) * HIGH
+        return [f"{a:.0f} {b:.0f}" for a, b in zip(across.tolist(), up.tolist(), strict=True)]
+
+    drawn = ""
+    for each in curves:
+        points = place(each.x, each.y)
+        if each.upper is None:
+            drawn += f'<path class="line {each.style}" d="M{"L".join(points)}"/>'
+        else:
+            back = place(each.x[::-1], each.upper[::-1])
+            drawn += f'<path class="fill {each.style}" d="M{"L".join(points + back)}Z"/>'
+    grid = "".join(f"M0 {HIGH * (high - tick) / (high - low):.0f}h{WIDE}" for tick in ticks)
+    levels = "".join(
+        f'<span style="top:{100 * (high - tick) / (high - low):.2f}%">{_number(tick)}</span>' for tick in ticks
+    )
+    across = "".join(
+        f'<span style="left:{100 * (tick - left) / (right - left):.2f}%">{_number(tick)}</span>'
+        for tick in ticks_between(left, right)
+    )
+    legend = "".join(f'<span class="item">{_key(each)}{escape(each.name)}</span>' for each in curves if each.name)
+    return (
+        f'<figure class="chart still"><div class="plot"><div class="panel"><div class="title"><b>{escape(title)}'
+        f"{f', <span class=unit>{escape(unit)}</span>' if unit else ''}</b>{legend}</div>"
+        f'<div class="area" style="height:{height}px"><div class="ticks" aria-hidden="true">{levels}</div>'
+        f'<svg class="lines" viewBox="0 0 {WIDE} {HIGH}" preserveAspectRatio="none" role="img"'
+        f' aria-label="{escape(title)}"><path class="grid" d="{grid}"/>{drawn}</svg></div></div>'
+        f'<div class="axis"><div class="times" aria-hidden="true">{across}</div>{escape(axis)}</div></div></figure>'
+    )
+
+
+def _key(curve: Curve) -> str:
+    if curve.upper is None:
+        return swatch(curve.style)
+    return f'<span class="key {escape(curve.style)}" style="opacity:.3"></span>'
+
+
+def _number(value: float) -> str:
+    return f"{value:g}".replace("-", "−")
+
+
+Rows = list[tuple[str, ...]]
+_TARGETS: tuple[Callable[[float], str], ...] = (
+    lambda target: f"≤ {target:.0f}",
+    lambda target: f"≥ {100 * target:.0f} %",
+    lambda target: f"≥ {target:.1f}",
+)
+
+
+def as_text(judgement: Judgement) -> str:
+    """Return the tables, and the verdict below them."""
+    tables = [distance_rows(judgement)]
+    if judgement.traits:
+        tables.append(trait_rows(judgement))
+    if judgement.applications:
+        tables.append(application_rows(judgement))
+    if judgement.predictions:
+        tables.append(prediction_rows(judgement))
+    if judgement.values:
+        tables.append(value_rows(judgement))
+    return "\n\n".join([split_text(judgement), *map(table_text, tables), judgement.verdict()])
+
+
+def split_text(judgement: Judgement) -> str:
+    """Say what was fitted and held out."""
+    split, network = judgement.split, judgement.network
+    if split.quarter is not None:
+        held = f"quarter {split.quarter} of the lap time held out of {len(judgement.fitted)} walks"
+    else:
+        held = f"{len(judgement.fitted)} walks fitted, {len(judgement.held_out)} held out"
+    return f"{held} (rule {split.rule}); {network.name}; {len(judgement.drawn)} walks drawn"
+
+
+def distance_rows(judgement: Judgement) -> Rows:
+    """Return the table of distances; the first row is its head."""
+    floor = "pooling" if judgement.split.quarter is not None else "real walks"
+    rows: Rows = [("new walks", "fitted", "held out", floor, "target", "met")]
+    return rows + [_distance(each) for each in judgement.distances]
+
+
+def _distance(each: Distance) -> tuple[str, ...]:
+    values = [_two(each.fitted), _two(each.held_out), _two(each.floor)]
+    return (each.name, *values, MISSING if each.target is None else f"≤ {each.target:.2f}", _met(each.met))
+
+
+def trait_rows(judgement: Judgement) -> Rows:
+    """Return the table of traits."""
+    rows: Rows = [("traits: median (p10 to p90)", "drawn", "fitted", "held out", "in band")]
+    for each in judgement.traits:
+        name = f"{each.name}, {each.unit}" if each.unit else each.name
+        rows.append((name, band_text(each.drawn), band_text(each.fitted), band_text(each.held_out), _met(each.met)))
+    return rows
+
+
+def application_rows(judgement: Judgement) -> Rows:
+    """Return the table of applications."""
+    rows: Rows = [("applications", "drawn", "fitted", "held out", "deviation", "KS", "real walks", "KS", "met")]
+    return rows + [_application(each) for each in judgement.applications]
+
+
+def _application(each: Application) -> tuple[str, ...]:
+    name = f"{each.name}, {each.unit}" if each.unit else each.name
+    values = [MISSING if value != value else _short(value) for value in (each.drawn, each.fitted, each.held_out)]
+    distances = (
+        _deviation(each.deviation),
+        _two(each.distance),
+        _deviation(each.floor_deviation),
+        _two(each.floor_distance),
+    )
+    return (name, *values, *distances, _met(each.met))
+
+
+def _deviation(share: float) -> str:
+    return MISSING if share != share else f"{100 * share:+.0f} %".replace("-", "−")
+
+
+def prediction_rows(judgement: Judgement) -> Rows:
+    """Return the table of predictions; its last columns are for the held-out walks, or the fitted if none is."""
+    held = any(held is not None for _, held in judgement.predictions)
+    rows: Rows = [
+        (
+            "each second",
+            "uses",
+            "error, Mbit/s",
+            "CRPS gain",
+            "60 s correlation",
+            "fitted: error",
+            "gain",
+            "correlation",
+        )
+    ]
+    if not held:
+        rows = [("each second of fitted walks", "uses", "error, Mbit/s", "CRPS gain", "60 s correlation")]
+    for fitted, unseen in judgement.predictions:
+        one = unseen or fitted
+        assert one is not None, "a row has a prediction"
+        shown = [*_scores(judgement, one), *(_scores(None, fitted) if held and fitted is not None else [])]
+        rows.append((one.name, one.uses, *shown))
+    return rows
+
+
+def _scores(judgement: Judgement | None, each: Prediction) -> list[str]:
+    shown = [f"{each.mae_mbps:.0f}" if each.mae_mbps >= 100 else figure(each.mae_mbps), _percent(each.gain)]
+    shown.append(_two(each.correlation))
+    if judgement is None:
+        return shown
+    marks = [target_of(judgement.network, each, key) for key in ("mae", "gain", "correlation")]
+    return [
+        text if target is None else f"{text} ({write(target)}{'' if met else ' missed'})"
+        for text, (target, met), write in zip(shown, marks, _TARGETS, strict=True)
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %".replace("-", "−")
+
+
+def band_text(band: Band) -> str:
+    """Write a median and its band."""
+    if band.median != band.median:
+        return MISSING
+    return f"{_short(band.median)} ({_short(band.low)} to {_short(band.high)})"
+
+
+def _short(value: float) -> str:
+    """Write at most two decimals: more say nothing of a few walks."""
+    return _two(value) if abs(value) < 10 else figure(value)
+
+
+def _two(value: float) -> str:
+    return MISSING if value != value else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def _met(met: bool | None) -> str:
+    return "" if met is None else "yes" if met else "no"
+
+
+def value_rows(judgement: Judgement) -> Rows:
+    """Return the table of fitted values; the first row is its head."""
+    rows: Rows = [("value of the scene", "fitted", "90 % interval")]
+    return rows + [(each.key, each.value, f"{each.low} to {each.high}") for each in judgement.values]
+
 
 LAGS_S = range(61)
 _STYLE = """
@@ -143,7 +385,7 @@ def _memory(judgement: Judgement) -> str:
 
 def _autocorrelations(walks: Sequence[Floats]) -> Floats:
     known = [walk for walk in walks if walk.std() > 0]
-    return np.array([[1.0, *(metrics.autocorrelation(walk, lag) for lag in LAGS_S[1:])] for walk in known])
+    return np.array([[1.0, *(judge.autocorrelation(walk, lag) for lag in LAGS_S[1:])] for walk in known])
 
 
 def _percentiles(values: Floats, *percentiles: int) -> list[Floats]:

@@ -1,35 +1,396 @@
-"""The agent on a host: its start on this machine or over ssh, questions and answers, news of its programs."""
+"""Where a host of the backend ``hosts`` is: this machine, or one that ssh reaches."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import os
 import queue
+import re
+import shlex
 import signal
+import struct
 import subprocess
 import threading
 import time
+from bisect import bisect_left
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple, TypedDict, cast
+from urllib.parse import urlsplit
+
+import msgspec
 
 from wavebed._core import find_agent
+from wavebed.config.problems import Problem, described
+from wavebed.config.reader import reader
 from wavebed.errors import MachineError, UserError
-from wavebed.hosts.address import HostAddress, ssh_command
-from wavebed.hosts.clocks import ClockBounds
-from wavebed.hosts.frames import encode_frame, read_frame
-from wavebed.hosts.messages import Message, answer_of, message_of
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
-from wavebed.stranger import Budget, StrangerError, one_line
+from wavebed.lab.protocol import LaboratoryGoneError, LaboratoryHungError
+from wavebed.prepared import prepared
+from wavebed.stranger import Budget, Count, Line, Name, StrangerError, decode, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from io import BufferedReader
 
     from wavebed.config.data import Json
-    from wavebed.hosts.messages import Event, Header
 
-__all__ = ["SILENT_S", "Agent"]
+
+LOCAL = "local"
+_SCHEME = "ssh"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:]+")
+_ALIVE_EVERY_S = 5
+_ALIVE_TRIES = 3
+_CONNECT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class HostAddress:
+    """A host: this machine, or one behind ssh.
+
+    Parameters
+    ----------
+    name : str
+        Its name or address for ssh, perhaps an alias of the user's configuration; empty: this machine.
+    user : str
+        The account; empty: that of the user's configuration.
+    port : int or None
+        The port of ssh; ``None``: that of the user's configuration.
+    """
+
+    name: str = ""
+    user: str = ""
+    port: int | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this machine."""
+        return not self.name
+
+    def __str__(self) -> str:
+        if self.is_local:
+            return LOCAL
+        name = f"[{self.name}]" if ":" in self.name else self.name
+        return f"ssh://{self.user + '@' if self.user else ''}{name}{'' if self.port is None else f':{self.port}'}"
+
+
+@reader("ssh://[USER@]HOST[:PORT]|local", {"type": "string", "pattern": "^(local|ssh://.+)$"}, str)
+def host_address(value: object) -> HostAddress:
+    """Read ``local`` or an address of ssh."""
+    wanted = 'write "local" or "ssh://USER@HOST:PORT"'
+    if value == LOCAL:
+        return HostAddress()
+    if not isinstance(value, str):
+        raise Problem(f"{described(value)} is not a host: {wanted}")
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError:
+        raise Problem(f"{described(value)} has no port from 1 to 65535: {wanted}") from None
+    if parts.scheme != _SCHEME or parts.path not in ("", "/") or parts.query or parts.fragment or not parts.hostname:
+        raise Problem(f"{described(value)} is not a host: {wanted}")
+    if parts.password is not None:
+        raise Problem("has a password: leave it out, ssh uses keys")
+    if not _HOST.fullmatch(parts.hostname) or (parts.username and not _NAME.fullmatch(parts.username)):
+        raise Problem(f"{described(value)} has a name that is none of a host or user: {wanted}")
+    return HostAddress(parts.hostname, parts.username or "", port)
+
+
+def ssh_command(address: HostAddress, script: str) -> list[str]:
+    """Return the command that runs a script of the shell on a host.
+
+    The variable ``WAVEBED_SSH`` replaces ``ssh``, with options, as ``GIT_SSH_COMMAND`` does for git. Everything else is
+    the user's configuration of ssh.
+    """
+    program = shlex.split(os.environ.get("WAVEBED_SSH", "")) or ["ssh"]
+    options = [
+        "-T",
+        "-C",
+        "-oBatchMode=yes",
+        f"-oConnectTimeout={_CONNECT_S}",
+        f"-oServerAliveInterval={_ALIVE_EVERY_S}",
+        f"-oServerAliveCountMax={_ALIVE_TRIES}",
+    ]
+    where = [f"-p{address.port}"] if address.port is not None else []
+    account = [f"-l{address.user}"] if address.user else []
+    return [*program, *options, *where, *account, "--", address.name, f"sh -c {shlex.quote(script)}"]
+
+
+MOST_HEADER_BYTES = 1 << 20
+MOST_PAYLOAD_BYTES = 1 << 20
+_LENGTHS = struct.Struct("<II")
+
+
+def encode_frame(header: Mapping[str, Json], payload: bytes = b"") -> bytes:
+    """Return a frame as bytes."""
+    text = json.dumps(header).encode()
+    assert len(text) <= MOST_HEADER_BYTES, "command lines are short"
+    assert len(payload) <= MOST_PAYLOAD_BYTES, "files are sent in pieces"
+    return _LENGTHS.pack(len(text), len(payload)) + text + payload
+
+
+def read_frame(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+    """Return the next header and its payload; ``None`` at the end of the stream.
+
+    Raises
+    ------
+    StrangerError
+        If something else comes, such as the greeting of a login shell, or the stream ends within a frame.
+    """
+    head = stream.read(_LENGTHS.size)
+    if not head:
+        return None
+    if len(head) < _LENGTHS.size:
+        raise StrangerError(f"{head!r} came in place of a frame")
+    header_bytes, payload_bytes = _LENGTHS.unpack(head)
+    if header_bytes > MOST_HEADER_BYTES or payload_bytes > MOST_PAYLOAD_BYTES:
+        raise StrangerError(f"{head!r} came in place of a frame: does a start file of the shell print something?")
+    text, payload = stream.read(header_bytes), stream.read(payload_bytes)
+    if len(text) < header_bytes or len(payload) < payload_bytes:
+        raise StrangerError("the stream ended within a frame")
+    return text, payload
+
+
+Header = dict[str, "Json"]
+Stream = Literal["stdout", "stderr"]
+_Address = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f:][0-9A-Fa-f:.]{1,63}$")]
+"""Programs get it on their command lines."""
+_MOST_WORDS = 1000
+
+
+class Output(msgspec.Struct, frozen=True, tag_field="event", tag="output"):
+    """Output of a program."""
+
+    pid: Count
+    stream: Stream
+
+
+class Closed(msgspec.Struct, frozen=True, tag_field="event", tag="closed"):
+    """The end of an output stream."""
+
+    pid: Count
+    stream: Stream
+
+
+class Exit(msgspec.Struct, frozen=True, tag_field="event", tag="exit"):
+    """The end of a program: its status, negative for a signal."""
+
+    pid: Count
+    status: Annotated[int, msgspec.Meta(ge=-255, le=255)]
+
+
+class File(msgspec.Struct, frozen=True, tag_field="event", tag="file"):
+    """A file of a folder that was asked for."""
+
+    tag: Count
+    name: Name
+    bytes: Count
+
+
+class Piece(msgspec.Struct, frozen=True, tag_field="event", tag="piece"):
+    """A part of a file."""
+
+    tag: Count
+    name: Name
+    offset: Count
+
+
+Event = Output | Closed | Exit | File | Piece
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What every header may have: an event is no answer."""
+
+    id: Count | None = None
+    event: Line | None = None
+    error: Line | None = None
+
+
+class _Hello(TypedDict):
+    version: Count
+    is_root: bool
+    system: Line
+    kernel: Line
+    name: Line
+    architecture: Line
+    processors: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
+    congestion_controls: Annotated[list[Line], msgspec.Meta(max_length=_MOST_WORDS)]
+    reached_from: _Address | None
+    congestion_control: Line
+
+
+class _Clock(TypedDict):
+    unix_ns: tuple[Count, Count]
+    monotonic_ns: tuple[Count, Count]
+
+
+class _Run(TypedDict):
+    pid: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+
+
+class _Ports(TypedDict):
+    ports: list[tuple[Literal["tcp", "udp"], Annotated[int, msgspec.Meta(ge=0, le=65535)]]]
+
+
+class _Flows(TypedDict):
+    count: Count
+    max_rtt_us: Count | None
+
+
+class _Towards(TypedDict):
+    interface: Line
+    address: _Address
+    rx_bytes: Count
+    tx_bytes: Count
+    rx_packets: Count
+    tx_packets: Count
+    rx_dropped: Count
+    tx_dropped: Count
+
+
+class _Done(TypedDict):
+    pass
+
+
+_MESSAGE = msgspec.json.Decoder(prepared(Message))
+_EVENT = msgspec.json.Decoder(prepared(Event))
+_DONE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(prepared(_Done))
+_ANSWERS: dict[str, msgspec.json.Decoder[Any]] = {
+    "hello": msgspec.json.Decoder(prepared(_Hello)),
+    "clock": msgspec.json.Decoder(prepared(_Clock)),
+    "run": msgspec.json.Decoder(prepared(_Run)),
+    "ports": msgspec.json.Decoder(prepared(_Ports)),
+    "flows": msgspec.json.Decoder(prepared(_Flows)),
+    "towards": msgspec.json.Decoder(prepared(_Towards)),
+}
+"""By the word ``do`` of the request; answers to other requests have nothing that is used."""
+
+
+def message_of(text: bytes) -> Event | Message:
+    """Return an event, or what is common to all answers.
+
+    Raises
+    ------
+    StrangerError
+        If it is neither.
+    """
+    message = decode(text, _MESSAGE, "the header of a frame")
+    return message if message.event is None else decode(text, _EVENT, "the header of a frame")
+
+
+def answer_of(do: object, text: bytes) -> Header:
+    """Return the answer to a request.
+
+    Raises
+    ------
+    StrangerError
+        If it has another type.
+    """
+    return cast("Header", decode(text, _ANSWERS.get(str(do), _DONE), f"the answer to {do}"))
+
+
+MOST_RATE = 600e-6
+"""Linux slews a clock by 500 ppm at most (adjtimex(2)); an oscillator is off by less than 100 ppm."""
+
+
+class ClockSteppedError(Exception):
+    """No offset agrees with all answers: one of the clocks was set."""
+
+
+class _Ceiling:
+    """The lowest of many bounds from above at any time; each rises with the distance from its own time."""
+
+    def __init__(self) -> None:
+        self._bounds: list[tuple[int, float]] = []
+        self._tight: list[tuple[int, float]] = []
+
+    def add(self, at_ns: int, bound_ns: float) -> None:
+        self._bounds.append((at_ns, bound_ns))
+        self._tight = []
+
+    def tight(self) -> list[tuple[int, float]]:
+        """Return the time of each bound, and the lowest of all bounds at that time."""
+        if not self._tight:
+            ordered = sorted(self._bounds)
+            self._tight = _swept(_swept(ordered)[::-1])[::-1]
+        return self._tight
+
+    def at(self, at_ns: int) -> float:
+        tight = self.tight()
+        place = bisect_left(tight, (at_ns, -math.inf))
+        near = tight[max(0, place - 1) : place + 1]
+        return min(bound_ns + MOST_RATE * abs(at_ns - then_ns) for then_ns, bound_ns in near)
+
+
+def _swept(bounds: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return each bound or, if that is lower, the one before it at its time."""
+    found: list[tuple[int, float]] = []
+    for at_ns, bound_ns in bounds:
+        if found:
+            before_ns, lowest_ns = found[-1]
+            bound_ns = min(bound_ns, lowest_ns + MOST_RATE * abs(at_ns - before_ns))  # noqa: PLW2901
+        found.append((at_ns, bound_ns))
+    return found
+
+
+class ClockBounds:
+    """Bounds of the offset of another machine's clock: its reading minus ours at the same moment."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._above = _Ceiling()
+        self._below = _Ceiling()
+        """Bounds from below, with the opposite sign."""
+        self._is_consistent: bool | None = None
+        """Whether the answers agree; ``None`` until it is asked after the last of them."""
+
+    def add(self, asked_ns: int, read_ns: int, sent_ns: int, heard_ns: int) -> None:
+        """Add an answer.
+
+        Parameters
+        ----------
+        asked_ns, heard_ns : int
+            When the question left and the answer came, of our clock.
+        read_ns, sent_ns : int
+            The other clock when the question had come, and before the answer left.
+        """
+        with self._lock:
+            self._above.add(asked_ns, read_ns - asked_ns)
+            self._below.add(heard_ns, heard_ns - sent_ns)
+            self._is_consistent = None
+
+    def at(self, at_ns: int) -> tuple[int, int]:
+        """Return the offset at a time of our clock, and its error, nanoseconds; at least one answer was added.
+
+        Raises
+        ------
+        ClockSteppedError
+            If no offset agrees with all answers.
+        """
+        above, below = self._bounds(at_ns)
+        if above < below:
+            raise ClockSteppedError
+        return round((above + below) / 2), math.ceil((above - below) / 2) + 1
+
+    def middle(self, at_ns: int) -> int:
+        """Return the offset at a time of our clock; between its bounds, even if they do not agree."""
+        return round(sum(self._bounds(at_ns)) / 2)
+
+    def _bounds(self, at_ns: int) -> tuple[float, float]:
+        with self._lock:
+            return self._above.at(at_ns), -self._below.at(at_ns)
+
+    def is_consistent(self) -> bool:
+        """Return whether some offset agrees with all answers."""
+        with self._lock:
+            if self._is_consistent is None:
+                times = [at_ns for ceiling in (self._above, self._below) for at_ns, _ in ceiling.tight()]
+                self._is_consistent = all(self._above.at(at_ns) >= -self._below.at(at_ns) for at_ns in times)
+            return self._is_consistent
+
 
 _SCRIPT = """umask 077
 [ "$(uname -m)" = {machine} ] || {{ echo "this host is a $(uname -m), the agent is for {machine}" >&2; exit 3; }}

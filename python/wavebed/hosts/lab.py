@@ -1,11 +1,13 @@
-"""The laboratory of real hosts."""
+"""Round-trip times of the idle path before and after a trial: a change of them is a sign of cross traffic."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import secrets
 import shutil
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -16,19 +18,19 @@ from typing import TYPE_CHECKING, Self, cast
 
 from wavebed.config.units import format_size
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.hosts.address import host_address
-from wavebed.hosts.agent import SILENT_S
-from wavebed.hosts.clocks import ClockSteppedError
+from wavebed.hosts.agent import SILENT_S, ClockSteppedError, host_address
 from wavebed.hosts.host import AgentHost
-from wavebed.hosts.idle import idle_rtts_ms
 from wavebed.hosts.live import Answers, LiveTrial, Seen
-from wavebed.hosts.modem_samples import NONE, ModemSamples
-from wavebed.hosts.samples import Load, load_of, merge_samples
-from wavebed.lab.clock import MachineClock
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
-from wavebed.lab.limits import LIMITS, Limits
-from wavebed.lab.ports import WORKLOAD_PORTS
-from wavebed.lab.protocol import Lab
+from wavebed.hosts.samples import NONE, Load, ModemSamples, load_of, merge_samples
+from wavebed.lab.protocol import (
+    LIMITS,
+    WORKLOAD_PORTS,
+    Lab,
+    LaboratoryGoneError,
+    LaboratoryHungError,
+    Limits,
+    MachineClock,
+)
 from wavebed.lab.tools import cache_folder
 from wavebed.stranger import StrangerError
 
@@ -37,9 +39,38 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from wavebed.config.data import Json
-    from wavebed.spec.lab import HostsLab
+    from wavebed.spec.trial import HostsLab
 
-__all__ = ["RealHosts"]
+
+PINGS = 20
+_DRAINING = 10
+"""Pings after a trial that are left out, in which queues of its load may drain."""
+_INTERVAL_S = 0.05
+_WAIT_S = 2
+_TIME = re.compile(r"time=([0-9]{1,9}(?:\.[0-9]{1,9})?) ms")
+
+
+def idle_rtts_ms(client: AgentHost, address: str, *, after: bool) -> list[float]:
+    """Return the round-trip times of `PINGS` pings, ms; fewer if some were lost, none without ping or answers.
+
+    Raises
+    ------
+    LaboratoryGoneError, LaboratoryHungError
+        If the client's agent has ended or does not answer.
+    """
+    count = PINGS + (_DRAINING if after else 0)
+    limit_s = count * _INTERVAL_S + _WAIT_S
+    argv = ["ping", "-4", "-n", "-i", str(_INTERVAL_S), "-c", str(count), "-w", str(round(limit_s)), address]
+    with suppress(subprocess.TimeoutExpired):
+        try:
+            told = client.run(argv, capture_output=True, timeout=limit_s + _WAIT_S, confined=True).stdout
+        except WavebedError:
+            if not client.agent.is_alive:
+                raise
+            return []  # there is no ping
+        return [float(each) for each in _TIME.findall(told)][-PINGS:]
+    return []
+
 
 _CLOCK_EVERY_S = 1.0
 _CLOCK_FIRST = 8

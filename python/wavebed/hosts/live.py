@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["EVERY_MS", "Answers", "LiveTrial", "Seen"]
 
 EVERY_MS = 1000
 """Between two questions to the hosts, which go through the network under test."""
@@ -54,7 +53,7 @@ class Seen(NamedTuple):
     flows : dict
         ``count`` and ``max_rtt_us`` of the server's connections.
     hosts : list
-        Both, as `wavebed.path.state.HostState` has them.
+        Both, as `wavebed.path.control.HostState` has them.
     """
 
     at_ns: int
@@ -111,7 +110,7 @@ class Answers:
             return self._last, self._sums
 
     def show(self) -> dict[str, Json]:
-        """Return the state, as `wavebed.path.state.LabState` describes it."""
+        """Return the state, as `wavebed.path.control.LabState` describes it."""
         seen, _ = self.seen()
         links: list[Json] = []
         for place, (name, _, _) in enumerate(_LINKS):

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = [
-    "Capability",
-    "Confined",
-    "confined_user",
-    "confinement_rules",
-    "hand_over",
-    "hidden_homes",
-    "module_path",
-    "program_files",
-    "python_files",
-    "site_folders",
-    "take_back",
-]
 
 Capability: TypeAlias = Literal["net_admin"]
 

@@ -1,25 +1,122 @@
-"""The interface of a laboratory for workloads and trials. Backends derive from these classes."""
+"""Errors of requests to a laboratory."""
 
 from __future__ import annotations
 
 import copy
+import select
+import threading
+import time
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
+from wavebed.errors import WavebedError
 from wavebed.lab.tools import find
 
 if TYPE_CHECKING:
     import os
     import subprocess
-    import threading
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from wavebed.config.data import Json
-    from wavebed.lab.computing import Computing
     from wavebed.lab.confine import Confined
+    from wavebed.lab.tools import Computing
 
-__all__ = ["Clock", "ClockOffset", "Host", "Lab", "Port", "Process", "Redirect", "Stamps", "Undelivered"]
+
+class LaboratoryGoneError(WavebedError):
+    """The laboratory ended during a request."""
+
+
+class LaboratoryKilledError(LaboratoryGoneError):
+    """A signal ended the laboratory, such as that of a machine without memory."""
+
+
+class LaboratoryHungError(WavebedError):
+    """The laboratory did not answer in time."""
+
+
+class LaboratoryMalformedError(WavebedError):
+    """What the laboratory sent is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds.
+
+    Parameters
+    ----------
+    start_s : float
+        Until a new laboratory answers.
+    answer_s : float
+        Until a laboratory answers a request, or a small program inside has ended.
+    stop_s : float
+        Until a laboratory has ended, with its captures and series written.
+    interrupted_s : float
+        The same after Ctrl-C or SIGTERM.
+    killed_s : float
+        Until the kernel has removed killed processes.
+    look_s : float
+        Between two requests that check whether a laboratory with workloads still answers.
+    """
+
+    start_s: float = 20.0
+    answer_s: float = 10.0
+    stop_s: float = 30.0
+    interrupted_s: float = 2.0
+    killed_s: float = 3.0
+    look_s: float = 5.0
+
+
+LIMITS = Limits()
+
+
+PORTS_EACH = 20
+"""Ports of a workload that needs no more."""
+MOST_WORKLOADS = 32
+_FIRST = 20_000
+WORKLOAD_PORTS = range(_FIRST, _FIRST + PORTS_EACH * MOST_WORKLOADS)
+"""Those of all workloads of a trial, TCP and UDP."""
+
+
+def first_ports(counts: Sequence[int]) -> list[int]:
+    """Return the first port of each workload of a trial, from how many each needs; no other has its ports."""
+    return [_FIRST + sum(counts[:place]) for place in range(len(counts))]
+
+
+FLOW_TEXTS = ("host", "local", "remote", "state", "congestion", "ca_state")
+FLOWS = (
+    "time_ns",
+    "host",
+    "cookie",
+    "local",
+    "remote",
+    "state",
+    "congestion",
+    "ca_state",
+    "cwnd_segments",
+    "ssthresh_segments",
+    "mss_bytes",
+    "rtt_us",
+    "rttvar_us",
+    "min_rtt_us",
+    "rto_us",
+    "unacked_segments",
+    "lost_segments",
+    "total_retrans_segments",
+    "bytes_sent",
+    "bytes_retrans",
+    "bytes_acked",
+    "bytes_received",
+    "delivery_rate_bps",
+    "delivery_app_limited",
+    "pacing_rate_bps",
+    "notsent_bytes",
+    "busy_us",
+    "rwnd_limited_us",
+    "sndbuf_limited_us",
+)
+CPU = ("time_ns", "core", "busy", "softirq")
+
 
 Redirect: TypeAlias = int | IO[bytes] | IO[str] | None
 """A file, a descriptor, ``subprocess.PIPE`` or ``subprocess.DEVNULL``; ``None``: that of this process."""
@@ -344,3 +441,68 @@ class Lab(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class MachineClock(Clock):
+    """A laboratory's time on this machine's clocks."""
+
+    def __init__(self) -> None:
+        self._zero_ns: int | None = None
+        self._unix_minus_monotonic_ns = 0
+
+    def begin(self, zero_ns: int) -> None:
+        """Set time zero, nanoseconds of CLOCK_MONOTONIC."""
+        self._zero_ns = zero_ns
+        self._unix_minus_monotonic_ns = time.time_ns() - time.monotonic_ns()
+
+    def now_s(self) -> float:
+        """Return the seconds since time zero."""
+        return self.of_monotonic_ns(time.monotonic_ns())
+
+    def monotonic_s(self) -> float:
+        """Return the seconds of CLOCK_MONOTONIC."""
+        return time.monotonic()
+
+    def of_monotonic_ns(self, at_ns: int) -> float:
+        """Return the seconds since time zero of a moment of CLOCK_MONOTONIC."""
+        assert self._zero_ns is not None, "the laboratory's time has begun"
+        return (at_ns - self._zero_ns) / 1e9
+
+    def to_monotonic_ns(self, at_s: float) -> int:
+        """Return the moment of CLOCK_MONOTONIC of a time since time zero."""
+        assert self._zero_ns is not None, "the laboratory's time has begun"
+        return self._zero_ns + round(at_s * 1e9)
+
+    @property
+    def unix_minus_monotonic_ns(self) -> int:
+        """The system's clock minus CLOCK_MONOTONIC at time zero, nanoseconds."""
+        return self._unix_minus_monotonic_ns
+
+    def of_unix_s(self, at_s: float) -> float:
+        """Return the seconds since time zero of a moment of the system's clock."""
+        return self.of_monotonic_ns(round(at_s * 1e9) - self._unix_minus_monotonic_ns)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def wait(self, event: threading.Event, limit_s: float | None = None) -> bool:
+        """Wait for an event, `limit_s` seconds at most, and return whether it is set."""
+        return event.wait(limit_s)
+
+    def wait_readable(self, descriptor: int, limit_s: float) -> bool:
+        """Wait until a descriptor can be read, `limit_s` seconds at most, and return whether it can."""
+        return bool(select.select([descriptor], [], [], limit_s)[0])
+
+    def start(self, work: Callable[[], None], name: str) -> threading.Event:
+        """Run `work` in a daemon thread; return the event of its end."""
+        ended = threading.Event()
+
+        def do() -> None:
+            try:
+                work()
+            finally:
+                ended.set()
+
+        threading.Thread(target=do, name=name, daemon=True).start()
+        return ended

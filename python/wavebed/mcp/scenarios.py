@@ -24,7 +24,7 @@ from wavebed.mcp.processes import ToolError
 from wavebed.prepared import prepared
 from wavebed.run.design import expected_s
 from wavebed.run.scenario import parse_change, read_plan
-from wavebed.spec.lab import HostsLab
+from wavebed.spec.trial import HostsLab
 
 if TYPE_CHECKING:
     from wavebed.run.scenario import Plan

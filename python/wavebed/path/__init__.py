@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wavebed.path.api import Path as Path
+    from wavebed.path.core import LabProcess as LabProcess
     from wavebed.path.lab import LabHost as LabHost
     from wavebed.path.lab import Laboratory as Laboratory
-    from wavebed.path.process import LabProcess as LabProcess
 
 __all__ = ["LabHost", "LabProcess", "Laboratory", "Path"]
 
@@ -16,7 +16,7 @@ _HOMES = {
     "Path": "wavebed.path.api",
     "Laboratory": "wavebed.path.lab",
     "LabHost": "wavebed.path.lab",
-    "LabProcess": "wavebed.path.process",
+    "LabProcess": "wavebed.path.core",
 }
 
 

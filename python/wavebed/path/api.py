@@ -16,7 +16,7 @@ from wavebed.config.table import fields
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
-from wavebed.path.maps import scene_maps
+from wavebed.path.model import scene_maps
 from wavebed.path.scenario import read_path
 from wavebed.path.tables import DIRECTED, AirTable, LinkTable, PathTable, link_key
 from wavebed.path.traces import Traces
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.path.lab import Laboratory
     from wavebed.path.model import PathModel
-
-__all__ = ["Path"]
 
 
 class Path:

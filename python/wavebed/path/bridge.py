@@ -1,25 +1,110 @@
-"""Resolve a path into the bridge file, which ``wavebed-core bridge`` reads: two ports of this machine and the hops."""
+"""Devices behind a bridge with links of their own: ``--devices NAME@ADDRESS,ADDRESS=SCENARIO``."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from wavebed.config.problems import at
+from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
+from wavebed.path.laboratory import resolve_network
+from wavebed.path.scenario import read_path
 from wavebed.spec.network import second_leg
 from wavebed.spec.part import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
-    from wavebed.path.devices import Device
-    from wavebed.spec.types import Network
+    from wavebed.path.traces import Traces
+    from wavebed.spec.types import Hop, Network
 
-__all__ = ["FAILURES", "BridgePlan", "bridge_file", "read_port"]
+
+WRITE = "[NAME@]ADDRESS[,ADDRESS…]=SCENARIO"
+LONGEST_NAME = 32
+"""Of a hop, with the name of its device and a dot before it."""
+
+
+class Device(Struct, frozen=True):
+    """A device: its name, its MAC and IP addresses, and its hops."""
+
+    name: str
+    addresses: tuple[str, ...]
+    hops: tuple[Hop, ...]
+
+
+def read_devices(options: Sequence[str], mtu: int, traces: Traces) -> list[Device]:
+    """Return the devices of these options.
+
+    Parameters
+    ----------
+    options : sequence of str
+        As typed.
+    mtu : int
+        Bytes of the largest IP packet of the bridge.
+    traces : Traces
+        Reads the patterns that the scenarios name.
+
+    Raises
+    ------
+    UserError
+        If an option or a scenario is wrong, or a name or an address is given twice.
+    """
+    devices: list[Device] = []
+    for number, option in enumerate(options, 1):
+        device = _device(option, number, mtu, traces)
+        for other in devices:
+            if device.name == other.name:
+                raise UserError(f"--devices: {device.name!r} is the name of two devices: choose another")
+            twice = set(device.addresses) & set(other.addresses)
+            if twice:
+                raise UserError(f"--devices: {min(twice)} is an address of two devices: leave one out")
+        devices.append(device)
+    return devices
+
+
+def _device(option: str, number: int, mtu: int, traces: Traces) -> Device:
+    who, equals, scenario = option.partition("=")
+    if not equals or not scenario:
+        raise UserError(f"--devices: {option!r} names no scenario: write {WRITE}")
+    given_name, named, addresses = who.rpartition("@")
+    name = at("--devices", read_name, given_name) if named else f"device-{number}"
+    path = read_path(FilePath(scenario), {"mtu": mtu}, traces)
+    network = resolve_network(path, traces)
+    if network.nat or second_leg(network) is not None:
+        raise UserError(f"--devices: {scenario}: a bridge has neither NAT nor a second radio: leave them out")
+    if network.rebind_at_ns:
+        raise UserError(f"--devices: {scenario}: rebind-at: a bridge has no server: leave it out")
+    return Device(
+        name=name,
+        addresses=tuple(_address(address) for address in addresses.split(",")),
+        hops=tuple(_named(hop, name) for leg in network.legs for hop in leg.hops),
+    )
+
+
+def _named(hop: Hop, device: str) -> Hop:
+    name = f"{device}.{hop.name}"
+    if len(name) > LONGEST_NAME:
+        raise UserError(f"--devices: {name!r} is longer than {LONGEST_NAME} characters: give the device a shorter name")
+    return replace(hop, name=name)
+
+
+def _address(text: str) -> str:
+    if re.fullmatch(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", text, re.ASCII):
+        return text.lower()
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise UserError(
+            f"--devices: {text!r} is no address: write a MAC address as 02:00:00:00:00:01, or one of IPv4 or IPv6"
+        ) from None
+
 
 VERSION = 1
 FAILURES = ("closed", "open")
@@ -44,7 +129,7 @@ class BridgePlan(Struct, frozen=True):
     log_dir, pcap_dir, summary_file : pathlib.Path or None
         Where the series, the captures and the summary go.
     timeline : mapping or None
-        The timeline of the path, by `wavebed.path.timed.timed_path`.
+        The timeline of the path, by `wavebed.path.timeline.timed_path`.
     """
 
     name: str

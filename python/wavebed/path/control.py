@@ -1,10 +1,8 @@
-"""Speak with a running laboratory: JSON lines over a stream socket.
+"""The state of a running laboratory as types: the answer to ``show``, which ``wavebed ctl`` and the API print.
 
-The owner of a laboratory makes each connection as a pair of sockets and sends one end over a channel that
-``wavebed-core`` inherited (`wavebed.path.core`): no name is involved, so nobody can come between. Other terminals find
-a laboratory by the name of its abstract socket. Anybody may bind any name, so both ends ask the kernel who the other
-one is: the laboratory serves its owner's user and root, and a client speaks only with a listener of the user in the
-name.
+Counters only grow. Differences of two answers give rates; the mean time in a queue is a difference of times by one of
+segments. A condition of ``null`` means that the link has none, or that it is not known without traffic; a counter of
+``null``, that nobody counts it: between real hosts only interfaces count.
 """
 
 from __future__ import annotations
@@ -17,14 +15,14 @@ import subprocess
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Meta, Struct, ValidationError
 
 from wavebed._core import find_core
 from wavebed.errors import MachineError, UserError
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
-from wavebed.lab.limits import LIMITS
+from wavebed.lab.protocol import LIMITS, LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
 from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
@@ -33,8 +31,121 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["MOST_ANSWER_BYTES", "Connection", "Running", "answer_as", "connect", "connect_to", "peer_uid", "running"]
-__all__ += ["understood"]
+
+class LinkState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One link: counters since time zero, its queue and its conditions now."""
+
+    name: Annotated[str, Meta(description="`HOP.down` (towards the client) or `HOP.up`")]
+    takes: Annotated[
+        tuple[str, ...], Meta(description="the changes that it takes: `rate`, `delay`, `loss`, `pattern`, `handover`")
+    ]
+    offered_segments: Annotated[int | None, Meta(description="wire segments that entered")]
+    offered_bytes: Annotated[int | None, Meta(description="their IP bytes")]
+    duplicated_segments: Annotated[int | None, Meta(description="copies made by duplication")]
+    delivered_segments: Annotated[int | None, Meta(description="segments that left at the far end")]
+    delivered_bytes: Annotated[int | None, Meta(description="their IP bytes")]
+    dropped_segments: Annotated[dict[str, int], Meta(description="segments dropped, by reason")]
+    marked_segments: Annotated[int | None, Meta(description="segments marked CE")]
+    l4s_marked_segments: Annotated[int | None, Meta(description="those of them that were ECT(1)")]
+    l4s_dropped_segments: Annotated[int | None, Meta(description="dropped segments with ECT(1) or CE")]
+    corrupted_segments: Annotated[int | None, Meta(description="segments with a flipped bit")]
+    blocks_sent: Annotated[int | None, Meta(description="transmissions of radio blocks, repetitions included")]
+    blocks_failed: Annotated[int | None, Meta(description="failed transmissions")]
+    link_failures: Annotated[int | None, Meta(description="failures of the radio link")]
+    queued_segments: Annotated[int | None, Meta(description="segments in the link now")]
+    queued_bytes: Annotated[int | None, Meta(description="their IP bytes")]
+    waited_ns: Annotated[int | None, Meta(description="sum of the times in the queue, modulo 2^64")]
+    waited_segments: Annotated[int | None, Meta(description="segments in this sum")]
+    rate_bps: Annotated[int | None, Meta(description="rate of the link now, bits per second")]
+    delay_ns: Annotated[int | None, Meta(description="delay beside queueing now; the mean of a distribution")]
+    loss: Annotated[float | None, Meta(description="probability of loss now, 0 to 1")]
+    state: Annotated[
+        str | None, Meta(description="state of the radio: `los`, `nlos`, `blocked`, `outage`, `handover`, `fallback`")
+    ]
+    sinr_db: Annotated[float | None, Meta(description="effective SINR of the data, dB")]
+
+
+class DirectionState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One direction between two neighbouring hosts: the emulated one-way delay."""
+
+    name: Annotated[str, Meta(description="`HOST-HOST.down` or `.up`")]
+    transit_ns: Annotated[int, Meta(description="sum of the times from device to device, modulo 2^64")]
+    transit_segments: Annotated[int, Meta(description="segments in this sum")]
+
+
+class HostState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One host."""
+
+    name: str
+    ipv4: str | None
+    ipv6: str | None
+    interface: Annotated[str | None, Meta(description="of a real host: its interface towards the other")] = None
+    clock_ahead_ms: Annotated[
+        float | None, Meta(description="of a real host: its clock minus this machine's; null if one of them was set")
+    ] = None
+    clock_error_ms: Annotated[float | None, Meta(description="which it is never off by more than")] = None
+
+
+class HopState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One hop, with a link in each direction."""
+
+    name: str
+    kind: Annotated[str, Meta(description="`wired` or `radio`")]
+
+
+class Flows(Struct, frozen=True, forbid_unknown_fields=True):
+    """The server's established TCP connections at the last sample."""
+
+    count: int
+    max_rtt_us: Annotated[int | None, Meta(description="the longest smoothed round trip (TCP_INFO), microseconds")]
+
+
+class StretchState(Struct, frozen=True, forbid_unknown_fields=True):
+    """A stretch of a timeline."""
+
+    name: str
+    start_ns: Annotated[int, Meta(description="when it begins in the timeline")]
+
+
+class TimelineState(Struct, frozen=True, forbid_unknown_fields=True):
+    """A timeline, and where it is."""
+
+    position_ns: Annotated[int, Meta(description="time within it; its duration once it has ended")]
+    duration_ns: Annotated[int, Meta(description="of one pass")]
+    stretch: Annotated[str, Meta(description="the stretch there")]
+    playing: Annotated[bool, Meta(description="false in a pause")]
+    ended: Annotated[bool, Meta(description="whether it is over; its last values hold")]
+    speed: Annotated[float, Meta(description="1: as written")]
+    loop: Annotated[bool, Meta(description="whether it begins again at its end")]
+    stretches: Annotated[tuple[StretchState, ...], Meta(description="all of them, in order")]
+
+
+class LabState(Struct, frozen=True, forbid_unknown_fields=True):
+    """A running laboratory."""
+
+    name: str
+    links: Annotated[tuple[LinkState, ...], Meta(description="none before time zero")]
+    hosts: tuple[HostState, ...]
+    hops: tuple[HopState, ...]
+    now_ns: Annotated[int | None, Meta(description="time since time zero; null before")] = None
+    zero_ns: Annotated[int | None, Meta(description="time zero on CLOCK_MONOTONIC; null before")] = None
+    directions: tuple[DirectionState, ...] = ()
+    flows: Annotated[Flows | None, Meta(description="null where connections are not sampled")] = None
+    confined_user: Annotated[int | None, Meta(description="user number of confined programs")] = None
+    in_flight_bytes: Annotated[int, Meta(description="bytes of packets in flight")] = 0
+    pool_bytes: Annotated[int, Meta(description="memory of the packet pool")] = 0
+    state: Annotated[
+        str | None, Meta(description="of a bridge: `shaping`, or `unshaped` after a failure of its engine")
+    ] = None
+    ports: Annotated[dict[str, str] | None, Meta(description="of a bridge: the interfaces `a` and `b`")] = None
+    frames: Annotated[
+        tuple[dict[str, str | int | dict[str, int]], ...],
+        Meta(
+            description="of a bridge: the frames of each direction, from which port to which, and what became of them"
+        ),
+    ] = ()
+    timeline: Annotated[TimelineState | None, Meta(description="the timeline that links follow; null without")] = None
+
 
 MOST_ANSWER_BYTES = 16 << 20
 """Longest line of an answer: the maps of many scenes."""
@@ -328,3 +439,103 @@ class Connection:
 
     def _gone(self) -> LaboratoryGoneError:
         return LaboratoryGoneError(f"laboratory {self.name!r} has ended")
+
+
+LEAST_MS, MOST_MS = 10, 10_000
+"""Between two samples (`watch.rs`)."""
+
+Value: TypeAlias = int | float | str | None
+
+
+class Head(Struct, frozen=True):
+    """The names that the values of samples have, in their order."""
+
+    links: tuple[str, ...]
+    directions: tuple[str, ...]
+    link_columns: tuple[str, ...]
+    direction_columns: tuple[str, ...]
+    every_ms: int
+    zero_ns: int
+    timeline: TimelineState | None = None
+    timeline_columns: tuple[str, ...] = ()
+
+
+class _Watching(Struct):
+    """The answer to ``watch``."""
+
+    watching: Head
+
+
+class Sample(Struct, frozen=True):
+    """The values of all links and directions at one time, a row each.
+
+    Parameters
+    ----------
+    lost : int
+        Samples lost before this one, since the watch began.
+    timeline : list or None
+        The state of the timeline, by `Head.timeline_columns`; ``None`` without one.
+    """
+
+    links: list[list[Value]]
+    directions: list[list[Value]]
+    lost: int
+    timeline: list[int | float | bool] | None = None
+
+
+class Watch:
+    """The samples of one connection, which it takes over.
+
+    Parameters
+    ----------
+    connection : Connection
+        To the laboratory; closing it ends the watch.
+    every_ms : int
+        Milliseconds between two samples, `LEAST_MS` to `MOST_MS`.
+
+    Raises
+    ------
+    UserError
+        If the time is out of bounds, or the laboratory's time has not begun.
+    LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
+        If the laboratory does not answer.
+    """
+
+    def __init__(self, connection: Connection, every_ms: int = LEAST_MS) -> None:
+        if not LEAST_MS <= every_ms <= MOST_MS:
+            raise UserError(f"every_ms: {every_ms} is out of range: write a whole number from {LEAST_MS} to {MOST_MS}")
+        self._connection = connection
+        answer = connection.ask({"do": "watch", "every_ms": every_ms})
+        self.head = answer_as(connection.name, answer, _Watching).watching
+
+    def next(self, timeout_s: float | None = None) -> Sample:
+        """Wait for the next sample.
+
+        Raises
+        ------
+        TimeoutError
+            If none came in time.
+        LaboratoryGoneError
+            If the laboratory ended.
+        LaboratoryMalformedError
+            If it is no sample.
+        """
+        sample = answer_as(self._connection.name, self._connection.answer(timeout_s), Sample)
+        head = self.head
+        with understood(self._connection.name):
+            for names, columns, rows in (
+                (head.links, head.link_columns, sample.links),
+                (head.directions, head.direction_columns, sample.directions),
+            ):
+                if len(rows) != len(names) or any(len(row) != len(columns) for row in rows):
+                    raise ValidationError("a sample of another form than its head")
+        return sample
+
+    @property
+    def name(self) -> str:
+        """The laboratory's name."""
+        return self._connection.name
+
+    def close(self) -> None:
+        """End the watch and its connection."""
+        self._connection.close()

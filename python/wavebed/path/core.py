@@ -1,24 +1,229 @@
-"""The process of a laboratory that this process owns: start it, connect to it, end it."""
+"""Hand a laboratory to ``wavebed-core``: the laboratory file in memory, the patterns beside it."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import socket
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
-from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.errors import UserError
+from wavebed.lab.protocol import LIMITS, LaboratoryGoneError, Process
 from wavebed.path.control import Connection
-from wavebed.path.launch import clean_environment
-from wavebed.path.process import Pump
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path as FilePath
 
-    from wavebed.lab.limits import Limits
+    from wavebed.config.data import Json
+    from wavebed.lab.protocol import Limits
 
-__all__ = ["Core"]
+
+_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
+
+
+def write_laboratory(laboratory: Mapping[str, Json]) -> int:
+    """Write the laboratory file into memory and return its descriptor, which a new program inherits."""
+    descriptor = os.memfd_create("laboratory.json", 0)
+    with open(descriptor, "wb", closefd=False) as memory:
+        memory.write(json.dumps(laboratory).encode())
+    return descriptor
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those that name a proxy, which nothing inside a laboratory can reach."""
+    return {name: value for name, value in environment.items() if name.lower() not in _PROXIES}
+
+
+def make_folder(folder: FilePath, option: str) -> None:
+    """Make a folder for results.
+
+    Raises
+    ------
+    UserError
+        If there is something else of this name, or the folder cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or "cannot be made").lower()
+        raise UserError(f"{option}: {str(folder)!r}: {reason}: name a folder that can be made") from None
+
+
+STOP_GRACE_S = 5.0
+
+
+class Pump:
+    """A thread that reads a pipe to its end, or writes one."""
+
+    def __init__(self, descriptor: int, data: bytes | None = None) -> None:
+        self._descriptor = descriptor
+        self._chunks: list[bytes] = []
+        work = self._read if data is None else lambda: self._write(data)
+        self._thread = threading.Thread(target=work, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with open(self._descriptor, "rb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor has no path
+            while chunk := pipe.read(1 << 16):
+                self._chunks.append(chunk)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            with open(self._descriptor, "wb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor has no path
+                view = memoryview(data)
+                while view:
+                    view = view[pipe.write(view) :]
+        except BrokenPipeError:
+            pass  # the program did not want all of it, which is its affair
+
+    def result(self, limit_s: float | None = None) -> str:
+        """Wait for the end of the pipe, `limit_s` seconds at most, and return what came out of it."""
+        self._thread.join(limit_s)
+        return b"".join(self._chunks).decode(errors="replace")
+
+
+class LabProcess(Process):
+    """A process that runs on a host, as `subprocess.Popen` is one that runs here. Several threads may wait for it.
+
+    Parameters
+    ----------
+    connection : Connection
+        The conversation in which the process was started; its next answer says how it ended.
+    pid : int
+        Its number inside the laboratory.
+    args : sequence of str
+        Its command line.
+    connect : callable
+        Makes another connection to its laboratory.
+    host_cpu_before_ns : str or None
+        The host's processor time that all programs of its laboratory had used when it started, as
+        `wavebed.lab.tools` writes it; ``None``: the kernel does not count it.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        pid: int,
+        args: Sequence[str],
+        connect: Callable[[], Connection],
+        host_cpu_before_ns: str | None = None,
+    ) -> None:
+        self._connection = connection
+        self._connect = connect
+        self.pid = pid
+        self.args = list(args)
+        self.returncode: int | None = None
+        self.host_cpu_before_ns = host_cpu_before_ns
+        self.host_cpu_ns: str | None = None
+        """The host's processor time that it used, from its end on; ``None``: the kernel does not count it."""
+        self._pumps: dict[str, Pump] = {}
+        self._waiting = threading.Lock()
+
+    def attach(self, pumps: dict[str, Pump]) -> None:
+        """Keep the pumps of its pipes."""
+        self._pumps = pumps
+
+    def let_go(self) -> None:
+        """End the conversation about it; for a laboratory that has ended."""
+        self._connection.close()
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal; ``None`` while it runs."""
+        try:
+            return self.wait(timeout=0.001)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit status, negative for a signal.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds.
+
+        Raises
+        ------
+        subprocess.TimeoutExpired
+            If it still runs then.
+        LaboratoryGoneError
+            If the laboratory ended first.
+        """
+        # One thread takes the status from the connection and closes it; the others take the status from here.
+        if not self._waiting.acquire(timeout=-1 if timeout is None else timeout):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        try:
+            if self.returncode is None:
+                self.returncode = self._status(timeout)
+                self._connection.close()
+            return self.returncode
+        finally:
+            self._waiting.release()
+
+    def _status(self, timeout: float | None) -> int:
+        """Wait for the exit status and return it; the caller holds the lock."""
+        try:
+            answer = self._connection.answer(timeout)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
+        status, host_cpu_ns = answer.get("exit"), answer.get("host_cpu_ns")
+        self.host_cpu_ns = host_cpu_ns if isinstance(host_cpu_ns, str) else None
+        assert isinstance(status, int), "the answer to a run is its exit status"
+        return status
+
+    def output(self) -> tuple[str | None, str | None]:
+        """Return what it wrote to standard output and standard error, where that was captured."""
+        results = {name: pump.result() for name, pump in self._pumps.items()}
+        return results.get("stdout"), results.get("stderr")
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it still runs."""
+        if self.poll() is not None:
+            return
+        try:
+            with self._connect() as connection:
+                connection.ask({"do": "kill", "pid": self.pid, "signal": int(number)})
+        except LaboratoryGoneError:
+            return
+        except UserError:
+            # It may have ended since it was looked at; the news is on its way.
+            try:
+                self.wait(LIMITS.answer_s)
+            except subprocess.TimeoutExpired:
+                pass
+            else:
+                return
+            raise
+
+    def terminate(self, grace_s: float = STOP_GRACE_S) -> int:
+        """End it: SIGTERM, and SIGKILL if it is still there after `grace_s` seconds. Return the exit status."""
+        self.send_signal(signal.SIGTERM)
+        try:
+            return self.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self.wait(LIMITS.answer_s)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def pipe_or(given: int | None, mode: str) -> tuple[int, int | None]:
+    """Return the descriptor for the process and, for ``subprocess.PIPE``, our end of the pipe."""
+    if given == subprocess.PIPE:
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        return (writing, reading) if mode == "r" else (reading, writing)
+    if given == subprocess.DEVNULL:
+        return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), None
+    if given is None or given < 0:
+        raise UserError(f"{given!r} is no descriptor: give a file, a descriptor, PIPE or DEVNULL")
+    return os.dup(given), None
 
 
 class Core:

@@ -11,18 +11,24 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.lab.clock import MachineClock
-from wavebed.lab.computing import Computing, ProgramTime
 from wavebed.lab.confine import Confined, confinement_rules, hand_over
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryKilledError
-from wavebed.lab.limits import LIMITS, Limits
-from wavebed.lab.protocol import Host, Lab, Port, Undelivered
+from wavebed.lab.protocol import (
+    LIMITS,
+    Host,
+    Lab,
+    LaboratoryGoneError,
+    LaboratoryHungError,
+    LaboratoryKilledError,
+    Limits,
+    MachineClock,
+    Port,
+    Undelivered,
+)
+from wavebed.lab.tools import Computing, ProgramTime
 from wavebed.path.control import answer_as
-from wavebed.path.core import Core
+from wavebed.path.core import Core, LabProcess, Pump, clean_environment, make_folder, pipe_or, write_laboratory
 from wavebed.path.laboratory import laboratory_file
-from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.live import apply_change, change_request, show
-from wavebed.path.process import LabProcess, Pump, pipe_or
 from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
@@ -34,8 +40,6 @@ if TYPE_CHECKING:
     from wavebed.path.control import Connection
     from wavebed.path.laboratory import LabPlan
     from wavebed.spec.types import Network
-
-__all__ = ["LabHost", "Laboratory", "computing_of"]
 
 
 class LabHost(Host):

@@ -1,27 +1,24 @@
-"""Resolve a path into the laboratory file, which ``wavebed-core`` reads: every value explicit, every unit in its key.
-
-Stages of a link stand in this order: bottleneck or radio, limit of the UE, delay, loss, duplication, reordering,
-corruption; in an uplink the limit of the UE stands before the radio. So a packet that the radio loses has waited and
-used its time on air, as on a real radio; ``loss-at = "entry"`` puts the loss first.
-"""
+"""Losses that are listed or drawn in advance, as patterns that the link engine plays."""
 
 from __future__ import annotations
 
 import os
 from itertools import pairwise
+from random import Random
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config.units import Limit, format_limit, format_rate
 from wavebed.errors import UserError
 from wavebed.path.model import DistributedDelay, LimitedLoss, LostPackets, LostTimes, PatternFile, ScenePattern
-from wavebed.radio.model import WifiSettings
-from wavebed.radio.stage import radio_stage, ue_limit_stage, wifi_stage
+from wavebed.pattern.model import packets, steps
+from wavebed.radio.presets import WifiSettings, radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec import types as spec
+from wavebed.spec.network import WrittenQueue, least_limit, limit_in_words
 from wavebed.spec.part import plain
-from wavebed.spec.queue import WrittenQueue, least_limit, limit_in_words
 from wavebed.spec.types import Hop, Host, Leg, Network, Stage
 
 if TYPE_CHECKING:
@@ -29,13 +26,59 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
-    from wavebed.path.model import Delay, DrawnStart, Link, Loss, PathModel, Rate
+    from wavebed.path.model import Delay, DrawnStart, Link, Loss, MadeLoss, PathModel, Rate
     from wavebed.path.model import Hop as PathHop
     from wavebed.path.traces import Traces
     from wavebed.pattern.model import Pattern
-    from wavebed.radio.stage import AirRate
+    from wavebed.radio.presets import AirRate
 
-__all__ = ["LabPlan", "default_limit", "laboratory_file", "random_name", "resolve_network"]
+
+DRAWN_PACKETS = 1 << 17
+"""Of losses that are drawn in advance; after them they are repeated."""
+
+
+def loss_pattern(loss: MadeLoss, direction: str, seed: int) -> tuple[Pattern, Literal["repeat", "hold"]]:
+    """Return the pattern of these losses, and what follows its end.
+
+    Parameters
+    ----------
+    loss : LostPackets, LostTimes or LimitedLoss
+        The losses.
+    direction : str
+        ``down`` or ``up``: the directions have random streams of their own.
+    seed : int
+        Of all random processes.
+    """
+    if isinstance(loss, LostPackets):
+        return _listed(loss), "hold"
+    if isinstance(loss, LimitedLoss):
+        return _drawn(loss, Random(f"losses {direction} {seed}")), "repeat"  # noqa: S311 no secret
+    return _timed(loss), "hold"
+
+
+def _listed(loss: LostPackets) -> Pattern:
+    lost = np.array(loss.numbers, dtype=np.int64) - 1
+    index = np.unique(np.concatenate(([0], lost, lost + 1)))
+    values = np.isin(index, lost).astype(np.float64)
+    return packets(index, int(index[-1]) + 1, loss=values).merged()
+
+
+def _timed(loss: LostTimes) -> Pattern:
+    edges = {0: 0.0}
+    for begin_ns, end_ns in loss.spans_ns:
+        edges |= {begin_ns: 1.0, end_ns: 0.0}
+    index = np.array(sorted(edges), dtype=np.int64)
+    return steps(index, int(index[-1]) + 1, loss=np.array([edges[int(time)] for time in index]))
+
+
+def _drawn(loss: LimitedLoss, random: Random) -> Pattern:
+    lost = np.zeros(DRAWN_PACKETS)
+    in_a_row = 0
+    for number in range(DRAWN_PACKETS):
+        in_a_row = in_a_row + 1 if in_a_row < loss.most_in_a_row and random.random() < loss.probability else 0
+        lost[number] = in_a_row > 0
+    return packets(np.arange(DRAWN_PACKETS, dtype=np.int64), DRAWN_PACKETS, loss=lost).merged()
+
 
 Direction: TypeAlias = Literal["down", "up"]
 
@@ -74,9 +117,9 @@ class LabPlan(Struct, frozen=True):
     grace_s : float or None
         Time from SIGTERM to SIGKILL for the programs at the end; ``None``: that of ``wavebed-core``, 0.2 s.
     maps : sequence of JSON data
-        The maps of its scenes, by `wavebed.path.maps.scene_maps`, for displays.
+        The maps of its scenes, by `wavebed.path.model.scene_maps`, for displays.
     timeline : mapping or None
-        The timeline of the path, by `wavebed.path.timed.timed_path`.
+        The timeline of the path, by `wavebed.path.timeline.timed_path`.
     """
 
     name: str
@@ -270,7 +313,7 @@ def _server(link: Link, rate: Rate, direction: Direction, path: PathModel, rtt_n
     """Return the stage that serves the link at its rate: a radio or a bottleneck."""
     served = _rate(rate, link.sampled, path.seed, traces)
     if link.radio is not None:
-        air = cast("AirRate", served)  # `wavebed.path.air.check_link` has refused the others
+        air = cast("AirRate", served)  # `wavebed.path.layers.check_link` has refused the others
         if isinstance(link.radio, WifiSettings):
             return wifi_stage(link.radio, air)
         return radio_stage(link.radio, direction, air)
@@ -326,8 +369,6 @@ def _delay(delay: Delay, seed: int, traces: Traces) -> spec.Delay:
 
 def _loss(loss: Loss, direction: Direction, seed: int, traces: Traces) -> spec.Loss:
     if isinstance(loss, LostPackets | LostTimes | LimitedLoss):
-        from wavebed.path.losses import loss_pattern
-
         made, end = loss_pattern(loss, direction, seed)
         loss = traces.add(made, f"losses-{direction}-{seed}-{hash(loss):x}", end)
     if isinstance(loss, PatternFile):

@@ -15,10 +15,11 @@ from wavebed.config import values
 from wavebed.config.problems import Problem, at, choose, unknown_key
 from wavebed.errors import UserError
 from wavebed.foreign import read_text
-from wavebed.path.control import answer_as, understood
-from wavebed.path.maps import SceneMap  # noqa: TC001 - msgspec reads it
-from wavebed.path.model import PatternFile
-from wavebed.path.state import LabState, TimelineState
+from wavebed.path.control import LabState, TimelineState, answer_as, understood
+from wavebed.path.model import (
+    PatternFile,
+    SceneMap,
+)
 from wavebed.path.traces import Traces
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.path.control import Connection
 
-__all__ = ["CHANGES", "FAULTS", "apply_change", "change_request", "control_timeline", "link_request", "maps", "show"]
-__all__ += ["state", "timeline_request"]
 
 CHANGES = ("rate", "delay", "loss", "pattern", "outage")
 FAULTS = ("handover", "flap", "rebind")
@@ -52,7 +51,7 @@ class _Timeline(Struct):
 
 
 def show(connection: Connection, limit_s: float | None = None) -> dict[str, Json]:
-    """Return the counters and conditions of all links, as `wavebed.path.state.LabState` describes them.
+    """Return the counters and conditions of all links, as `wavebed.path.control.LabState` describes them.
 
     Parameters
     ----------

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from wavebed.path.traces import Traces
     from wavebed.remedy.model import Chosen
 
-__all__ = ["TOP_KEYS", "read_document", "read_path", "read_path_of"]
 MAX_HOPS = 64
 TOP_KEYS = ("title", "source", "lab", "path", "run", "workload", "treatment")
 

@@ -10,7 +10,8 @@ from itertools import pairwise
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config import values
@@ -20,40 +21,24 @@ from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
 from wavebed.path.model import Delay, DrawnStart, Loss, Rate, TraceEnd
-from wavebed.radio.model import UeLimit
-from wavebed.radio.presets import PRESETS
+from wavebed.radio.presets import PRESETS, UeLimit
 from wavebed.radio.read import preset, ue_limit
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.remedy import REMEDIES
 from wavebed.remedy.model import Chosen
-from wavebed.spec.network import MOST_SEED
-from wavebed.spec.queue import QUEUE, WrittenQueue
+from wavebed.spec.network import MOST_SEED, QUEUE, WrittenQueue
 from wavebed.spec.types import BottleneckStage, Coalesce, ReorderStage, TimeCoalesce
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
 
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
     from wavebed.config.table import Field
+    from wavebed.path.model import PathModel
+    from wavebed.path.traces import Traces
 
-__all__ = [
-    "DEFAULT_SYSCTLS",
-    "DIRECTED",
-    "DIRECTIONS",
-    "HOSTS",
-    "SECOND_RADIO",
-    "AirTable",
-    "EdgeTable",
-    "HopTable",
-    "HopsTable",
-    "HostTable",
-    "LinkTable",
-    "PathTable",
-    "RadioChoice",
-    "link_key",
-    "path_schema",
-]
 
 DIRECTIONS = ("down", "up")
 HOSTS = ("server", "edge", "client")
@@ -75,7 +60,7 @@ class RadioChoice(Struct, frozen=True):
 
     off: bool = False
     preset: str | None = None
-    table: Mapping[str, object] = field(default_factory=dict)
+    table: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 def _radio_schema() -> Schema:
@@ -447,7 +432,7 @@ class HostTable(Struct, frozen=True, kw_only=True):
     sysctl: Annotated[
         dict[str, str],
         Key(_SYSCTLS, "kernel settings of this host's network namespace", absent="the table below"),
-    ] = field(default_factory=dict)
+    ] = msgspec.field(default_factory=dict)
     remedy: Annotated[
         tuple[Chosen, ...],
         Key(REMEDIES, "remedies that run on this host during a trial: one table or several", absent="`off`"),
@@ -505,3 +490,76 @@ def _all(schema: Schema, further: Mapping[str, Json]) -> dict[str, Json]:
     properties = schema["properties"]
     assert isinstance(properties, dict), "an object has properties"
     return {**properties, **further}
+
+
+_SHOWN_BY_DIRECTION = ("rate", "trace", "delay", "loss")
+_PREFIX = "path:"
+
+
+def add_path_options(parser: argparse.ArgumentParser, *, timeline: bool = True) -> None:
+    """Add ``--scenario``, ``--timeline`` if it is wanted, and an option for each key of a path to `parser`."""
+    import argparse
+    from pathlib import Path as FilePath
+
+    group = parser.add_argument_group(
+        "path options",
+        "Each option of a link also exists as --down-… and --up-… for one direction. With a scenario of several hops"
+        " the options of a link apply to the radio hop, or to the last hop where none is radio.",
+    )
+    group.add_argument(
+        "--scenario",
+        metavar="FILE",
+        type=FilePath,
+        help="a whole path from a scenario file, or from a shipped one by its name, as kau-e5g-1; the options below"
+        " override it",
+    )
+    if timeline:
+        group.add_argument(
+            "--timeline",
+            metavar="FILE",
+            type=FilePath,
+            help="stretches of conditions one after another, from a file or a shipped one by its name, as commute; they"
+            " stand above the other options, and wavebed ctl NAME timeline plays, pauses and seeks them",
+        )
+    for name, field in fields(LinkTable).items():
+        group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=field.write, help=_help(field))
+        for direction in DIRECTIONS:
+            shown = f"the same, {direction}link only" if name in _SHOWN_BY_DIRECTION else argparse.SUPPRESS
+            directed = f"{direction}-{name}"
+            group.add_argument(f"--{directed}", dest=_PREFIX + directed, metavar=field.write, help=shown)
+    for name, field in (fields(AirTable) | fields(PathTable)).items():
+        if field.write == "true|false":
+            group.add_argument(f"--{name}", dest=_PREFIX + name, action="store_const", const=True, help=_help(field))
+        else:
+            group.add_argument(f"--{name}", dest=_PREFIX + name, metavar=field.write, help=_help(field))
+
+
+def _help(field: Field) -> str:
+    return f"{field.key.meaning} (default: {field.default_text})".replace("`", "").replace("%", "%%")
+
+
+def chosen_path(args: argparse.Namespace, traces: Traces) -> tuple[PathModel, Mapping[str, Json] | None]:
+    """Return the path that the options describe, and its timeline as the engine reads it; ``None`` without one.
+
+    Raises
+    ------
+    UserError
+        If a file or an option is wrong.
+    """
+    from wavebed.path.scenario import read_path
+
+    if args.timeline is None:
+        return read_path(args.scenario, path_options(args), traces), None
+    from wavebed.path.timeline import load_timeline, timed_path
+
+    timed = timed_path(load_timeline(args.timeline), args.scenario, path_options(args), traces)
+    return timed.path, timed.timeline
+
+
+def path_options(args: argparse.Namespace) -> dict[str, object]:
+    """Return the path options that were given, by key."""
+    return {
+        name.removeprefix(_PREFIX): value
+        for name, value in vars(args).items()
+        if name.startswith(_PREFIX) and value is not None
+    }

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wavebed.path.model import PatternFile, ScenePattern, TraceEnd
     from wavebed.pattern.model import Pattern
 
-__all__ = ["Origin", "Traces"]
 
 _FIRST_LINE = "# wavebed pattern 1"
 _LONGEST_LINE = 1 << 16

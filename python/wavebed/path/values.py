@@ -55,8 +55,6 @@ from wavebed.spec.types import (
     TokenBucketRate,
 )
 
-__all__ = ["TRACE_END", "coalesce", "delay", "loss", "packet_memory", "pattern", "rate", "reorder", "start_at"]
-
 _SECOND_NS = 10**9
 
 

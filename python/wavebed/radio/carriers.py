@@ -1,15 +1,43 @@
-"""How many resource blocks a channel bandwidth holds."""
+"""Read the data files in ``wavebed/radio/tables``; the first lines of each say where its values are from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from wavebed.radio.table_files import read_texts
+import numpy as np
 
 if TYPE_CHECKING:
-    from wavebed.radio.model import Technology
+    from collections.abc import Mapping
 
-__all__ = ["FR1_HZ", "FR2_HZ", "resource_blocks"]
+    from numpy.typing import NDArray
+
+    from wavebed.radio.presets import Technology
+
+
+Direction: TypeAlias = Literal["down", "up"]
+McsTable: TypeAlias = Literal["64qam", "256qam"]
+
+FOLDER = Path(__file__).parent / "tables"
+
+
+@cache
+def read_texts(name: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the columns of the data file `name` (without ``.csv``) as they are written, by their header."""
+    lines = [line for line in (FOLDER / f"{name}.csv").read_text().splitlines() if not line.startswith("#")]
+    header, *rows = (line.split(",") for line in lines)
+    return MappingProxyType(dict(zip(header, zip(*rows, strict=True), strict=True)))
+
+
+@cache
+def read_table(name: str, column: str) -> NDArray[np.float64]:
+    """Return one numeric column of the data file `name` (without ``.csv``), read-only."""
+    values = np.array([float(text) for text in read_texts(name)[column]])
+    values.setflags(write=False)
+    return values
+
 
 FR1_HZ = (410e6, 7.125e9)  # TS 38.101-1 Table 5.1-1
 FR2_HZ = (24.25e9, 52.6e9)  # TS 38.101-2 Table 5.1-1: FR2-1
@@ -70,3 +98,18 @@ def _frequency_range(frequency_hz: float) -> str:
 
 def _join(values: list[int] | list[str]) -> str:
     return ", ".join(str(value) for value in values)
+
+
+def glass_db(frequency_hz: float) -> float:
+    """Return the loss of standard multi-pane glass."""
+    return 2 + 0.2 * frequency_hz / 1e9
+
+
+def irr_glass_db(frequency_hz: float) -> float:
+    """Return the loss of infrared-reflecting glass."""
+    return 23 + 0.3 * frequency_hz / 1e9
+
+
+def concrete_db(frequency_hz: float) -> float:
+    """Return the loss of a concrete wall."""
+    return 5 + 4 * frequency_hz / 1e9

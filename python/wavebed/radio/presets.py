@@ -1,37 +1,92 @@
-"""Defaults of the radio and Wi-Fi stages, by technology; each value with where it is from.
-
-Sources, by the names used below:
-
-- *5G-LENA*: defaults of the NR module of ns-3: data is scheduled two slots ahead (``L1L2CtrlLatency``), N1 and N2 are
-  two slots, decoding takes 100 µs, there are 16 HARQ processes.
-- *ns-3 LENA*: defaults of the LTE module of ns-3: the MAC works two subframes ahead, RLC AM holds 1 MiB.
-- *kau-e5g*: the published scripts of that study: an RLC buffer of 20 MiB.
-- *OAI*: what OpenAirInterface gives a data bearer: t-Reordering 100 ms, discardTimer infinity.
-- TS and TR: the 3GPP document and its clause.
-
-DRX and RRC are off in every preset: a laboratory that falls asleep between two pings surprises whoever did not ask
-for it. ``"on"`` gives the values below.
-"""
+"""Settings of the radio and Wi-Fi stages of both directions, of parts that `wavebed.spec.types` has."""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import sys
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from wavebed.config.units import Limit
-from wavebed.radio.model import DirectionSettings, MacSettings, RadioSettings, Rlc, Technology, WifiSettings
-from wavebed.spec.queue import WrittenQueue
-from wavebed.spec.types import AmRlc, Drx, GrantLosses, Grants, Harq, Reordering, Rrc, Slots
+from wavebed.output import write_output
+from wavebed.spec import types as spec
+from wavebed.spec.network import WrittenQueue
+from wavebed.spec.part import plain
+from wavebed.spec.types import AmRlc, ConstantRate, Drx, GrantLosses, Grants, Harq, Reordering, Rrc, Slots
 
-__all__ = [
-    "GRANT_LOSSES",
-    "PRESETS",
-    "SLEEP",
-    "SPLIT_TARGET_NS",
-    "UE_QUEUE",
-    "preset_name",
-    "preset_of",
-    "technology_of",
-]
+if TYPE_CHECKING:
+    from wavebed.config.data import Json
+    from wavebed.spec.types import Aggregation, Connection, Load
+
+
+Bearer: TypeAlias = Literal["switched", "split"]
+
+
+class Rlc(Struct, frozen=True):
+    """RLC mode, and what acknowledged mode has."""
+
+    mode: Literal["am", "um"]
+    am: AmRlc
+
+
+class DirectionSettings(Struct, frozen=True):
+    """The radio stage of one direction. ``None`` is off."""
+
+    queue: WrittenQueue
+    discard_ns: int | None
+    overhead_bytes: int
+    rlc: Rlc
+    reordering: Reordering | None
+    grants: Grants | None
+    handover: Literal["forward", "lose"]
+    load: Load | None = None
+
+
+class RadioSettings(Struct, frozen=True):
+    """The radio stage of both directions of a hop (NR, LTE).
+
+    `bearer` says how traffic uses the fallback carrier: instead of the carrier while that has failed, or beside it.
+    `up_threshold_bytes`: waiting bytes from which on the uplink of a split bearer uses both; ``None``: infinity.
+    """
+
+    preset: str
+    slots: Slots
+    fallback: Slots | None
+    down: DirectionSettings
+    up: DirectionSettings
+    connection: Connection | None
+    bler: float | None = None
+    bearer: Bearer = "switched"
+    up_threshold_bytes: int | None = None
+    aggregation: Aggregation | None = None
+    """Of the downlink."""
+
+
+class WifiSettings(Struct, frozen=True):
+    """The 802.11ad stage of both directions: A-MPDU, block acknowledgement, retries."""
+
+    preset: str
+    queue: WrittenQueue
+    aggregate_bytes: int
+    aggregate_frames: int
+    overhead_ns: int
+    retries: int
+    overhead_bytes: int
+    bler: float | None = None
+
+
+class UeLimit(Struct, frozen=True):
+    """Packet-rate limit of the UE, behind a shallow queue. ``None``: not limited."""
+
+    down_packets_per_s: int | None
+    up_packets_per_s: int | None
+    queue: WrittenQueue
+
+
+Technology: TypeAlias = Literal["nr", "lte", "802.11ad"]
+MacSettings: TypeAlias = RadioSettings | WifiSettings
 
 
 _MS: Final = 1_000_000
@@ -216,3 +271,101 @@ def technology_of(preset: str) -> Technology:
 _ALL: Final[tuple[MacSettings, ...]] = (*(_nr(numerology) for numerology in range(4)), _lte(), _WIFI)
 PRESETS: Final = {settings.preset: settings for settings in _ALL}
 """The presets by name."""
+
+
+AirRate: TypeAlias = spec.ConstantRate | spec.PatternRate
+"""Rates that a radio takes."""
+PREDICT_NS = 12_500_000
+"""An assumption: at least the frames of every preset, and less than the round trip of a sender."""
+
+
+def radio_stage(settings: RadioSettings, direction: Literal["down", "up"], rate: AirRate) -> spec.RadioStage:
+    """Return the radio stage of one direction.
+
+    Parameters
+    ----------
+    settings : RadioSettings
+        The radio of the hop.
+    direction : str
+        ``down`` or ``up``.
+    rate : ConstantRate or PatternRate
+        Its rate.
+    """
+    side = settings.down if direction == "down" else settings.up
+    return spec.RadioStage(
+        direction=direction,
+        rate=rate,
+        bler=settings.bler,
+        slots=settings.slots,
+        fallback=settings.fallback,
+        queue=_buffer(side.queue),
+        discard_ns=side.discard_ns,
+        overhead_bytes=side.overhead_bytes,
+        rlc=_rlc_of(side.rlc),
+        reordering=side.reordering,
+        grants=side.grants,
+        connection=settings.connection,
+        handover=side.handover,
+        load=side.load,
+        split=_split(settings, direction),
+        aggregation=settings.aggregation if direction == "down" else None,
+    )
+
+
+def _split(settings: RadioSettings, direction: Literal["down", "up"]) -> spec.Split | None:
+    """Return the split bearer: the leg on the fallback carrier has RLC and grants of its own preset."""
+    if settings.bearer == "switched" or settings.fallback is None:
+        return None
+    down = direction == "down"
+    side = settings.down if down else settings.up
+    other = preset_of(settings.fallback)
+    rlc = replace((other.down if down else other.up).rlc, mode=side.rlc.mode)
+    grants = None if side.grants is None else other.up.grants
+    # A base station is free to use both legs; TS 38.323 has a threshold for the UE.
+    threshold_bytes = 0 if down else settings.up_threshold_bytes
+    return spec.Split(target_ns=SPLIT_TARGET_NS, threshold_bytes=threshold_bytes, rlc=_rlc_of(rlc), grants=grants)
+
+
+def wifi_stage(settings: WifiSettings, rate: AirRate) -> spec.WifiStage:
+    """Return the 802.11ad stage of one direction."""
+    return spec.WifiStage(
+        rate=rate,
+        bler=settings.bler,
+        queue=settings.queue.build(),
+        aggregate_bytes=settings.aggregate_bytes,
+        aggregate_frames=settings.aggregate_frames,
+        overhead_ns=settings.overhead_ns,
+        retries=settings.retries,
+        overhead_bytes=settings.overhead_bytes,
+    )
+
+
+def ue_limit_stage(settings: UeLimit, direction: Literal["down", "up"]) -> spec.BottleneckStage | None:
+    """Return the UE's limit in one direction: a bottleneck in packets per second; ``None``: not limited."""
+    limit = settings.down_packets_per_s if direction == "down" else settings.up_packets_per_s
+    return None if limit is None else spec.BottleneckStage(spec.PacketsRate(limit), settings.queue.build())
+
+
+def _rlc_of(rlc: Rlc) -> spec.Rlc:
+    return rlc.am if rlc.mode == "am" else spec.UmRlc()
+
+
+def _buffer(queue: WrittenQueue) -> spec.Queue:
+    """Return the buffer of a radio, in which a dual queue predicts delays."""
+    return queue.build(predict_ns=PREDICT_NS) if queue.has("predict_ns") else queue.build()
+
+
+def preset_stages() -> str:
+    """Return the JSON of all presets: by name and direction a stage without the key ``rate``."""
+    stages = {name: {"down": _stage(preset, "down"), "up": _stage(preset, "up")} for name, preset in PRESETS.items()}
+    return json.dumps(stages, indent=1) + "\n"
+
+
+def _stage(preset: MacSettings, direction: Literal["down", "up"]) -> dict[str, Json]:
+    rate = ConstantRate(1)
+    stage = radio_stage(preset, direction, rate) if isinstance(preset, RadioSettings) else wifi_stage(preset, rate)
+    return {key: value for key, value in plain(stage).items() if key != "rate"}
+
+
+if __name__ == "__main__":
+    write_output(sys.argv[1], preset_stages(), "FILE")

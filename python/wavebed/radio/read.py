@@ -14,27 +14,30 @@ from msgspec.structs import replace
 from wavebed.config.problems import Problem, at, choose
 from wavebed.config.table import read_table
 from wavebed.config.units import Limit
-from wavebed.radio.model import MacSettings, RadioSettings, UeLimit, WifiSettings
-from wavebed.radio.presets import GRANT_LOSSES, PRESETS, SLEEP, SPECIAL_SYMBOLS, UE_QUEUE, preset_name, technology_of
+from wavebed.radio.presets import (
+    GRANT_LOSSES,
+    PRESETS,
+    SLEEP,
+    SPECIAL_SYMBOLS,
+    UE_QUEUE,
+    MacSettings,
+    RadioSettings,
+    UeLimit,
+    WifiSettings,
+    preset_name,
+    technology_of,
+)
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
 from wavebed.spec.types import Configured, Connection, Load, Reordering, Slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wavebed.radio.model import DirectionSettings, Technology
+    from wavebed.radio.presets import DirectionSettings, Technology
     from wavebed.radio.tables import Changes, FallbackTable, SlotKeys
-    from wavebed.spec.queue import WrittenQueue
+    from wavebed.spec.network import WrittenQueue
     from wavebed.spec.types import Drx, Grants
 
-__all__ = [
-    "buffer_limited",
-    "carrier_slots",
-    "change_settings",
-    "mac_settings",
-    "preset",
-    "ue_limit",
-]
 
 Table: TypeAlias = "Mapping[str, object]"
 

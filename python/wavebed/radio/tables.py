@@ -15,7 +15,7 @@ from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_changes, read_table, spec_key, table_schema
 from wavebed.config.values import SIZE_SCHEMA, TIME_SCHEMA, number, size_bytes, table_of, time_ns, word
 from wavebed.radio.presets import PRESETS
-from wavebed.spec.queue import QUEUE, WrittenQueue
+from wavebed.spec.network import QUEUE, WrittenQueue
 from wavebed.spec.types import (
     Aggregation,
     AmRlc,
@@ -36,16 +36,6 @@ from wavebed.spec.types import (
 if TYPE_CHECKING:
     from wavebed.config.reader import Schema
 
-__all__ = [
-    "PARTS",
-    "Changes",
-    "FallbackTable",
-    "RadioTable",
-    "UeLimitTable",
-    "WifiTable",
-    "read_frame",
-    "read_symbols",
-]
 
 _Table = TypeVar("_Table", bound=Struct)
 Off = Literal["off"]

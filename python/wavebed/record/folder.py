@@ -12,15 +12,14 @@ import numpy as np
 from wavebed import __version__
 from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import open_foreign
-from wavebed.pattern.files import to_native
+from wavebed.pattern.formats import to_native
 from wavebed.record.build import Direction, Load, direction, joined, pattern, saturating, split_delays
 from wavebed.result.model import COUNTED
 from wavebed.result.names import INCOMPLETE, TRIALS_FOLDER
 from wavebed.store.records import read_run, read_trial
-from wavebed.workload.one_way import MOST_ERROR
-from wavebed.workload.record import DIRECTIONS, LIGHT_IDLE_S
-from wavebed.workload.record_figures import curves_of
-from wavebed.workload.record_file import read_received
+from wavebed.workload.probing import MOST_ERROR
+from wavebed.workload.record import DIRECTIONS, LIGHT_IDLE_S, curves_of
+from wavebed.workload.record_curves import read_received
 
 if TYPE_CHECKING:
     import io

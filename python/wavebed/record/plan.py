@@ -13,7 +13,7 @@ from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.traces import Traces
 from wavebed.record.folder import PATHS
 from wavebed.run.scenario import AS_DESCRIBED, TreatmentPlan
-from wavebed.spec.lab import IN_NAMESPACES
+from wavebed.spec.trial import IN_NAMESPACES
 from wavebed.workload import read_workload
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "REMEDIES", "kind_of", "remedy_of"]
 
 KINDS = {
-    "syn": "wavebed.remedy.syn:Syn",
-    "splitter": "wavebed.remedy.splitter:Splitter",
-    "tunnel": "wavebed.remedy.tunnel:Tunnel",
-    "haproxy": "wavebed.remedy.haproxy:Haproxy",
-    "hysteria": "wavebed.remedy.hysteria:Hysteria",
-    "mptcp": "wavebed.remedy.mptcp:Mptcp",
+    "syn": "wavebed.remedy.edge:Syn",
+    "splitter": "wavebed.remedy.edge:Splitter",
+    "tunnel": "wavebed.remedy.edge:Tunnel",
+    "haproxy": "wavebed.remedy.third_party:Haproxy",
+    "hysteria": "wavebed.remedy.third_party:Hysteria",
+    "mptcp": "wavebed.remedy.third_party:Mptcp",
 }
 """The class of each kind of remedy; imported when it is needed."""
 

@@ -12,8 +12,7 @@ from wavebed.report.figure import swatch
 from wavebed.report.numbers import figure
 from wavebed.report.source import whole
 from wavebed.report.timeline import line_styles
-from wavebed.workload.latency_windows import loads_of, window_of
-from wavebed.workload.percentiles import percentile
+from wavebed.workload.probing import loads_of, percentile, window_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, open_foreign, read_bytes, read_record
-from wavebed.lab.computing import Computing
+from wavebed.lab.tools import Computing
 from wavebed.printable import printable
 from wavebed.result.model import EXACT
 from wavebed.result.names import COMPUTING_FILE, INCOMPLETE, INPUTS_FILE, SPEC_FILE, TRIAL_FILE

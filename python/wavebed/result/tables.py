@@ -13,7 +13,7 @@ from pyarrow import csv
 
 from wavebed.beneath import make_folders, open_beneath
 from wavebed.errors import WavebedError
-from wavebed.lab.sample_columns import FLOW_TEXTS, FLOWS
+from wavebed.lab.protocol import FLOW_TEXTS, FLOWS
 from wavebed.result.model import SCHEMA
 from wavebed.result.names import TABLES
 from wavebed.secret import redacted

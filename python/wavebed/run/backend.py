@@ -6,24 +6,23 @@ from typing import TYPE_CHECKING, Protocol
 
 from wavebed.errors import MachineError, UserError
 from wavebed.hosts.lab import RealHosts
-from wavebed.lab.errors import LaboratoryGoneError
+from wavebed.lab.protocol import LaboratoryGoneError
 from wavebed.lab.tools import in_guest
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, random_name
 from wavebed.run.checks import engine_checks
 from wavebed.run.hosts import hosts_checks, hosts_metrics
-from wavebed.spec.lab import HostsLab, is_virtual
+from wavebed.spec.trial import HostsLab, is_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.lab.limits import Limits
-    from wavebed.lab.protocol import Lab
+    from wavebed.lab.protocol import Lab, Limits
     from wavebed.result.model import Check
     from wavebed.run.resolve import Resolved
-    from wavebed.spec.lab import LabSpec
+    from wavebed.spec.trial import LabSpec
     from wavebed.workload.model import Metric
 
 

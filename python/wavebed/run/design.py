@@ -9,7 +9,7 @@ from wavebed.config.units import format_size
 from wavebed.experiment.estimate import duration_text, in_blocks
 from wavebed.result.model import COUNTED
 from wavebed.run.progress import BROWSER_S, OVERHEAD_S
-from wavebed.spec.lab import HostsLab
+from wavebed.spec.trial import HostsLab
 from wavebed.store.disk import attempt_name
 
 if TYPE_CHECKING:

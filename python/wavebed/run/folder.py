@@ -10,7 +10,7 @@ from wavebed.errors import MachineError, UserError
 from wavebed.experiment.inputs import changes
 from wavebed.extras import require
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
-from wavebed.hosts.address import host_address
+from wavebed.hosts.agent import host_address
 from wavebed.lab.tools import missing, not_found
 from wavebed.remedy.model import EDGE
 from wavebed.result.machine import machine, versions
@@ -19,7 +19,7 @@ from wavebed.result.names import RUN_FILE, SCENARIO_FILE
 from wavebed.run.design import Design, expected_s
 from wavebed.run.remedies import remedy_programs
 from wavebed.secret import redacted_toml, redacted_value
-from wavebed.spec.lab import HostsLab, is_virtual
+from wavebed.spec.trial import HostsLab, is_virtual
 from wavebed.store.folder import PlannedTrial, RunFolder, head_files
 from wavebed.store.journal import RunBegun
 from wavebed.store.records import read_run
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wavebed.lab.tools import End
     from wavebed.run.design import Slot
     from wavebed.run.scenario import Plan, TreatmentPlan
-    from wavebed.spec.lab import LabSpec
+    from wavebed.spec.trial import LabSpec
     from wavebed.store.journal import Journal
 
 

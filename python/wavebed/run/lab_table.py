@@ -11,8 +11,8 @@ from wavebed.config import values
 from wavebed.config.problems import Problem, described
 from wavebed.config.reader import reader
 from wavebed.config.table import Key, fields, read_table
-from wavebed.hosts.address import HostAddress, host_address
-from wavebed.spec.lab import GUEST_BYTES, HostsLab, LabSpec, NamespacesLab, Processor, Time
+from wavebed.hosts.agent import HostAddress, host_address
+from wavebed.spec.trial import GUEST_BYTES, HostsLab, LabSpec, NamespacesLab, Processor, Time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.beneath import make_folders
 from wavebed.errors import WavebedError
-from wavebed.lab.ports import first_ports
+from wavebed.lab.protocol import first_ports
 from wavebed.workload.model import Outcome, Span, TrialContext
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from wavebed.errors import WavebedError
 from wavebed.foreign import is_file, read_bytes, read_text
 from wavebed.output import replace_file
 from wavebed.path.laboratory import resolve_network
-from wavebed.path.maps import scene_maps
+from wavebed.path.model import scene_maps
 from wavebed.path.traces import Traces
 from wavebed.result.names import CHANGES_FILE, INCOMPLETE, SCENE_FILE
 from wavebed.run.remedies import remedies_of

@@ -16,7 +16,7 @@ from wavebed.config.table import Key, read_table, table_schema
 from wavebed.config.units import format_time
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, parse_toml, read_text
-from wavebed.lab.ports import MOST_WORKLOADS
+from wavebed.lab.protocol import MOST_WORKLOADS
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.tables import path_schema
 from wavebed.path.traces import Traces
@@ -24,11 +24,11 @@ from wavebed.remedy import remedy_of
 from wavebed.run.design import limits_s
 from wavebed.run.lab_table import LabTable, read_lab
 from wavebed.secret import restored
-from wavebed.spec.lab import IN_NAMESPACES, LabSpec, NamespacesLab, Time
 from wavebed.spec.network import MOST_SEED
+from wavebed.spec.trial import IN_NAMESPACES, LabSpec, NamespacesLab, Time
 from wavebed.store.records import PATH_WORKLOAD
 from wavebed.workload import KINDS, kind_of, read_workload
-from wavebed.workload.keys import Common, read_common
+from wavebed.workload.model import Common, read_common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

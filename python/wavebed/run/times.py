@@ -14,7 +14,7 @@ from wavebed.errors import UserError
 from wavebed.path.model import PathModel
 from wavebed.result.names import RUN_FILE
 from wavebed.run.lab_table import guest_bytes
-from wavebed.spec.lab import GUEST_BYTES, HostsLab, NamespacesLab, Processor, Time
+from wavebed.spec.trial import GUEST_BYTES, HostsLab, NamespacesLab, Processor, Time
 from wavebed.store.records import read_run
 from wavebed.virtual.guest import outside_of_path
 from wavebed.virtual.kernel import NO_LANDLOCK, find_kernel, has_landlock

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from wavebed.beneath import make_folder, remove_tree
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import take_back
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError
-from wavebed.lab.limits import LIMITS, Limits
+from wavebed.lab.protocol import LIMITS, LaboratoryGoneError, LaboratoryHungError, Limits
 from wavebed.lab.tools import in_guest
 from wavebed.output import replace_file
 from wavebed.result.identity import computing_json
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wavebed.config.data import Json
-    from wavebed.lab.computing import Computing
     from wavebed.lab.protocol import Lab
+    from wavebed.lab.tools import Computing
     from wavebed.result.model import Check
     from wavebed.run.backend import StartLab
     from wavebed.run.checks import Steps

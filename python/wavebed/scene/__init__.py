@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wavebed.scene.files import load, shipped
-from wavebed.scene.model import Scene
+from wavebed.scene.model import Scene, load, shipped
 
 __all__ = ["Scene", "load", "shipped"]

@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Span = tuple[float, float]
 
-__all__ = [
-    "blocked",
-    "decisive",
-    "displacement",
-    "distance_m",
-    "heading_deg",
-    "inside",
-    "intervals",
-    "los",
-    "positions",
-    "present",
-    "spans_of",
-]
 
 _SAME_S = 1e-9
 """Spans nearer to each other than this are one; times in files are whole nanoseconds."""

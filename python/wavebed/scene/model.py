@@ -5,40 +5,25 @@ The ground is z = 0. Azimuths are counted in degrees from the +x axis towards +y
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace as with_fields
 
-from wavebed.radio.model import RadioSettings
+from wavebed.errors import UserError
+from wavebed.foreign import is_file, is_there
+from wavebed.radio.presets import RadioSettings
 from wavebed.scene.tables import Array, InCar, Indoor, ReferenceChain, ShadowTable, Timers
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from wavebed.radio.model import Bearer, MacSettings, Technology, UeLimit
+    from wavebed.radio.presets import Bearer, MacSettings, Technology, UeLimit
     from wavebed.scene.tables import ObstacleKind, Propagation, Vector
     from wavebed.scene.values import CellLoad, LoadProcess
 
-__all__ = [
-    "Array",
-    "BaseStation",
-    "Box",
-    "Carrier",
-    "Fallback",
-    "InCar",
-    "Indoor",
-    "Interval",
-    "Mode",
-    "Obstacle",
-    "ReferenceChain",
-    "Scene",
-    "Screen",
-    "ShadowTable",
-    "Timers",
-    "Trajectory",
-    "Ue",
-]
 
 Mode: TypeAlias = Literal["3gpp", "reference"]
 
@@ -335,3 +320,55 @@ class Scene:
         if not isinstance(self.radio, RadioSettings) or self.radio.bearer == bearer:
             return self
         return replace(self, radio=with_fields(self.radio, bearer=bearer))
+
+
+_SHIPPED = re.compile(r"(?:(?:scenarios/)?scenes/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
+
+
+@cache
+def _folder() -> Path:
+    return Path(str(resources.files("wavebed"))) / "scenarios" / "scenes"
+
+
+def shipped() -> tuple[str, ...]:
+    """Return the names of the scenes that come with the program."""
+    return tuple(sorted(file.stem for file in _folder().glob("*.toml")))
+
+
+def find(scene: str | Path) -> Path:
+    """Return the file of a scene: one of this name, or that of a shipped scene, as `load` takes it.
+
+    Raises
+    ------
+    UserError
+        If there is no such scene.
+    """
+    if "\0" in str(scene):
+        raise UserError(f"{str(scene)!r}: is not a file: write its name")
+    file = Path(scene)
+    name = _SHIPPED.fullmatch(str(scene))
+    if (not is_there(file) or file.is_dir()) and name is not None:
+        inner = _folder() / f"{name[1]}.toml"
+        if is_file(inner):
+            return inner
+        if not file.suffix:
+            raise UserError(f"{file}: no such file or scene: write a file, or one of {', '.join(shipped())}")
+    return file
+
+
+def load(scene: str | Path) -> Scene:
+    """Read a scene.
+
+    Parameters
+    ----------
+    scene : str or pathlib.Path
+        A file; or, if there is none of this name, a shipped scene such as ``kau-e5g-1`` or ``scenes/kau-e5g-1.toml``.
+
+    Raises
+    ------
+    UserError
+        If there is no such scene, or it is wrong.
+    """
+    from wavebed.scene.read import read_scene  # the models take a moment to load
+
+    return read_scene(find(scene))

@@ -1,29 +1,449 @@
-"""Read a scene: every key is checked here, and the result is a `Scene` whose values are all valid."""
+"""Resolve a carrier: the defaults and the bounds of its technology."""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.table import read_table
+from wavebed.config.values import seconds, table
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, parse_toml, read_text
-from wavebed.scene.carrier import resolved
-from wavebed.scene.checks import check
-from wavebed.scene.mac import read_radio, read_ue_limit
-from wavebed.scene.model import BaseStation, Fallback, Scene, Ue
-from wavebed.scene.obstacles import read_obstacles
-from wavebed.scene.tables import BaseStationTable, SceneTable
-from wavebed.scene.trajectory import read_trajectory
+from wavebed.radio.carriers import FR1_HZ, FR2_HZ, resource_blocks
+from wavebed.radio.read import carrier_slots, mac_settings, ue_limit
+from wavebed.scene import values
+from wavebed.scene.geometry import inside
+from wavebed.scene.model import BaseStation, Box, Carrier, Fallback, Obstacle, Scene, Screen, Trajectory, Ue
+from wavebed.scene.tables import KINDS, LEG_FORMS, BaseStationTable, ObstacleTable, SceneTable, transmission_loss_db
+from wavebed.scene.values import LoadProcess, frequency_hz
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.scene.model import Array, Timers
-    from wavebed.scene.tables import FallbackTable, UeTable
+    from wavebed.radio.presets import MacSettings, UeLimit
+    from wavebed.scene.tables import Array, CarrierTable, FallbackTable, Timers, UeTable, Vector
 
-__all__ = ["read_scene", "scene_of"]
+
+_RANGES_HZ = {
+    "nr": ((FR1_HZ, FR2_HZ), "0.41 to 7.125 GHz (FR1) or 24.25 to 52.6 GHz (FR2-1), TS 38.101-1/-2 5.1"),
+    "lte": (((410e6, 6e9),), "0.41 to 6 GHz, TS 36.101 5.5"),
+    "802.11ad": (((57e9, 71e9),), "57 to 71 GHz, IEEE 802.11ad"),
+}
+_WIFI_BANDWIDTH_HZ = 2.16e9
+_EVM_LIMITS = {"64qam": 0.08, "256qam": 0.035}
+"""Of base station and UE, NR and LTE: TS 38.104 Tables 6.5.2.2-1 and 9.6.2.3-1, TS 38.101-1 and -2 6.4.2.1."""
+
+
+def resolved(table: CarrierTable) -> Carrier:
+    """Return the carrier that a table describes.
+
+    Raises
+    ------
+    Problem
+        If there is no such carrier.
+    """
+    technology = table.technology
+    ranges_hz, words = _RANGES_HZ[technology]
+    if not any(low <= table.frequency_hz <= high for low, high in ranges_hz):
+        given = frequency_hz.text(table.frequency_hz)
+        raise Problem(f"{given!r} is no frequency of {technology}: write {words}", "frequency")
+    numerology = table.numerology
+    if technology == "nr" and numerology is None:
+        numerology = 1 if table.frequency_hz <= FR1_HZ[1] else 3
+    wifi = technology == "802.11ad"
+    if wifi and table.bandwidth_hz != _WIFI_BANDWIDTH_HZ:
+        raise Problem("an 802.11ad channel is 2.16ghz wide: write that", "bandwidth")
+    usual_frame = "DDDSU" if technology == "nr" else ""
+    return Carrier(
+        technology=technology,
+        frequency_hz=table.frequency_hz,
+        bandwidth_hz=table.bandwidth_hz,
+        numerology=numerology,
+        resource_blocks=0 if wifi else _blocks(table, numerology),
+        frame=usual_frame if table.frame is None else table.frame,
+        special_symbols=table.special_symbols,
+        layers=table.layers,
+        uplink_layers=table.uplink_layers,
+        mcs_table=table.mcs_table,
+        # The needs of 802.11ad come from its sensitivities, which have an implementation loss.
+        evm=0.0 if wifi else _evm(table),
+        implementation_loss_db=0.0 if wifi else table.implementation_loss_db,
+        layer_loss_db=0.0 if wifi else table.layer_loss_db,
+    )
+
+
+def _evm(table: CarrierTable) -> float:
+    return _EVM_LIMITS[table.mcs_table] if table.evm is None else table.evm
+
+
+def _blocks(table: CarrierTable, numerology: int | None) -> int:
+    given = table.resource_blocks
+    if given is None:
+        try:
+            return resource_blocks(table.technology, table.bandwidth_hz, numerology, table.frequency_hz)
+        except ValueError as error:
+            key = "numerology" if str(error).startswith("numerology") else "bandwidth"
+            rule = str(error).removeprefix(key).strip()
+            more = ", or resource-blocks for carriers that are aggregated" if table.technology == "nr" else ""
+            raise Problem(f"{rule}: write one of them{more}", key) from None
+    spacing_hz = 15_000 * 2 ** (numerology or 0)
+    most = int(table.bandwidth_hz // (12 * spacing_hz))
+    if given > most:
+        raise Problem(
+            f"{given} blocks of {12 * spacing_hz // 1000} kHz are wider than the bandwidth: write at most {most}",
+            "resource-blocks",
+        )
+    return given
+
+
+def read_radio(table: object, carrier: Carrier, fallback: Fallback | None) -> MacSettings:
+    """Return the settings of the radio stage: the preset of the carrier, its slots, and the changes of the table.
+
+    Raises
+    ------
+    Problem
+        If the table is wrong.
+    """
+    if table is None:
+        table = {}
+    if not isinstance(table, dict):
+        raise Problem(f"{described(table)} is not a table: write [radio] on a line of its own", "radio")
+    return mac_settings(
+        carrier.technology,
+        table,
+        "radio",
+        numerology=carrier.numerology,
+        frame=carrier.frame,
+        special_symbols=carrier.special_symbols,
+        fallback=None
+        if fallback is None
+        else carrier_slots(
+            fallback.carrier.technology,
+            numerology=fallback.carrier.numerology,
+            frame=fallback.carrier.frame,
+            special_symbols=fallback.carrier.special_symbols,
+        ),
+    )
+
+
+def read_ue_limit(table: object) -> UeLimit | None:
+    """Return the packet-rate limit of the UE; ``None`` (no table): it has none.
+
+    Raises
+    ------
+    Problem
+        If the table is wrong.
+    """
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise Problem(f"{described(table)} is not a table: write [ue-limit] on a line of its own", "ue-limit")
+    return ue_limit(table, "ue-limit")
+
+
+MAX_LEGS = 1000
+_SLACK_S = 1e-9
+
+
+def read_trajectory(value: object, start_m: Vector, duration_s: float) -> Trajectory:
+    """Return the movement that the legs in `value` make from `start_m` on.
+
+    Parameters
+    ----------
+    value : object
+        An array of legs. ``[x, y]`` in ``go-to`` keeps the height.
+    start_m : Vector
+        Where it is at time 0.
+    duration_s : float
+        When the scene ends; no leg may end later.
+
+    Raises
+    ------
+    Problem
+        If a leg is wrong.
+    """
+    if not isinstance(value, list | tuple):
+        raise Problem(f"{described(value)} is not an array of legs: write [{LEG_FORMS[0][0]}, {LEG_FORMS[2][0]}]")
+    if len(value) > MAX_LEGS:
+        raise Problem(f"has {len(value)} legs: write at most {MAX_LEGS}")
+    times, places = [0.0], [start_m]
+    for index, leg in enumerate(value):
+        end_s, place = at(str(index), lambda leg: _leg(leg, times[-1], places[-1]), leg)
+        if end_s > duration_s + _SLACK_S:
+            raise Problem(
+                f"ends at {end_s:.6g} s, beyond the duration of {duration_s:g} s:"
+                " shorten the trajectory, or lengthen the scene",
+                str(index),
+            )
+        if end_s > times[-1]:
+            times.append(end_s)
+            places.append(place)
+    return Trajectory(tuple(times), tuple(places))
+
+
+def _leg(value: object, now_s: float, here_m: Vector) -> tuple[float, Vector]:
+    leg = table(value, (), ("stay", "stay-until", "go-to", "speed", "until"))
+    keys = set(leg)
+    if keys == {"stay"}:
+        return now_s + at("stay", seconds(), leg["stay"]), here_m
+    if keys == {"stay-until"}:
+        return _moment("stay-until", leg["stay-until"], now_s), here_m
+    if keys not in ({"go-to", "speed"}, {"go-to", "until"}):
+        forms = ", ".join(form for form, _ in LEG_FORMS)
+        raise Problem(f"has the keys {', '.join(sorted(keys)) or 'of nothing'}: write one of {forms}")
+    given = at("go-to", values.vector(2, 3), leg["go-to"])
+    there = (given[0], given[1], given[2] if len(given) == 3 else here_m[2])
+    if "until" in leg:
+        return _moment("until", leg["until"], now_s), there
+    speed_m_s = at("speed", values.speed_m_s, leg["speed"])
+    if speed_m_s <= 0:
+        raise Problem(f"{leg['speed']!r} never arrives: write more than 0m/s, or stay", "speed")
+    if there == here_m:
+        raise Problem("is where it already stands: write stay, or another place", "go-to")
+    return now_s + math.dist(here_m, there) / speed_m_s, there
+
+
+def _moment(key: str, value: object, now_s: float) -> float:
+    moment_s = at(key, seconds(), value)
+    if moment_s <= now_s:
+        raise Problem(f"{value!r} is not after {now_s:.6g} s, when the leg begins: write a later time", key)
+    return moment_s
+
+
+MAX_OBSTACLES = 1000
+
+
+def read_obstacles(tables: object, frequency_hz: float, duration_s: float) -> tuple[Obstacle, ...]:
+    """Return the obstacles of a scene.
+
+    Parameters
+    ----------
+    tables : object
+        The value in TOML.
+    frequency_hz : float
+        Of the carrier: the transmission loss of glass depends on it.
+    duration_s : float
+        When the scene ends.
+
+    Raises
+    ------
+    Problem
+        If an obstacle is wrong, or two have the same name.
+    """
+    if not isinstance(tables, list):
+        raise Problem(f"{described(tables)} is not an array of tables: write [[obstacle]] above each one")
+    if len(tables) > MAX_OBSTACLES:
+        raise Problem(f"there are {len(tables)}: write at most {MAX_OBSTACLES}")
+    obstacles: list[Obstacle] = []
+    names: set[str] = set()
+    for index, given in enumerate(tables):
+        obstacle = at(_called(given, index), lambda table: _obstacle(table, frequency_hz, duration_s), given)
+        if obstacle.name in names:
+            raise Problem("is the name of another one: write a name of its own", f"{obstacle.name}.name")
+        names.add(obstacle.name)
+        obstacles.append(obstacle)
+    return tuple(obstacles)
+
+
+def _called(table: object, index: int) -> str:
+    name = table.get("name") if isinstance(table, dict) else None
+    return name if isinstance(name, str) and name.isprintable() and 0 < len(name) <= 32 else str(index)
+
+
+def _obstacle(given: object, frequency_hz: float, duration_s: float) -> Obstacle:
+    table = read_table(ObstacleTable, given, "[[obstacle]] above each one")
+    shape = _box(table) if _is_box(table) else _screen(table)
+    trajectory = None
+    if table.trajectory not in ((), []):
+        start_m = _start(table, shape)
+        trajectory = at("trajectory", lambda legs: read_trajectory(legs, start_m, duration_s), table.trajectory)
+    if table.present_s and table.present_s[-1][1] > duration_s:
+        raise Problem(
+            f"ends at {table.present_s[-1][1]:g} s, beyond the duration of {duration_s:g} s: write an earlier time",
+            "present",
+        )
+    loss_db = table.transmission_loss_db
+    if table.kind == "building" and loss_db is not None:
+        raise Problem(
+            "does not belong to a building, which decides between LOS and NLOS: leave it out", "transmission-loss"
+        )
+    return Obstacle(
+        name=table.name,
+        kind=table.kind,
+        shape=shape,
+        trajectory=trajectory,
+        present_s=table.present_s,
+        transmission_loss_db=transmission_loss_db(table.kind, frequency_hz) if loss_db is None else loss_db,
+    )
+
+
+def _start(table: ObstacleTable, shape: Box | Screen) -> Vector:
+    """Return the point that moves along the trajectory: of a box the corner that the author wrote."""
+    if isinstance(shape, Screen):
+        return shape.centre_m
+    assert table.from_m is not None, "a box has corners"
+    return (*table.from_m, shape.low_m[2])
+
+
+def _is_box(table: ObstacleTable) -> bool:
+    corners = [key for key, corner_m in (("from", table.from_m), ("to", table.to_m)) if corner_m is not None]
+    if corners and table.at_m is not None:
+        raise Problem("belongs to a screen, from and to to a box: write one or the other", "at")
+    if not corners and table.at_m is None:
+        raise Problem("is missing: write at = [x, y] for a screen, or from = [x, y] and to = [x, y] for a box", "at")
+    if len(corners) == 1:
+        raise Problem(f"is missing: add the corner opposite {corners[0]}", "to" if corners == ["from"] else "from")
+    return bool(corners)
+
+
+def _height(table: ObstacleTable) -> tuple[float, float]:
+    height_m = table.height_m or KINDS[table.kind].height_m
+    if height_m is None:
+        raise Problem(f"is missing: a {table.kind} has no usual height: write metres", "height")
+    return table.bottom_m, table.bottom_m + height_m
+
+
+def _box(table: ObstacleTable) -> Box:
+    for key, given in (("width", table.width_m), ("heading", table.heading_deg)):
+        if given is not None:
+            raise Problem("belongs to a screen: leave it out", key)
+    low_z, high_z = _height(table)
+    assert table.from_m is not None, "a box has corners"
+    assert table.to_m is not None, "a box has corners"
+    (x1, y1), (x2, y2) = table.from_m, table.to_m
+    for axis, one, other in (("x", x1, x2), ("y", y1, y2)):
+        if one == other:
+            raise Problem(f"has the same {axis} as from: a box has a length and a width above 0", "to")
+    return Box((min(x1, x2), min(y1, y2), low_z), (max(x1, x2), max(y1, y2), high_z))
+
+
+def _screen(table: ObstacleTable) -> Screen:
+    if table.kind == "building":
+        raise Problem("is a screen, and a building is a box: write from and to", "at")
+    width_m = table.width_m or KINDS[table.kind].width_m
+    if width_m is None:
+        raise Problem(f"is missing: a {table.kind} has no usual width: write metres", "width")
+    low_z, high_z = _height(table)
+    assert table.at_m is not None, "a screen has a middle"
+    return Screen((*table.at_m, low_z), width_m, high_z - low_z, table.heading_deg)
+
+
+_TOUCH_M = 0.05
+"""Nearer than this to its upright axis, a screen stands on an antenna."""
+
+
+def check(scene: Scene) -> None:
+    """Refuse a scene that cannot be.
+
+    Raises
+    ------
+    Problem
+        If something is underground, stands inside something else, or never comes to be.
+    """
+    _check_ground(scene)
+    if scene.draws_los and any(obstacle.decides_los for obstacle in scene.obstacles):
+        raise Problem(
+            "drawn and buildings exclude each other: write geometry, or leave the buildings out", "line-of-sight"
+        )
+    steps = () if isinstance(scene.cell_load, LoadProcess) else scene.cell_load
+    if steps and steps[-1].time_s > scene.duration_s:
+        raise Problem(
+            f"begins at {steps[-1].time_s:g} s, beyond the duration of {scene.duration_s:g} s: leave it out",
+            "cell-load",
+        )
+    _check_entry(scene)
+    places = [(f"base station {station.name!r}", station) for station in scene.base_stations]
+    if scene.fallback is not None:
+        places.append((f"fallback base station {scene.fallback.base_station.name!r}", scene.fallback.base_station))
+    for obstacle in scene.obstacles:
+        for called, station in places:
+            _check_station(obstacle, called, station, scene)
+        _check_trajectory(obstacle, scene)
+
+
+def _check_ground(scene: Scene) -> None:
+    for index, place in enumerate(scene.ue.trajectory.position_m):
+        if place[2] < 0:
+            when = "start" if index == 0 else "trajectory"
+            raise Problem(
+                f"the UE is underground at {scene.ue.trajectory.time_s[index]:g} s (z = {place[2]:g} m):"
+                " write a height from 0 up",
+                f"ue.{when}",
+            )
+    base_stations = [(f"base-station.{index}.at", station) for index, station in enumerate(scene.base_stations)]
+    if scene.fallback is not None:
+        base_stations.append(("fallback.base-station.at", scene.fallback.base_station))
+    for key, station in base_stations:
+        if station.position_m[2] < 0:
+            raise Problem(f"is underground (z = {station.position_m[2]:g} m): write a height from 0 up", key)
+        if _least_distance_m(scene.ue.trajectory, station) < _TOUCH_M:
+            raise Problem(f"the UE's trajectory meets it within {_TOUCH_M} m: move one of them", key)
+
+
+def _check_entry(scene: Scene) -> None:
+    """Refuse walls around a UE where the standard has none."""
+    scenarios = {scene.propagation} | ({scene.fallback.propagation} if scene.fallback is not None else set())
+    for key, around in (("ue.indoor", scene.ue.indoor), ("ue.in-car", scene.ue.in_car)):
+        if around is not None and scenarios <= {"inh", "inh-open"}:
+            raise Problem("the base stations of an office are inside with the UE: leave it out", key)
+    if scene.ue.indoor is not None and scene.ue.indoor.wall == "high-loss" and "rma" in scenarios:
+        raise Problem(
+            "high-loss is not for rural cells (TR 38.901 7.4.3.1): write low-loss, or another propagation",
+            "ue.indoor.wall",
+        )
+
+
+def _least_distance_m(trajectory: Trajectory, station: BaseStation) -> float:
+    places = np.asarray(trajectory.position_m) - np.asarray(station.position_m)
+    start, step = places, np.diff(places, axis=0, append=places[-1:])
+    length = np.maximum((step**2).sum(axis=1), 1e-300)
+    nearest = np.clip(-(start * step).sum(axis=1) / length, 0.0, 1.0)
+    return float(np.linalg.norm(start + nearest[:, None] * step, axis=1).min())
+
+
+def _check_station(obstacle: Obstacle, called: str, station: BaseStation, scene: Scene) -> None:
+    if isinstance(obstacle.shape, Box):
+        still = Trajectory((0.0,), (station.position_m,))
+        spans = inside(obstacle, still, scene.duration_s)
+        if spans:
+            raise Problem(
+                f"stands on top of {called}{_when(spans[0][0])}: move one of them, or make the box lower",
+                f"obstacle.{obstacle.name}",
+            )
+    elif _touches(obstacle, obstacle.shape, Trajectory((0.0,), (station.position_m,)), scene.duration_s):
+        raise Problem(f"stands on top of {called}: move one of them", f"obstacle.{obstacle.name}")
+
+
+def _check_trajectory(obstacle: Obstacle, scene: Scene) -> None:
+    trajectory = scene.ue.trajectory
+    if isinstance(obstacle.shape, Box):
+        spans = inside(obstacle, trajectory, scene.duration_s)
+        if spans:
+            raise Problem(
+                f"the UE is inside it{_when(spans[0][0])}: lead the trajectory around it, or move the obstacle",
+                f"obstacle.{obstacle.name}",
+            )
+    elif _touches(obstacle, obstacle.shape, trajectory, scene.duration_s):
+        raise Problem("stands on top of the UE: move one of them", f"obstacle.{obstacle.name}")
+
+
+def _when(time_s: float) -> str:
+    return f" at {time_s:.3f} s" if time_s > 0 else ""
+
+
+def _touches(obstacle: Obstacle, screen: Screen, trajectory: Trajectory, duration_s: float) -> bool:
+    """Return whether a track comes within `_TOUCH_M` of the axis of a screen, at its height."""
+    half = _TOUCH_M / math.sqrt(2)
+    x, y, z = screen.centre_m
+    axis = Box((x - half, y - half, z), (x + half, y + half, z + screen.height_m))
+    post = type(obstacle)(obstacle.name, "box", axis, obstacle.trajectory, obstacle.present_s)
+    return bool(inside(post, trajectory, duration_s))
+
+
 MAX_BASE_STATIONS = 16
 MAX_STEPS = 20_000_000
 _HEADER = "[[base-station]] above each one"

@@ -7,8 +7,8 @@ from importlib import resources
 
 from wavebed.config.table import markdown_table
 from wavebed.output import write_output
-from wavebed.scene.kinds import KINDS
 from wavebed.scene.tables import (
+    KINDS,
     LEG_FORMS,
     Array,
     BaseStationTable,
@@ -23,8 +23,6 @@ from wavebed.scene.tables import (
     Timers,
     UeTable,
 )
-
-__all__ = ["reference_page"]
 
 
 def reference_page() -> str:

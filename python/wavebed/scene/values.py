@@ -32,28 +32,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
-__all__ = [
-    "MAX_COORDINATE_M",
-    "CellLoad",
-    "LoadProcess",
-    "above_ground_m",
-    "angle_deg",
-    "cell_load",
-    "frame",
-    "frequency_hz",
-    "gain_db",
-    "level_db",
-    "metres",
-    "metres_within",
-    "periods",
-    "power_dbm",
-    "rain_mm_per_h",
-    "rate_bps",
-    "speed_m_s",
-    "texts",
-    "title",
-    "vector",
-]
 
 MAX_COORDINATE_M = 100_000.0
 MAX_ENTRIES = 1000

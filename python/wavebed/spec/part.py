@@ -9,8 +9,6 @@ from msgspec import Struct, json
 if TYPE_CHECKING:
     from wavebed.config.data import Json
 
-__all__ = ["Part", "plain"]
-
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
     """A part of a specification: immutable, and strict when it is read."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterable
 
-__all__ = ["FOLDER", "GIVEN", "GIVEN_LIST", "SITES", "GivenFile", "StoredPatterns", "content_name", "keep"]
-__all__ += ["given_in", "keep_given", "nearest_folder"]
 
 FOLDER = "patterns"
 SITES = "sites"

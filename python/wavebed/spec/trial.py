@@ -1,8 +1,8 @@
-"""The specification of one trial, and its JSON."""
+"""Names of earlier specifications of version 1: what the network's legs, hops and coalescing were called."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -12,11 +12,115 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.formats import TRIAL, require_version
 from wavebed.prepared import prepared
-from wavebed.spec.earlier import with_names_of_now
-from wavebed.spec.lab import LabSpec, NamespacesLab
 from wavebed.spec.network import MOST_SEED
 from wavebed.spec.part import Part
 from wavebed.spec.types import Network
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def with_names_of_now(document: object) -> object:
+    """Return a specification with the names of this wavebed.
+
+    The key ``join`` of the network became ``coalesce``; its ``hops`` of ``segments`` became ``legs`` of ``hops``.
+    Any other document is returned as it is.
+    """
+    if not isinstance(document, dict) or not isinstance(network := document.get("network"), dict):
+        return document
+    if "join" not in network:
+        return document
+    return document | {"network": dict(_network(network))}
+
+
+def _network(network: dict[str, object]) -> Iterator[tuple[str, object]]:
+    for key, value in network.items():
+        if key == "join":
+            yield "coalesce", value
+        elif key == "hops" and isinstance(value, list):
+            yield "legs", [_leg(each) for each in value]
+        else:
+            yield key, value
+
+
+def _leg(hop: object) -> object:
+    if not isinstance(hop, dict):
+        return hop
+    return {"hops" if key == "segments" else key: value for key, value in hop.items()}
+
+
+Address: TypeAlias = Annotated[str, Meta(pattern=r"^(local|ssh://[^\s]+)$")]
+"""``local``, or an address of ssh."""
+Processor: TypeAlias = Literal["exact", "infinite", "host"]
+"""A model of the processor in virtual time."""
+GUEST_BYTES = (1 << 30, 4000 << 20)
+"""Least and most memory of a guest. With less, TCP has smaller buffers than on other machines; more was not tried."""
+GuestBytes: TypeAlias = Annotated[int, Meta(ge=GUEST_BYTES[0], le=GUEST_BYTES[1])]
+Slower: TypeAlias = Annotated[float, Meta(ge=0.01, le=1000)]
+Time: TypeAlias = Literal["auto", "real", "virtual"]
+"""The time of trials as it is asked for; ``auto`` chooses before a trial is resolved."""
+
+
+class NamespacesLab(Part, frozen=True, tag_field="kind", tag="namespaces"):
+    """Network namespaces of one machine, with the path between them.
+
+    Parameters
+    ----------
+    time : str
+        ``real``: the machine's; ``virtual``: that of a guest.
+    processor : str
+        Of a guest. ``exact``: computing takes no time, and each entry into the kernel a fixed one; ``infinite``:
+        neither takes time; ``host``: computing takes that of the host.
+    slower : float
+        How many times slower than the host the processor ``host`` is.
+    memory_bytes : int or None
+        Most memory of a guest; ``None``: the most that there can be.
+    """
+
+    time: Literal["real", "virtual"] = "real"
+    processor: Processor = "exact"
+    slower: Slower = 1.0
+    memory_bytes: GuestBytes | None = None
+
+
+class HostsLab(Part, frozen=True, tag_field="kind", tag="hosts"):
+    """Real hosts, with whatever lies between them.
+
+    Parameters
+    ----------
+    server, client : str
+        Where they are.
+    server_address : str or None
+        The server's address over the network under test; ``None``: that by which ssh reaches it.
+    expected_rate_bps : int or None
+        Rate of the access, for the estimate of the data volume.
+    data_limit_bytes : int or None
+        Most bytes that the client may send and receive in a trial.
+    server_congestion_control, client_congestion_control : str or None
+        Of the connections of the trial, by a route, where the workload sets none; ``None``: that of the host.
+    modem : str
+        What tells the state of the client's modem; ``auto``: what finds one.
+    """
+
+    server: Address
+    client: Address
+    server_address: str | None = None
+    expected_rate_bps: Annotated[int, Meta(ge=1)] | None = None
+    data_limit_bytes: Annotated[int, Meta(ge=1)] | None = None
+    server_congestion_control: str | None = None
+    client_congestion_control: str | None = None
+    modem: Literal["auto", "none", "mmcli", "qmicli", "adb"] = "auto"
+
+
+LabSpec: TypeAlias = NamespacesLab | HostsLab
+
+IN_NAMESPACES = NamespacesLab()
+
+
+def is_virtual(lab: LabSpec) -> bool:
+    """Return whether a trial runs in virtual time."""
+    return isinstance(lab, NamespacesLab) and lab.time == "virtual"
+
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +129,6 @@ if TYPE_CHECKING:
 else:
     Json = Any  # what msgspec takes for any JSON value
 
-__all__ = ["PatternOrigin", "RemedySpec", "Treatment", "TrialSpec", "WorkloadSpec", "decode_spec", "encode_spec"]
-__all__ += ["load_spec"]
 
 VERSION: Literal[1] = 1
 _MOST_BYTES = 64 << 20

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.extras import require
-from wavebed.stats.intervals import FEWEST, Interval, cliffs_delta, independent_difference
-from wavebed.stats.methods import method
+from wavebed.stats.intervals import FEWEST, LEVEL, Interval, cliffs_delta, independent_difference, method
 from wavebed.stats.verdict import Sample, conclude, scaled_margin
 
 if TYPE_CHECKING:
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from wavebed.stats.verdict import Better, Finding, Margin, Reason, Scale
 
     Floats = NDArray[np.float64]
-
-__all__ = ["Groups", "Independent", "delta_interval", "independent_finding"]
-
-LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)

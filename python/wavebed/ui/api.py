@@ -1,13 +1,18 @@
-"""The API: what it answers. Each question is a route, and each route is in the description at ``/api/openapi.json``."""
+"""The table of what may be asked: methods, paths, bodies, answers. The API's description is written from it too."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
+from wavebed import __version__
 from wavebed.errors import UserError
+from wavebed.path.control import LEAST_MS, MOST_MS, LabState, TimelineState, Watch
 from wavebed.path.live import (
     CHANGES,
     FAULTS,
@@ -18,36 +23,153 @@ from wavebed.path.live import (
     show,
     timeline_request,
 )
-from wavebed.path.maps import SceneMap
-from wavebed.path.state import LabState, TimelineState
-from wavebed.path.watch import LEAST_MS, MOST_MS, Watch
+from wavebed.path.model import SceneMap
+from wavebed.prepared import prepared
 from wavebed.ui import events
-from wavebed.ui.events import Head, Points
-from wavebed.ui.messages import Answer, RefusedError, json_answer
+from wavebed.ui.events import Head, Points, Recorded
+from wavebed.ui.guard import JSON, Answer, RefusedError, json_answer
 from wavebed.ui.prometheus import KIND, metrics
-from wavebed.ui.recordings import Recorded
-from wavebed.ui.routes import Parameter, Route, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from wavebed.ui.labs import Labs
-    from wavebed.ui.recordings import Recordings
-    from wavebed.ui.routes import Call
+    from wavebed.config.data import Json
+    from wavebed.ui.command import Labs
+    from wavebed.ui.events import Recordings
+    from wavebed.ui.guard import Request
 
-__all__ = [
-    "Change",
-    "Done",
-    "Failure",
-    "LabEntry",
-    "Laboratories",
-    "Maps",
-    "NewRecording",
-    "RecordingList",
-    "Settings",
-    "TimelineAction",
-    "routes",
-]
+
+_Body = TypeVar("_Body")
+
+
+class Place(NamedTuple):
+    """A part of a path that varies: what it may be, and its meaning."""
+
+    pattern: str
+    meaning: str
+
+
+PLACES = {
+    "lab": Place("[a-z0-9][a-z0-9_-]{0,31}", "name of a laboratory"),
+    "link": Place("[a-z0-9][a-z0-9_-]{0,31}\\.(?:down|up)", "name of a link"),
+    "id": Place("[1-9][0-9]{0,8}", "number of a recording"),
+}
+
+
+class Parameter(NamedTuple):
+    """A whole number in the query."""
+
+    name: str
+    meaning: str
+    least: int
+    most: int
+    default: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that a route matches, with the varying parts of its path."""
+
+    request: Request
+    places: dict[str, str]
+
+    def number(self, parameter: Parameter) -> int:
+        """Return a number of the query.
+
+        Raises
+        ------
+        RefusedError
+            If it is none, or out of bounds.
+        """
+        text = self.request.query.get(parameter.name, str(parameter.default))
+        if re.fullmatch("[0-9]{1,9}", text, re.ASCII) and parameter.least <= int(text) <= parameter.most:
+            return int(text)
+        raise RefusedError(
+            400, f"{parameter.name}: {text[:20]!r}: write a whole number from {parameter.least} to {parameter.most}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One thing that may be asked.
+
+    Parameters
+    ----------
+    path : str
+        With the names of `PLACES` in braces.
+    serve : callable
+        Makes the answer.
+    answer, body : type, optional
+        What they are in JSON.
+    kind : str
+        The media type of the answer.
+    refusals : sequence of int
+        Statuses of refusals beside 401 and 403.
+    """
+
+    method: str
+    path: str
+    summary: str
+    serve: Callable[[Call], Answer]
+    answer: type | None = None
+    body: type | None = None
+    status: int = 200
+    kind: str = JSON
+    query: tuple[Parameter, ...] = ()
+    refusals: tuple[int, ...] = ()
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """Return the varying parts of a path, if it is of this route."""
+        parts = re.split(r"\{(\w+)\}", self.path)
+        fixed, names = parts[::2], parts[1::2]
+        pattern = re.escape(fixed[0])
+        for name, text in zip(names, fixed[1:], strict=True):
+            pattern += f"(?P<{name}>{PLACES[name].pattern}){re.escape(text)}"
+        found = re.fullmatch(pattern, path, re.ASCII)
+        return None if found is None else found.groupdict()
+
+
+def find(routes: Sequence[Route], request: Request) -> tuple[Route, Call]:
+    """Return the route of a request.
+
+    Raises
+    ------
+    RefusedError
+        If there is none, or only for other methods.
+    """
+    method = "GET" if request.method == "HEAD" else request.method
+    allowed = set()
+    for route in routes:
+        places = route.match(request.path)
+        if places is None:
+            continue
+        if route.method == method:
+            return route, Call(request, places)
+        allowed.add(route.method)
+    if allowed:
+        methods = sorted(allowed | ({"HEAD"} if "GET" in allowed else set()))
+        raise RefusedError(
+            405, f"{request.method}: is not possible here: {', '.join(methods)}", {"Allow": ", ".join(methods)}
+        )
+    raise RefusedError(404, "there is nothing of this name: /api/openapi.json lists what there is")
+
+
+def read_body(request: Request, kind: type[_Body]) -> _Body:
+    """Return the body of a request, in JSON.
+
+    Raises
+    ------
+    RefusedError
+        If it is not JSON of this type.
+    """
+    given = request.headers.get_content_type()
+    if given != JSON or "Content-Type" not in request.headers:
+        raise RefusedError(415, f"Content-Type: send {JSON}")
+    try:
+        return msgspec.json.decode(request.read_body(), type=prepared(kind))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RefusedError(400, f"the body is wrong: {error}") from None
+
 
 CHANGED = (*CHANGES, *FAULTS)
 MOST_PATTERN = 4_000_000
@@ -289,3 +411,87 @@ def _answer(value: Struct, status: int = 200) -> Answer:
 
 EVENTS = {"head": Head, "points": Points, "end": Failure}
 """What the events of a stream hold."""
+
+
+_INTRODUCTION = (
+    "The API of `wavebed ui`. Every request needs the token that `wavebed ui` prints, as `Authorization: Bearer TOKEN`."
+    " A change by the page's cookie needs the header `Origin` too. Refusals are one JSON object with one line."
+)
+_TEMPLATE = "#/components/schemas/{name}"
+
+
+def description(routes: Sequence[Route]) -> dict[str, Json]:
+    """Return the description as JSON data."""
+    paths: dict[str, Json] = {}
+    for route in routes:
+        at = paths.setdefault(route.path, {})
+        assert isinstance(at, dict), "a path has a table"
+        at[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "wavebed", "version": __version__, "description": _INTRODUCTION},
+        "security": [{"token": []}, {"page": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas(routes),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "page": {"type": "apiKey", "in": "cookie", "name": "wavebed-ui-PORT"},
+            },
+        },
+    }
+
+
+def schemas(routes: Sequence[Route]) -> dict[str, Json]:
+    """Return the JSON Schema of every body, answer and event, by the name of its type."""
+    types = [kind for route in routes for kind in (route.answer, route.body) if kind is not None]
+    every = list(dict.fromkeys([*types, *EVENTS.values(), Failure]))
+    _, found = msgspec.json.schema_components(every, ref_template=_TEMPLATE)
+    return dict(sorted(found.items()))
+
+
+def _operation(route: Route) -> dict[str, Json]:
+    places = [name for name in PLACES if f"{{{name}}}" in route.path]
+    parameters: list[Json] = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": PLACES[name].meaning,
+            "schema": {"type": "string", "pattern": f"^{PLACES[name].pattern}$"},
+        }
+        for name in places
+    ]
+    parameters += [
+        {
+            "name": each.name,
+            "in": "query",
+            "description": each.meaning,
+            "schema": {"type": "integer", "minimum": each.least, "maximum": each.most, "default": each.default},
+        }
+        for each in route.query
+    ]
+    operation: dict[str, Json] = {"summary": route.summary, "parameters": parameters, "responses": _responses(route)}
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _reference(route.body)}}}
+    return operation
+
+
+def _responses(route: Route) -> dict[str, Json]:
+    schema: dict[str, Json] = {"type": "string"} if route.answer is None else _reference(route.answer)
+    if route.answer is None and route.kind == JSON:
+        schema = {"type": "object"}
+    content: dict[str, Json] = {"schema": schema}
+    if route.kind == events.KIND:
+        content["x-events"] = {name: _reference(kind) for name, kind in EVENTS.items()}
+    responses: dict[str, Json] = {
+        str(route.status): {"description": "the answer", "content": {route.kind.partition(";")[0]: content}}
+    }
+    for status in sorted({401, 403, *route.refusals}):
+        failure: dict[str, Json] = {"schema": _reference(Failure)}
+        responses[str(status)] = {"description": HTTPStatus(status).phrase.lower(), "content": {JSON: failure}}
+    return responses
+
+
+def _reference(kind: type) -> dict[str, Json]:
+    return {"$ref": _TEMPLATE.format(name=kind.__name__)}

@@ -1,4 +1,7 @@
-"""Serve the page: the options of ``wavebed ui``, the token, and the end."""
+"""The laboratories that the page shows: those of ``wavebed ctl``, or one of them.
+
+They are this user's own. Root's page opens no laboratory of another user, who would choose its answers.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,130 @@ import secrets
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.foreign import read_private
+from wavebed.lab.protocol import LaboratoryGoneError
+from wavebed.path.control import connect, connect_to, running
+from wavebed.report.document import asset
 from wavebed.secret import Secret
-from wavebed.ui.app import App
-from wavebed.ui.guard import Guard
-from wavebed.ui.labs import Labs
-from wavebed.ui.recordings import Recordings
+from wavebed.ui.api import description, find, routes
+from wavebed.ui.events import Recordings
+from wavebed.ui.guard import Answer, Guard, RefusedError, json_answer
 from wavebed.ui.server import PageServer, listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Options", "serve", "serving", "token_of"]
+    from wavebed.path.control import Connection, Running
+    from wavebed.ui.guard import Request
+
+
+class Labs:
+    """Running laboratories.
+
+    Parameters
+    ----------
+    only : str, optional
+        The name of the only one that is shown.
+    """
+
+    def __init__(self, only: str | None = None) -> None:
+        self.only = only
+
+    def running(self) -> list[Running]:
+        """Return those that run now, by name."""
+        found = [lab for lab in running() if self.only in (None, lab.name)]
+        return sorted(found, key=lambda lab: (lab.name, lab.uid))
+
+    def open(self, lab: Running) -> Connection:
+        """Return a connection to one that was listed.
+
+        Raises
+        ------
+        LaboratoryGoneError
+            If it has ended since.
+        """
+        connection = connect(lab)
+        if connection is None:
+            raise LaboratoryGoneError(f"laboratory {lab.name!r} has ended")
+        return connection
+
+    def connect(self, name: str) -> Connection:
+        """Return a connection to one.
+
+        Raises
+        ------
+        RefusedError
+            If none of this name runs, or it is not shown.
+        """
+        if self.only not in (None, name):
+            raise RefusedError(404, f"{name!r} is not shown here: this page is that of {self.only!r}")
+        try:
+            return connect_to(name)
+        except UserError as error:
+            raise RefusedError(404, str(error)) from None
+
+
+class _File(NamedTuple):
+    package: str
+    name: str
+    kind: str
+
+
+_HTML, _CSS, _SCRIPT = "text/html; charset=utf-8", "text/css; charset=utf-8", "text/javascript; charset=utf-8"
+_UI = "wavebed.ui"
+FILES = {
+    "/": _File(_UI, "page.html", _HTML),
+    "/page.css": _File(_UI, "page.css", _CSS),
+    "/page.js": _File(_UI, "page.js", _SCRIPT),
+    "/charts.js": _File(_UI, "charts.js", _SCRIPT),
+    "/devices.js": _File(_UI, "devices.js", _SCRIPT),
+    "/faults.js": _File(_UI, "faults.js", _SCRIPT),
+    "/feed.js": _File(_UI, "feed.js", _SCRIPT),
+    "/format.js": _File(_UI, "format.js", _SCRIPT),
+    "/kinds.js": _File(_UI, "kinds.js", _SCRIPT),
+    "/layer.js": _File(_UI, "layer.js", _SCRIPT),
+    "/links.js": _File(_UI, "links.js", _SCRIPT),
+    "/map.js": _File(_UI, "map.js", _SCRIPT),
+    "/recordings.js": _File(_UI, "recordings.js", _SCRIPT),
+    "/store.js": _File(_UI, "store.js", _SCRIPT),
+    "/timeline.js": _File(_UI, "timeline.js", _SCRIPT),
+    "/uplot.css": _File("wavebed.report", "uplot/uPlot.min.css", _CSS),
+    "/uplot.js": _File("wavebed.report", "uplot/uPlot.iife.min.js", _SCRIPT),
+}
+"""The files of the page, by path: nothing else is ever read. uPlot is the one that reports have in them."""
+
+
+class App:
+    """The page and the API of these laboratories and recordings."""
+
+    def __init__(self, labs: Labs, recordings: Recordings) -> None:
+        self.routes = routes(labs, recordings, self._description)
+        self._files = {path: asset(file.name, file.package).encode() for path, file in FILES.items()}
+
+    def serve(self, request: Request, guard: Guard) -> Answer:
+        """Answer a request that the guard let pass.
+
+        Raises
+        ------
+        RefusedError
+            If there is nothing of this name, or it cannot be done.
+        """
+        if request.path in FILES and request.method in ("GET", "HEAD"):
+            cookie = guard.cookie_for(request) if request.path == "/" else None
+            headers = {} if cookie is None else {"Set-Cookie": cookie}
+            return Answer(kind=FILES[request.path].kind, body=self._files[request.path], headers=headers)
+        route, call = find(self.routes, request)
+        return route.serve(call)
+
+    def _description(self) -> Answer:
+        return json_answer(description(self.routes))
+
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{22,256}")
 """22 characters of 64 have 128 bits."""

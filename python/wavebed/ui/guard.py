@@ -1,29 +1,81 @@
-"""Who may ask: the rules that every request has to pass before anything of it is used.
-
-The server stands on a machine on which browsers show pages of others. Such a page can send requests here, from a form,
-a script or a name that its owner points at this address. So, in this order:
-
-1. ``Host`` names this server by its address or as ``localhost``: no other name reaches it (DNS rebinding).
-2. A request that says where it comes from (``Origin``, ``Sec-Fetch-Site``) comes from this server's own page.
-3. It has the token, as ``Authorization: Bearer TOKEN``, or the cookie that the page got for it.
-4. A change by the cookie says where it comes from, and has a body that no form of another site can send (JSON).
-"""
+"""Requests and answers, between the server and what it serves."""
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 import secrets
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
+from wavebed.errors import WavebedError
 from wavebed.secret import Secret
-from wavebed.ui.messages import RefusedError
 
 if TYPE_CHECKING:
-    from wavebed.ui.messages import Request
+    from collections.abc import Callable, Iterator, Mapping
+    from email.message import Message
 
-__all__ = ["SAFE", "Guard"]
+
+JSON = "application/json"
+
+
+class RefusedError(WavebedError):
+    """A request is refused.
+
+    Parameters
+    ----------
+    status : int
+        The status of HTTP.
+    headers : mapping, optional
+        Further headers of the answer.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = dict(headers or {})
+        if status == 401:
+            self.headers["WWW-Authenticate"] = "Bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request, whose body is read only when it is asked for.
+
+    Parameters
+    ----------
+    path : str
+        As it was sent, without the query; nothing in it is decoded.
+    query : mapping
+        The parameters after ``?``.
+    read_body : callable
+        Returns the body.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Message
+    read_body: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer: a whole body, or parts that are sent as they come."""
+
+    status: int = 200
+    kind: str = JSON
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    parts: Iterator[bytes] | None = None
+
+
+def json_answer(value: object, status: int = 200) -> Answer:
+    """Return an answer in JSON."""
+    return Answer(status, body=json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
 
 SAFE = ("GET", "HEAD")
 """Methods that change nothing."""

@@ -12,10 +12,9 @@ from wavebed.path.live import state
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wavebed.path.state import DirectionState, LabState, LinkState
-    from wavebed.ui.labs import Labs
+    from wavebed.path.control import DirectionState, LabState, LinkState
+    from wavebed.ui.command import Labs
 
-__all__ = ["DIRECTION_METRICS", "KIND", "LINK_METRICS", "Metric", "metrics"]
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 LAB_S = 1.0

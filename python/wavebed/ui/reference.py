@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING
 
 from wavebed.output import write_output
 from wavebed.ui import events
-from wavebed.ui.api import EVENTS, routes
-from wavebed.ui.labs import Labs
-from wavebed.ui.messages import Answer
-from wavebed.ui.openapi import schemas
-from wavebed.ui.points import COLUMNS
+from wavebed.ui.api import EVENTS, PLACES, routes, schemas
+from wavebed.ui.command import Labs
+from wavebed.ui.events import COLUMNS, Recordings
+from wavebed.ui.guard import Answer
 from wavebed.ui.prometheus import DIRECTION_METRICS, LINK_METRICS
-from wavebed.ui.recordings import Recordings
-from wavebed.ui.routes import PLACES
 
 if TYPE_CHECKING:
     from wavebed.config.data import Json
-    from wavebed.ui.routes import Route
+    from wavebed.ui.api import Route
 
-__all__ = ["reference_page"]
 
 _HEAD = """# The API of `wavebed ui`
 

@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.lab.errors import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
-from wavebed.ui.messages import Answer, RefusedError, Request, json_answer
+from wavebed.lab.protocol import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
+from wavebed.ui.guard import Answer, RefusedError, Request, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wavebed.ui.guard import Guard
 
-__all__ = ["MOST_BODY_BYTES", "MOST_CONNECTIONS", "MOST_STRANGERS", "PageServer", "listen_address"]
 
 MOST_CONNECTIONS = 64
 """Of those that have shown the token or the cookie."""

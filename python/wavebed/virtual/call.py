@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import DecodeError, Struct, json, to_builtins
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.lab.functions import Place, function_at, place_of_function
+from wavebed.lab.tools import Place, function_at, place_of_function
 from wavebed.path.lab import Laboratory
 from wavebed.path.laboratory import LabPlan, resolve_network
-from wavebed.path.maps import scene_maps
+from wavebed.path.model import scene_maps
 from wavebed.path.traces import Traces
 from wavebed.prepared import prepared
 from wavebed.spec.types import Network

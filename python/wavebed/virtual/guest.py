@@ -27,9 +27,8 @@ from wavebed._core import find_core
 from wavebed.config.data import texts_in
 from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.confine import hidden_homes, program_files, python_files, site_folders
-from wavebed.lab.locks import open_file, open_lock
-from wavebed.lab.tools import cache_folder
-from wavebed.spec.lab import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
+from wavebed.lab.tools import cache_folder, open_file, open_lock
+from wavebed.spec.trial import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
 from wavebed.virtual.channel import ANSWERS, CHANGES, MAPS, STATE, Channel
 from wavebed.virtual.kernel import needed_kernel
 from wavebed.workload.drafts import drafted_folder

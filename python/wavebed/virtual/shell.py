@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from wavebed._core import find_core
 from wavebed.errors import WavebedError
 from wavebed.output import replacing, write_output
-from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
+from wavebed.spec.trial import IN_NAMESPACES, NamespacesLab
 from wavebed.virtual.guest import INPUT, OUTPUT, guest_folder, paths_in, run_guest
 from wavebed.virtual.kernel import NO_LANDLOCK, has_landlock
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from wavebed.config.plugins import class_of
 from wavebed.config.problems import Problem, at
 from wavebed.config.table import fields, read_table
-from wavebed.workload.keys import Common, read_common
+from wavebed.workload.model import Common, read_common
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

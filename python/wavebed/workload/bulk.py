@@ -16,12 +16,10 @@ from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.lab.confine import Confined
 from wavebed.lab.tools import Program
-from wavebed.workload.iperf3 import End, Stream, read_end, shortfall
-from wavebed.workload.keys import Common
-from wavebed.workload.model import Metric, Outcome, Series, Session, Workload
-from wavebed.workload.raw import create
+from wavebed.workload.model import Common, Metric, Outcome, Series, Session, Workload
+from wavebed.workload.parsers import End, Stream, read_end, shortfall
+from wavebed.workload.programs import create, end_within, last_line, output_of, wait_for_end
 from wavebed.workload.serve import RunningServer
-from wavebed.workload.waiting import end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.workload.model import Schedule, Status, TrialContext
 
-__all__ = ["Bulk", "Flows", "goodput_series"]
 
 INTERVAL = "0.1"
 _LATE_S = 0.001

@@ -17,10 +17,9 @@ from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined
 from wavebed.workload.model import Metric, Outcome, Session, Workload
 from wavebed.workload.parsers import KNOWN, PARSERS, parse_nothing
-from wavebed.workload.raw import create
+from wavebed.workload.programs import create, end_all, end_within, last_line, output_of, wait_for_end
 from wavebed.workload.serve import RunningServer
 from wavebed.workload.serve.model import START_TIMEOUT_S
-from wavebed.workload.waiting import end_all, end_within, last_line, output_of, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Host, Port, Process, Undelivered
     from wavebed.workload.model import Schedule, Status, TrialContext
 
-__all__ = ["DELIVERY_TIME", "EXIT_STATUS", "WALL_TIME", "Command"]
 
 _STOP_GRACE_S = 3.0
 _LAST_WORDS_S = 1.0

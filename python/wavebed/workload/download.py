@@ -1,11 +1,13 @@
-"""A file from nginx to curl, over one connection."""
+"""The moments at which a program has received its first bytes: it writes them into a pipe, which a thread reads."""
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -14,14 +16,12 @@ from wavebed.config.data import number_in
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.reader import reader
 from wavebed.config.table import Key
+from wavebed.errors import UserError
 from wavebed.lab.confine import Confined, program_files
 from wavebed.lab.tools import Program, find
-from wavebed.workload.arrivals import Arrivals
-from wavebed.workload.download_figures import details_of, metrics_of, part_figures, read_figures
 from wavebed.workload.drafts import date_files, drafted
 from wavebed.workload.model import FRAME_BYTES, SEGMENT_BYTES, Event, Metric, Outcome, Session, Workload
-from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names, resolver_needed
-from wavebed.workload.raw import create
+from wavebed.workload.programs import create, end_within, last_line, output_of, wait_for_end
 from wavebed.workload.serve import (
     Certificate,
     Protocol,
@@ -33,17 +33,132 @@ from wavebed.workload.serve import (
     start_resolver,
     start_web_server,
 )
-from wavebed.workload.waiting import end_within, last_line, wait_for_end
+from wavebed.workload.serve.names import NAMES, RESOLVER_PROGRAMS, Names, resolver_needed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Status, TrialContext
+    from wavebed.lab.protocol import Clock
+    from wavebed.workload.model import Common, Schedule, Status, TrialContext
 
-__all__ = ["Download"]
+
+_PIPE_BYTES = 1 << 20
+"""Eight milliseconds at 1 Gbit/s: a reader that is late by less does not slow the program."""
+
+_Made = TypeVar("_Made")
+
+
+class Arrivals:
+    """Reads what a program writes, and keeps when its first byte and each number of bytes had come.
+
+    Parameters
+    ----------
+    marks : sequence of int
+        Numbers of bytes.
+    clock : Clock
+        Of the laboratory.
+
+    Attributes
+    ----------
+    first_s : float or None
+        When the first byte had come, on the clock.
+    reached_s : dict
+        When each number of bytes had come.
+    """
+
+    def __init__(self, marks: Sequence[int], clock: Clock) -> None:
+        self.first_s: float | None = None
+        self.reached_s: dict[int, float] = {}
+        self._left = sorted(marks)
+        self._clock = clock
+        self._thread = threading.Thread(target=self._read, name="arrivals", daemon=True)
+        self._end, self._begin = os.pipe()
+        fcntl.fcntl(self._begin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+    def started(self, start: Callable[[int], _Made]) -> _Made:
+        """Call a function that starts the program with the pipe as its standard output, and read from then on."""
+        try:
+            made = start(self._begin)
+        except BaseException:
+            os.close(self._end)
+            raise
+        finally:
+            os.close(self._begin)
+        self._thread.start()
+        return made
+
+    def end(self) -> None:
+        """Wait until all is read; the program has ended."""
+        self._thread.join()
+
+    def _read(self) -> None:
+        got = 0
+        while piece := len(os.read(self._end, _PIPE_BYTES)):
+            now_s = self._clock.now_s()
+            self.first_s = now_s if self.first_s is None else self.first_s
+            got += piece
+            while self._left and got >= self._left[0]:
+                self.reached_s[self._left.pop(0)] = now_s
+        os.close(self._end)
+
+
+def part_figures(log: Path, output: Path) -> None:
+    """Move curl's figures, the last line that it wrote, from its log to the file of its output."""
+    messages, _, figures = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")
+    if figures.startswith("{"):
+        log.write_text(messages, encoding="utf-8")
+        output.write_text(figures, encoding="utf-8")
+
+
+def read_figures(file: Path) -> dict[str, object] | None:
+    """Return curl's figures; ``None`` without them."""
+    try:
+        figures = json.loads(output_of(file))
+    except (UserError, ValueError):
+        return None
+    return figures if isinstance(figures, dict) and number_in(figures, "exitcode") is not None else None
+
+
+def _moment(figures: dict[str, object], key: str) -> float | None:
+    """Return a time of curl in ms; ``None`` for curl's 0 (has not happened)."""
+    seconds = number_in(figures, key)
+    return seconds * 1e3 if seconds else None
+
+
+def metrics_of(
+    figures: dict[str, object], status: Status, got_bytes: int | None, *, looks_up: bool = False
+) -> list[Metric]:
+    """Return the metrics of a download; `looks_up`: curl asks a resolver on the path for the server's name."""
+    total_s = number_in(figures, "time_total")
+    goodput = None if not total_s or got_bytes is None else got_bytes * 8 / total_s / 1e6
+    complete_s = total_s if status == "ok" else None
+    first_ms = _moment(figures, "time_starttransfer")
+    metrics = [
+        Metric("goodput", goodput, "Mbit/s", "higher", "curl size_download / time_total"),
+        Metric("download time", complete_s, "s", "lower", "curl time_total"),
+        Metric("time to first byte", first_ms, "ms", "lower", "curl time_starttransfer"),
+        Metric("connect time", _moment(figures, "time_connect"), "ms", "lower", "curl time_connect"),
+        Metric("bytes", got_bytes, "bytes", "higher", "curl size_download"),
+    ]
+    if looks_up:
+        looked_up_ms = _moment(figures, "time_namelookup")
+        metrics.append(Metric("name lookup", looked_up_ms, "ms", "lower", "curl time_namelookup"))
+    return metrics
+
+
+def details_of(figures: dict[str, object], size_bytes: int) -> dict[str, Json]:
+    """Return the details of a download: its size, its version of HTTP and its flow."""
+    return {
+        "size_bytes": size_bytes,
+        "http_version": str(figures.get("http_version")),
+        "flow": {
+            "local": f"{figures.get('local_ip')}:{figures.get('local_port')}",
+            "remote": f"{figures.get('remote_ip')}:{figures.get('remote_port')}",
+        },
+    }
+
 
 _GUESSED_BPS = 100e6
 """Only for the estimate of the time left; the rate of the path is unknown here."""

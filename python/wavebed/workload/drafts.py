@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-__all__ = ["date_files", "drafted", "drafted_folder"]
 
 _PREFIX = ".new-"
 _SURELY_LOCKED_S = 1.0

@@ -11,22 +11,34 @@ from wavebed.config.table import Key
 from wavebed.config.units import format_size
 from wavebed.config.values import SIZE_SCHEMA, boolean, seconds, size_bytes, word
 from wavebed.lab.tools import Program
-from wavebed.workload.irtt import LEAST_LENGTH, irtt_client, irtt_server, read_irtt
-from wavebed.workload.latency_process import Prober, Probing, ProbingOptions, ProbingWorkload, Watch, start_server
-from wavebed.workload.latency_windows import (
+from wavebed.workload.model import Metric, Outcome, Series, Session
+from wavebed.workload.parsers import (
+    LEAST_LENGTH,
+    irtt_client,
+    irtt_server,
+    ping_command,
+    read_irtt,
+    read_ping,
+    summary_line,
+)
+from wavebed.workload.probing import (
     Probe,
+    Prober,
+    Probing,
+    ProbingOptions,
+    ProbingWorkload,
+    Watch,
     answered_or_lost,
     delay_metrics,
     loads_of,
     loss_metrics,
+    on_one_clock,
+    start_server,
     variation_metrics,
 )
-from wavebed.workload.model import Metric, Outcome, Series, Session
-from wavebed.workload.one_way import on_one_clock
-from wavebed.workload.ping import ping_command, read_ping, summary_line
+from wavebed.workload.programs import output_of
 from wavebed.workload.rpm import RpmProber, rpm_metrics, rpm_series
 from wavebed.workload.serve import make_certificate
-from wavebed.workload.waiting import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,11 +46,9 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.tools import End
-    from wavebed.workload.keys import Common
-    from wavebed.workload.model import Schedule, Span, TrialContext
+    from wavebed.workload.model import Common, Schedule, Span, TrialContext
     from wavebed.workload.serve import Certificate
 
-__all__ = ["Latency"]
 
 _PROGRAMS = {"icmp": "ping", "udp": "irtt"}
 _ICMP_FRAME_BYTES = 98

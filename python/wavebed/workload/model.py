@@ -1,16 +1,4 @@
-"""The interface between workloads and trials.
-
-A plug-in is one module with one class derived from `Workload` and one from `Session`; `wavebed.workload.KINDS` names
-them. The life of a session in a trial:
-
-1. `Workload.prepare`, once for the whole run: makes slow content in the cache.
-2. `Workload.open`, before the laboratory's time zero: servers listen, browsers are up. No packet is sent.
-3. `Session.run`, at its start time, in a thread of its own: returns when the workload has ended or was asked to stop.
-4. `Session.stop`, from another thread, at the limit.
-5. `Session.report`, after the end of the laboratory: reads files, computes metrics.
-
-A session waits by the clock of its laboratory alone (`TrialContext.clock`), so that it can be tested in virtual time.
-"""
+"""The keys of a ``[[workload]]`` table that workloads of all kinds have."""
 
 from __future__ import annotations
 
@@ -18,14 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from wavebed.config import values
 from wavebed.config.data import Json
-from wavebed.config.table import raw_values
-from wavebed.lab.ports import PORTS_EACH
-from wavebed.workload.keys import NoOptions
+from wavebed.config.problems import Problem, at, described
+from wavebed.config.table import Key, fields, raw_values, read_table
+from wavebed.lab.protocol import PORTS_EACH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,25 +23,45 @@ if TYPE_CHECKING:
 
     from wavebed.lab.protocol import Clock, Host, Undelivered
     from wavebed.lab.tools import End, Program
-    from wavebed.workload.keys import Common
 
-__all__ = [
-    "FRAME_BYTES",
-    "SEGMENT_BYTES",
-    "AnyWorkload",
-    "Better",
-    "Event",
-    "Json",
-    "Metric",
-    "Outcome",
-    "Schedule",
-    "Series",
-    "Session",
-    "Span",
-    "Status",
-    "TrialContext",
-    "Workload",
-]
+
+class Common(Struct, frozen=True, kw_only=True):
+    """Keys of every workload: start, limit and hosts."""
+
+    kind: Annotated[str, Key(values.text, "what it is; the kinds have sections of their own below", write="NAME")]
+    name: Annotated[str, Key(values.name, "its name, by which results go", absent="that of its kind")] = ""
+    start_s: Annotated[
+        float, Key(values.seconds(), "when it starts: after time zero of the pattern, or after the end of `after`")
+    ] = 0.0
+    after: Annotated[str | None, Key(values.name, "the workload that must have ended before it starts")] = None
+    limit_s: Annotated[float, Key(values.seconds(), "longest time that it may run")] = 60.0
+    skip: Annotated[
+        bool,
+        Key(values.boolean, "true: left out; for workloads that only some treatments or levels of a factor run"),
+    ] = False
+    server: Annotated[Literal["server", "edge"], Key(values.word("server", "edge"), "the host that serves")] = "server"
+    client: Annotated[Literal["client", "edge"], Key(values.word("client", "edge"), "the host at the other end")] = (
+        "client"
+    )
+
+
+class NoOptions(Struct, frozen=True):
+    """The options of a kind that has none."""
+
+
+def read_common(table: Mapping[str, object]) -> Common:
+    """Return the common keys of a ``[[workload]]`` table; the others are left alone.
+
+    Raises
+    ------
+    Problem
+        If one is missing or wrong.
+    """
+    common = read_table(Common, {name: table[name] for name in fields(Common) if name in table}, "[[workload]]")
+    if common.server == common.client:
+        raise Problem(f"{described(common.client)} is at both ends: write two hosts", "client")
+    return common if common.name else replace(common, name=at("name", values.name, common.kind))
+
 
 FRAME_BYTES, SEGMENT_BYTES = 1514, 1448
 """A full packet on Ethernet, and what it carries of a TCP connection."""

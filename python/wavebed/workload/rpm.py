@@ -17,11 +17,10 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import WavebedError
-from wavebed.workload.latency_windows import WINDOWS, window_of
 from wavebed.workload.model import Metric, Series
-from wavebed.workload.raw import create
+from wavebed.workload.probing import WINDOWS, window_of
+from wavebed.workload.programs import create, end_within, output_of, wait_for_end
 from wavebed.workload.serve import VirtualHost, start_web_server
-from wavebed.workload.waiting import end_within, output_of, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from wavebed.workload.model import Span, TrialContext
     from wavebed.workload.serve import Certificate, RunningServer
 
-__all__ = ["Exchange", "RpmProber", "foreign_rpm", "read_exchanges", "rpm_metrics", "rpm_series", "trimmed_mean"]
 
 FORMULA = (
     "foreign-only variant of draft-ietf-ippm-responsiveness after -07: F = 60000/((TM(tcp_f)+TM(tls_f)+TM(http_f))/3),"

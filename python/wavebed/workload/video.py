@@ -1,10 +1,11 @@
-"""Watch a video by DASH: dash.js in Chromium, segments from nginx."""
+"""The page that plays the video: `page` puts it together with dash.js."""
 
 from __future__ import annotations
 
 import json
 import threading
 from dataclasses import replace
+from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from msgspec import Struct
@@ -16,27 +17,42 @@ from wavebed.config.table import Key
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import Program, cache_folder
 from wavebed.workload.browser.remote import Agent
-from wavebed.workload.media.content import MANIFEST, Content, make
-from wavebed.workload.media.ladder import FRAMES_PER_S, LADDERS, Ladder, read_ladder
 from wavebed.workload.model import Outcome, Session, Workload
-from wavebed.workload.raw import create
+from wavebed.workload.programs import create, output_of
 from wavebed.workload.serve import Certificate, VirtualHost, make_certificate, start_web_server
-from wavebed.workload.video_page import page
-from wavebed.workload.video_playback import read
-from wavebed.workload.video_player import ABR_RULES, dashjs, has_dashjs, player_settings
-from wavebed.workload.video_report import known_video_metrics, outcome_of
-from wavebed.workload.waiting import output_of
+from wavebed.workload.video_media import (
+    ABR_RULES,
+    FRAMES_PER_S,
+    LADDERS,
+    MANIFEST,
+    Content,
+    Ladder,
+    dashjs,
+    has_dashjs,
+    make,
+    player_settings,
+    read_ladder,
+)
+from wavebed.workload.video_report import known_video_metrics, outcome_of, read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
     from wavebed.lab.tools import End
-    from wavebed.workload.keys import Common
-    from wavebed.workload.model import Metric, Schedule, TrialContext
-    from wavebed.workload.video_playback import Record
+    from wavebed.workload.model import Common, Metric, Schedule, TrialContext
+    from wavebed.workload.video_report import Record
 
-__all__ = ["Video", "VideoSession"]
+
+def page(player: str) -> str:
+    """Return the page, with the text of dash.js in it: it asks the network for nothing."""
+    files = resources.files("wavebed.workload") / "video_page"
+    watch = files.joinpath("watch.js").read_text(encoding="utf-8")
+    frame = files.joinpath("watch.html").read_text(encoding="utf-8")
+    # Inside a string of the script, "<\\/script" is the same and does not end the element.
+    scripts = ["<script>" + text.replace("</script", r"<\/script") + "</script>" for text in (player, watch)]
+    return frame.replace("<!-- scripts -->", "\n".join(scripts))
+
 
 STARTUP_S = 2.0
 PAGE_ORIGIN = "http://localhost:9/"

@@ -1,21 +1,23 @@
-"""`web`: a page in Chromium, which emulates a phone."""
+"""Phones that a browser emulates."""
 
 from __future__ import annotations
 
+import json
 import threading
+from contextlib import suppress
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 
 from msgspec import Struct
 
 from wavebed.config import values
-from wavebed.config.problems import Problem
+from wavebed.config.problems import Problem, choose
 from wavebed.config.table import Key
 from wavebed.errors import UserError, WavebedError
 from wavebed.lab.tools import Program, cache_folder
-from wavebed.workload.browser.device import device_options
+from wavebed.output import replacing
 from wavebed.workload.browser.remote import Agent
 from wavebed.workload.model import FRAME_BYTES, SEGMENT_BYTES, Outcome, Session, Workload
-from wavebed.workload.names import NAMES, RESOLVER_PROGRAMS, Names, chromium_arguments, resolver_needed
 from wavebed.workload.serve import (
     PROTOCOLS,
     RunningServers,
@@ -25,27 +27,64 @@ from wavebed.workload.serve import (
     start_resolver,
     start_web_server,
 )
+from wavebed.workload.serve.names import NAMES, RESOLVER_PROGRAMS, Names, chromium_arguments, resolver_needed
 from wavebed.workload.web_figures import (
     Course,
+    PageTrace,
     details_of,
     doubts_of,
     events_of,
     metrics_of,
     progress_series,
     read_course,
+    read_trace,
     status_of,
 )
-from wavebed.workload.web_trace import PageTrace, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.workload.keys import Common
-    from wavebed.workload.model import Metric, Schedule, TrialContext
+    from wavebed.workload.model import Common, Metric, Schedule, TrialContext
     from wavebed.workload.serve import Certificate, Protocol, Resolver
     from wavebed.workload.site import BuiltSite
+
+
+def device_options(name: str, workload: str, cache: Path) -> Mapping[str, Json]:
+    """Return Playwright's description of a device, as options of a context.
+
+    Parameters
+    ----------
+    cache : Path
+        Keeps the descriptions of this version of Playwright, which only its driver, a program of Node, tells.
+
+    Raises
+    ------
+    UserError
+        If it has none of this name.
+    """
+    devices = _devices(cache / f"devices-{version('playwright')}.json")
+    try:
+        device = devices[choose(name, devices)]
+    except Problem as problem:
+        raise UserError(f"workload {workload}: device: {problem}") from None
+    return {key: value for key, value in device.items() if key != "default_browser_type"}
+
+
+def _devices(file: Path) -> Mapping[str, Mapping[str, Json]]:
+    """Return the descriptions of all devices; keep them in a file."""
+    with suppress(OSError, ValueError):
+        return cast("Mapping[str, Mapping[str, Json]]", json.loads(file.read_bytes()))
+
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        devices = cast("Mapping[str, Mapping[str, Json]]", playwright.devices)
+    with suppress(OSError), replacing(file) as kept:
+        kept.write(json.dumps(devices).encode())
+    return devices
+
 
 _MOST_ORIGINS = 254
 _GUESSED_LOAD_S = 4.0
@@ -148,14 +187,14 @@ class Web(Workload[WebOptions]):
 
     def kept_options(self, folder: Path) -> dict[str, Json]:
         """Return the options, with the site's files kept in `folder`."""
-        from wavebed.workload.site.keep import keep_site
+        from wavebed.workload.site.saved import keep_site
 
         return {**super().kept_options(folder), "site": keep_site(self.options.site, folder)}
 
     @staticmethod
     def found_options(options: Mapping[str, Json], folder: Path) -> Mapping[str, Json]:
         """Return the options, with the site that is kept in `folder`."""
-        from wavebed.workload.site.keep import kept_site
+        from wavebed.workload.site.saved import kept_site
 
         site = options.get("site")
         return {**options, "site": kept_site(site, folder)} if isinstance(site, str) else options
@@ -309,6 +348,3 @@ class _WebSession(Session):
                 others_expected=workload.options.missing_hosts == "expected",
             ),
         )
-
-
-__all__ = ["Web"]

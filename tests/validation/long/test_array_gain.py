@@ -13,9 +13,15 @@ import numpy as np
 import pytest
 
 from wavebed.channel import ensemble
-from wavebed.channel.propagation.clusters import CLUSTERS, RAY_OFFSETS, Clusters, cluster_places, draw_clusters
-from wavebed.channel.propagation.codebook import bins, patterns
-from wavebed.channel.propagation.fading import delay_spread_s
+from wavebed.channel.propagation.antenna import bins, patterns
+from wavebed.channel.propagation.fading import (
+    CLUSTERS,
+    RAY_OFFSETS,
+    Clusters,
+    cluster_places,
+    delay_spread_s,
+    draw_clusters,
+)
 from wavebed.scene import load
 from wavebed.scene.tables import Array
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.test_channel_measured_place import SCENE
 
 from wavebed.channel import ensemble
-from wavebed.channel.load import own_fraction
+from wavebed.channel.batch import own_fraction
 from wavebed.scene.model import ShadowTable
 from wavebed.scene.values import LoadProcess
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.unit.test_channel_surroundings import TOWN, extra_db, town  # noqa: F401
 
-from wavebed.channel.propagation.entry import wall_db
+from wavebed.channel.propagation.pathloss import wall_db
 from wavebed.scene.model import InCar, Indoor
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import condition_figures
 import pytest
 
 from wavebed.conditions.condition import variant_names
-from wavebed.conditions.figures import stored
+from wavebed.conditions.text import stored
 
 
 @pytest.mark.parametrize("name", variant_names())

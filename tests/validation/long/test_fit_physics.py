@@ -11,7 +11,7 @@ import pytest
 from tests.validation.test_fit_physics import SCENES, document  # noqa: F401
 
 from wavebed.channel import realise
-from wavebed.fit.metrics import ks_distance
+from wavebed.fit.judge import ks_distance
 from wavebed.fit.physics import TCP_PAYLOAD, walks_of
 from wavebed.scene import load
 

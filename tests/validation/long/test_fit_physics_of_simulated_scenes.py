@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from tests.unit.test_fit_physics import KEYS, STREET, street  # noqa: F401
 
-from wavebed.fit.metrics import ks_distance
-from wavebed.fit.network import LTE
-from wavebed.fit.physics import Settings, fit_physics, scene_text, walks_of
-from wavebed.fit.scene_values import parameters_of, value_of, with_values
+from wavebed.fit.judge import LTE, ks_distance
+from wavebed.fit.physics import Settings, fit_physics, parameters_of, scene_text, value_of, walks_of, with_values
 from wavebed.scene.read import scene_of
 
 QUICK = Settings(seeds=16, first=16, rounds=8, descents=3, resamples=100)

@@ -48,7 +48,7 @@ impl Code {
 
 /// SNR that real codes need beyond capacity, as a ratio: 1.5 dB, the mean over the MCS of TS 38.214.
 const GAP: f64 = 1.412_537_544_622_754_4;
-/// Standard deviation of what the SINR of a slot does not say, as in `wavebed.channel.adaptation.bler`.
+/// Standard deviation of what the SINR of a slot does not say, as in `wavebed.channel.transport_formats`.
 const SPREAD_DB: f64 = 0.5;
 /// A normal variable exceeds it with probability 0.1.
 const Z: f64 = 1.281_551_565_544_600_4;

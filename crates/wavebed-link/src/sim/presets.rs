@@ -6,7 +6,7 @@ use super::spec::SpecError;
 use crate::config::{RateConfig, StageConfig};
 use crate::radio::Direction;
 
-/// The stages of each preset by direction, without their rate: `python -m wavebed.radio.engine_presets` writes it.
+/// The stages of each preset by direction, without their rate: `python -m wavebed.radio.presets` writes it.
 const PRESETS: &str = include_str!("presets.json");
 
 fn presets() -> Map<String, Value> {

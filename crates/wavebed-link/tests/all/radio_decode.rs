@@ -75,7 +75,7 @@ impl Buffer {
     }
 }
 
-/// The logit of the error rate, from what `wavebed.channel.adaptation.bler` says about a code of 10 % at `need_db`.
+/// The logit of the error rate, from what `wavebed.channel.transport_formats` says about a code of 10 % at `need_db`.
 fn logit(above_db: f64, need_db: f64, bits: f64) -> f64 {
     let snr = ratio(need_db);
     let efficiency = (1.0 + ratio(need_db - 1.5)).log2();

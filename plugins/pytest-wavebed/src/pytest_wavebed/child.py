@@ -7,7 +7,7 @@ import pickle
 import sys
 from pathlib import Path
 
-from wavebed.lab.functions import function_at
+from wavebed.lab.tools import function_at
 
 
 def main() -> int:

@@ -9,9 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wavebed.errors import WavebedError
-from wavebed.lab.functions import place_of_function
-from wavebed.workload.raw import create, read_end
-from wavebed.workload.waiting import end_within
+from wavebed.lab.tools import place_of_function
+from wavebed.workload.programs import create, end_within, read_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_wavebed.loopback import Loopback
     from wavebed.config.data import Json
     from wavebed.path.api import Path as EmulatedPath
-    from wavebed.spec.lab import Time
+    from wavebed.spec.trial import Time
 
 __all__ = ["lab"]
 

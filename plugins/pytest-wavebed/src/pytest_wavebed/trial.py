@@ -18,8 +18,7 @@ from wavebed.run.runner import run_plan
 from wavebed.run.times import with_time
 from wavebed.store.records import read_trial
 from wavebed.virtual.guest import wait_for_begin
-from wavebed.workload.keys import NoOptions, read_common
-from wavebed.workload.model import Metric, Outcome, Session, Workload
+from wavebed.workload.model import Metric, NoOptions, Outcome, Session, Workload, read_common
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

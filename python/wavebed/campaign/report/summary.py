@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.campaign.report.tables import Table, html_table
-from wavebed.stats.percentiles import needed
+from wavebed.stats.verdict import needed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from wavebed.experiment.machine_lock import BESIDE
 from wavebed.report.names import breakable
 from wavebed.report.numbers import figure
 from wavebed.result.model import COUNTED
-from wavebed.stats.drift import drifts
+from wavebed.stats.family import drifts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wavebed.campaign.report.chosen import Chosen
     from wavebed.campaign.report.tables import Cell
     from wavebed.campaign.results import Matrix
-    from wavebed.stats.drift import Drift
+    from wavebed.stats.family import Drift
 
 MOST_TESTED = 60
 """With more cells, drift is tested on the blocks alone."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-__all__ = ["blockage_db", "knife_edge_db"]
 
 NEGLIGIBLE_DB = 0.1
 """A screen that cannot lose as much as this within a stretch of time is not computed there."""

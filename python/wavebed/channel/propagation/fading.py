@@ -1,24 +1,291 @@
-"""Small-scale fading of a wide channel: sums of sinusoids with the Doppler shifts of the walk."""
+"""Clusters of scattered waves around a place: their powers and angles (TR 38.901 7.5, steps 4 to 7).
+
+Delays are not drawn: a cluster's power follows from the uniform number that its delay is made of. The spreads of one
+place are independent of each other and of the shadowing: the correlations of Table 7.5-6 are left out.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from wavebed.channel.propagation.correlated import Lattice, generator, normal_cdf, place_normals
 from wavebed.channel.propagation.pathloss import LIGHT_M_PER_S
-from wavebed.channel.propagation.places import normal_field
+from wavebed.channel.propagation.shadowing import normal_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from wavebed.channel.propagation.places import Route
+    from wavebed.channel.propagation.shadowing import Route
     from wavebed.scene.tables import Propagation
 
-__all__ = ["delay_spread_s", "fading_db", "k_factor_db", "subbands", "wavelengths_moved"]
+    Floats: TypeAlias = NDArray[np.float64]
+
+
+RAY_OFFSETS = (0.0447, 0.1413, 0.2492, 0.3715, 0.5129, 0.6797, 0.8844, 1.1481, 1.5195, 2.1551)
+"""Angles of the 20 rays of a cluster, over its spread, each to both sides (Table 7.5-3)."""
+WIDEST_AZIMUTH_DEG, WIDEST_ZENITH_DEG = 104.0, 52.0
+"""Greatest angular spreads (7.5, step 4)."""
+_AZIMUTH_SCALE = {10: 1.090, 11: 1.123, 12: 1.146, 15: 1.211, 19: 1.273, 20: 1.289}
+"""Table 7.5-2."""
+_ZENITH_SCALE = {10: 0.957, 11: 1.031, 12: 1.104, 15: 1.1088, 19: 1.184, 20: 1.178}
+"""Table 7.5-4."""
+_PER_CLUSTER = 6
+_SPREADS = 4
+
+
+class Lg(NamedTuple):
+    """Normal distribution of the decadic logarithm: mean and deviation, each offset + slope·lg f or lg(1 + f)."""
+
+    offset: float
+    slope: float
+    spread: float
+    spread_slope: float = 0.0
+
+    def drawn(self, normal: Floats, lg_f: float) -> Floats:
+        """Return the values of normal numbers."""
+        spread = self.spread + self.spread_slope * lg_f
+        return np.asarray(10 ** (self.offset + self.slope * lg_f + spread * normal))
+
+    def median(self, lg_f: float) -> float:
+        """Return the median."""
+        return float(10 ** (self.offset + self.slope * lg_f))
+
+
+class Departure(NamedTuple):
+    """Zenith spread of departure: lg of it falls with the distance, from `offset` to `least` (Tables 7.5-7 to -10).
+
+    It grows with the difference of the heights; in NLOS, only with the height of a UE above the base station.
+    """
+
+    offset: float
+    per_km: float
+    per_m_apart: float
+    least: float
+    spread: float
+    with_frequency: float = 0.0
+    per_m_above: float = 0.0
+
+
+class ClusterTable(NamedTuple):
+    """Parameters of one state of a scenario (Table 7.5-6), angles in degrees.
+
+    Parameters
+    ----------
+    clusters : int
+        How many.
+    delay_factor, shadow_db : float
+        Delay distribution proportionality factor r, deviation of the power of each cluster.
+    departure, arrival, zenith : Lg
+        Azimuth spread of departure, of arrival, zenith spread of arrival.
+    rise : Departure
+        Zenith spread of departure.
+    ray_departure, ray_arrival, ray_zenith : float
+        Spread of the rays of one cluster.
+    """
+
+    clusters: int
+    delay_factor: float
+    shadow_db: float
+    departure: Lg
+    arrival: Lg
+    zenith: Lg
+    rise: Departure
+    ray_departure: float
+    ray_arrival: float
+    ray_zenith: float
+
+
+class _Scenario(NamedTuple):
+    """Both states of a scenario.
+
+    Parameters
+    ----------
+    los, nlos : ClusterTable
+        Their parameters.
+    plus_one : bool
+        Whether the slopes belong to lg(1 + f) rather than lg f.
+    least_ghz : float
+        Lower frequencies count as this one (notes 6 and 7).
+    consistent_m : (float, float)
+        Correlation distance of the clusters in LOS and in NLOS (Table 7.6.3.1-2).
+    """
+
+    los: ClusterTable
+    nlos: ClusterTable
+    plus_one: bool
+    least_ghz: float
+    consistent_m: tuple[float, float]
+
+    def lg(self, frequency_hz: float) -> float:
+        """Return the logarithm that the table's slopes belong to."""
+        ghz = max(frequency_hz / 1e9, self.least_ghz)
+        return float(np.log10(1 + ghz if self.plus_one else ghz))
+
+
+_OFFICE_CLUSTERS = _Scenario(
+    ClusterTable(
+        15, 3.6, 6.0, Lg(1.60, 0, 0.18), Lg(1.781, -0.19, 0.119, 0.12), Lg(1.44, -0.26, 0.264, -0.04),
+        Departure(2.228, 0, 0, -9, 0.30, -1.43), 5, 8, 9,
+    ),
+    ClusterTable(
+        19, 3.0, 3.0, Lg(1.62, 0, 0.25), Lg(1.863, -0.11, 0.059, 0.12), Lg(1.387, -0.15, 0.746, -0.09),
+        Departure(1.08, 0, 0, -9, 0.36), 5, 11, 9,
+    ),
+    plus_one=True, least_ghz=6.0, consistent_m=(10.0, 10.0),
+)  # fmt: skip
+CLUSTERS: Mapping[Propagation, _Scenario] = {
+    "umi": _Scenario(
+        ClusterTable(
+            12, 3.0, 3.0, Lg(1.21, -0.05, 0.41), Lg(1.73, -0.08, 0.28, 0.014), Lg(0.73, -0.1, 0.34, -0.04),
+            Departure(0.83, -14.8, 0.01, -0.21, 0.35), 3, 17, 7,
+        ),
+        ClusterTable(
+            19, 2.1, 3.0, Lg(1.53, -0.23, 0.33, 0.11), Lg(1.81, -0.08, 0.3, 0.05), Lg(0.92, -0.04, 0.41, -0.07),
+            Departure(0.2, -3.1, 0, -0.5, 0.35, per_m_above=0.01), 10, 22, 7,
+        ),
+        plus_one=True, least_ghz=2.0, consistent_m=(12.0, 15.0),
+    ),
+    "uma": _Scenario(
+        ClusterTable(
+            12, 2.5, 3.0, Lg(1.06, 0.1114, 0.28), Lg(1.81, 0, 0.20), Lg(0.95, 0, 0.16),
+            Departure(0.75, -2.1, 0, -0.5, 0.40), 5, 11, 7,
+        ),
+        ClusterTable(
+            20, 2.3, 3.0, Lg(1.5, -0.1144, 0.28), Lg(2.08, -0.27, 0.11), Lg(1.512, -0.3236, 0.16),
+            Departure(0.9, -2.1, 0, -0.5, 0.49), 2, 15, 7,
+        ),
+        plus_one=False, least_ghz=6.0, consistent_m=(40.0, 50.0),
+    ),
+    "rma": _Scenario(
+        ClusterTable(
+            11, 3.8, 3.0, Lg(0.90, 0, 0.38), Lg(1.52, 0, 0.24), Lg(0.47, 0, 0.40),
+            Departure(0.22, -0.17, 0, -1, 0.34), 2, 3, 3,
+        ),
+        ClusterTable(
+            10, 1.7, 3.0, Lg(0.95, 0, 0.45), Lg(1.52, 0, 0.13), Lg(0.58, 0, 0.37),
+            Departure(0.28, -0.19, 0, -1, 0.30), 2, 3, 3,
+        ),
+        plus_one=False, least_ghz=0.5, consistent_m=(50.0, 60.0),
+    ),
+    "inh": _OFFICE_CLUSTERS,
+    "inh-open": _OFFICE_CLUSTERS,
+}  # fmt: skip
+
+
+class Clusters(NamedTuple):
+    """Scattered waves at each of `n` places: share of their power, which sums to 1, and angles in degrees.
+
+    Each array is (n, clusters). Azimuths are counted from +x towards +y, elevations from the horizon up; `departure` is
+    seen from the base station, `arrival` says where the UE receives from.
+    """
+
+    power: Floats
+    departure_azimuth: Floats
+    departure_elevation: Floats
+    arrival_azimuth: Floats
+    arrival_elevation: Floats
+
+
+def rise_deg(table: ClusterTable, lg_f: float, plane_m: Floats, above_m: Floats) -> Floats:
+    """Return the median zenith spread of departure at distances in the plane, the base station `above_m` the UE."""
+    rise = table.rise
+    lg = rise.offset + rise.per_km * plane_m / 1000 + rise.with_frequency * lg_f
+    lg = lg + rise.per_m_apart * np.abs(above_m) + rise.per_m_above * np.maximum(-above_m, 0)
+    return np.asarray(10 ** np.maximum(lg, rise.least))
+
+
+def cluster_places(scenario: Propagation, position_m: Floats, *, los: bool) -> Lattice:
+    """Return the places of a UE, (n, 3), with the distance over which its clusters change."""
+    return Lattice.of(position_m, CLUSTERS[scenario].consistent_m[0 if los else 1])
+
+
+def draw_clusters(
+    seed: int,
+    stage: str,
+    scenario: Propagation,
+    k_db: Floats | None,
+    station_m: tuple[float, float, float],
+    places: Lattice,
+    frequency_hz: float,
+) -> Clusters:
+    """Draw the clusters that a UE meets at places; equal places have equal clusters.
+
+    Parameters
+    ----------
+    seed, stage
+        Key the draws.
+    scenario : str
+        The propagation scenario, not free space.
+    k_db : (n,) float64 or None
+        Rician K factor in LOS, which makes the clusters gather around the direct path; ``None``: NLOS.
+    station_m : (float, float, float)
+        The base station.
+    places : Lattice
+        The places of the UE, of `cluster_places`.
+    frequency_hz : float
+        Carrier frequency.
+    """
+    values = CLUSTERS[scenario]
+    table = values.nlos if k_db is None else values.los
+    lg_f = values.lg(frequency_hz)
+    normals = place_normals(seed, stage, places, _SPREADS + _PER_CLUSTER * table.clusters)
+    spreads, own = normals[:, :_SPREADS], normals[:, _SPREADS:].reshape(-1, _PER_CLUSTER, table.clusters)
+    power = normal_cdf(own[:, 0]) ** (table.delay_factor - 1) * 10 ** (-table.shadow_db / 10 * own[:, 1])
+    power = np.maximum(power, 1e-12)
+    power /= power.sum(axis=1, keepdims=True)
+    # Eq. 7.5-9, 7.5-14: how far from the middle the power says that a cluster is; of unit spread.
+    azimuth, zenith = _distances(table, power, k_db)
+    sides = generator(seed, f"{stage} sides").integers(0, 2, (4, table.clusters)) * 2.0 - 1.0
+    ray = places.position_m - np.asarray(station_m)
+    plane_m = np.hypot(ray[:, 0], ray[:, 1])
+    rise = rise_deg(table, lg_f, plane_m, -ray[:, 2]) * 10 ** (table.rise.spread * spreads[:, 3])
+    widths = (
+        np.minimum(table.departure.drawn(spreads[:, 0], lg_f), WIDEST_AZIMUTH_DEG),
+        np.minimum(table.arrival.drawn(spreads[:, 1], lg_f), WIDEST_AZIMUTH_DEG),
+        np.minimum(table.zenith.drawn(spreads[:, 2], lg_f), WIDEST_ZENITH_DEG),
+        np.minimum(rise, WIDEST_ZENITH_DEG),
+    )
+    out, back, above, below = (
+        width[:, None] * (side * far + own[:, place] / 7)
+        for width, side, far, place in zip(widths, sides, (azimuth, azimuth, zenith, zenith), range(2, 6), strict=True)
+    )
+    azimuth_deg = np.degrees(np.arctan2(ray[:, 1], ray[:, 0]))[:, None]
+    elevation_deg = np.degrees(np.arctan2(ray[:, 2], plane_m))[:, None]
+    if k_db is None and scenario == "umi":  # Table 7.5-8: the zenith of departure is lifted in NLOS
+        below = below + 10 ** (-1.5 * np.log10(np.maximum(10, plane_m[:, None])) + 3.3)
+    return Clusters(
+        power,
+        azimuth_deg + out,
+        elevation_deg + below,
+        azimuth_deg + 180.0 + back,
+        -elevation_deg + above,
+    )
+
+
+def _distances(table: ClusterTable, power: Floats, k_db: Floats | None) -> tuple[Floats, Floats]:
+    """Return azimuth and zenith offsets for a spread of one degree; in LOS the first wave is the direct path."""
+    if k_db is None:
+        level = np.log(power / power.max(axis=1, keepdims=True))
+        factors = np.ones((2, len(power), 1))
+    else:
+        k = np.clip(k_db, -10.0, 25.0)[:, None]
+        ratio = 10 ** (k / 10)
+        level = np.log(power / (power.max(axis=1, keepdims=True) + ratio))
+        factors = np.stack(
+            (
+                1.1035 - 0.028 * k - 0.002 * k**2 + 0.0001 * k**3,
+                1.3086 + 0.0339 * k - 0.0077 * k**2 + 0.0002 * k**3,
+            )
+        )
+    azimuth = 2 / 1.4 * np.sqrt(-level) / (_AZIMUTH_SCALE[table.clusters] * factors[0])
+    zenith = -level / (_ZENITH_SCALE[table.clusters] * factors[1])
+    return azimuth, zenith
+
 
 Number = TypeVar("Number", np.float64, np.float32, np.bool_)
 

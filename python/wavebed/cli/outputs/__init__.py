@@ -46,8 +46,8 @@ OUTPUTS: Mapping[str, Output] = {
         "compare, of forwarding tests", "devices, ranked", "wavebed.forward.comparison", "ForwardCompareOutput"
     ),
     "ctl-list": _of("machine", "LabsOutput", "ctl", "running laboratories"),
-    "ctl-show": Output("ctl LAB show", "state of a running laboratory", "wavebed.path.state", "LabState"),
-    "ctl-timeline": Output("ctl LAB timeline", "state of a timeline", "wavebed.path.state", "TimelineState"),
+    "ctl-show": Output("ctl LAB show", "state of a running laboratory", "wavebed.path.control", "LabState"),
+    "ctl-timeline": Output("ctl LAB timeline", "state of a timeline", "wavebed.path.control", "TimelineState"),
     "doctor": _of("machine", "DoctorOutput", "doctor", "what this machine can run, and the remedies"),
     "explain": Output("explain", "why packets were late or lost", "wavebed.explain.model", "Explanation"),
     "fit": _of("fits", "FitOutput", "fit", "judgement of what was learned from walks"),

@@ -18,17 +18,18 @@ from wavebed.pattern.model import (
     STATES,
     Pattern,
 )
-from wavebed.pattern.numbers import (
+from wavebed.pattern.source import (
     Rows,
     decimals,
     format_probability,
     format_scaled,
     integers,
+    plural,
     probabilities,
+    quote,
     split_columns,
     words,
 )
-from wavebed.pattern.source import plural, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from wavebed.pattern.model import Column, Kind
     from wavebed.pattern.source import Source
 
-__all__ = ["FORMAT", "parts"]
 
 MAGIC = "# wavebed pattern 1"
 MAX_HEADER_LINES = 10_000

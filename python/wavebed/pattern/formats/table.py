@@ -17,14 +17,24 @@ import numpy as np
 
 from wavebed.config.units import RATE_UNITS, TIME_UNITS, format_time, parse_time
 from wavebed.errors import UserError
-from wavebed.pattern.formats.base import AS_TABLE, Format, ReadOptions
+from wavebed.pattern.formats.base import (
+    AS_TABLE,
+    EPOCH_NS,
+    LATEST_NS,
+    Clock,
+    Format,
+    ReadOptions,
+    Spelling,
+    clock_ns,
+    is_missing,
+    is_number,
+    note_gaps,
+    say_seconds,
+)
 from wavebed.pattern.formats.kaunet import last_length
-from wavebed.pattern.formats.spelling import Spelling, is_missing, is_number
-from wavebed.pattern.formats.times import EPOCH_NS, LATEST_NS, Clock, clock_ns, note_gaps, say_seconds
 from wavebed.pattern.model import MAX_NS, MAX_RATE_BPS, Pattern, steps
-from wavebed.pattern.numbers import Rows, first_value, measured
 from wavebed.pattern.resample import NS_PER_S
-from wavebed.pattern.source import COMMENT, plural, quote
+from wavebed.pattern.source import COMMENT, Rows, first_value, measured, plural, quote
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -32,10 +42,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.pattern.numbers import LineOf
-    from wavebed.pattern.source import Source
+    from wavebed.pattern.source import LineOf, Source
 
-__all__ = ["EXAMPLE", "FORMAT", "blocks_of_rows", "looks_like_table"]
 
 PROBABILITY_SCALE = 10**12
 ROWS_AT_ONCE = 1 << 14

@@ -30,8 +30,8 @@ from wavebed.run.executor.worker import (
 )
 from wavebed.run.scenario import StoredTrial
 from wavebed.secret import redacted_table
-from wavebed.spec.lab import is_virtual
 from wavebed.spec.patterns import GIVEN, SITES
+from wavebed.spec.trial import is_virtual
 from wavebed.store.disk import KEPT, explained, new_partial
 from wavebed.store.folder import Origin
 from wavebed.store.records import read_trial

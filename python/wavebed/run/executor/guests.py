@@ -42,8 +42,8 @@ from wavebed.run.executor.remote import Remote
 from wavebed.run.executor.worker import FailedError, LostError
 from wavebed.run.folder import check_programs
 from wavebed.run.runner import prepare
-from wavebed.spec.lab import IN_NAMESPACES, NamespacesLab
 from wavebed.spec.patterns import GIVEN, given_in
+from wavebed.spec.trial import IN_NAMESPACES, NamespacesLab
 from wavebed.stranger import is_inside, one_line
 from wavebed.virtual.channel import PROGRESS, Told, made_changes
 from wavebed.virtual.guest import guest_folder, last_words, paths_in, processors, readable, run_guest

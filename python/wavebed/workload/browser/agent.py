@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["ARGUMENTS", "Conversation", "serve"]
 
 _FEATURES_OFF = (
     # The hosts have private addresses, to which Chromium lets a page connect only with the user's permission.

@@ -1,7 +1,7 @@
 """A browser on a host that is another machine, driven from here: nothing but the browser is needed there.
 
 The program that drives it, `wavebed.workload.browser.agent`, runs here and starts as its browser
-`wavebed.workload.browser.stand_in`. That one hands its command line and the two pipes of Chromium's debugging protocol
+`wavebed.workload.browser.far`. That one hands its command line and the two pipes of Chromium's debugging protocol
 to `FarBrowser`, which starts the browser on the host with them. What the protocol has to say goes over ssh.
 """
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host
 
-__all__ = ["SOCKET", "FarBrowser"]
 
 SOCKET = "WAVEBED_BROWSER"
 """Name of the variable with the path of the socket to which the stand-in connects."""
@@ -71,7 +70,7 @@ class FarBrowser:
         self._server.bind(str(self._folder / "socket"))
         self._server.listen()
         stand_in = self._folder / "chromium"
-        stand_in.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m wavebed.workload.browser.stand_in "$@"\n')
+        stand_in.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m wavebed.workload.browser.far "$@"\n')
         stand_in.chmod(0o700)
         threading.Thread(target=self._serve, name=f"browser of {host.name}", daemon=True).start()
 
@@ -184,3 +183,22 @@ class _HereProcess(Process):
         """Wait for its end; its output went elsewhere."""
         self.wait()
         return None, None
+
+
+_TOLD, _ANSWERS, _ERRORS = 3, 4, 2
+"""Descriptors of Chromium's ``--remote-debugging-pipe``: what it reads and what it writes; and standard error."""
+
+
+def main() -> int:
+    """Hand over, wait for the browser's end, and return its exit status."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.environ[SOCKET])
+        socket.send_fds(connection, [json.dumps(sys.argv[1:]).encode() + b"\n"], [_TOLD, _ANSWERS, _ERRORS])
+        # Whoever drives the browser sees the end of the pipes when the browser itself closes them.
+        for each in (_TOLD, _ANSWERS):
+            os.close(each)
+        return int(connection.recv(16) or b"1")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, cast
 from wavebed.errors import WavebedError
 from wavebed.lab.confine import Confined, module_path, program_files
 from wavebed.workload.browser.far import FarBrowser
-from wavebed.workload.raw import create
-from wavebed.workload.waiting import end_within, last_line
+from wavebed.workload.programs import create, end_within, last_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from wavebed.lab.protocol import Host, Process
     from wavebed.workload.serve import Resolver
 
-__all__ = ["Agent"]
 
 LOOK_EVERY_S = 0.25
 READY_S = 50.0

@@ -7,11 +7,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wavebed.workload.raw import create, open_to_all
-from wavebed.workload.serve.addresses import add_addresses
-from wavebed.workload.serve.certificate import Certificate, make_certificate
-from wavebed.workload.serve.model import PROTOCOLS, Protocol, RunningServer, RunningServers, VirtualHost
-from wavebed.workload.serve.resolver import Resolver, start_resolver
+from wavebed.workload.programs import create, open_to_all
+from wavebed.workload.serve.model import (
+    PROTOCOLS,
+    Certificate,
+    Protocol,
+    RunningServer,
+    RunningServers,
+    VirtualHost,
+    make_certificate,
+)
+from wavebed.workload.serve.names import Resolver, add_addresses, start_resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,11 +70,11 @@ def start_web_server(
         open_to_all(root)
     with _shown(certificate, folder) as own:
         if protocol == "h3":
-            from wavebed.workload.serve.caddy import start_caddy
+            from wavebed.workload.serve.servers import start_caddy
 
             assert own is not None, "HTTP/3 needs TLS"
             return start_caddy(host, hosts, folder, own)
-        from wavebed.workload.serve.nginx import start_nginx
+        from wavebed.workload.serve.servers import start_nginx
 
         return start_nginx(host, hosts, folder, own, http2=protocol == "h2")
 

@@ -9,8 +9,6 @@ from wavebed.config.table import markdown_table
 from wavebed.output import write_output
 from wavebed.workload.site.spec import MINIMUM_BYTES, MINIMUM_JPEG_BYTES, GroupTable, SiteTable
 
-__all__ = ["reference_page"]
-
 
 def reference_page() -> str:
     """Return the page: the prose of ``reference.md.in`` with the tables of the schema in it."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-__all__ = ["DOCUMENT", "MINIMUM_BYTES", "Group", "GroupTable", "SiteTable", "Spec", "read_spec"]
-
 DOCUMENT = "document"
 """Default of `needs`: the first document."""
 MAX_OBJECTS = 2000
