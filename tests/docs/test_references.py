@@ -7,7 +7,7 @@ import re
 from tests.docs.blocks import ROOT, pages
 
 FILES = re.compile(
-    r"`((?:benches|crates|docs|fuzz|packaging|plugins|python|scripts|tests)/[\w./-]+\.(?:py|rs|toml|json|sh|md))`"
+    r"`((?:benches|crates|docs|edge|fuzz|packaging|plugins|python|scripts|tests)/[\w./-]+\.(?:py|rs|toml|json|sh|md))`"
 )
 
 

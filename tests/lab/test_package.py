@@ -16,7 +16,7 @@ from wavebed._core import find_edge
 
 ROOT = Path(__file__).parents[2]
 TRIAL = Path(__file__).with_name("package_trial.py")
-INIT = ROOT / "packaging/openwrt/wavebed-edge.init"
+INIT = ROOT / "edge/packaging/openwrt/wavebed-edge.init"
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ WITNESSES: tuple[str, ...] = (
     "test_check.py::test_an_exit_status_can_be_required_and_wall_time_is_measured",
     "test_remedy_syn.py::test_a_download_begins_soon_after_an_outage",
     "test_bridge.py::test_a_bridge_fails_open_within_a_tenth_of_a_second",
-    "test_forward_devices.py::test_a_shaped_device_lets_its_packet_rate_through",
+    "forward/test_devices.py::test_a_shaped_device_lets_its_packet_rate_through",
     "test_hosts.py::test_a_trial_between_two_hosts_has_the_figures_of_the_path_between_them",
 )
 """Families: delay, rate, verdict, remedy, bridge, forwarding, hosts. `tests/lab` has others, in virtual time."""

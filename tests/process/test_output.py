@@ -14,7 +14,7 @@ import pytest
 from tests.forked import forked
 from tests.made_up_walks import write_walks
 from tests.samples_by_seed import sample
-from tests.unit.forward_example import device, record
+from tests.unit.forward.example import device, record
 from tests.unit.report_example import write_example
 
 from wavebed import output

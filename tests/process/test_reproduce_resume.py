@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.forked import forked
 from tests.outputs import checked
-from tests.unit.forward_result_example import port
-from tests.unit.forward_simulated import SimulatedTester
+from tests.unit.forward.result_example import port
+from tests.unit.forward.simulated import SimulatedTester
 
 from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError

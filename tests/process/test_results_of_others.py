@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.made_up_campaigns import Wanted, write_campaign_folder
 from tests.unit.export_example import made_run
-from tests.unit.forward_example import device, record
+from tests.unit.forward.example import device, record
 from tests.unit.report_example import Plan, write_example
 
 import wavebed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.result_folders import open_run, write_run
-from tests.unit.forward_example import device, record
+from tests.unit.forward.example import device, record
 from tests.unit.test_run_write import run_record, trial_record
 
 import wavebed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_example import device, record
+from tests.unit.forward.example import device, record
 
 from wavebed.cli import main
 from wavebed.forward.cpu import open_meter

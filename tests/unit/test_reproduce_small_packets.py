@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_example import device, rates
+from tests.unit.forward.example import device, rates
 
 from wavebed.cli import main
 from wavebed.errors import UserError

@@ -6,8 +6,8 @@ import random
 from statistics import median
 
 import pytest
-from tests.unit.forward_simulated import SimulatedTester
-from tests.unit.test_forward_plan import OVERHEAD_S, STEADY, time_of
+from tests.unit.forward.simulated import SimulatedTester
+from tests.unit.forward.test_plan import OVERHEAD_S, STEADY, time_of
 
 from wavebed.forward.plan import plan_search
 from wavebed.forward.settings import FULL_GOALS, QUICK_GOALS

@@ -6,9 +6,9 @@ import json
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_fakes import FakeDevice, fake_tester
-from tests.unit.forward_result_example import port
-from tests.unit.forward_simulated import SimulatedTester
+from tests.unit.forward.fakes import FakeDevice, fake_tester
+from tests.unit.forward.result_example import port
+from tests.unit.forward.simulated import SimulatedTester
 
 from wavebed.forward.model import Refusal
 from wavebed.forward.result import DeviceResult

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from tests.forked import forked
-from tests.unit.forward_fakes import FakeDevice
-from tests.unit.test_forward_record import folder  # noqa: F401
-from tests.unit.test_forward_run import (  # noqa: F401
+from tests.unit.forward.fakes import FakeDevice
+from tests.unit.forward.test_record import folder  # noqa: F401
+from tests.unit.forward.test_run import (  # noqa: F401
     OPTIONS,
     Heard,
     _virtual,

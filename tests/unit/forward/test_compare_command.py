@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.forward_example import device, record
+from tests.unit.forward.example import device, record
 
 from wavebed.cli import main
 from wavebed.forward.folder import write_forward

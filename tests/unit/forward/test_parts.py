@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.forward_simulated import SimulatedTester
+from tests.unit.forward.simulated import SimulatedTester
 
 from wavebed.forward.frames import Headers
 from wavebed.forward.model import Latency, Refusal

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_example import HEADERS, device
+from tests.unit.forward.example import HEADERS, device
 
 from wavebed.forward.comparison import Rank, compare, comparison_csv, comparison_json, comparison_text
 from wavebed.forward.frames import Rates

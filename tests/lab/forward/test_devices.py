@@ -17,7 +17,7 @@ from wavebed.errors import UserError
 from wavebed.forward.devices import FAULTY_KINDS, KINDS, device_kind, read_device
 
 WITHIN_S = 90.0
-AGENT = Path(__file__).with_name("forward_agent.py")
+AGENT = Path(__file__).with_name("agent.py")
 
 
 def ask(*arguments: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import math
 
 import pytest
 from msgspec.structs import replace
-from tests.unit import forward_result_example as example
+from tests.unit.forward import result_example as example
 
 from wavebed.errors import UserError
 from wavebed.forward.folder import ForwardRecord, run_json

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_example import device, record
+from tests.unit.forward.example import device, record
 
 import wavebed
 from wavebed.errors import UserError, WavebedError

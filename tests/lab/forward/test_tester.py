@@ -12,7 +12,7 @@ import pytest
 
 from wavebed._core import find_core
 
-AGENT = Path(__file__).with_name("forward_trials.py")
+AGENT = Path(__file__).with_name("trials.py")
 WITHIN_S = 120.0
 """Each takes a few seconds; the machine may be busy."""
 BUSY = {"late", "reboot", "tester_limit"}

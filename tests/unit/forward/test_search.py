@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.forward_simulated import SimulatedTester
+from tests.unit.forward.simulated import SimulatedTester
 
 from wavebed.forward.frames import RFC2544_SIZES_BYTES, SIMPLE_IMIX, Headers, line_rate_pps
 from wavebed.forward.model import Refusal

@@ -18,7 +18,7 @@ from wavebed._core import find_core
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-AGENT = Path(__file__).with_name("forward_port_agent.py")
+AGENT = Path(__file__).with_name("port_agent.py")
 ANSWERS_WITHIN_S = 60.0
 FASTEST_PPS = 1e9
 """More than memory carries: a rate above it has another unit."""

@@ -10,14 +10,16 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-from bridge_frames import checksum
 
 from wavebed.forward.devices import read_device
 from wavebed.forward.port import Port
 from wavebed.forward.sandbox import within
 from wavebed.forward.setup import EmulatedSetup, SetupPort
+
+sys.path.append(str(Path(__file__).parents[1]))  # a program: the helper modules of tests/lab are not beside it
+from bridge_frames import checksum
 
 if TYPE_CHECKING:
     from wavebed.forward.devices import Device

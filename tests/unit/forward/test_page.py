@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_example import LIMIT, SUPER, EmulatedSetup, device, rates, record
+from tests.unit.forward.example import LIMIT, SUPER, EmulatedSetup, device, rates, record
 
 from wavebed.forward.comparison import compare
 from wavebed.forward.report.build import page, small_page

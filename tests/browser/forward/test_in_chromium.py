@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.browser.test_report_in_chromium import CONTRASTS, LEAST_CONTRAST, opened
-from tests.unit.forward_example import device, record
+from tests.unit.forward.example import device, record
 
 from wavebed.forward.comparison import compare
 from wavebed.forward.report.build import page

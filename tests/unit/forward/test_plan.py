@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_simulated import SimulatedTester
+from tests.unit.forward.simulated import SimulatedTester
 
 from wavebed.experiment.estimate import duration_text
 from wavebed.forward.estimate import Evidence

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests import outputs
-from tests.lab.test_forward_cli import SHORT, forward
-from tests.lab.test_forward_devices import ask
-from tests.lab.test_forward_tester import ask as ask_tester
+from tests.lab.forward.test_cli import SHORT, forward
+from tests.lab.forward.test_devices import ask
+from tests.lab.forward.test_tester import ask as ask_tester
 
 if TYPE_CHECKING:
     from pathlib import Path

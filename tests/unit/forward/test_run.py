@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 from tests.outputs import checked
-from tests.unit.forward_fakes import FakeDevice, FakePort, fake_ports
+from tests.unit.forward.fakes import FakeDevice, FakePort, fake_ports
 
 import wavebed.forward.run as run_module
 import wavebed.forward.tester as tester_module

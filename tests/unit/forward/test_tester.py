@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_fakes import FakeDevice, FakePort, fake_ports, fake_tester
+from tests.unit.forward.fakes import FakeDevice, FakePort, fake_ports, fake_tester
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward import tester as subject

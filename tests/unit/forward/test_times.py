@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.forward_result_example import port
-from tests.unit.forward_simulated import SimulatedTester
+from tests.unit.forward.result_example import port
+from tests.unit.forward.simulated import SimulatedTester
 
 from wavebed.forward.estimate import Evidence, expected, left
 from wavebed.forward.model import Refusal, Sent, Trial, blank_trial

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.test_forward_cpu import AFTER, BEFORE, SOFTIRQS, _patient, softnet, write_proc  # noqa: F401
+from tests.unit.forward.test_cpu import AFTER, BEFORE, SOFTIRQS, _patient, softnet, write_proc  # noqa: F401
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.cpu import open_meter, parse_source
