@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import msgspec
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.forward.model import Binding, Ceiling, FrameCounters, Latency, PortInfo, Sample, Value
+from wavebed.forward.model import Binding, Ceiling, FrameCounters, Latency, PlainValue, PortInfo, SampledFrame
 from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _KINDS: dict[str, type[WavebedError]] = {"wrong": UserError, "cannot": MachineEr
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class _Line(Value, frozen=True):
+class _Line(PlainValue, frozen=True):
     """An answer, or an error."""
 
     ok: msgspec.Raw = msgspec.Raw(b"")
@@ -77,7 +77,7 @@ def answer_of(line: str, what: str, kind: type[_Answer]) -> _Answer:
     raise _KINDS.get(told.kind, WavebedError)(told.error)
 
 
-class Nothing(Value, frozen=True):
+class Nothing(PlainValue, frozen=True):
     """The answer of a request that only does something."""
 
 
@@ -102,32 +102,32 @@ class Description(PortInfo, frozen=True):
         return msgspec.convert(self, prepared(PortInfo), from_attributes=True)
 
 
-class On(Value, frozen=True):
+class On(PlainValue, frozen=True):
     """The answer to ``offload``."""
 
     on: bool
 
 
-class Mac(Value, frozen=True):
+class Mac(PlainValue, frozen=True):
     """The answer to ``resolve``."""
 
     mac: str
 
 
-class ReceiverKind(Value, frozen=True):
+class ReceiverKind(PlainValue, frozen=True):
     """The answer to ``receive``."""
 
     receiver: str
 
 
-class Probe(Value, frozen=True):
+class Probe(PlainValue, frozen=True):
     """The answer to ``probe``: senders and receivers, best first."""
 
     senders: tuple[Binding, ...]
     receivers: tuple[Binding, ...]
 
 
-class CeilingAnswer(Value, frozen=True):
+class CeilingAnswer(PlainValue, frozen=True):
     """The answer to ``ceiling``."""
 
     pps: Annotated[float, msgspec.Meta(ge=0)]
@@ -141,13 +141,13 @@ class CeilingAnswer(Value, frozen=True):
         return Ceiling(sizes_bytes, self.pps, self.sender, self.receiver)
 
 
-class _Sample(Value, frozen=True):
+class _Sample(PlainValue, frozen=True):
     time_ns: _Count
     length: _Count
     hex: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})*$")]
 
 
-class FrameCountersAnswer(Value, frozen=True):
+class FrameCountersAnswer(PlainValue, frozen=True):
     """The answer to ``frame_counters``; delays are counted by bucket."""
 
     unique: _Count
@@ -172,7 +172,7 @@ class FrameCountersAnswer(Value, frozen=True):
         if self.latency_min_ns is not None and self.latency_max_ns is not None:
             latency = latency_of(self.latency, self.latency_min_ns, self.latency_max_ns)
         same = {name: getattr(self, name) for name in FrameCounters.__struct_fields__ if name not in _COMPUTED}
-        sample = tuple(Sample(one.time_ns, one.length, bytes.fromhex(one.hex)) for one in self.sample)
+        sample = tuple(SampledFrame(one.time_ns, one.length, bytes.fromhex(one.hex)) for one in self.sample)
         return FrameCounters(**same, latency=latency, sample=sample)
 
 

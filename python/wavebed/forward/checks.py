@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from wavebed.forward.model import InterfaceCounters, Refusal, Value
+from wavebed.forward.model import InterfaceCounters, PlainValue, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ GAP_S = 0.9
 """No frame for so long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
 
 
-class Totals(Value, frozen=True):
+class Totals(PlainValue, frozen=True):
     """Counters of a port around a trial.
 
     The frame counters of a trial do not start at the very moment at which those of the interface are read, so these are
@@ -87,7 +87,7 @@ class Totals(Value, frozen=True):
         return read(self.inner[1]) - read(self.inner[0]), read(self.outer[1]) - read(self.outer[0])
 
 
-class TrialEvidence(Value, frozen=True):
+class TrialEvidence(PlainValue, frozen=True):
     """All that is known of a trial once its traffic has stopped.
 
     Parameters

@@ -13,7 +13,7 @@ import msgspec
 
 from wavebed.config.problems import Problem, described
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.model import Value
+from wavebed.forward.model import PlainValue
 from wavebed.secret import Secret, redacted
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ _JITTER_TICKS = 0.1
 """Idle and iowait may step back a little between two readings (proc_stat(5)); seconds."""
 
 
-class Ticks(Value, frozen=True):
+class Ticks(PlainValue, frozen=True):
     """The time of a processor since it started, in any one unit.
 
     Parameters
@@ -288,7 +288,7 @@ class Ticks(Value, frozen=True):
     stolen: float = 0.0
 
 
-class Reading(Value, frozen=True):
+class Reading(PlainValue, frozen=True):
     """The counters of a source at one moment.
 
     Parameters
@@ -312,7 +312,7 @@ class Reading(Value, frozen=True):
     squeezed: Mapping[int, int] | None = None
 
 
-class CpuUse(Value, frozen=True):
+class CpuUse(PlainValue, frozen=True):
     """Fractions of time (0 to 1) that the device's processors were busy.
 
     Parameters

@@ -16,7 +16,7 @@ from wavebed.config.problems import Problem, at, choose, described, unknown_key
 from wavebed.config.units import parse_time
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.frames import FLOWS, Layout
-from wavebed.forward.model import Span
+from wavebed.forward.model import ValueRange
 from wavebed.forward.sandbox import within
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ __all__ = [
     "FAULTY_KINDS",
     "KINDS",
     "Bridge",
-    "Device",
     "Duplicating",
+    "EmulatedDut",
     "Flooding",
     "Nat",
     "Option",
@@ -78,7 +78,7 @@ class Option:
     read: Callable[[str], int]
 
 
-class Device(ABC):
+class EmulatedDut(ABC):
     """A device between the ports ``in0`` and ``out0`` of the namespace ``dut``.
 
     Parameters
@@ -110,8 +110,8 @@ class Device(ABC):
     def layout(self, version: Version, flows: int = FLOWS) -> Layout:
         """Return the test frames that cross it, from ``tx0`` to ``rx0``: by default through a router."""
         return Layout(
-            Span(INSIDE[version].format(FIRST_HOST), 1),
-            Span(OUTSIDE[version].format(FIRST_HOST), HOSTS),
+            ValueRange(INSIDE[version].format(FIRST_HOST), 1),
+            ValueRange(OUTSIDE[version].format(FIRST_HOST), HOSTS),
             next_hop=INSIDE[version].format(1),
             back_hop=OUTSIDE[version].format(1),
             flows=flows,
@@ -151,7 +151,7 @@ def whole_microseconds(text: str) -> int:
     return nanoseconds // 1000
 
 
-class Routing(Device):
+class Routing(EmulatedDut):
     """The kernel's own forwarding."""
 
     name = "routing"
@@ -165,7 +165,7 @@ class Routing(Device):
 FIRST_FAR_HOST = 100
 
 
-class Bridge(Device):
+class Bridge(EmulatedDut):
     """Both ports in one Ethernet segment; the bridge learns addresses and has none of its own."""
 
     name = "bridge"
@@ -189,8 +189,8 @@ class Bridge(Device):
     def layout(self, version: int, flows: int = FLOWS) -> Layout:
         """Return test frames between hosts of one segment."""
         return Layout(
-            Span(INSIDE[version].format(FIRST_HOST), 1),
-            Span(INSIDE[version].format(FIRST_FAR_HOST), HOSTS),
+            ValueRange(INSIDE[version].format(FIRST_HOST), 1),
+            ValueRange(INSIDE[version].format(FIRST_FAR_HOST), HOSTS),
             flows=flows,
         )
 
@@ -210,7 +210,7 @@ table inet router {
 """
 
 
-class Nat(Device):
+class Nat(EmulatedDut):
     """As a home router: connections from inside only, IPv4 behind the router's address, IPv6 with its own."""
 
     name = "nat"
@@ -232,7 +232,7 @@ table inet shaper {{
 """
 
 
-class Shaped(Device):
+class Shaped(EmulatedDut):
     """A token bucket of packets, by nftables: packets above the rate are lost, at every frame size."""
 
     name = "shaped"
@@ -258,7 +258,7 @@ class Shaped(Device):
 READY_WITHIN_S = 10.0
 
 
-class ProgramDevice(Device):
+class ProgramDevice(EmulatedDut):
     """A router with a forwarding program of ours; the kernel answers all other packets, such as ARP."""
 
     def __init__(self, values: Mapping[str, int]) -> None:
@@ -340,7 +340,7 @@ table netdev fault {{
 """
 
 
-class Duplicating(Device):
+class Duplicating(EmulatedDut):
     """One frame of so many, copies counted, leaves twice."""
 
     name = "duplicating"
@@ -361,7 +361,7 @@ DISCARD = 9
 PERIOD_S = 0.01
 
 
-class Flooding(Device):
+class Flooding(EmulatedDut):
     """Besides forwarding, it sends broadcasts out of ``out0``, so many per second."""
 
     name = "flooding"
@@ -401,7 +401,7 @@ class Flooding(Device):
             self._sender.join()
 
 
-class Rebooting(Device):
+class Rebooting(EmulatedDut):
     """Loses the link at both ports, again and again, as a device does that starts anew."""
 
     name = "rebooting"
@@ -444,14 +444,14 @@ class Rebooting(Device):
             self._thread.join()
 
 
-KINDS: Mapping[str, type[Device]] = {kind.name: kind for kind in (Routing, Bridge, Nat, Xdp, Relay, Shaped)}
+KINDS: Mapping[str, type[EmulatedDut]] = {kind.name: kind for kind in (Routing, Bridge, Nat, Xdp, Relay, Shaped)}
 
 
-FAULTY_KINDS: Mapping[str, type[Device]] = {kind.name: kind for kind in (Duplicating, Flooding, Rebooting)}
+FAULTY_KINDS: Mapping[str, type[EmulatedDut]] = {kind.name: kind for kind in (Duplicating, Flooding, Rebooting)}
 """Devices that do wrong, to show that the tester says so."""
 
 
-def read_device(text: str) -> Device:
+def read_device(text: str) -> EmulatedDut:
     """Return the device that a text describes: ``routing``, ``relay:delay=500us``, ``shaped:200000``.
 
     A value without a key is that of the kind's first option.
@@ -474,7 +474,7 @@ def read_device(text: str) -> Device:
     return make_device(name, options)
 
 
-def make_device(name: str, options: Mapping[str, str]) -> Device:
+def make_device(name: str, options: Mapping[str, str]) -> EmulatedDut:
     """Return a device of a kind, with its options as texts.
 
     Raises
@@ -495,7 +495,7 @@ def make_device(name: str, options: Mapping[str, str]) -> Device:
     return kind(values)
 
 
-def device_kind(name: str) -> type[Device]:
+def device_kind(name: str) -> type[EmulatedDut]:
     """Return the class of a kind of device.
 
     Raises

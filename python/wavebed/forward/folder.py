@@ -26,7 +26,16 @@ from wavebed.beneath import guard, make_folder, remove_tree
 from wavebed.errors import UserError
 from wavebed.foreign import read_json
 from wavebed.formats import FORWARD, require_version
-from wavebed.forward.model import FrameCounters, InterfaceCounters, Latency, Sent, Trial, Value, from_plain, to_plain
+from wavebed.forward.model import (
+    FrameCounters,
+    InterfaceCounters,
+    Latency,
+    PlainValue,
+    Sent,
+    Trial,
+    from_plain,
+    to_plain,
+)
 from wavebed.forward.result import SCHEMA, DeviceResult, verdict_of
 from wavebed.output import replace_file, replacing
 from wavebed.result.names import INCOMPLETE, RUN_FILE
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from wavebed.config.data import Json
-    from wavebed.forward.model import Sample
+    from wavebed.forward.model import SampledFrame
 
 __all__ = [
     "KEPT",
@@ -78,7 +87,7 @@ KEPT = "the parts that had ended can be read"
 """The end of an error of the disk."""
 
 
-class ForwardRecord(Value, frozen=True):
+class ForwardRecord(PlainValue, frozen=True):
     """A forwarding test as its folder keeps it.
 
     Parameters
@@ -165,9 +174,9 @@ def run_json(record: ForwardRecord) -> str:
     return msgspec.json.format(redacted_json(text.encode()), indent=1).decode() + "\n"
 
 
-def shown_samples(trials: Sequence[Trial]) -> list[Sample]:
+def shown_samples(trials: Sequence[Trial]) -> list[SampledFrame]:
     """Return the frames for the capture: of the first trial of each sizes that counts, and the first that does not."""
-    chosen: dict[tuple[object, ...], Sequence[Sample]] = {}
+    chosen: dict[tuple[object, ...], Sequence[SampledFrame]] = {}
     for trial in trials:
         if trial.counters is not None and trial.counters.sample:
             chosen.setdefault((trial.sizes_bytes, trial.verdict), trial.counters.sample)
@@ -270,7 +279,7 @@ _REFUSALS = pa.list_(pa.struct([("code", pa.string()), ("reason", pa.string()), 
 _DRIVER = {"driver": pa.map_(pa.string(), pa.int64())}
 
 
-def _columns(kind: type[Value], *others: str) -> dict[str, pa.DataType]:
+def _columns(kind: type[PlainValue], *others: str) -> dict[str, pa.DataType]:
     """Return the fields of a type as columns, without those that have no column."""
     kinds = {one.name: set(get_args(one.type)) or {one.type} for one in msgspec.structs.fields(kind)}
     return {name: _ARROW[(kinds[name] - {NoneType}).pop()] for name in kinds if name not in others}
@@ -399,7 +408,7 @@ _NANOSECONDS = 9
 _NO_LIMIT = 0
 
 
-def capture(samples: Sequence[Sample], interface: str) -> bytes:
+def capture(samples: Sequence[SampledFrame], interface: str) -> bytes:
     """Return the capture of one interface.
 
     Parameters
@@ -424,7 +433,7 @@ def capture(samples: Sequence[Sample], interface: str) -> bytes:
     return b"".join(blocks)
 
 
-def _packet(sample: Sample) -> bytes:
+def _packet(sample: SampledFrame) -> bytes:
     high, low = divmod(sample.time_ns, 1 << 32)
     length = max(sample.length, len(sample.data))
     return struct.pack("<IIIII", 0, high, low, len(sample.data), length) + _padded(sample.data)

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from wavebed.errors import UserError
-from wavebed.forward.model import FrameSpec, Span, Value
+from wavebed.forward.model import FrameSpec, PlainValue, ValueRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ RFC2544_SIZES_BYTES = (64, 128, 256, 512, 1024, 1280, 1518)
 """RFC 2544, section 9.1."""
 
 
-class Headers(Value, frozen=True):
+class Headers(PlainValue, frozen=True):
     """The headers of a test frame.
 
     Parameters
@@ -87,7 +87,7 @@ class Headers(Value, frozen=True):
         return max(SMALLEST_FRAME_BYTES, self.overhead_bytes + payload_bytes)
 
 
-class Rates(Value, frozen=True):
+class Rates(PlainValue, frozen=True):
     """One rate in all its units.
 
     Parameters
@@ -139,7 +139,7 @@ def check_sizes(sizes_bytes: Iterable[int], headers: Headers, mtu: int = LARGEST
             raise UserError(f"size {size}: an MTU of {mtu} carries at most {largest} B")
 
 
-class StudyConversion(Value, frozen=True):
+class StudyConversion(PlainValue, frozen=True):
     """A payload rate converted by the study's formula and by the right one.
 
     Parameters
@@ -241,7 +241,7 @@ FLOWS = 256
 """Enough that a device with 64 queues gets some in each, few enough for the smallest connection table."""
 
 
-class Tags(Value, frozen=True):
+class Tags(PlainValue, frozen=True):
     """The tags between the Ethernet header and the IP header."""
 
     vlan: int | None = None
@@ -253,7 +253,7 @@ class Tags(Value, frozen=True):
         return VLAN_BYTES * (self.vlan is not None) + PPPOE_BYTES * (self.pppoe_session is not None)
 
 
-class Layout(Value, frozen=True):
+class Layout(PlainValue, frozen=True):
     """One direction through the device.
 
     Parameters
@@ -271,12 +271,12 @@ class Layout(Value, frozen=True):
         Distinct combinations of addresses and ports (RFC 4814).
     """
 
-    sources: Span
-    destinations: Span
+    sources: ValueRange
+    destinations: ValueRange
     next_hop: str | None = None
     back_hop: str | None = None
-    source_ports: Span = Span(FIRST_UDP_PORT, 64)
-    destination_ports: Span = Span(FIRST_UDP_PORT, 64)
+    source_ports: ValueRange = ValueRange(FIRST_UDP_PORT, 64)
+    destination_ports: ValueRange = ValueRange(FIRST_UDP_PORT, 64)
     flows: int = FLOWS
     tags: Tags = Tags()
     rx_tags: Tags | None = None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.frames import ETHERNET_BYTES, FCS_BYTES, Headers, StudyConversion, study_conversion
-from wavebed.forward.model import Value, to_plain
+from wavebed.forward.model import PlainValue, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.forward.model import InterfaceCounters
     from wavebed.forward.parts import OverloadName
 
-__all__ = ["STUDY_TESTS", "Host", "Iperf3Run", "run_study_command", "study_command"]
+__all__ = ["STUDY_TESTS", "Iperf3Host", "Iperf3Run", "run_study_command", "study_command"]
 
 STUDY_TESTS: Mapping[OverloadName, int] = {"throughput": 1472, "overload": 18}
 """Payload in bytes of either test: frames of 1518 and 64 B."""
@@ -39,7 +39,7 @@ _SIZE_WITHIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class Iperf3Host:
     """One end: a namespace with an address.
 
     Parameters
@@ -60,7 +60,7 @@ class Host:
         return ["ip", "netns", "exec", self.namespace, *pinned, *program]
 
 
-class Iperf3Run(Value, frozen=True):
+class Iperf3Run(PlainValue, frozen=True):
     """The outcome of one command.
 
     Parameters
@@ -116,7 +116,11 @@ def study_command(server: str, payload_bytes: int, seconds: int) -> list[str]:
 
 
 def run_study_command(
-    test: OverloadName, client: Host, server: Host, counters: Callable[[], InterfaceCounters], seconds: int = 10
+    test: OverloadName,
+    client: Iperf3Host,
+    server: Iperf3Host,
+    counters: Callable[[], InterfaceCounters],
+    seconds: int = 10,
 ) -> Iperf3Run:
     """Run one of the study's two commands.
 
@@ -185,7 +189,7 @@ def _doubt(size: float | None, payload: int) -> str:
     return ""
 
 
-def _start_server(server: Host) -> subprocess.Popen[bytes]:
+def _start_server(server: Iperf3Host) -> subprocess.Popen[bytes]:
     try:
         process = subprocess.Popen(
             server.command(["iperf3", "-s", "-1", "-B", server.address, "--forceflush"]),

@@ -21,13 +21,13 @@ __all__ = [
     "FrameSpec",
     "InterfaceCounters",
     "Latency",
+    "PlainValue",
     "PortInfo",
     "Refusal",
-    "Sample",
+    "SampledFrame",
     "Sent",
-    "Span",
     "Trial",
-    "Value",
+    "ValueRange",
     "blank_trial",
     "from_plain",
     "to_plain",
@@ -36,11 +36,11 @@ __all__ = [
 _Value = TypeVar("_Value")
 
 
-class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlainValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A value that does not change and that JSON can hold."""
 
 
-def to_plain(value: Value) -> dict[str, Json]:
+def to_plain(value: PlainValue) -> dict[str, Json]:
     """Return a value as JSON can write it."""
     plain: dict[str, Json] = msgspec.to_builtins(value, str_keys=True)
     return plain
@@ -61,14 +61,14 @@ def from_plain(kind: type[_Value], plain: object) -> _Value:
         raise UserError(f"{place.strip('.`') or 'the value'}: {rule[:1].lower()}{rule[1:]}") from None
 
 
-class Span(Value, frozen=True):
+class ValueRange(PlainValue, frozen=True):
     """A row of values: ``first``, the next one, ... ``count`` of them. ``first`` is an address or a port number."""
 
     first: str | int
     count: int
 
 
-class FrameSpec(Value, frozen=True):
+class FrameSpec(PlainValue, frozen=True):
     """The test frames of a trial; see docs/development/port-protocol.md.
 
     Parameters
@@ -80,16 +80,16 @@ class FrameSpec(Value, frozen=True):
     sizes_bytes: tuple[int, ...]
     source_mac: str
     destination_mac: str
-    sources: Span
-    destinations: Span
-    source_ports: Span
-    destination_ports: Span
+    sources: ValueRange
+    destinations: ValueRange
+    source_ports: ValueRange
+    destination_ports: ValueRange
     flows: int
     vlan: int | None = None
     pppoe_session: int | None = None
 
 
-class Binding(Value, frozen=True):
+class Binding(PlainValue, frozen=True):
     """One way to send or to receive, and whether it works here."""
 
     kind: str
@@ -97,7 +97,7 @@ class Binding(Value, frozen=True):
     why: str
 
 
-class PortInfo(Value, frozen=True):
+class PortInfo(PlainValue, frozen=True):
     """The interface of a port (request ``describe``)."""
 
     interface: str
@@ -116,7 +116,7 @@ class PortInfo(Value, frozen=True):
     xdp: bool
 
 
-class InterfaceCounters(Value, frozen=True):
+class InterfaceCounters(PlainValue, frozen=True):
     """Counters of an interface since it was made (request ``counters``)."""
 
     time_ns: int
@@ -134,7 +134,7 @@ class InterfaceCounters(Value, frozen=True):
     driver: Mapping[str, int]
 
 
-class Sent(Value, frozen=True):
+class Sent(PlainValue, frozen=True):
     """The outcome of a request ``send``; ``took_ns`` counts from the moment the first frame was due."""
 
     frames: int
@@ -146,7 +146,7 @@ class Sent(Value, frozen=True):
     sender: str
 
 
-class Sample(Value, frozen=True):
+class SampledFrame(PlainValue, frozen=True):
     """A frame as it crossed the receiving port; ``length`` without FCS."""
 
     time_ns: int
@@ -154,7 +154,7 @@ class Sample(Value, frozen=True):
     data: bytes
 
 
-class Latency(Value, frozen=True):
+class Latency(PlainValue, frozen=True):
     """Delays from the sender's time stamp to the receiving port, both on one clock; seconds.
 
     Parameters
@@ -174,7 +174,7 @@ class Latency(Value, frozen=True):
     counts: tuple[tuple[float, float, int], ...]
 
 
-class FrameCounters(Value, frozen=True):
+class FrameCounters(PlainValue, frozen=True):
     """Frames that a receiving port counted (request ``frame_counters``); each is in exactly one of the first six."""
 
     unique: int
@@ -189,10 +189,10 @@ class FrameCounters(Value, frozen=True):
     last_ns: int | None
     latency: Latency | None
     receiver_lost: int
-    sample: tuple[Sample, ...] = ()
+    sample: tuple[SampledFrame, ...] = ()
 
 
-class Refusal(Value, frozen=True):
+class Refusal(PlainValue, frozen=True):
     """The reason why a trial gives no number: a check that does not hold, and the remedy.
 
     It stands in the place of the number; checks that hold leave nothing, unlike `wavebed.result.model.Check`.
@@ -213,7 +213,7 @@ class Refusal(Value, frozen=True):
     remedy: str = ""
 
 
-class Trial(Value, frozen=True):
+class Trial(PlainValue, frozen=True):
     """One trial: so many frames per second for so long.
 
     Parameters
@@ -259,7 +259,7 @@ class Trial(Value, frozen=True):
         return self.lost / self.sent if self.sent else 0.0
 
 
-class Ceiling(Value, frozen=True):
+class Ceiling(PlainValue, frozen=True):
     """The highest rate of the tester alone, for one list of sizes (request ``ceiling``)."""
 
     sizes_bytes: tuple[int, ...]

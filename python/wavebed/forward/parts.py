@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavebed.forward.frames import Rates
-from wavebed.forward.model import Refusal, Value
+from wavebed.forward.model import PlainValue, Refusal
 from wavebed.forward.trials import DISTURBED, ENDING, distinct
 from wavebed.stats.intervals import Interval, median_interval
 
@@ -44,7 +44,7 @@ __all__ = [
 OverloadName: TypeAlias = Literal["throughput", "overload"]
 
 
-class OverloadFinding(Value, frozen=True):
+class OverloadFinding(PlainValue, frozen=True):
     """The rate that is forwarded under overload: the study's two tests. It is not a loss-free rate.
 
     Parameters
@@ -138,7 +138,7 @@ def overload_finding(
     )
 
 
-class LossRateStep(Value, frozen=True):
+class LossRateStep(PlainValue, frozen=True):
     """One step of the frame loss rate test.
 
     Parameters
@@ -157,7 +157,7 @@ class LossRateStep(Value, frozen=True):
     refusal: Refusal | None = None
 
 
-class LossRateFinding(Value, frozen=True):
+class LossRateFinding(PlainValue, frozen=True):
     """Frame loss by load (RFC 2544, section 26.3).
 
     Parameters
@@ -216,7 +216,7 @@ def measure_loss_rate(log: TrialLog, name: str, limit: LoadLimit, duration_s: fl
     )
 
 
-class LatencyFinding(Value, frozen=True):
+class LatencyFinding(PlainValue, frozen=True):
     """Delays of all test frames under a part of the found rate; seconds.
 
     Parameters
@@ -320,7 +320,7 @@ def _latency_finding(name: str, fraction: float, base: str, offered: Rates, plac
     )
 
 
-class BurstFinding(Value, frozen=True):
+class BurstFinding(PlainValue, frozen=True):
     """The longest burst without loss (RFC 2544, section 26.4; RFC 9004).
 
     Parameters

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from wavebed.forward.model import Binding, Ceiling, FrameCounters, FrameSpec, PortInfo, Span
+    from wavebed.forward.model import Binding, Ceiling, FrameCounters, FrameSpec, PortInfo, ValueRange
     from wavebed.secret import Secret
 
 __all__ = ["Lines", "LocalLines", "Port", "PortGoneError", "RemoteLines", "keep_watch"]
@@ -156,7 +156,7 @@ class Port:
         answer = self._ask("probe", ATTACH_S, Probe)
         return answer.senders, answer.receivers
 
-    def answer(self, addresses: Span | None) -> None:
+    def answer(self, addresses: ValueRange | None) -> None:
         """Answer ARP and neighbour discovery for these addresses from now on; `None` ends it."""
         self._ask("answer", QUICK_S, Nothing, addresses=[] if addresses is None else to_plain(addresses))
 

@@ -16,7 +16,17 @@ from msgspec.structs import replace
 
 from wavebed.errors import UserError
 from wavebed.formats import FORWARD
-from wavebed.forward.model import Binding, Ceiling, FrameSpec, PortInfo, Refusal, Trial, Value, from_plain, to_plain
+from wavebed.forward.model import (
+    Binding,
+    Ceiling,
+    FrameSpec,
+    PlainValue,
+    PortInfo,
+    Refusal,
+    Trial,
+    from_plain,
+    to_plain,
+)
 from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, OverloadFinding
 from wavebed.forward.search import SizeFinding
 from wavebed.forward.settings import ForwardSettings
@@ -45,7 +55,7 @@ HIDDEN_FRACTION = 0.005
 """Overload that a buffer hides from a goal's trials is worth a doubt from here on: the width of the search."""
 
 
-class PartTime(Value, frozen=True):
+class PartTime(PlainValue, frozen=True):
     """Planned and actual time of a part; seconds.
 
     Parameters
@@ -67,7 +77,7 @@ class PartTime(Value, frozen=True):
     trials: int = 0
 
 
-class DeviceResult(Value, frozen=True):
+class DeviceResult(PlainValue, frozen=True):
     """All findings of a forwarding test about one device.
 
     Parameters

@@ -20,8 +20,8 @@ from wavebed.forward.cpu import CpuLog, open_meter
 from wavebed.forward.devices import read_device
 from wavebed.forward.folder import KEPT, ForwardRecord, rewrite_forward, write_forward
 from wavebed.forward.frames import Layout, Tags
-from wavebed.forward.iperf3 import Host
-from wavebed.forward.model import Refusal, Span, Trial, blank_trial
+from wavebed.forward.iperf3 import Iperf3Host
+from wavebed.forward.model import Refusal, Trial, ValueRange, blank_trial
 from wavebed.forward.plan import IPERF3_BESIDE_S, whole_s
 from wavebed.forward.port import Port
 from wavebed.forward.result import verdict_of
@@ -51,16 +51,16 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.experiment.machine_lock import Neighbours
-    from wavebed.forward.devices import Device
+    from wavebed.forward.devices import EmulatedDut
     from wavebed.forward.model import Ceiling
     from wavebed.forward.result import DeviceResult
     from wavebed.store.journal import Part
 
-__all__ = ["Outcome", "Progress", "Setup", "Teller", "emulated_device", "measure", "run_spec", "set_up"]
+__all__ = ["ForwardOutcome", "ForwardProgress", "Setup", "Teller", "emulated_device", "measure", "run_spec", "set_up"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ForwardOutcome:
     """The result of a test, and its folder.
 
     Parameters
@@ -96,7 +96,7 @@ class Outcome:
         }
 
 
-def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progress: Progress) -> Outcome:
+def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progress: ForwardProgress) -> ForwardOutcome:
     """Run a test and write its folder.
 
     Raises
@@ -133,7 +133,7 @@ def run_spec(spec: ForwardSpec, folder: Path, command_line: Sequence[str], progr
         if kept is not None and not kept.trials:
             remove_tree(folder)
         raise
-    return Outcome(result, folder, _page(folder), interrupted)
+    return ForwardOutcome(result, folder, _page(folder), interrupted)
 
 
 def _unfinished(result: DeviceResult) -> DeviceResult:
@@ -345,7 +345,7 @@ class Setup:
     layout: Layout
     kind: str
     cores: Collection[int] | None = None
-    hosts: Callable[[], tuple[Host, Host]] | None = None
+    hosts: Callable[[], tuple[Iperf3Host, Iperf3Host]] | None = None
     overruns: Callable[[], int] | None = None
     doubts: tuple[str, ...] = ()
 
@@ -374,24 +374,24 @@ def _layout(spec: ForwardSpec, interface: str, tx: Port, rx: Port) -> Layout:
     version = 6 if spec.settings.headers.ipv6 else 4
     sources = spec.sources or _own(tx, version)
     if sources is None:
-        sources = Span(TEST_NETWORKS[version][0], 1)
+        sources = ValueRange(TEST_NETWORKS[version][0], 1)
         if spec.gateway is not None and not _near(spec.gateway, str(sources.first), version):
             raise Problem(
                 f"is missing: {interface} has no IPv{version} address of its own, and {sources.first} is not a"
                 f" neighbour of {spec.gateway}: write an address of the device's network",
                 "--sources",
             )
-    destinations = spec.destinations or _own(rx, version) or Span(TEST_NETWORKS[version][1], TEST_HOSTS)
+    destinations = spec.destinations or _own(rx, version) or ValueRange(TEST_NETWORKS[version][1], TEST_HOSTS)
     tags = Tags(spec.vlan, spec.pppoe_session)
     return Layout(sources, destinations, next_hop=spec.gateway, flows=spec.flows, tags=tags)
 
 
-def _own(port: Port, version: int) -> Span | None:
+def _own(port: Port, version: int) -> ValueRange | None:
     """Return the first address of a port's interface that others can reach."""
     for text in port.describe().addresses:
         address = ipaddress.ip_interface(text)
         if address.version == version and not address.ip.is_link_local and not address.ip.is_loopback:
-            return Span(str(address.ip), 1)
+            return ValueRange(str(address.ip), 1)
     return None
 
 
@@ -433,7 +433,7 @@ def emulated_device(spec: ForwardSpec, target: EmulatedDevice) -> Iterator[Setup
         )
 
 
-def _hosts(setup: EmulatedSetup, device: Device) -> tuple[Host, Host]:
+def _hosts(setup: EmulatedSetup, device: EmulatedDut) -> tuple[Iperf3Host, Iperf3Host]:
     """Give the tester's ports the addresses that it answered for until now, so that programs can use them."""
     layout = device.layout(4)
     hosts = []
@@ -444,11 +444,11 @@ def _hosts(setup: EmulatedSetup, device: Device) -> tuple[Host, Host]:
         lines = [f"address add {span.first}/{PREFIX_BITS} dev {port.interface}"]
         lines += [f"route add default via {hop} dev {port.interface}"] if hop is not None else []
         setup.batch(lines, port.namespace)
-        hosts.append(Host(port.namespace, str(span.first), setup.tester_core))
+        hosts.append(Iperf3Host(port.namespace, str(span.first), setup.tester_core))
     return hosts[0], hosts[1]
 
 
-class Progress(Protocol):
+class ForwardProgress(Protocol):
     """Shows the progress of the test; `wavebed.cli.progress.Progress` is the real one."""
 
     def note(self, text: str) -> None:
@@ -464,7 +464,7 @@ class Progress(Protocol):
 class Teller:
     """Tells its progress the events that it hears."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ForwardProgress) -> None:
         self._progress = progress
         self._text = ""
         self._end_s = 0.0

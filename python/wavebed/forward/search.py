@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavebed.forward.frames import Rates, genome
-from wavebed.forward.model import Ceiling, Refusal, Value
+from wavebed.forward.model import Ceiling, PlainValue, Refusal
 from wavebed.forward.settings import GoalSettings
 from wavebed.forward.trials import DISTURBED
 
@@ -42,7 +42,7 @@ __all__ = [
 GoalOutcome: TypeAlias = Literal["found", "line_rate", "at_least", "below", "refused"]
 
 
-class Bound(Value, frozen=True):
+class Bound(PlainValue, frozen=True):
     """A load that the search decided on.
 
     Parameters
@@ -68,7 +68,7 @@ class Bound(Value, frozen=True):
     worst_loss_ratio: float
 
 
-class GoalFinding(Value, frozen=True):
+class GoalFinding(PlainValue, frozen=True):
     """The result of the search for one goal at one size.
 
     Parameters
@@ -110,7 +110,7 @@ class GoalFinding(Value, frozen=True):
         return 1 - self.lower.offered.pps / self.upper.offered.pps
 
 
-class SizeFinding(Value, frozen=True):
+class SizeFinding(PlainValue, frozen=True):
     """The loss-free search at one frame size, or of one mix.
 
     Parameters

@@ -15,7 +15,7 @@ from wavebed.config.units import parse_rate
 from wavebed.config.values import number
 from wavebed.forward.cpu import CpuSource, parse_source
 from wavebed.forward.frames import RFC2544_SIZES_BYTES, SIMPLE_IMIX, Headers, check_sizes
-from wavebed.forward.model import Span, Value
+from wavebed.forward.model import PlainValue, ValueRange
 from wavebed.secret import Secret
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "ForwardSpec",
     "GoalName",
     "GoalSettings",
-    "Part",
+    "PartName",
     "PeerPorts",
     "RealPorts",
     "Target",
@@ -40,14 +40,14 @@ __all__ = [
 GoalName: TypeAlias = Literal["rfc2544", "ndr", "pdr"]
 
 
-Part: TypeAlias = Literal["search", "overload", "loss-rate", "latency", "burst", "imix"]
+PartName: TypeAlias = Literal["search", "overload", "loss-rate", "latency", "burst", "imix"]
 
 
-PARTS: tuple[Part, ...] = ("overload", "search", "imix", "loss-rate", "latency", "burst")
+PARTS: tuple[PartName, ...] = ("overload", "search", "imix", "loss-rate", "latency", "burst")
 """In the order in which they run: latency needs the rate that the search finds."""
 
 
-class GoalSettings(Value, frozen=True):
+class GoalSettings(PlainValue, frozen=True):
     """A goal of the search, with the attributes of MLRsearch.
 
     Parameters
@@ -99,7 +99,7 @@ QUICK_GOALS = (
 """The same goals in trials of 2 s and 0.25 s: for a first look. A device's buffer hides more overload in them."""
 
 
-class ForwardSettings(Value, frozen=True):
+class ForwardSettings(PlainValue, frozen=True):
     """The test of one device. The defaults are the full test; `quick` is the short one.
 
     Parameters
@@ -143,7 +143,7 @@ class ForwardSettings(Value, frozen=True):
         Of all random processes.
     """
 
-    parts: tuple[Part, ...] = PARTS
+    parts: tuple[PartName, ...] = PARTS
     sizes_bytes: tuple[int, ...] = RFC2544_SIZES_BYTES
     mixes: dict[str, tuple[int, ...]] = msgspec.field(default_factory=lambda: {"IMIX": SIMPLE_IMIX})
     headers: Headers = msgspec.field(default_factory=Headers)
@@ -190,7 +190,7 @@ DEFAULT_PEER_PORT = 5544
 SENDER_KINDS = ("live_frames", "af_xdp_zero_copy", "af_xdp_copy", "tx_ring", "sendmmsg")
 
 
-TESTS: tuple[Part, ...] = ("search", "overload", "latency", "loss-rate", "burst")
+TESTS: tuple[PartName, ...] = ("search", "overload", "latency", "loss-rate", "burst")
 
 
 GOALS: tuple[GoalName, ...] = ("rfc2544", "ndr", "pdr")
@@ -245,7 +245,7 @@ class EmulatedDevice:
 Target: TypeAlias = RealPorts | PeerPorts | EmulatedDevice
 
 
-class ForwardOptions(Value, frozen=True):
+class ForwardOptions(PlainValue, frozen=True):
     """The options as they were typed; ``None`` where one was not given."""
 
     tx: str | None = None
@@ -274,7 +274,7 @@ class ForwardOptions(Value, frozen=True):
     name: str | None = None
 
 
-class ForwardSpec(Value, frozen=True):
+class ForwardSpec(PlainValue, frozen=True):
     """The specification of a test.
 
     Parameters
@@ -296,8 +296,8 @@ class ForwardSpec(Value, frozen=True):
     vlan: int | None = None
     pppoe_session: int | None = None
     gateway: str | None = None
-    sources: Span | None = None
-    destinations: Span | None = None
+    sources: ValueRange | None = None
+    destinations: ValueRange | None = None
     cpu: CpuSource | None = None
     sender: str | None = None
     beside: tuple[str, ...] = ()
@@ -439,17 +439,17 @@ def _ip(text: str, *, ipv6: bool) -> ipaddress.IPv4Address | ipaddress.IPv6Addre
     return address
 
 
-def _span(option: str, text: str | None, *, ipv6: bool) -> Span | None:
+def _span(option: str, text: str | None, *, ipv6: bool) -> ValueRange | None:
     if text is None:
         return None
 
-    def read(given: str) -> Span:
+    def read(given: str) -> ValueRange:
         first, times, count = given.partition("x")
         many = number(1, MAX_ADDRESSES)(count) if times else 1
         address = _ip(first, ipv6=ipv6)
         if int(address) + many - 1 > 2**address.max_prefixlen - 1:
             raise Problem(f"{many} addresses from {first} on go beyond the last one")
-        return Span(str(address), many)
+        return ValueRange(str(address), many)
 
     return at(option, read, text)
 
@@ -458,7 +458,7 @@ def _settings(options: ForwardOptions, headers: Headers) -> ForwardSettings:
     if options.quick and options.thorough:
         raise Problem("contradicts --quick: leave one of them out", "--thorough")
     settings = ForwardSettings(headers=headers, mixes={})
-    parts: tuple[Part, ...] = ("overload", "search", "loss-rate", "latency", "burst")
+    parts: tuple[PartName, ...] = ("overload", "search", "loss-rate", "latency", "burst")
     if not options.thorough:
         settings = settings.quick()
         parts = ("overload", "search") if options.quick else ("overload", "search", "latency")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from msgspec.structs import replace
 
 from wavebed.forward.frames import Rates, line_rate_pps
-from wavebed.forward.model import Value
+from wavebed.forward.model import PlainValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ class TrialLog:
         return max(median(over), 0.0) if over else OVERHEAD_S
 
 
-class LoadLimit(Value, frozen=True):
+class LoadLimit(PlainValue, frozen=True):
     """The highest load at a size.
 
     Parameters

@@ -32,7 +32,7 @@ from wavebed.forward.estimate import UNKNOWN, Evidence
 from wavebed.forward.folder import RAW_FOLDER, ForwardRecord, read_forward, write_forward
 from wavebed.forward.frames import Headers
 from wavebed.forward.iperf3 import STUDY_TESTS
-from wavebed.forward.model import Value, from_plain, to_plain
+from wavebed.forward.model import PlainValue, from_plain, to_plain
 from wavebed.forward.parts import overload_finding
 from wavebed.forward.plan import IPERF3_BESIDE_S, whole_s
 from wavebed.forward.result import refused_parts, verdict_of
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from wavebed.forward.model import Trial
     from wavebed.forward.parts import OverloadFinding, OverloadName
     from wavebed.forward.result import DeviceResult
-    from wavebed.forward.run import Progress
+    from wavebed.forward.run import ForwardProgress
     from wavebed.store.journal import Event
 
 STUDY = "small-packets"
@@ -62,7 +62,7 @@ BEGUN_FILE = "reproduction.json"
 _BEGUN = RunBegun(kind="reproduction", title=STUDY)
 
 
-class Asked(Value, frozen=True):
+class Asked(PlainValue, frozen=True):
     """What was asked for; the order and the tests follow from it."""
 
     quick: bool
@@ -71,7 +71,7 @@ class Asked(Value, frozen=True):
     rounds: int
 
 
-class Begun(Value, frozen=True):
+class Begun(PlainValue, frozen=True):
     """The file of a reproduction that has begun.
 
     Parameters
@@ -289,7 +289,7 @@ def repeat(
     *,
     quick: bool,
     seed: int,
-    progress: Progress,
+    progress: ForwardProgress,
     folder: Path,
     command_line: Sequence[str] = (),
     kinds: Sequence[str] = KINDS,
@@ -349,7 +349,7 @@ def repeat(
 
 
 def _all_left(
-    tests: Sequence[PlannedTest], folder: RunFolder, progress: Progress, command_line: tuple[str, ...]
+    tests: Sequence[PlannedTest], folder: RunFolder, progress: ForwardProgress, command_line: tuple[str, ...]
 ) -> bool:
     """Make the tests that are not stored, in order; return whether it was interrupted."""
     evidence = UNKNOWN
@@ -400,7 +400,7 @@ def _expected_s(spec: ForwardSpec, evidence: Evidence = UNKNOWN) -> float:
 
 
 def _one(
-    test: PlannedTest, folder: RunFolder, progress: Progress, command_line: tuple[str, ...]
+    test: PlannedTest, folder: RunFolder, progress: ForwardProgress, command_line: tuple[str, ...]
 ) -> tuple[DeviceResult, bool]:
     """Test one device in one round, and store the result unless it was interrupted."""
     began_s = time.monotonic()
@@ -471,7 +471,7 @@ _SET_UP_S = 0.5
 class _Within:
     """Shows the progress of one device as a part of the whole, of which `after_s` seconds follow."""
 
-    def __init__(self, progress: Progress, where: str, after_s: float) -> None:
+    def __init__(self, progress: ForwardProgress, where: str, after_s: float) -> None:
         self._progress, self._where, self._after_s = progress, where, after_s
 
     def note(self, text: str) -> None:

@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # a program: the helper modules
 from bridge_frames import checksum
 
 if TYPE_CHECKING:
-    from wavebed.forward.devices import Device
+    from wavebed.forward.devices import EmulatedDut
 
 SOURCE_PORT, DESTINATION_PORT = 49152, 49153
 TYPES = {4: 0x0800, 6: 0x86DD}
@@ -172,7 +172,7 @@ def received(setup: EmulatedSetup) -> int:
     return int(shown[0]["stats64"]["rx"]["packets"])
 
 
-def know_each_other(setup: EmulatedSetup, device: Device, version: int) -> tuple[tuple[str, str], tuple[str, str]]:
+def know_each_other(setup: EmulatedSetup, device: EmulatedDut, version: int) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return MAC and IP addresses of a test frame. No port of the tester is here that would answer for its hosts."""
     layout = device.layout(version)
     addresses = (str(layout.sources.first), str(layout.destinations.first))

@@ -18,7 +18,7 @@ import msgspec
 
 from wavebed.forward.devices import read_device
 from wavebed.forward.frames import Layout
-from wavebed.forward.model import Span
+from wavebed.forward.model import ValueRange
 from wavebed.forward.port import Port
 from wavebed.forward.setup import EmulatedSetup
 from wavebed.forward.tester import Tester
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wavebed.forward.model import Trial
 
-LAYOUT = Layout(Span("198.18.0.2", 4), Span("198.18.1.2", 16))
+LAYOUT = Layout(ValueRange("198.18.0.2", 4), ValueRange("198.18.1.2", 16))
 AMID = 5000
 """Of the 20 000 frames of a trial of two seconds."""
 

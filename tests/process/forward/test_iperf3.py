@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.iperf3 import Host, run_study_command, study_command
+from wavebed.forward.iperf3 import Iperf3Host, run_study_command, study_command
 from wavebed.forward.model import InterfaceCounters
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(folder: Path, said: object, readings: list[InterfaceCounters], test: str
     (folder / "said").write_text(said if isinstance(said, str) else json.dumps(said))
     remaining = iter(readings)
     last = readings[-1]
-    client, server = Host("tx", "198.18.0.2"), Host("rx", "198.18.1.2")
+    client, server = Iperf3Host("tx", "198.18.0.2"), Iperf3Host("rx", "198.18.1.2")
     return run_study_command(test, client, server, lambda: next(remaining, last), seconds=2)  # type: ignore[arg-type]
 
 

@@ -15,17 +15,17 @@ from types import SimpleNamespace
 import pytest
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.forward.model import FrameSpec, Span
+from wavebed.forward.model import FrameSpec, ValueRange
 from wavebed.forward.port import LocalLines, Port, PortGoneError
 
 FRAMES = FrameSpec(
     (64, 128),
     "02:00:00:00:00:01",
     "02:00:00:00:00:02",
-    Span("198.18.0.2", 1),
-    Span("198.18.1.2", 16),
-    Span(49152, 64),
-    Span(49152, 64),
+    ValueRange("198.18.0.2", 1),
+    ValueRange("198.18.1.2", 16),
+    ValueRange(49152, 64),
+    ValueRange(49152, 64),
     256,
 )
 INFO: dict[str, object] = {
@@ -150,7 +150,7 @@ def test_a_request_to_send_has_every_field_of_the_protocol() -> None:
 def test_answering_ends_with_an_empty_list() -> None:
     script = Script(ok({}), ok({}))
     talk = Port(script)  # type: ignore[arg-type]
-    talk.answer(Span("198.18.0.2", 4))
+    talk.answer(ValueRange("198.18.0.2", 4))
     talk.answer(None)
     assert [request["addresses"] for request in script.asked] == [{"first": "198.18.0.2", "count": 4}, []]
 

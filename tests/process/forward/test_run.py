@@ -26,7 +26,7 @@ from tests.unit.forward.test_run import (  # noqa: F401
 from wavebed.cli import main
 from wavebed.experiment.machine_lock import VARIABLE, measuring
 from wavebed.forward.folder import ForwardRecord, capture, read_forward, write_forward
-from wavebed.forward.model import Sample
+from wavebed.forward.model import SampledFrame
 from wavebed.forward.result import verdict_of
 from wavebed.forward.run import Teller, measure
 from wavebed.store.journal import TrialBegun, read_journal
@@ -130,7 +130,9 @@ def read(file: Path, *fields: str) -> list[list[str]]:
 def test_tshark_confirms_the_lengths_and_the_time_stamps(tmp_path: Path) -> None:
     small, large = udp_frame(18), udp_frame(1472)
     file = tmp_path / "sample.pcapng"
-    file.write_bytes(capture([Sample(5_000_000_123, 60, small), Sample(90_000_000_000_001, 1514, large)], "veth-rx"))
+    file.write_bytes(
+        capture([SampledFrame(5_000_000_123, 60, small), SampledFrame(90_000_000_000_001, 1514, large)], "veth-rx")
+    )
     assert read(file, "frame.len", "frame.time_epoch", "udp.length", "frame.interface_name") == [
         ["60", "5.000000123", "26", "veth-rx"],
         ["1514", "90000.000000001", "1480", "veth-rx"],
@@ -139,7 +141,7 @@ def test_tshark_confirms_the_lengths_and_the_time_stamps(tmp_path: Path) -> None
 
 def test_a_frame_of_which_the_first_bytes_were_kept_has_its_whole_length(tmp_path: Path) -> None:
     file = tmp_path / "sample.pcapng"
-    file.write_bytes(capture([Sample(1, 1514, udp_frame(1472)[:61])], "eth0"))
+    file.write_bytes(capture([SampledFrame(1, 1514, udp_frame(1472)[:61])], "eth0"))
     assert read(file, "frame.len", "frame.cap_len") == [["1514", "61"]]
 
 

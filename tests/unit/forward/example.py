@@ -15,10 +15,10 @@ from wavebed.forward.model import (
     Latency,
     PortInfo,
     Refusal,
-    Sample,
+    SampledFrame,
     Sent,
-    Span,
     Trial,
+    ValueRange,
 )
 from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, LossRateStep, OverloadFinding
 from wavebed.forward.result import DeviceResult, PartTime
@@ -123,7 +123,7 @@ class EmulatedSetup:
             latency=latency(50e-6 * (1 + pps / self.capacity_pps), received) if received else None,
             receiver_lost=0,
             sample=[
-                Sample(1_000_000_000 + len(self.trials) * 10**9 + n, sizes[0] - 4, _FRAME.ljust(60, b"\0"))
+                SampledFrame(1_000_000_000 + len(self.trials) * 10**9 + n, sizes[0] - 4, _FRAME.ljust(60, b"\0"))
                 for n in range(2)
             ],
         )
@@ -289,8 +289,8 @@ def device(
         took_s=95.0,
         settings=SETTINGS,
         frames=FrameSpec(
-            (64,), "02:00:00:00:00:01", "02:00:00:00:00:02", Span("198.18.0.2", 1), Span("198.18.1.2", 16),
-            Span(49152, 64), Span(49152, 64), 256,
+            (64,), "02:00:00:00:00:01", "02:00:00:00:00:02", ValueRange("198.18.0.2", 1), ValueRange("198.18.1.2", 16),
+            ValueRange(49152, 64), ValueRange(49152, 64), 256,
         ),
         link_mbps=LINK_MBPS,
         transmitter=port("veth-tx"),

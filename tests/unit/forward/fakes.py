@@ -22,9 +22,9 @@ from wavebed.forward.model import (
     FrameSpec,
     InterfaceCounters,
     PortInfo,
-    Sample,
+    SampledFrame,
     Sent,
-    Span,
+    ValueRange,
 )
 from wavebed.forward.port import PortGoneError
 
@@ -111,7 +111,7 @@ class FakePort:
         self.counts = dict.fromkeys(
             ("rx_packets", "rx_bytes", "rx_dropped", "tx_packets", "tx_bytes", "tx_dropped"), 1000 * index
         )
-        self.answers: Span | None = None
+        self.answers: ValueRange | None = None
         self.closed = False
         self._counters: FrameCounters | None = None
         self._frames: FrameSpec | None = None
@@ -167,7 +167,7 @@ class FakePort:
             (Binding("xdp_native", works=True, why=""),),
         )
 
-    def answer(self, addresses: Span | None) -> None:
+    def answer(self, addresses: ValueRange | None) -> None:
         self._alive()
         self.answers = addresses
 
@@ -287,7 +287,7 @@ class FakePort:
             latency=latency_of({_bucket(delay): unique}, delay, delay) if unique else None,
             receiver_lost=device.receiver_lost,
             sample=tuple(
-                Sample(start_ns + delay, frames.sizes_bytes[0] - 4, bytes(frames.sizes_bytes[0] - 4))
+                SampledFrame(start_ns + delay, frames.sizes_bytes[0] - 4, bytes(frames.sizes_bytes[0] - 4))
                 for _ in range(min(self._sample, unique))
             ),
         )
@@ -345,7 +345,9 @@ def fake_tester(device: FakeDevice | None = None) -> Tester:
     from wavebed.forward.tester import Tester
 
     tx, rx = fake_ports(device)
-    layout = Layout(sources=Span("198.18.0.2", 1), destinations=Span("198.19.0.2", 16), next_hop="198.18.0.1")
+    layout = Layout(
+        sources=ValueRange("198.18.0.2", 1), destinations=ValueRange("198.19.0.2", 16), next_hop="198.18.0.1"
+    )
     tester = Tester(tx, rx, layout, sleep=tx.world.sleep)
     tester.prepare()
     return tester

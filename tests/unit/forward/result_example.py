@@ -12,10 +12,10 @@ from wavebed.forward.model import (
     Latency,
     PortInfo,
     Refusal,
-    Sample,
+    SampledFrame,
     Sent,
-    Span,
     Trial,
+    ValueRange,
 )
 from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, LossRateStep, OverloadFinding
 from wavebed.forward.result import DeviceResult, PartTime
@@ -72,7 +72,7 @@ def trial(pps: float = 400_000.0, lost: int = 0, refusals: tuple[Refusal, ...] =
         last_ns=10**9,
         latency=Latency(sent - lost, 1e-5, 2e-4, 4e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, ((1e-5, 2e-5, sent - lost),)),
         receiver_lost=0,
-        sample=(Sample(5, 60, bytes(60)),),
+        sample=(SampledFrame(5, 60, bytes(60)),),
     )
     return Trial(
         purpose="search",
@@ -138,10 +138,10 @@ def result(device: str = "router", capacity_pps: float = 400_000.0) -> DeviceRes
             (64,),
             "02:00:00:00:00:01",
             "02:00:00:00:00:02",
-            Span("198.18.0.2", 1),
-            Span("198.18.1.2", 16),
-            Span(49152, 64),
-            Span(49152, 64),
+            ValueRange("198.18.0.2", 1),
+            ValueRange("198.18.1.2", 16),
+            ValueRange(49152, 64),
+            ValueRange(49152, 64),
             256,
         ),
         link_mbps=1000.0,

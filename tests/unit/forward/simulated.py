@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from wavebed.forward.model import Ceiling, FrameCounters, Latency, Refusal, Sample, Trial
+from wavebed.forward.model import Ceiling, FrameCounters, Latency, Refusal, SampledFrame, Trial
 from wavebed.forward.trials import TrialLog
 
 Capacity = Callable[[tuple[int, ...]], float]
@@ -87,7 +87,7 @@ class SimulatedTester:
             refusal = Refusal("late", f"{pps:.0f} frames/s were sent instead of {offered_pps:.0f}")
         if self.late and offered_pps is not None and self.rng.random() < self.late * pps / self.ceiling_pps:
             refusal = Refusal("late", "the sender paused")
-        kept = tuple(Sample(0, sizes[0] - 4, bytes(sizes[0] - 4)) for _ in range(sample))
+        kept = tuple(SampledFrame(0, sizes[0] - 4, bytes(sizes[0] - 4)) for _ in range(sample))
         return Trial(
             purpose=purpose,
             sizes_bytes=sizes,

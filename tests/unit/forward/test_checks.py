@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from wavebed.errors import UserError
 from wavebed.forward.checks import Totals, TrialEvidence, check_mtu, check_ports, check_trial, difference, gap_s
 from wavebed.forward.frames import Layout, Tags
-from wavebed.forward.model import Ceiling, FrameCounters, InterfaceCounters, PortInfo, Refusal, Sent, Span
+from wavebed.forward.model import Ceiling, FrameCounters, InterfaceCounters, PortInfo, Refusal, Sent, ValueRange
 
 S = 1_000_000_000
 ZERO = InterfaceCounters(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, up=True, driver={})
@@ -452,7 +452,7 @@ def test_a_foreign_program_at_the_receiving_port_is_refused() -> None:
     assert refusal.remedy == "ip link set rx0 xdp off"
 
 
-LAYOUT = Layout(Span("198.18.0.2", 1), Span("198.19.0.2", 16), next_hop="198.18.0.1")
+LAYOUT = Layout(ValueRange("198.18.0.2", 1), ValueRange("198.19.0.2", 16), next_hop="198.18.0.1")
 
 
 def test_a_frame_of_1518_bytes_fits_an_mtu_of_1500() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavebed.config.problems import Problem
-from wavebed.forward.model import Span
+from wavebed.forward.model import ValueRange
 from wavebed.forward.settings import EmulatedDevice, ForwardOptions, PeerPorts, RealPorts, parse_options
 from wavebed.secret import Secret
 
@@ -66,7 +66,7 @@ def test_the_whole_order_is_read() -> None:
         )
     )
     assert (spec.pppoe_session, spec.vlan, spec.flows, spec.gateway) == (17, None, 1000, "192.168.1.1")
-    assert (spec.sources, spec.destinations) == (Span("192.168.1.10", 16), Span("198.18.1.2", 1))
+    assert (spec.sources, spec.destinations) == (ValueRange("192.168.1.10", 16), ValueRange("198.18.1.2", 1))
     assert spec.settings.link_mbps == 1000.0
     assert spec.settings.parts == ("search", "latency")
     assert [goal.name for goal in spec.settings.goals] == ["ndr", "pdr"]

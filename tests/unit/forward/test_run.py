@@ -17,8 +17,8 @@ from wavebed.config.problems import Problem
 from wavebed.errors import UserError, WavebedError
 from wavebed.forward.folder import read_forward
 from wavebed.forward.frames import Layout
-from wavebed.forward.model import PortInfo, Span
-from wavebed.forward.run import Outcome, Setup, Teller, _layout, measure, run_spec
+from wavebed.forward.model import PortInfo, ValueRange
+from wavebed.forward.run import ForwardOutcome, Setup, Teller, _layout, measure, run_spec
 from wavebed.forward.settings import ForwardOptions, ForwardSpec, RealPorts, parse_options
 from wavebed.store.journal import RunBegun, RunEnded, RunInterrupted, TrialStored, read_journal
 
@@ -59,7 +59,7 @@ def _virtual(monkeypatch: pytest.MonkeyPatch):
 
 def setup_of(device: FakeDevice, **more: object) -> Setup:
     tx, rx = fake_ports(device)
-    layout = Layout(Span("198.18.0.2", 1), Span("198.18.1.2", 16), next_hop="198.18.0.1")
+    layout = Layout(ValueRange("198.18.0.2", 1), ValueRange("198.18.1.2", 16), next_hop="198.18.0.1")
     return Setup(tx, rx, layout, "external", **more)  # type: ignore[arg-type]
 
 
@@ -145,7 +145,7 @@ def in_fake(monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> None:
     monkeypatch.setattr(run_module, "set_up", set_up)
 
 
-def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> Outcome:
+def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: FakeDevice) -> ForwardOutcome:
     in_fake(monkeypatch, device)
     return run_spec(spec_of(tests="overload"), tmp_path / "run", ["wavebed", "forward"], Heard())
 
@@ -217,12 +217,12 @@ def layout_of(own: tuple[str, ...], **options: object) -> Layout:
 
 def test_test_addresses_are_those_of_the_ports_or_of_rfc_2544() -> None:
     layout = layout_of(("fe80::1/64", "192.168.1.7/24"), gateway="192.168.1.1")
-    assert (layout.sources, layout.next_hop) == (Span("192.168.1.7", 1), "192.168.1.1")
-    assert layout.destinations == Span("198.18.1.2", 16)
-    assert layout_of(()).sources == Span("198.18.0.2", 1)
-    assert layout_of(("192.168.1.7/24",), ipv6=True).sources == Span("2001:2::2", 1)
+    assert (layout.sources, layout.next_hop) == (ValueRange("192.168.1.7", 1), "192.168.1.1")
+    assert layout.destinations == ValueRange("198.18.1.2", 16)
+    assert layout_of(()).sources == ValueRange("198.18.0.2", 1)
+    assert layout_of(("192.168.1.7/24",), ipv6=True).sources == ValueRange("2001:2::2", 1)
     given = layout_of(("192.168.1.7/24",), sources="192.168.1.50x4", destinations="10.0.0.2")
-    assert (given.sources, given.destinations) == (Span("192.168.1.50", 4), Span("10.0.0.2", 1))
+    assert (given.sources, given.destinations) == (ValueRange("192.168.1.50", 4), ValueRange("10.0.0.2", 1))
 
 
 def test_a_gateway_that_no_source_is_a_neighbour_of_is_refused() -> None:

@@ -11,14 +11,14 @@ from tests.unit.forward.fakes import FakeDevice, FakePort, fake_ports, fake_test
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward import tester as subject
 from wavebed.forward.frames import Layout
-from wavebed.forward.model import Binding, Refusal, Span
+from wavebed.forward.model import Binding, Refusal, ValueRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wavebed.forward.model import InterfaceCounters, Sent, Trial
 
-LAYOUT = Layout(Span("198.18.0.2", 1), Span("198.19.0.2", 16), next_hop="198.18.0.1")
+LAYOUT = Layout(ValueRange("198.18.0.2", 1), ValueRange("198.19.0.2", 16), next_hop="198.18.0.1")
 
 
 def between(tx: FakePort, rx: FakePort, **options: object) -> subject.Tester:
