@@ -14,23 +14,6 @@ from wavebed.prepared import prepared
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "BUCKETS",
-    "VERSION",
-    "CeilingAnswer",
-    "Description",
-    "FrameCountersAnswer",
-    "Mac",
-    "Nothing",
-    "On",
-    "Probe",
-    "ReceiverKind",
-    "answer_of",
-    "bucket_bounds_ns",
-    "latency_of",
-    "percentile_ns",
-]
-
 VERSION = 2
 
 _Answer = TypeVar("_Answer")

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from wavebed.forward.frames import Layout
     from wavebed.forward.model import Ceiling, FrameCounters, PortInfo, Sent
 
-__all__ = [
-    "CEILING_FRACTION",
-    "Totals",
-    "TrialEvidence",
-    "check_mtu",
-    "check_offloads",
-    "check_ports",
-    "check_trial",
-    "difference",
-    "gap_s",
-]
-
 NS = 1_000_000_000
 
 CEILING_FRACTION = 0.9

@@ -24,27 +24,6 @@ if TYPE_CHECKING:
     from wavebed.forward.search import GoalFinding
     from wavebed.stats.intervals import Interval
 
-__all__ = [
-    "MEASURES",
-    "Comparison",
-    "Device",
-    "DeviceOutput",
-    "ForwardCompareOutput",
-    "ForwardValue",
-    "Measure",
-    "Rank",
-    "ToldApart",
-    "Value",
-    "compare",
-    "comparison_csv",
-    "comparison_json",
-    "comparison_text",
-    "interval_text",
-    "moved_text",
-    "rank_text",
-    "sizes_tested",
-]
-
 Measure: TypeAlias = Literal["throughput", "overload", "loss_free"]
 MEASURES: dict[Measure, str] = {
     "throughput": "throughput test",

@@ -22,26 +22,6 @@ if TYPE_CHECKING:
 
     from wavebed.forward.model import Trial
 
-__all__ = [
-    "LEAST_FRAME_S",
-    "LIMIT_S",
-    "CpuLog",
-    "CpuMeter",
-    "CpuSource",
-    "CpuUse",
-    "LocalMeter",
-    "Reading",
-    "Ticks",
-    "between",
-    "flag_offload",
-    "open_meter",
-    "parse_net_rx",
-    "parse_softnet",
-    "parse_source",
-    "parse_stat",
-    "reading",
-]
-
 _EXAMPLES = "local, ssh://root@192.168.1.1, snmp://public@192.168.1.1 or http://192.168.1.1:9100/metrics"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?")
 

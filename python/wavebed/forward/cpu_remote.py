@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from wavebed.secret import Secret
 
-__all__ = ["NodeExporterMeter", "SnmpMeter", "SshMeter", "parse_metrics"]
-
 _END_S = 0.5
 """For its last words, within the limit."""
 _MOST_BYTES = 4 << 20
@@ -43,15 +41,7 @@ _LOOP = (
 
 
 class SshMeter(CpuMeter):
-    """Reads /proc of another machine by the program ``ssh``, which must come in without a password.
-
-    Parameters
-    ----------
-    host : str
-        Name or address.
-    user : str, optional
-    port : int, optional
-    """
+    """Reads /proc of another machine by the program ``ssh``, which must come in without a password."""
 
     def __init__(self, host: str, user: str | None = None, port: int | None = None) -> None:
         super().__init__(

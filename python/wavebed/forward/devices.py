@@ -25,30 +25,6 @@ if TYPE_CHECKING:
 
     from wavebed.forward.setup import EmulatedSetup
 
-__all__ = [
-    "FAULTY_KINDS",
-    "KINDS",
-    "Bridge",
-    "Duplicating",
-    "EmulatedDut",
-    "Flooding",
-    "Nat",
-    "Option",
-    "ProgramDevice",
-    "Rebooting",
-    "Relay",
-    "Routing",
-    "Shaped",
-    "Version",
-    "Xdp",
-    "count_from",
-    "device_kind",
-    "give_addresses",
-    "make_device",
-    "read_device",
-    "whole_microseconds",
-]
-
 Version = int
 """4 or 6."""
 

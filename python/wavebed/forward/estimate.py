@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wavebed.forward.search import SearchBudget
     from wavebed.forward.settings import GoalSettings
 
-__all__ = ["NOMINAL_PPS", "UNKNOWN", "Evidence", "Rehearsal", "State", "expected", "left", "rehearse"]
-
 State: TypeAlias = Literal["steady", "disturbed", "hindered"]
 
 PRIOR: dict[State, float] = {"steady": 0.5, "disturbed": 0.4, "hindered": 0.1}

@@ -52,24 +52,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.forward.model import SampledFrame
 
-__all__ = [
-    "KEPT",
-    "KIND",
-    "RAW_FOLDER",
-    "SAMPLE_FILE",
-    "SCHEMAS",
-    "SERIES_FOLDER",
-    "TRIALS_TABLE",
-    "ForwardRecord",
-    "ForwardRun",
-    "capture",
-    "read_forward",
-    "rewrite_forward",
-    "tables_of",
-    "trials_of",
-    "write_forward",
-]
-
 KIND = "forward"
 """The ``kind`` in `run.json`, by which a reader knows what it has."""
 
@@ -92,10 +74,6 @@ class ForwardRecord(PlainValue, frozen=True):
 
     Parameters
     ----------
-    result : DeviceResult
-        The findings.
-    command_line : tuple of str
-        As typed.
     versions : mapping
         wavebed, kernel, Python, and every program that took part.
     """
@@ -189,8 +167,6 @@ class ForwardRun:
 
     Parameters
     ----------
-    folder : pathlib.Path
-        Where they are.
     record : ForwardRecord
         The content of ``run.json``; its result has no trials, see `result`.
     """

@@ -16,25 +16,6 @@ from wavebed.forward.model import FrameSpec, PlainValue, ValueRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "FCS_BYTES",
-    "FLOWS",
-    "L1_BYTES",
-    "RFC2544_SIZES_BYTES",
-    "SIMPLE_IMIX",
-    "STAMP_BYTES",
-    "Headers",
-    "Layout",
-    "Rates",
-    "StudyConversion",
-    "Tags",
-    "check_sizes",
-    "genome",
-    "line_rate_pps",
-    "spread",
-    "study_conversion",
-]
-
 L1_BYTES = 20
 """Preamble 7, start delimiter 1, inter-frame gap 12."""
 FCS_BYTES = 4
@@ -92,8 +73,6 @@ class Rates(PlainValue, frozen=True):
 
     Parameters
     ----------
-    pps : float
-        Frames per second.
     l1_mbps : float
         Mbit/s on the wire: frame, preamble and gap. The speed of the link at line rate.
     frame_mbps : float
@@ -154,10 +133,6 @@ class StudyConversion(PlainValue, frozen=True):
         Mbit/s ÷ 8 ÷ payload.
     factor : float
         How many times too low the first is: 4.67 at 64 bytes.
-    corrected : Rates
-        The same rate in all units.
-    line_rate_mpps : float
-        The line rate of the link.
     possible : bool
         Whether the corrected rate is not above it, but for the rounding of printed figures (0.1 %).
     """

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wavebed.forward.model import InterfaceCounters
     from wavebed.forward.parts import OverloadName
 
-__all__ = ["STUDY_TESTS", "Iperf3Host", "Iperf3Run", "run_study_command", "study_command"]
-
 STUDY_TESTS: Mapping[OverloadName, int] = {"throughput": 1472, "overload": 18}
 """Payload in bytes of either test: frames of 1518 and 64 B."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from wavebed.compare.samples import Folder, Key
     from wavebed.forward.folder import ForwardRun
 
-__all__ = ["ForwardingTest"]
-
 
 class ForwardingTest(ResultKind):
     """A folder of ``wavebed forward``."""

@@ -14,25 +14,6 @@ from wavebed.result.model import Verdict
 if TYPE_CHECKING:
     from wavebed.config.data import Json
 
-__all__ = [
-    "Binding",
-    "Ceiling",
-    "FrameCounters",
-    "FrameSpec",
-    "InterfaceCounters",
-    "Latency",
-    "PlainValue",
-    "PortInfo",
-    "Refusal",
-    "SampledFrame",
-    "Sent",
-    "Trial",
-    "ValueRange",
-    "blank_trial",
-    "from_plain",
-    "to_plain",
-]
-
 _Value = TypeVar("_Value")
 
 

@@ -20,27 +20,6 @@ if TYPE_CHECKING:
     from wavebed.forward.search import SizeFinding
     from wavebed.forward.trials import LoadLimit, TrialLog
 
-__all__ = [
-    "CLEAN_TRIALS",
-    "FEWEST_FRAMES",
-    "RESOLUTION",
-    "BurstFinding",
-    "LatencyFinding",
-    "LossRateFinding",
-    "LossRateStep",
-    "OverloadFinding",
-    "OverloadName",
-    "base_rate",
-    "find_bursts",
-    "fractions",
-    "longest_passing",
-    "measure_latency",
-    "measure_loss_rate",
-    "most_steps",
-    "overload",
-    "overload_finding",
-]
-
 OverloadName: TypeAlias = Literal["throughput", "overload"]
 
 
@@ -51,14 +30,10 @@ class OverloadFinding(PlainValue, frozen=True):
     ----------
     name : str
         ``throughput`` (the largest size) or ``overload`` (the smallest).
-    sizes_bytes : tuple of int
-        With FCS.
     asked : Rates or None
         Line rate; ``None``: as fast as the tester goes, since that is less, or no link speed is known.
     sent_pps, received_pps : Interval
         Median over the repeats and its interval; the estimate is ``None`` if no repeat counts.
-    sent, received : Rates or None
-        The medians in all units.
     loss_ratio : Interval
         Median and interval over the repeats.
     cpu_busy_max : Interval
@@ -164,9 +139,7 @@ class LossRateFinding(PlainValue, frozen=True):
     ----------
     maximum : Rates
         100 %: line rate, or the most that the tester can offer.
-    limited_by : str
-        Which of them.
-    steps : tuple of LadderStep
+    steps : tuple of LossRateStep
         From the highest load down.
     clean : bool
         Whether it ended with two trials in a row without loss.
@@ -221,18 +194,10 @@ class LatencyFinding(PlainValue, frozen=True):
 
     Parameters
     ----------
-    name : str
-        The size's name.
     fraction : float
         Of `base`, 0 to 1.
     base : str
         The goal whose rate it is a fraction of: ``ndr``.
-    offered : Rates
-        The load.
-    frames : int
-        Frames with a delay.
-    loss_ratio : float
-        Of the trial.
     typical_s : float or None
         The median (RFC 8219, typical latency).
     worst_s : float or None
@@ -241,10 +206,6 @@ class LatencyFinding(PlainValue, frozen=True):
         ``None`` where there were too few frames, or clocks that cannot be compared.
     counts : tuple of (float, float, int)
         The histogram: from, below, how many.
-    trial : int
-        Place in `DeviceResult.trials`.
-    refusal : Refusal or None
-        Why there are no numbers.
     """
 
     name: str
@@ -327,10 +288,6 @@ class BurstFinding(PlainValue, frozen=True):
     ----------
     offered : Rates
         The rate of the burst: line rate, or the most that the tester can offer.
-    limited_by : str
-        Which of them.
-    longest_frames : int
-        The longest burst that was tried.
     lengths_frames : tuple of int
         The longest burst without loss that each repeat found.
     mean_frames, deviation_frames : float or None
@@ -346,8 +303,6 @@ class BurstFinding(PlainValue, frozen=True):
         The same without the frames forwarded meanwhile: implied · (1 - forwarded rate / offered rate).
     corrected_buffer_frames : float or None
         Frames the buffer holds: corrected time at the offered rate.
-    trials : tuple of int
-        Places in `DeviceResult.trials`.
     """
 
     name: str

@@ -41,21 +41,6 @@ if TYPE_CHECKING:
     from wavebed.forward.settings import ForwardSettings, GoalSettings
     from wavebed.forward.trials import LoadLimits, TrialLog
 
-__all__ = [
-    "WARM_UP_TRIALS",
-    "Forecast",
-    "SearchPlan",
-    "before_s",
-    "burst_sizes",
-    "latency_sizes",
-    "loss_rate_sizes",
-    "overload_names",
-    "plan",
-    "plan_search",
-    "searched",
-    "whole_s",
-]
-
 LOOKS = 1
 LONG_LOOKS = 4
 """Steps of 1, 2, 4, 8 and 16 widths: 15 % of overload hidden."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from wavebed.forward.model import Binding, Ceiling, FrameCounters, FrameSpec, PortInfo, ValueRange
     from wavebed.secret import Secret
 
-__all__ = ["Lines", "LocalLines", "Port", "PortGoneError", "RemoteLines", "keep_watch"]
-
 NS = 1_000_000_000
 _Answer = TypeVar("_Answer")
 
@@ -78,8 +76,6 @@ class Port:
 
         Parameters
         ----------
-        interface : str
-            Its name.
         netns : str, optional
             The named network namespace that it is in.
         core : int, optional
@@ -367,11 +363,6 @@ class LocalLines(Lines):
     """A process of this machine, over its standard streams.
 
     It is in a session of its own, so that Ctrl-C reaches it only through us, and ends when its input does.
-
-    Parameters
-    ----------
-    command : list of str
-        The program and its arguments.
     """
 
     def __init__(self, name: str, command: list[str]) -> None:

@@ -38,17 +38,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = [
-    "SCHEMA",
-    "DeviceResult",
-    "PartTime",
-    "doubts_of",
-    "part_verdict",
-    "refused_parts",
-    "sizes_text",
-    "verdict_of",
-]
-
 SCHEMA = FORWARD.version
 """Version of the record and of its tables."""
 HIDDEN_FRACTION = 0.005
@@ -60,14 +49,10 @@ class PartTime(PlainValue, frozen=True):
 
     Parameters
     ----------
-    name : str
-        As ``search 64``.
     expected_s, at_most_s : float
         Planned before it began.
     took_s : float or None
         ``None`` if it did not run.
-    trials : int
-        Trials it made.
     """
 
     name: str
@@ -91,32 +76,22 @@ class DeviceResult(PlainValue, frozen=True):
         ISO 8601 with zone.
     took_s : float
         Of the whole test.
-    settings : ForwardSettings
-        The settings.
     frames : FrameSpec or None
         Addresses, ports and flows of the test frames; sizes are those of each trial.
     link_mbps : float or None
         Speed of the link at L1 that line rates are computed from.
     transmitter, receiver : PortInfo
         The ports, with their offload settings.
-    sender, receiver_kind : str
-        The way to send and to receive that was used.
     probed : tuple of Binding
         Every way to send that was tried, with the reason where it does not work.
     ceilings : tuple of Ceiling
         How fast the tester is by itself.
     sizes : tuple of SizeFinding
         Loss-free searches, mixes last.
-    overload, latency, loss_rates, bursts
-        The other parts.
     trials : tuple of Trial
         Every trial in order, refused ones too.
     refusals : tuple of Refusal
         The refusals that ended the test, or a part of it, before its time.
-    doubts : tuple of str
-        Doubts about the numbers, a line each.
-    plan : tuple of PartTime
-        Planned against actual time.
     machine : mapping
         The machine of the tester: words for a record, as ``{"kernel": "6.18"}``.
     beside : mapping

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from wavebed.forward.result import DeviceResult
     from wavebed.store.journal import Part
 
-__all__ = ["ForwardOutcome", "ForwardProgress", "Setup", "Teller", "emulated_device", "measure", "run_spec", "set_up"]
-
 
 @dataclass(frozen=True, slots=True)
 class ForwardOutcome:

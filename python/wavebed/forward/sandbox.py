@@ -17,8 +17,6 @@ from wavebed.errors import MachineError, WavebedError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["enter", "inside", "napi_instances", "pin", "within"]
-
 PIN_VARIABLE = "WAVEBED_PIN"
 """Set by ``wavebed-core sandbox``: the descriptor on which the outside is asked to place kernel threads."""
 

@@ -24,21 +24,6 @@ if TYPE_CHECKING:
     from wavebed.forward.settings import GoalName
     from wavebed.forward.trials import LoadLimit, TrialLog
 
-__all__ = [
-    "LOAD_RANGE",
-    "LOWERINGS",
-    "REPEATED_LONGEST",
-    "REPEATS",
-    "TRIES",
-    "Bound",
-    "GoalFinding",
-    "GoalOutcome",
-    "SearchBudget",
-    "SizeFinding",
-    "configured",
-    "search_size",
-]
-
 GoalOutcome: TypeAlias = Literal["found", "line_rate", "at_least", "below", "refused"]
 
 
@@ -47,8 +32,6 @@ class Bound(PlainValue, frozen=True):
 
     Parameters
     ----------
-    offered : Rates
-        The load.
     trials : int
         How many trials were made at it, of any length.
     good_s, bad_s : float
@@ -73,8 +56,6 @@ class GoalFinding(PlainValue, frozen=True):
 
     Parameters
     ----------
-    goal : GoalSettings
-        The settings.
     outcome : str
         ``found``: `lower` is within the goal's width of `upper`. ``line_rate``: the link can carry no more, and
         nothing was lost beyond the goal. ``at_least``: the tester can send no more (`refusal` ``tester_limit``);
@@ -127,15 +108,9 @@ class SizeFinding(PlainValue, frozen=True):
         The highest load tried: line rate, or the most that the tester can offer and count (below 90 % of its ceiling).
     limited_by : str
         Which of them: ``line_rate`` or ``tester``.
-    ceiling : Ceiling
-        How fast the tester is at this size.
-    goals : tuple of GoalFinding
-        In the order of the settings.
     in_order : bool or None
         Whether the rate without loss is not above the one with a little (NDR ≤ PDR); ``None`` if either was not
         found.
-    trials : tuple of int
-        Places in `DeviceResult.trials`.
     """
 
     name: str
@@ -334,10 +309,6 @@ def search_size(
     ----------
     name : str
         ``"64"``, or the name of the mix.
-    limit : LoadLimit
-        The highest load, and the sizes.
-    budget : SearchBudget
-        The time there is.
     """
     measurer = _Measurer(log, name, limit, budget)
     try:

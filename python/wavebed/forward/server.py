@@ -28,8 +28,6 @@ from wavebed.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Server", "serve"]
-
 HELLO_S = 10.0
 """A connection that has not said who it is by then is closed."""
 SEND_S = 10.0

@@ -18,25 +18,6 @@ from wavebed.forward.frames import RFC2544_SIZES_BYTES, SIMPLE_IMIX, Headers, ch
 from wavebed.forward.model import PlainValue, ValueRange
 from wavebed.secret import Secret
 
-__all__ = [
-    "DEFAULT_PEER_PORT",
-    "FULL_GOALS",
-    "PARTS",
-    "QUICK_GOALS",
-    "SENDER_KINDS",
-    "EmulatedDevice",
-    "ForwardOptions",
-    "ForwardSettings",
-    "ForwardSpec",
-    "GoalName",
-    "GoalSettings",
-    "PartName",
-    "PeerPorts",
-    "RealPorts",
-    "Target",
-    "parse_options",
-]
-
 GoalName: TypeAlias = Literal["rfc2544", "ndr", "pdr"]
 
 
@@ -61,8 +42,6 @@ class GoalSettings(PlainValue, frozen=True):
         The fraction of trial time that bad trials may take at a rate that is still accepted.
     relative_width : float
         The search ends when the bounds are this close, relative to the upper one.
-    initial_trial_s, final_trial_s : float
-        Shortest and longest trials, seconds.
     duration_sum_s : float
         Trial time that decides on a rate, seconds.
     preceding_targets : int
@@ -118,16 +97,14 @@ class ForwardSettings(PlainValue, frozen=True):
     goals : tuple of GoalSettings
         All searched at once.
     warm_up_s : float
-        Traffic before anything is measured, seconds: neighbours, flow tables, clocks of processors.
-    overload_trial_s : float
-        Length of one overload trial, seconds.
+        Traffic before anything is measured: neighbours, flow tables, clocks of processors.
     overload_repeats : int
         At least 6 for a 95 % interval of a median.
-    ladder_trial_s, ladder_step : float
+    loss_rate_trial_s, loss_rate_step : float
         RFC 2544, section 26.3: a step of 10 % or less.
-    ladder_sizes_bytes : tuple of int or None
+    loss_rate_sizes_bytes : tuple of int or None
         ``None``: the smallest and the largest.
-    latency_trial_s, latency_shares : float, tuple of float
+    latency_trial_s, latency_fractions : float, tuple of float
         Fractions of the found loss-free rate (NDR).
     latency_sizes_bytes : tuple of int or None
         ``None``: the smallest and the largest.
@@ -139,8 +116,6 @@ class ForwardSettings(PlainValue, frozen=True):
         The longest burst tried, seconds at line rate (RFC 2544: at least 2).
     burst_sizes_bytes : tuple of int or None
         ``None``: the smallest.
-    seed : int
-        Of all random processes.
     """
 
     parts: tuple[PartName, ...] = PARTS

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from io import FileIO
     from types import TracebackType
 
-__all__ = ["EmulatedSetup", "SetupPort"]
-
 NAMESPACES = ("tx", "dut", "rx")
 DEVICE_FIFO = 40
 """Priority of the device's threads: as if its processor were its own. Without it, whatever else runs on the machine

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from wavebed.forward.trials import TrialMaker
     from wavebed.store.journal import Event, Part
 
-__all__ = ["About", "link_speed_mbps", "run_suite"]
-
 WARM_UP_FRACTION = 0.1
 """Fraction of the highest load: it fills a device's tables, and most devices lose nothing."""
 MADE_UP_SPEED = frozenset({"veth", "tun", "dummy", "bridge"})

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wavebed.forward.result import DeviceResult
     from wavebed.forward.search import GoalFinding, SizeFinding
 
-__all__ = ["REFUSED", "summary_text"]
-
 REFUSED = "refused"
 GOAL_TITLES = {"rfc2544": "RFC 2544", "ndr": "NDR", "pdr": "PDR"}
 TEST_TITLES = {"throughput": "throughput test", "overload": "64-byte test"}

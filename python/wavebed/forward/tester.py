@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.checks import Totals, TrialEvidence, check_mtu, check_ports, check_trial, difference
-from wavebed.forward.frames import Layout, Tags
 from wavebed.forward.model import Refusal, Trial, blank_trial
 from wavebed.forward.port import PortGoneError
 
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wavebed.forward.cpu import CpuLog
+    from wavebed.forward.frames import Layout
     from wavebed.forward.model import Ceiling, FrameCounters, FrameSpec, InterfaceCounters, PortInfo, Sent
     from wavebed.forward.port import Port
-
-__all__ = ["Layout", "Preparation", "Tags", "Tester"]
 
 NS = 1_000_000_000
 LAST_TRIAL = 65535

@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from wavebed.forward.frames import Headers
     from wavebed.forward.model import Ceiling, Refusal, Trial
 
-__all__ = [
-    "DISTURBED",
-    "ENDING",
-    "LOAD_FRACTION",
-    "OVERHEAD_S",
-    "LoadLimit",
-    "LoadLimits",
-    "TrialLog",
-    "TrialMaker",
-    "distinct",
-    "load_limit",
-]
-
 LOAD_FRACTION = 0.88
 """Of the tester's own rate. A trial above 90 % is refused, and its rate may be a little above the one asked for."""
 
@@ -65,9 +52,6 @@ class TrialLog:
 
     Parameters
     ----------
-    tester : TrialMaker
-    clock : callable
-        Seconds since whenever.
     heard : callable, optional
         Told of each trial when it is over.
     wall_s : list of float
