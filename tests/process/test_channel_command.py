@@ -18,10 +18,10 @@ from wavebed.channel.plot_data import Album
 from wavebed.channel.realisation import Realisation, to_pattern
 from wavebed.channel.summary import Gathering, as_text
 from wavebed.cli import main
-from wavebed.cli.progress import Progress
 from wavebed.pattern import read_trace
 from wavebed.scene import load
 from wavebed.scene.model import Interval
+from wavebed.terminal import StepProgress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -319,7 +319,7 @@ def test_no_word_of_progress_for_work_that_is_soon_over(folder, capsys) -> None:
 
 
 def test_long_work_says_how_long_it_will_still_take(folder, monkeypatch, capsys) -> None:
-    say = Progress.say
+    say = StepProgress.say
     said: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def slow(scene, *, mode, seeds):
@@ -333,8 +333,8 @@ def test_long_work_says_how_long_it_will_still_take(folder, monkeypatch, capsys)
         said.put(words)
 
     monkeypatch.setattr("wavebed.cli.channel.PATIENCE_S", 0.0)
-    monkeypatch.setattr(Progress, "is_due", lambda _: True)
-    monkeypatch.setattr(Progress, "say", heard)
+    monkeypatch.setattr(StepProgress, "is_due", lambda _: True)
+    monkeypatch.setattr(StepProgress, "say", heard)
     monkeypatch.setattr(wavebed.channel, "ensemble", slow)
     assert command(SCENE, "--seeds", "2") == 0
     assert re.search(r"wavebed channel: seed 2 of 2 \(about \d+ s left\)", capsys.readouterr().err)

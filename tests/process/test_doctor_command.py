@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.test_doctor_command import _all_installed, _no_apparmor, _nothing_installed, _restricted  # noqa: F401
 
-from wavebed.cli import doctor_checks, main
-from wavebed.cli.doctor_checks import apparmor_check, extra_checks, program_checks
+from wavebed.cli import doctor as doctor_command
+from wavebed.cli import main
+from wavebed.cli.doctor import apparmor_check, extra_checks, program_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,8 +88,8 @@ def test_lines_to_type_are_not_broken(
 ) -> None:
     setting = tmp_path / "setting"
     setting.write_text("1\n")
-    monkeypatch.setattr(doctor_checks.apparmor_check, "__defaults__", (setting,))
-    monkeypatch.setattr(doctor_checks, "_PROFILE", tmp_path / "no-such-profile")
+    monkeypatch.setattr(doctor_command.apparmor_check, "__defaults__", (setting,))
+    monkeypatch.setattr(doctor_command, "_PROFILE", tmp_path / "no-such-profile")
     assert doctor(tmp_path, monkeypatch, {"can_run": True, "checks": CHECKS[:1]}) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     remedy = apparmor_check(str(tmp_path / "core"), {}, setting)["remedy"]

@@ -18,7 +18,7 @@ import pytest
 from tests.outputs import checked
 
 from wavebed.cli import main
-from wavebed.cli.doctor_checks import kernel_check
+from wavebed.cli.doctor import kernel_check
 from wavebed.virtual import guest, kernel
 from wavebed.virtual.kernel import Source, find_kernel, kernel_folder, release
 

@@ -20,8 +20,10 @@ from tests.unit.forward.example import device, record
 from tests.unit.report_example import Plan, write_example
 
 import wavebed
+import wavebed.cli.options
+import wavebed.cli.run
 from wavebed import beneath
-from wavebed.cli import main, rerun, trust
+from wavebed.cli import main
 from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import read_bytes
 from wavebed.forward.folder import write_forward
@@ -410,7 +412,7 @@ def _stored(tmp_path: Path, *, confined: bool) -> Path:
 def reran(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Return the plans that would have run."""
     plans: list[object] = []
-    monkeypatch.setattr(rerun, "perform", lambda plan, *_: plans.append(plan) or 0)
+    monkeypatch.setattr(wavebed.cli.run, "perform", lambda plan, *_: plans.append(plan) or 0)
     return plans
 
 
@@ -436,7 +438,7 @@ def test_a_folder_of_another_user_runs_again_only_with_a_word(
     reran: list[object], tmp_path: Path, capsys, monkeypatch
 ) -> None:
     trial = _stored(tmp_path, confined=True)
-    monkeypatch.setattr(trust.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(wavebed.cli.options.os, "geteuid", lambda: os.getuid() + 1)
     assert main(["rerun", str(trial)]) == UserError.exit_status
     said = capsys.readouterr().err
     assert "belongs to" in said
@@ -453,7 +455,7 @@ def test_the_campaign_of_another_user_goes_on_only_with_a_word(
     made: dict[str, Path], tmp_path: Path, capsys, monkeypatch
 ) -> None:
     folder = _copy(made, "campaign", tmp_path)
-    monkeypatch.setattr(trust.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(wavebed.cli.options.os, "geteuid", lambda: os.getuid() + 1)
     assert main(["campaign", "run", "--resume", str(folder)]) == UserError.exit_status
     assert "then add --trust" in capsys.readouterr().err
     assert main(["campaign", "run", "--resume", str(folder), "--trust"]) == UserError.exit_status
@@ -486,13 +488,10 @@ _PACKAGES = (
 )
 """Those that open files in folders of results; the others work for one trial, in a folder that nobody has yet."""
 _ALLOWED = {
-    "cli/doctor_checks.py": "settings of the kernel",
-    "cli/environment_reference.py": "a template of the package",
-    "cli/formats_reference.py": "a template of the package",
+    "cli/doctor.py": "settings of the kernel",
+    "cli/references.py": "templates of the package",
     "cli/record.py": "the folder that the user named",
-    "cli/scenario_reference.py": "a template of the package",
-    "cli/streams.py": "standard streams",
-    "cli/substitution.py": "memory",
+    "cli/process.py": "standard streams, memory",
     "store/disk.py": "the folder that the user named",
     "experiment/inputs.py": "wavebed-core",
     "experiment/machine_lock.py": "locks of the machine, without links",

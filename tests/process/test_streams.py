@@ -140,9 +140,9 @@ def test_plain_lines_need_no_library(capsys: pytest.CaptureFixture[str]) -> None
 
 HANGS = """
 import time
-from wavebed.cli import signals
-signals.AGAIN_S = 0.1
-signals.end_on_signals()
+from wavebed.cli import process
+process.AGAIN_S = 0.1
+process.end_on_signals()
 try:
     print("ready", flush=True)
     time.sleep(60)

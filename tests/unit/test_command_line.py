@@ -10,9 +10,9 @@ import pytest
 
 from wavebed.cli import COMMANDS, build_parser, main
 from wavebed.cli import trace as trace_command
-from wavebed.cli.progress import Progress
-from wavebed.cli.reference import command_line_page
+from wavebed.cli.references import command_line_page
 from wavebed.errors import MachineError, UserError, WavebedError
+from wavebed.terminal import StepProgress
 from wavebed.workload.video_media import PLAYER_VERSION
 
 
@@ -33,20 +33,20 @@ def raising(error: BaseException):
     ],
 )
 def test_an_error_becomes_its_exit_status_and_one_line(error, status: int, said: str, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(trace_command, "run", raising(error))
+    monkeypatch.setattr(trace_command, "run_trace", raising(error))
     assert main(["trace", "info", "x"]) == status
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", said)
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch) -> None:
-    monkeypatch.setattr(trace_command, "run", raising(ZeroDivisionError()))
+    monkeypatch.setattr(trace_command, "run_trace", raising(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         main(["trace", "info", "x"])
 
 
 def test_the_status_of_a_command_is_passed_on(monkeypatch) -> None:
-    monkeypatch.setattr(trace_command, "run", lambda _: 7)
+    monkeypatch.setattr(trace_command, "run_trace", lambda _: 7)
     assert main(["trace", "info", "x"]) == 7
 
 
@@ -70,11 +70,11 @@ def test_every_command_is_listed_and_can_be_asked_for_help(capsys) -> None:
 
 def test_the_reference_page_of_the_command_line_is_up_to_date() -> None:
     stored = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text()
-    assert stored == command_line_page(), "run: python -m wavebed.cli.reference docs/reference/command-line.md"
+    assert stored == command_line_page(), "run: python -m wavebed.cli.references docs/reference/command-line.md"
 
 
 def test_plain_lines_say_the_step_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("wavebed channel") as progress:
+    with StepProgress("wavebed channel") as progress:
         progress.step("download", 90)
         progress.step("report", 0)
     lines = capsys.readouterr().err.splitlines()
@@ -85,7 +85,7 @@ def test_a_terminal_gets_one_line_that_is_cleared(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with Progress("wavebed channel") as progress:
+    with StepProgress("wavebed channel") as progress:
         progress.step("download", 90)
     text = capsys.readouterr().err
     assert "wavebed channel: download (about 90 s left)" in text
@@ -95,7 +95,7 @@ def test_a_terminal_gets_one_line_that_is_cleared(
 
 
 def test_nothing_is_said_before_patience_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("wavebed channel", patience_s=60) as progress:
+    with StepProgress("wavebed channel", patience_s=60) as progress:
         progress.step("seed 1 of 2", 9)
     assert capsys.readouterr().err == ""
 

@@ -12,8 +12,8 @@ import pytest
 
 import wavebed
 from wavebed import remedy, shipped
-from wavebed.cli import doctor_checks
-from wavebed.cli.doctor_checks import apparmor_check, apparmor_profile
+from wavebed.cli import doctor
+from wavebed.cli.doctor import apparmor_check, apparmor_profile
 from wavebed.extras import EXTRAS, PACKAGES
 from wavebed.forward.kind import ForwardingTest
 from wavebed.lab import tools
@@ -33,14 +33,14 @@ SOURCES = Path(wavebed.__file__).parent
 
 @pytest.fixture(autouse=True)
 def _no_apparmor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_checks.apparmor_check, "__defaults__", (tmp_path / "no-such-setting",))
+    monkeypatch.setattr(doctor.apparmor_check, "__defaults__", (tmp_path / "no-such-setting",))
 
 
 @pytest.fixture
 def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "find_kernel", lambda: None)
     monkeypatch.setattr(tools, "missing", list)
-    monkeypatch.setattr(doctor_checks, "absent", lambda modules: [PACKAGES[module] for module in modules])
+    monkeypatch.setattr(doctor, "absent", lambda modules: [PACKAGES[module] for module in modules])
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def _all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "find_kernel", lambda: (Path("linux"), built))
     monkeypatch.setattr(tools, "missing", lambda _: [])
     monkeypatch.setattr(tools, "version", version)
-    monkeypatch.setattr(doctor_checks, "absent", lambda _: [])
-    monkeypatch.setattr(doctor_checks, "_with_version", lambda module: f"{PACKAGES[module]} 1.0")
+    monkeypatch.setattr(doctor, "absent", lambda _: [])
+    monkeypatch.setattr(doctor, "_with_version", lambda module: f"{PACKAGES[module]} 1.0")
 
 
-def _restricted(folder: Path, core: str = "/opt/wave bed/bin/wavebed-core") -> doctor_checks.Check:
+def _restricted(folder: Path, core: str = "/opt/wave bed/bin/wavebed-core") -> doctor.Check:
     setting = folder / "apparmor_restrict_unprivileged_userns"
     setting.write_text("1\n")
     return apparmor_check(core, {"namespaces": "fail"}, setting)

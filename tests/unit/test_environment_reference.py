@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from wavebed.cli.environment_reference import VARIABLES, environment_page
+from wavebed.cli.references import VARIABLES, environment_page
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (("python/wavebed", "*.py"), ("crates", "src/**/*.rs"), ("plugins", "src/**/*.py"))
@@ -18,7 +18,7 @@ def test_the_page_has_every_variable_of_the_sources_and_no_other() -> None:
     # Tests of a crate stand at the end of its files.
     texts = [file.read_text(encoding="utf-8").partition("#[cfg(test)]")[0] for file in files]
     listed = {each.name for each in VARIABLES if each.name.startswith("WAVEBED_")}
-    elsewhere = [text for text, file in zip(texts, files, strict=True) if file.stem != "environment_reference"]
+    elsewhere = [text for text, file in zip(texts, files, strict=True) if file.stem != "references"]
     assert {name for text in elsewhere for name in NAME.findall(text)} == listed
 
 
@@ -30,6 +30,6 @@ def test_each_variable_stands_once() -> None:
 def test_the_page_is_up_to_date_and_the_readme_links_it() -> None:
     page = "docs/reference/environment.md"
     stored = (ROOT / page).read_text(encoding="utf-8")
-    assert stored == environment_page(), f"run: python -m wavebed.cli.environment_reference {page}"
+    assert stored == environment_page(), f"run: python -m wavebed.cli.references {page}"
     assert f"({page})" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert "reference/environment.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")

@@ -27,9 +27,8 @@ from wavebed.check.requirement import parse_requirement
 from wavebed.check.result import CheckResult
 from wavebed.check.trials import Seen
 from wavebed.cli import COMMANDS, build_parser, main
-from wavebed.cli.formats_reference import formats_page
-from wavebed.cli.output_reference import outputs_page
 from wavebed.cli.outputs import OUTPUTS, output_schema
+from wavebed.cli.references import formats_page, outputs_page
 from wavebed.cli.schema import NAMES, schema_text
 from wavebed.config.table import fields
 from wavebed.errors import UserError
@@ -204,7 +203,7 @@ def test_the_schemas_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_page_of_the_outputs_is_up_to_date() -> None:
     stored = (Path(__file__).parents[2] / "docs/reference/outputs.md").read_text()
-    assert stored == outputs_page(), "run: python -m wavebed.cli.output_reference docs/reference/outputs.md"
+    assert stored == outputs_page(), "run: python -m wavebed.cli.references docs/reference/outputs.md"
 
 
 def test_the_results_of_a_run(tmp_path: Path) -> None:
@@ -350,7 +349,7 @@ def test_files_that_people_wrote_for_an_earlier_version_are_read(name: str, read
 
 def test_the_page_of_formats_is_up_to_date() -> None:
     stored = (ROOT / "docs/reference/formats.md").read_text()
-    assert stored == formats_page(), "run: python -m wavebed.cli.formats_reference docs/reference/formats.md"
+    assert stored == formats_page(), "run: python -m wavebed.cli.references docs/reference/formats.md"
 
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wavebed.cli.scenario_reference import reference_page
+from wavebed.cli.references import scenario_page
 from wavebed.config.table import fields
 from wavebed.errors import UserError
 from wavebed.path.api import Path
@@ -428,7 +428,7 @@ def test_the_study_is_what_the_paper_says() -> None:
 
 def test_the_reference_page_is_up_to_date() -> None:
     stored = (ROOT / "docs/reference/scenario.md").read_text()
-    assert stored == reference_page(), "run: python -m wavebed.cli.scenario_reference docs/reference/scenario.md"
+    assert stored == scenario_page(), "run: python -m wavebed.cli.references docs/reference/scenario.md"
     for keys in map(fields, (LinkTable, AirTable, PathTable, HopTable, HostTable)):
         for key in keys:
             assert f"| `{key}` |" in stored

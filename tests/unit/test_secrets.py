@@ -287,7 +287,7 @@ WITHOUT = {
     "cli/record.py": "figures of a judgement",
     "cli/specification.py": "types",
     "ui": "figures of a laboratory",
-    "cli/scenes.py": "shipped scenes",
+    "cli/channel.py": "shipped scenes",
     "radio": "shipped presets",
     "report/build.py": "from records that are read without secrets",
     "forward/port.py": "a message to the peer, which needs the token",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.cli.substitution import keep_pipes
+from wavebed.cli.process import keep_pipes
 from wavebed.errors import UserError
 from wavebed.foreign import folder_of, openable, read_text
 

@@ -1,7 +1,8 @@
 """The command line: find the subcommand, run it, turn its outcome into an exit status.
 
-A subcommand is a module here with ``register(subparsers)`` and ``run(args) -> int``. Only the module of the
-command that was typed is imported, so that ``wavebed shell`` does not import the modules of ``wavebed trace``.
+A subcommand ``NAME`` is two functions, ``register_NAME(subparsers)`` and ``run_NAME(args) -> int``, in the module of
+its name, or in the module that `_ELSEWHERE` has for it. Only the module of the command that was typed is imported, so
+that ``wavebed shell`` does not import the modules of ``wavebed trace``.
 
 Exit statuses: 0 success, 1 the experiment failed, 2 the arguments or a file are wrong, 3 the machine cannot do it,
 130 interrupted. A reader that closes the pipe early ends the command as SIGPIPE does (141).
@@ -17,12 +18,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from wavebed import __version__
-from wavebed.cli.streams import OutputLostError, give_up_output, prepare_streams
+from wavebed.cli.process import OutputLostError, give_up_output, keep_pipes, prepare_streams
 from wavebed.errors import MissingPackageError, UserError, WavebedError
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["COMMANDS", "Parser", "build_parser", "main"]
 
@@ -55,6 +56,22 @@ COMMANDS = {
     "reproduce": "repeat a published study",
     "compare": "compare folders of results",
 }
+
+_ELSEWHERE = {
+    "bridge": "shell",
+    "compare": "results",
+    "demo": "campaign",
+    "explain": "results",
+    "export": "results",
+    "kernel": "doctor",
+    "report": "results",
+    "rerun": "run",
+    "resolve": "run",
+    "scenes": "channel",
+    "serve": "forward",
+    "ui": "ctl",
+}
+"""The module of each command that shares one with another command."""
 
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
@@ -111,10 +128,18 @@ def build_parser(command: str | None = None) -> Parser:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
     for name, summary in COMMANDS.items():
         if name == command:
-            import_module(f"wavebed.cli.{name}").register(subparsers)
+            _function("register", name)(subparsers)
         else:
             subparsers.add_parser(name, help=summary, add_help=False)
     return parser
+
+
+def _function(what: str, command: str) -> Callable[..., int]:
+    """Return ``register_COMMAND`` or ``run_COMMAND``."""
+    found: Callable[..., int] = getattr(
+        import_module(f"wavebed.cli.{_ELSEWHERE.get(command, command)}"), f"{what}_{command}"
+    )
+    return found
 
 
 def _dispatch(arguments: Sequence[str], *, is_own_process: bool) -> int:
@@ -124,10 +149,9 @@ def _dispatch(arguments: Sequence[str], *, is_own_process: bool) -> int:
         parser.print_help(sys.stderr)
         return UserError.exit_status
     if any("/fd/" in argument for argument in arguments):
-        import_module("wavebed.cli.substitution").keep_pipes(arguments)
+        keep_pipes(arguments)
     options = parser.parse_args(arguments, argparse.Namespace(is_own_process=is_own_process))
-    status: int = import_module(f"wavebed.cli.{options.command}").run(options)
-    return status
+    return _function("run", options.command)(options)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""``wavebed campaign``: many trials of many cells, planned, run, resumed and watched."""
+"""``wavebed campaign`` and ``wavebed demo``: plan, run, resume and watch campaigns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.cli.options import AUTO, add_memory_option, add_time_options, add_trust, check_owner, guest_memory
 from wavebed.cli.outputs import print_json
+from wavebed.cli.process import end_on_signals
 from wavebed.cli.run import add_folder_options, write_report_or_note
-from wavebed.cli.signals import end_on_signals
-from wavebed.cli.times import AUTO, add_memory_option, add_time_options, guest_memory
-from wavebed.cli.trust import add_trust, check_owner
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
 
-__all__ = ["register", "run"]
+__all__ = ["register_campaign", "register_demo", "run_campaign", "run_demo"]
 
 _DESCRIPTION = (
     "Plan, run, resume and watch a campaign: the cells of a campaign file, each once in every block, in random order"
@@ -49,8 +48,8 @@ _STATUS = "Print how far the campaign in a folder is, whoever runs it."
 _MOST_JOBS = 1024
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_campaign(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed campaign`` to the program's parser."""
     parser = subparsers.add_parser("campaign", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     plan = actions.add_parser("plan", help=_PLAN, description=_PLAN)
@@ -113,7 +112,7 @@ def _only(given: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def run(args: argparse.Namespace) -> int:
+def run_campaign(args: argparse.Namespace) -> int:
     """Plan, run or watch."""
     if args.action == "status":
         return _status(args)
@@ -271,3 +270,26 @@ def _status(args: argparse.Namespace) -> int:
             print(printable(status_text(args.folder, status), keep="\n"))
         sys.stdout.flush()
     return 0
+
+
+_DEMO_DESCRIPTION = (
+    "Run the shipped campaign `demo`: a download, a web page in Chromium and ping over the radio of a 5G phone, by"
+    " cubic and by bbr, six times each, every time over another realisation of the channel. Answers whether bbr keeps"
+    " ping shorter, and writes report.html. Takes under three minutes. It is `wavebed campaign run demo`."
+)
+
+
+def register_demo(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed demo`` to the program's parser."""
+    parser = subparsers.add_parser("demo", help="the main job on shipped input", description=_DEMO_DESCRIPTION)
+    add_folder_options(parser)
+    add_time_options(parser, AUTO)
+    add_memory_option(parser)
+
+
+def run_demo(args: argparse.Namespace) -> int:
+    """Run it."""
+    args.action, args.file, args.executor = "run", "demo", "local"
+    args.resume = args.accept_changes = args.trust = False
+    args.only, args.jobs = [], None
+    return run_campaign(args)

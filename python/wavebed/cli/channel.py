@@ -1,15 +1,19 @@
-"""``wavebed channel``: the pattern of a scene's link, a picture, a table."""
+"""``wavebed channel`` and ``wavebed scenes``: radio scenes and named conditions as patterns, pictures and figures."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
+from wavebed.config.problems import at
+from wavebed.config.values import number
 from wavebed.errors import UserError
 from wavebed.extras import require
+from wavebed.spec.network import MOST_SEED
 
 if TYPE_CHECKING:
     import argparse
@@ -17,10 +21,12 @@ if TYPE_CHECKING:
 
     from wavebed.channel.plot_data import Album
     from wavebed.channel.realisation import Realisation
+    from wavebed.conditions.condition import Condition, Variant
+    from wavebed.config.data import Json
     from wavebed.pattern import Pattern
     from wavebed.scene.model import Mode, Scene
 
-__all__ = ["register", "run"]
+__all__ = ["register_channel", "register_scenes", "run_channel", "run_scenes"]
 
 PICTURES = ("png", "svg", "html")
 MODES = ("3gpp", "reference")
@@ -36,8 +42,8 @@ _EPILOG = (
 )
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_channel(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed channel`` to the program's parser."""
     parser = subparsers.add_parser("channel", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument(
         "scene",
@@ -73,7 +79,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_channel(args: argparse.Namespace) -> int:
     """Realise the scene, and write the outputs.
 
     Raises
@@ -157,10 +163,10 @@ def _realisations(scene: Scene, mode: Mode, seeds: range) -> Iterator[Realisatio
 
 def _watched(realisations: Iterable[Realisation], scene: Scene, count: int) -> Iterator[Realisation]:
     """Hand the realisations on, and say on standard error how long it will still take where it takes long."""
-    from wavebed.cli.progress import Progress
+    from wavebed.terminal import StepProgress
 
     begin = time.monotonic()
-    with Progress("wavebed channel", PATIENCE_S) as progress:
+    with StepProgress("wavebed channel", PATIENCE_S) as progress:
         progress.go_on(f"seed 1 of {count}", count * scene.duration_s / scene.step_s * _STEP_COST_S)
         for done, realisation in enumerate(realisations, start=1):
             yield realisation
@@ -243,3 +249,99 @@ def _print_table(scene: Scene, mode: str, album: Album) -> None:
     seeds = album.seeds
     said = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}: medians (percentiles 5 to 95)"
     print(as_text(f"{scene.title}; mode {mode}, {said}", album.summary()))
+
+
+SCENES_PICTURES = ("png", "svg", "html")
+_SCENES_DESCRIPTION = "List the shipped, named network conditions, or explain one: what happens, and its figures."
+_SCENES_EPILOG = (
+    "--scene NAME of other commands takes every name here: NAME or NAME/VARIANT (mmwave, mid-band, lte) of a condition,"
+    " 5qi-N, and the scenarios of the QUIC network simulator with their options in quotes."
+)
+
+
+def register_scenes(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed scenes`` to the program's parser."""
+    parser = subparsers.add_parser(
+        "scenes", help=_SCENES_DESCRIPTION, description=_SCENES_DESCRIPTION, epilog=_SCENES_EPILOG
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the condition to explain, or one of its variants")
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the rate of the downlink over time, a panel for each variant; ends in .png, .svg or .html",
+    )
+    parser.add_argument("--seed", metavar="N", default="1", help="the seed of the plot (default: 1)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
+
+
+def run_scenes(args: argparse.Namespace) -> int:
+    """List or explain.
+
+    Raises
+    ------
+    UserError
+        If there is nothing of this name, or a file cannot be written.
+    """
+    if args.plot is not None:
+        _scenes_plot(args)
+    if args.name is None:
+        from wavebed.conditions.text import list_json, list_text
+
+        if args.json:
+            print_json("scenes", list_json(), indent=2)
+        else:
+            print(list_text())
+        return 0
+    output, data, text = _explained(args.name)
+    if args.json:
+        print_json(output, data, indent=2)
+    else:
+        print(text)
+    return 0
+
+
+def _chosen(name: str) -> tuple[Condition, Variant | None] | None:
+    """Return a condition, and the variant where one is named; ``None``: it is no condition."""
+    from wavebed.conditions.condition import condition
+    from wavebed.conditions.lookup import find_variant
+
+    variant = find_variant(name)
+    if variant is None:
+        return None
+    return condition(name.partition("/")[0]), variant if "/" in name else None
+
+
+def _explained(name: str) -> tuple[str, dict[str, Json], str]:
+    """Return the name of the output, its data, and the text."""
+    from wavebed.conditions import find, lookup, text
+
+    chosen = _chosen(name)
+    if chosen is not None:
+        return "scenes-condition", text.condition_json(*chosen), text.condition_text(*chosen)
+    profile = lookup.PROFILES.get(name)
+    if profile is not None:
+        return "scenes-profile", text.profile_json(name, profile), text.profile_text(name, profile)
+    found = find(name)
+    keys = "\n".join(f"{key} = {json.dumps(value)}" for key, value in found.hop.items())
+    more = f"\n\nwavebed channel {name} shows its figures." if found.kind == "scene" else ""
+    data: dict[str, Json] = {"kind": found.kind, "name": found.name, "title": found.title, "hop": {**found.hop}}  # type: ignore[dict-item]
+    return "scenes-name", data, f"{found.name}: {found.title}\n\n{keys}{more}"
+
+
+def _scenes_plot(args: argparse.Namespace) -> None:
+    kind = Path(args.plot).suffix.lower().removeprefix(".")
+    if kind not in SCENES_PICTURES:
+        raise UserError(f"--plot {args.plot}: the name must end in .png, .svg or .html")
+    if args.name is None:
+        raise UserError("--plot: requires NAME: write the name of a condition")
+    chosen = _chosen(args.name)
+    if chosen is None:
+        raise UserError(f"--plot: {args.name!r} is no condition: for a radio scene use wavebed channel")
+    if kind != "html":
+        require("report", f"a plot as {kind.upper()}", ("matplotlib",))
+    seed = at("--seed", number(0, MOST_SEED), args.seed)
+    from wavebed.conditions.text import render
+    from wavebed.output import write_output
+
+    found, only = chosen
+    write_output(args.plot, render(found.variants if only is None else (only,), seed, kind), "--plot")

@@ -9,11 +9,10 @@ import numpy as np
 
 from wavebed.channel.placemap import draw_walks, load_map, pattern_of
 from wavebed.cli.outputs import print_json
-from wavebed.cli.progress import Progress
 from wavebed.errors import UserError
 from wavebed.output import write_output
 from wavebed.pattern import to_native
-from wavebed.terminal import table_text
+from wavebed.terminal import StepProgress, table_text
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +42,7 @@ def run_map(args: argparse.Namespace, seeds: range, file_of: Callable[[str, str,
     learned = load_map(args.scene)
     several = args.seeds is not None
     parts: list[Floats] = []
-    with Progress("wavebed channel", PATIENCE_S) as progress:
+    with StepProgress("wavebed channel", PATIENCE_S) as progress:
         for some in (seeds[begin : begin + _AT_ONCE] for begin in range(0, len(seeds), _AT_ONCE)):
             progress.go_on(
                 f"seed {some[0]} of {len(seeds)}", (seeds[-1] - some[0] + 1) * learned.seconds * _SECOND_COST_S

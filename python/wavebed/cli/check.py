@@ -7,10 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.cli.new_folder import new_folder
+from wavebed.cli.options import (
+    AUTO,
+    add_memory_option,
+    add_processor_option,
+    add_time_options,
+    guest_memory,
+    new_folder,
+)
 from wavebed.cli.outputs import print_json
-from wavebed.cli.signals import end_on_signals
-from wavebed.cli.times import AUTO, add_memory_option, add_processor_option, add_time_options, guest_memory
+from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
 from wavebed.errors import UserError
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from wavebed.check.requirement import Requirement
     from wavebed.run.scenario import Plan
 
-__all__ = ["register", "run"]
+__all__ = ["register_check", "run_check"]
 
 _MOST_ATTEMPTS = 100
 _USAGE = "wavebed check [PATH OPTIONS] [--seeds N] [--require REQUIREMENT]… [--server CMD]… [-- CMD…]"
@@ -44,8 +50,8 @@ _EPILOG = (
 )
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_check(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed check`` to the program's parser."""
     parser = subparsers.add_parser("check", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.usage = _USAGE
     add_path_options(parser, timeline=False)
@@ -123,7 +129,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("argv", metavar="CMD", nargs="*", help="the command and its arguments, after --")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_check(args: argparse.Namespace) -> int:
     """Run the trials, decide, and print and write the result."""
     end_on_signals()
     require("report", "a folder of results", ("matplotlib", *TABLES))

@@ -1,13 +1,15 @@
-"""``wavebed ctl``: list the running laboratories, read their counters, change their links while they run."""
+"""``wavebed ctl`` and ``wavebed ui``: running laboratories, on the terminal and in the browser."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wavebed.cli.outputs import print_json
+from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import at, choose
 from wavebed.errors import UserError
 from wavebed.path.control import LabState, TimelineState, answer_as, connect_to, running, understood
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["register", "run"]
+__all__ = ["register_ctl", "register_ui", "run_ctl", "run_ui"]
 
 _NONE = "–"
 _DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
@@ -37,8 +39,8 @@ _EPILOG = (
 _ACTIONS = ("show", "set", "timeline")
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_ctl(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed ctl`` to the program's parser."""
     parser = subparsers.add_parser("ctl", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.usage = (
         "wavebed ctl [--json] [--all-users] [[LAB] show | [LAB] set KEY=VALUE… | [LAB] timeline [ACTION [VALUE]]]"
@@ -59,7 +61,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_ctl(args: argparse.Namespace) -> int:
     """List, show or change laboratories."""
     if args.lab is None:
         _list(all_users=args.all_users, as_json=args.json)
@@ -195,3 +197,48 @@ def _frames(accounts: list[dict[str, Json]]) -> str:
         way = f"{account['from']} to {account['to']}"
         rows.append((way, *(str(counts[f"{column}_frames"]) for column in columns)))
     return table_text(rows)
+
+
+_UI_DESCRIPTION = (
+    "Show the running laboratories on a page in the browser, live: rates, queues, delays, drops and the state of the"
+    " radio of each link, and change them, until Ctrl-C. It prints the address, with a token."
+)
+_UI_EPILOG = (
+    "The page is this machine's own: it asks nothing of other servers, and nobody without the token gets an answer. The"
+    " API behind it is described at /api/openapi.json; /metrics is for Prometheus."
+)
+
+
+def register_ui(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed ui`` to the program's parser."""
+    parser = subparsers.add_parser("ui", help=_UI_DESCRIPTION, description=_UI_DESCRIPTION, epilog=_UI_EPILOG)
+    parser.add_argument(
+        "lab",
+        nargs="?",
+        metavar="LAB",
+        help="name of the only laboratory that is shown (default: all that wavebed ctl lists)",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS:PORT",
+        default="127.0.0.1:0",
+        help="where to listen (default: 127.0.0.1 and a free port); another machine reaches 0.0.0.0:PORT, unencrypted",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="read the token from FILE, which only you can read (default: a new one each time)",
+    )
+    parser.add_argument(
+        "--record-to", metavar="DIR", type=Path, help="allow recordings, as CSV files in DIR (default: none)"
+    )
+
+
+def run_ui(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+    end_on_signals()
+    from wavebed.ui.command import Options, serve
+
+    serve(Options(args.lab, args.listen, args.token_file, args.record_to))
+    return 0

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wavebed.channel.placemap import PlaceMap
-    from wavebed.cli.progress import Progress
     from wavebed.fit.judge import Network
     from wavebed.fit.judgement import Judgement
     from wavebed.fit.laps import Split
     from wavebed.fit.learn import Learned
+    from wavebed.terminal import StepProgress
 
-__all__ = ["register", "run"]
+__all__ = ["register_fit", "run_fit"]
 
 METHODS = ("map", "physics", "replay")
 """The methods of `_FITS`, and `replay`, which learns nothing that could be judged."""
@@ -38,8 +38,8 @@ _EPILOG = (
 )
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_fit(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed fit`` to the program's parser."""
     parser = subparsers.add_parser("fit", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument(
         "traces",
@@ -81,7 +81,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_fit(args: argparse.Namespace) -> int:
     """Fit, write what was learned, then read the held-out walks and judge.
 
     Raises
@@ -93,11 +93,11 @@ def run(args: argparse.Namespace) -> int:
     if args.method == "replay":
         return _replay(args)
     require("report", "wavebed fit", ("scipy",))
-    from wavebed.cli.progress import Progress
     from wavebed.fit.laps import find_files, split
+    from wavebed.terminal import StepProgress
 
     chosen = split(find_files([Path(name) for name in args.traces]), args.held_out)
-    with Progress("wavebed fit", PATIENCE_S) as progress:
+    with StepProgress("wavebed fit", PATIENCE_S) as progress:
         judgement, learned = _FITS[args.method](args, chosen, progress)
         if args.report is not None:
             from wavebed.fit.page import page
@@ -146,7 +146,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("-o and --report: name one file: write to different ones")
 
 
-def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tuple[Judgement, Learned | None]:
+def _fit_map(args: argparse.Namespace, chosen: Split, progress: StepProgress) -> tuple[Judgement, Learned | None]:
     from wavebed.channel.placemap import encode_map
     from wavebed.fit.judgement import fit_map
     from wavebed.output import write_output
@@ -162,7 +162,7 @@ def _fit_map(args: argparse.Namespace, chosen: Split, progress: Progress) -> tup
     return fitted
 
 
-def _fit_physics(args: argparse.Namespace, chosen: Split, progress: Progress) -> tuple[Judgement, None]:
+def _fit_physics(args: argparse.Namespace, chosen: Split, progress: StepProgress) -> tuple[Judgement, None]:
     from wavebed.fit.judgement import fit_scene
     from wavebed.foreign import read_toml
     from wavebed.output import write_output
@@ -205,7 +205,7 @@ def _tell(notes: list[str]) -> None:
         print(f"wavebed fit: note: {printable(note)}", file=sys.stderr)
 
 
-_FITS: dict[str, Callable[[argparse.Namespace, Split, Progress], tuple[Judgement, Learned | None]]] = {
+_FITS: dict[str, Callable[[argparse.Namespace, Split, StepProgress], tuple[Judgement, Learned | None]]] = {
     "map": _fit_map,
     "physics": _fit_physics,
 }

@@ -1,4 +1,4 @@
-"""``wavebed forward``: the small-packet forwarding test of a router."""
+"""``wavebed forward`` and ``wavebed serve forward``: the forwarding test, and the ports that a machine lends it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.cli.new_folder import new_folder
+from wavebed.cli.options import new_folder
 from wavebed.cli.outputs import print_json
-from wavebed.cli.signals import end_on_signals
+from wavebed.cli.process import end_on_signals
 from wavebed.errors import WavebedError
 from wavebed.extras import require
 from wavebed.printable import printable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wavebed.forward.settings import ForwardOptions
 
-__all__ = ["register", "run"]
+__all__ = ["register_forward", "register_serve", "run_forward", "run_serve"]
 
 TOKEN_VARIABLE = "WAVEBED_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -39,8 +39,8 @@ _USAGE = """wavebed forward [--dut KIND[:OPTIONS]] [OPTION]…
        wavebed forward --tx IFACE --peer HOST[:PORT]/IFACE --token T [--gateway ADDR] [OPTION]…"""
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_forward(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed forward`` to the program's parser."""
     parser = subparsers.add_parser(
         "forward", help="the small-packet forwarding test of a router", description=_DESCRIPTION, epilog=_EPILOG
     )
@@ -126,7 +126,7 @@ def _add_test_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_forward(args: argparse.Namespace) -> int:
     """Check the options, enter the sandbox if the device is emulated, test it, and print the results."""
     require("forward", "the forwarding test")
     from wavebed.forward.sandbox import enter
@@ -136,11 +136,11 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(spec.target, EmulatedDevice):
         enter(sys.argv[1:])
     end_on_signals()
-    from wavebed.cli.progress import Progress
     from wavebed.forward.run import run_spec
+    from wavebed.terminal import StepProgress
 
     folder = args.output if args.output is not None else new_folder(f"forward-{_plain(spec.name)}")
-    with Progress("wavebed forward") as progress:
+    with StepProgress("wavebed forward") as progress:
         outcome = run_spec(spec, folder, command_line(), progress)
     if args.json:
         print_json("forward", outcome.as_json())
@@ -164,3 +164,32 @@ def _options(args: argparse.Namespace) -> ForwardOptions:
 
 def _plain(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-") or "device"
+
+
+_SERVE_DESCRIPTION = "Lend interfaces of this machine to a test that runs on another."
+_FORWARD = (
+    "Lend the interfaces of this machine to wavebed forward --peer on another, until Ctrl-C. It prints a token, which"
+    " the other side must give. Whoever has it can send frames through every interface here, and the conversation is"
+    " not encrypted: listen on a network that is yours."
+)
+
+
+def register_serve(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed serve`` to the program's parser."""
+    parser = subparsers.add_parser("serve", help=_SERVE_DESCRIPTION, description=_SERVE_DESCRIPTION)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    forward = verbs.add_parser("forward", help="lend interfaces to wavebed forward --peer", description=_FORWARD)
+    forward.add_argument("--listen", metavar="ADDR:PORT", help="where to listen (default: 127.0.0.1:5544)")
+    forward.add_argument(
+        "--token", metavar="T", help="the token that the other side must know (default: a new one each time)"
+    )
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+    end_on_signals()
+    from wavebed.forward.server import serve
+    from wavebed.forward.settings import DEFAULT_PEER_PORT
+
+    serve(args.listen if args.listen is not None else f"127.0.0.1:{DEFAULT_PEER_PORT}", args.token)
+    return 0

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from wavebed import __version__, shipped
 from wavebed.cli import COMMANDS, build_parser
-from wavebed.cli.environment_reference import VARIABLES
+from wavebed.cli.references import VARIABLES, subparsers
 from wavebed.output import write_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["SHELLS", "completion", "manual_page", "shown_arguments", "subparsers", "whole_parser"]
+__all__ = ["SHELLS", "completion", "manual_page", "shown_arguments", "whole_parser"]
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -53,17 +53,6 @@ def whole_parser() -> argparse.ArgumentParser:
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             action.choices.update({name: subparsers(build_parser(name))[name] for name in COMMANDS})
     return program
-
-
-def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Return the parsers of a parser's commands or verbs, by name."""
-    return {
-        name: choice
-        for action in parser._actions  # noqa: SLF001
-        if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
-        for name, choice in action.choices.items()
-        if isinstance(choice, argparse.ArgumentParser)
-    }
 
 
 def shown_arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

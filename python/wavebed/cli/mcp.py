@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from types import FrameType
 
-__all__ = ["register", "run"]
+__all__ = ["register_mcp", "run_mcp"]
 
 _DESCRIPTION = (
     "Serve wavebed to an agent by the Model Context Protocol over standard input and output, one JSON message in each"
@@ -33,8 +33,8 @@ MOST_TRIALS = 10_000
 _NS = 1_000_000_000
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_mcp(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed mcp`` to the program's parser."""
     parser = subparsers.add_parser("mcp", help="a server for agents", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("folder", metavar="DIR", type=Path, help="folder of the runs; nothing is written elsewhere")
     parser.add_argument(
@@ -55,7 +55,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_mcp(args: argparse.Namespace) -> int:
     """Serve until the input ends.
 
     Raises

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.beneath import guard
-from wavebed.cli.new_folder import new_folder
+from wavebed.cli.options import new_folder
 from wavebed.cli.outputs import print_json
+from wavebed.cli.process import end_on_signals
 from wavebed.cli.run import add_change_options, perform, scenario_plan, write_run_report
-from wavebed.cli.signals import end_on_signals
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan
     from wavebed.stats.verdict import Margin
 
-__all__ = ["register", "run"]
+__all__ = ["register_record", "run_record"]
 
 _DESCRIPTION = "Record the access between the hosts of a scenario as patterns, replay them, or judge a replay."
 _EPILOG = (
@@ -48,8 +48,8 @@ _MOST_ROUNDS = 1000
 _PERCENT = 100
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_record(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed record`` to the program's parser."""
     parser = subparsers.add_parser("record", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.usage = "wavebed record SCENARIO [--replay DIR | --judge] [--duration TIME]… [--rounds N] [-o DIR] [--json]"
     parser.add_argument("scenario", metavar="SCENARIO", help="a scenario file, or the name of a shipped one")
@@ -75,7 +75,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_record(args: argparse.Namespace) -> int:
     """Record, replay or judge."""
     end_on_signals()
     settings = {name: value for name in _SETTINGS if (value := getattr(args, name.replace("-", "_"))) is not None}

@@ -1,4 +1,4 @@
-"""``wavebed reproduce``: a published study, done again on this machine."""
+"""``wavebed reproduce``: repeat a published study."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.cli.new_folder import new_folder
+import msgspec
+
+from wavebed.cli.options import add_time_options, new_folder
 from wavebed.cli.outputs import print_json
-from wavebed.cli.signals import end_on_signals
-from wavebed.cli.times import add_time_options
+from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     import argparse
 
     from wavebed.reproduce.small_packets import Reproduction
+    from wavebed.reproduce.study import Begun
 
-__all__ = ["register", "run"]
+__all__ = ["register_reproduce", "run_reproduce", "run_study_command"]
 
 _DESCRIPTION = (
     "Reproduce the method of a published study. small-packets: five datapaths of this machine (bridge, routing, NAT,"
@@ -34,8 +36,8 @@ _DESCRIPTION = (
 )
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_reproduce(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed reproduce`` to the program's parser."""
     parser = subparsers.add_parser(
         "reproduce", help="reproduce the method of a published study", description=_DESCRIPTION
     )
@@ -75,7 +77,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_reproduce(args: argparse.Namespace) -> int:
     """Enter the sandbox, test all devices, and print the results."""
     from wavebed.config.problems import choose
     from wavebed.forward.sandbox import enter
@@ -83,8 +85,6 @@ def run(args: argparse.Namespace) -> int:
 
     study = at("STUDY", lambda given: choose(given, ("small-packets", *STUDIES)), args.study)
     if study != "small-packets":
-        from wavebed.cli.reproduce_study import run_study_command
-
         return run_study_command(args)
     if args.part is not None or args.blocks is not None or args.all:
         raise UserError("--part, --blocks, --all: small-packets has none of them: leave them out")
@@ -95,10 +95,10 @@ def run(args: argparse.Namespace) -> int:
     quick, seed = _asked(args, folder)
     enter(sys.argv[1:])
     end_on_signals()
-    from wavebed.cli.progress import Progress
     from wavebed.reproduce.small_packets import repeat, said_plan
+    from wavebed.terminal import StepProgress
 
-    with Progress("wavebed reproduce") as progress:
+    with StepProgress("wavebed reproduce") as progress:
         progress.note(said_plan(quick=quick))
         reproduction = repeat(
             quick=quick,
@@ -158,3 +158,75 @@ def _tell(args: argparse.Namespace, reproduction: Reproduction, folder: Path, se
         raise KeyboardInterrupt
     measured = [verdict_of(result) != "invalid" for result in reproduction.results]
     return 0 if all(measured) else WavebedError.exit_status
+
+
+def run_study_command(args: argparse.Namespace) -> int:
+    """Run the campaigns, or the rest of them, write the page and print the comparison."""
+    require("web", "the pages of a study")
+    require("report", "a reproduction")
+    end_on_signals()
+    from wavebed.printable import printable
+    from wavebed.reproduce.studies import read_study
+    from wavebed.reproduce.study import begin, campaigns_of, results_of, run_study
+    from wavebed.reproduce.study_page import write_study_page
+    from wavebed.reproduce.study_text import study_json, study_text
+    from wavebed.run.design import plan_text
+    from wavebed.run.progress import Live
+
+    folder = args.output if args.output is not None else new_folder(args.study)
+    begun = _begun(args, folder)
+    study = read_study(args.study)
+    live = Live("wavebed reproduce")
+    campaigns = campaigns_of(begun)
+    for note in dict.fromkeys(note for _, campaign in campaigns for note in campaign.plan.notes):
+        live.note(f"note: {note}")
+    for _, campaign in campaigns:
+        live.note(plan_text(campaign.plan))
+    if not args.resume:
+        begin(folder, begun)
+    try:
+        run_study(campaigns, folder, command_line(), live, accept=args.accept_changes)
+        parts = results_of(study, folder)
+        live.say("writing the page")
+        page = write_study_page(begun, study, parts, folder)
+    finally:
+        live.clear()
+    if args.json:
+        told = {**study_json(parts), "folder": str(folder), "report": str(page)}
+        print_json("reproduce-study", told)
+    else:
+        print(printable(f"{study_text(parts)}\n\nresults: {folder}\nreport: {page}", keep="\n"))
+    return 0
+
+
+def _begun(args: argparse.Namespace, folder: Path) -> Begun:
+    """Return what is asked for, or what the folder was begun with."""
+    from wavebed.reproduce.study import Begun, begun_in
+    from wavebed.run.scenario import MAX_TRIALS
+    from wavebed.run.times import chosen_time, default_time
+
+    if args.seed is not None:
+        raise UserError("--seed: the seeds of this study are those of its campaigns: leave it out")
+    if args.accept_changes and not args.resume:
+        raise UserError("--accept-changes: goes with --resume")
+    if args.resume and args.output is None:
+        raise UserError("--resume: name the folder to go on in with -o DIR")
+    if args.all and (args.quick or args.part):
+        raise UserError("--all: is every part, with all its blocks: leave --quick and --part out")
+    blocks = None if args.blocks is None else at("--blocks", number(1, MAX_TRIALS), args.blocks)
+    if not args.resume:
+        time = chosen_time(None, args.time or default_time("real"))
+        return Begun(args.study, args.quick, tuple(args.part or ()), blocks, args.all, time)
+    begun = begun_in(folder, args.study)
+    if args.time not in (None, begun.time):
+        raise UserError(f"--{args.time}-time: {folder} was begun in {begun.time} time: leave it out")
+    if args.quick and not begun.quick:
+        raise UserError(f"--quick: {folder} was begun without it: leave it out")
+    if args.all and begun.quick:
+        raise UserError(f"--all: {folder} was begun with --quick: run into a new folder")
+    return msgspec.structs.replace(
+        begun,
+        parts=() if args.all else tuple(args.part or begun.parts),
+        blocks=begun.blocks if blocks is None else blocks,
+        every_part=args.all or (begun.every_part and not args.part),
+    )

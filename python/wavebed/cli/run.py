@@ -1,38 +1,49 @@
-"""``wavebed run``: real applications on a described path, any number of times, judged, stored and reported."""
+"""``wavebed run``, ``resolve`` and ``rerun``: trials of a scenario, of a specification, and of a folder of results."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.cli.new_folder import new_folder
+from wavebed.beneath import guard
+from wavebed.cli.options import add_memory_option, add_time_options, add_trust, check_trust, guest_memory, new_folder
 from wavebed.cli.outputs import print_json
-from wavebed.cli.signals import end_on_signals
-from wavebed.cli.times import add_memory_option, add_time_options, guest_memory
-from wavebed.config.problems import at
+from wavebed.cli.process import end_on_signals
+from wavebed.config.problems import Problem, at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require, spare_pandas
+from wavebed.foreign import is_file, is_there
 from wavebed.printable import printable
-from wavebed.result.names import RUN_FILE
+from wavebed.result.names import CHECK_FILE, INCOMPLETE, RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 from wavebed.secret import command_line
 from wavebed.shipped import find
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from wavebed.result.identity import Identity
     from wavebed.result.model import RunRecord
+    from wavebed.run.bundle import Bundle
+    from wavebed.run.design import Slot
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
-__all__ = ["add_change_options", "add_folder_options", "add_output_options"]
-__all__ += [
+__all__ = [
+    "add_change_options",
+    "add_folder_options",
+    "add_output_options",
     "perform",
-    "register",
-    "run",
+    "register_rerun",
+    "register_resolve",
+    "register_run",
     "run_into_folder",
+    "run_rerun",
+    "run_resolve",
+    "run_run",
     "scenario_plan",
     "write_report_or_note",
     "write_run_report",
@@ -50,8 +61,8 @@ _EPILOG = (
 )
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_run(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed run`` to the program's parser."""
     parser = subparsers.add_parser("run", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.usage = _USAGE
     parser.add_argument(
@@ -95,7 +106,7 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_run(args: argparse.Namespace) -> int:
     """Read the scenario, run it, print the results."""
     end_on_signals()
     if args.resume and args.output is None:
@@ -232,3 +243,212 @@ def _text(folder: Path, page: Path | None) -> str:
     if page is not None:
         lines.append(f"report: {page}")
     return "\n".join(lines)
+
+
+_RESOLVE_DESCRIPTION = (
+    "Print the specification of one trial of a scenario as JSON: every value explicit, patterns by the hash of their"
+    " content. `wavebed run FILE.json` runs it, here or on another machine."
+)
+_RESOLVE_EPILOG = (
+    "With -o the patterns are written into the folder `patterns` beside the file, and those of web sites into `sites`;"
+    " without, they are not kept."
+)
+
+
+def register_resolve(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed resolve`` to the program's parser."""
+    parser = subparsers.add_parser(
+        "resolve", help=_RESOLVE_DESCRIPTION, description=_RESOLVE_DESCRIPTION, epilog=_RESOLVE_EPILOG
+    )
+    parser.add_argument("scenario", metavar="SCENARIO", help="a scenario file, or the name of a shipped one")
+    add_change_options(parser)
+    parser.add_argument("--seed", metavar="N", help="seed of the first trial")
+    parser.add_argument("--treatment", metavar="NAME", help="treatment of the trial (default: the first one)")
+    parser.add_argument("--trial", metavar="N", default="1", help="which trial of the treatment, from 1 (default: 1)")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it to this file, such as spec.json")
+
+
+def run_resolve(args: argparse.Namespace) -> int:
+    """Resolve one trial and print it.
+
+    Raises
+    ------
+    Problem
+        If the scenario has no such treatment or trial.
+    """
+    from wavebed.output import write_output
+    from wavebed.run.resolve import Resolver
+    from wavebed.run.scenario import MAX_TRIALS
+    from wavebed.spec.trial import encode_spec
+
+    plan = scenario_plan(args)
+    slot = _slot(plan, args.treatment, at("--trial", number(1, MAX_TRIALS), args.trial))
+    folder = _pattern_folder(args.output)
+    with closing(Resolver(plan, folder)) as resolver, resolver.resolved(slot) as resolved:
+        text, patterns = encode_spec(resolved.spec), len(resolved.spec.patterns)
+    for note in plan.notes:
+        print(f"wavebed: note: {note}", file=sys.stderr)
+    if args.output is not None:
+        write_output(args.output, text)
+    else:
+        sys.stdout.buffer.write(text)
+    if patterns and folder is None:
+        print("wavebed: note: its patterns are not kept: write -o FILE to have them beside it", file=sys.stderr)
+    return 0
+
+
+def _pattern_folder(output: Path | None) -> Path | None:
+    """Return the folder beside the file; ``None`` where the specification goes to a terminal, a pipe or a device."""
+    if output is None or (output.exists() and not output.is_file()):
+        return None
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise Problem(f"{folder} is no folder: name a file in one that is there", "-o")
+    return folder
+
+
+def _slot(plan: Plan, treatment: str | None, block: int) -> Slot:
+    from wavebed.run.design import Slot
+
+    names = [each.name for each in plan.treatments]
+    if treatment is not None and treatment not in names:
+        raise Problem(f"{treatment!r} is no treatment of this scenario: write one of {', '.join(names)}", "--treatment")
+    chosen = plan.treatments[0 if treatment is None else names.index(treatment)]
+    if block > plan.trials:
+        raise Problem(
+            f"the scenario has {plan.trials} of each treatment: write at most that, or --set run.trials=N", "--trial"
+        )
+    return Slot(block, block, plan.seed + block - 1, chosen)
+
+
+_RERUN_DESCRIPTION = (
+    "Repeat one trial from a folder of results, or from a bundle: the same network, patterns, seed and workloads."
+    " Neither the scenario nor the traces are needed. A trial in virtual time is compared with its first run: the exit"
+    " status is 1 if they differ."
+)
+
+
+def register_rerun(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed rerun`` to the program's parser."""
+    parser = subparsers.add_parser("rerun", help=_RERUN_DESCRIPTION, description=_RERUN_DESCRIPTION)
+    parser.add_argument(
+        "trial",
+        metavar="DIR/TRIAL",
+        type=Path,
+        help="folder of a trial, such as runs/a/0001-cubic, or a bundle, such as runs/a/bundles/0001-cubic.tar",
+    )
+    parser.add_argument(
+        "--until-late",
+        action="store_true",
+        help="in virtual time, with a packet log: stop at the first late or lost packet that a requirement names, or at"
+        " the first lost one, and print the links, their queues and the connections there",
+    )
+    add_folder_options(parser)
+    add_trust(parser)
+
+
+def run_rerun(args: argparse.Namespace) -> int:
+    """Run the trial again."""
+    end_on_signals()
+    from wavebed.run.bundle import is_bundle
+
+    if not is_bundle(args.trial):
+        file = _spec_file(args.trial)
+        return _again(args, file, str(file.parent), [_run_of(file.parent), file.parent, file])
+    import tempfile
+
+    from wavebed.run.bundle import open_bundle
+
+    with tempfile.TemporaryDirectory(prefix="wavebed-bundle-") as unpacked:
+        bundle = open_bundle(args.trial, Path(unpacked))
+        file = Path(unpacked, TRIALS_FOLDER, bundle.trial, SPEC_FILE)
+        return _again(args, file, str(args.trial), [args.trial], bundle)
+
+
+def _again(
+    args: argparse.Namespace, file: Path, told: str, places: Sequence[Path], bundle: Bundle | None = None
+) -> int:
+    """Run the trial of a specification again.
+
+    Parameters
+    ----------
+    told : str
+        What the first run is called.
+    places : sequence of pathlib.Path
+        Where it comes from.
+    """
+    from wavebed.run.resolve import read_spec
+    from wavebed.run.scenario import plan_of_spec
+
+    stored = read_spec(file)
+    plan = plan_of_spec(stored, file)
+    if not args.trust:
+        check_trust(plan, places)
+    first = file.parent
+    is_exact = _is_exact(plan)
+    if args.until_late:
+        if not is_exact:
+            raise UserError("--until-late: the trial is not in virtual time on an exact processor: leave it out")
+        if args.json:
+            raise UserError("--until-late: prints text: leave --json out")
+        from wavebed.check.late import find_stop
+
+        stop = find_stop(first, stored.spec.network, _broken(first) if bundle is None else bundle.requirements)
+        _, folder, _ = run_into_folder(plan, args, stop.late.at_ns)
+        stopped = stop.compare(_trial_in(folder))
+        print(stopped.text)
+        return 0 if stopped.is_exact else WavebedError.exit_status
+    if not is_exact or not is_file(first / TRIAL_FILE):  # wavebed resolve wrote a specification alone
+        return perform(plan, args)
+    from wavebed.result.identity import compare_trials
+
+    known = None if bundle is None else bundle.files
+    return perform(plan, args, lambda folder: compare_trials(first, _trial_in(folder), told, known))
+
+
+def _is_exact(plan: Plan) -> bool:
+    """Return whether two runs of the one trial of a plan are the same to the byte."""
+    from wavebed.spec.trial import NamespacesLab
+
+    (treatment,) = plan.treatments
+    lab = treatment.lab
+    return isinstance(lab, NamespacesLab) and lab.time == "virtual" and lab.processor != "host"
+
+
+def _trial_in(folder: Path) -> Path:
+    """Return the folder of the one trial of a run."""
+    (trial,) = (each for each in (folder / TRIALS_FOLDER).iterdir() if not each.name.startswith("."))
+    return trial
+
+
+def _broken(trial: Path) -> list[str]:
+    """Return the requirements that failed in the check of a trial."""
+    from wavebed.foreign import read_json
+
+    file = _run_of(trial) / CHECK_FILE
+    found = read_json(file, INCOMPLETE) if is_file(file) else {}
+    decisions = found.get("requirements", []) if isinstance(found, dict) else []
+    return [
+        each["requirement"]
+        for each in decisions
+        if isinstance(each, dict) and each.get("outcome") == "fail" and isinstance(each.get("requirement"), str)
+    ]
+
+
+def _run_of(trial: Path) -> Path:
+    """Return the folder of the run that a stored trial is of."""
+    above = trial.absolute().parent
+    return above.parent if above.name == TRIALS_FOLDER else above
+
+
+def _spec_file(given: Path) -> Path:
+
+    candidates = (given, given.parent / TRIALS_FOLDER / given.name)
+    for folder in candidates:
+        if is_there(folder):
+            guard(_run_of(folder))
+        if is_file(folder / SPEC_FILE):
+            return folder / SPEC_FILE
+    if not any(is_there(folder) for folder in candidates):
+        raise UserError(f"{given}: there is no such trial: name the folder of one, such as DIR/0001-as-described")
+    raise UserError(f"{given}: has no {SPEC_FILE}: it was written before trials could be repeated from their folder")

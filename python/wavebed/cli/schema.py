@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.reader import Schema
 
-__all__ = ["NAMES", "register", "run", "schema_text"]
+__all__ = ["NAMES", "register_schema", "run_schema", "schema_text"]
 
 NAMES = {
     "trial": "the specification that wavebed resolve writes",
@@ -34,14 +34,14 @@ _DESCRIPTION = (
 _LIST_ALL = "list"
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_schema(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed schema`` to the program's parser."""
     parser = subparsers.add_parser("schema", help="print the JSON Schema of a file format", description=_DESCRIPTION)
     names = f"one of {', '.join(NAMES)}, output/NAME, list (default: trial)"
     parser.add_argument("name", metavar="NAME", nargs="?", default="trial", help=names)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_schema(args: argparse.Namespace) -> int:
     """Print the schema."""
     if args.name == _LIST_ALL:
         print("\n".join(f"{name}: {meaning}" for name, meaning in _all().items()))

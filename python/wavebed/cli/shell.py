@@ -1,7 +1,4 @@
-"""``wavebed shell``: run a command on the client, behind an emulated path.
-
-Python resolves the options and is replaced by ``wavebed-core``: nothing stays in front of the laboratory.
-"""
+"""``wavebed shell`` and ``wavebed bridge``: a path for a program or for real devices."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
-from wavebed.cli.times import add_memory_option, add_time_options, guest_memory
+from wavebed.cli.options import add_memory_option, add_time_options, guest_memory
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import end_wait
 from wavebed.config.values import name as read_name
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.path.model import PathModel
 
-__all__ = ["register", "run"]
+__all__ = ["register_bridge", "register_shell", "run_bridge", "run_shell"]
 
 _GUEST = "guest"
 """Name of a laboratory in a guest, which nothing outside reaches: the same in each run."""
@@ -39,8 +36,8 @@ _EPILOG = (
 )
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_shell(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed shell`` to the program's parser."""
     parser = subparsers.add_parser("shell", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.usage = "wavebed shell [PATH OPTIONS] [--virtual-time] [--server CMD]… [-- CMD…]"
     add_path_options(parser)
@@ -102,7 +99,7 @@ def _rules() -> dict[str, Json]:
     return confinement_rules()
 
 
-def run(args: argparse.Namespace) -> int:
+def run_shell(args: argparse.Namespace) -> int:
     """Become ``wavebed-core``; return only if nothing is to be run."""
     traces = Traces()
     path, timeline = chosen_path(args, traces)
@@ -142,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
         if folder is not None:
             make_folder(folder, option)
     if is_virtual:
-        from wavebed.cli.signals import end_on_signals
+        from wavebed.cli.process import end_on_signals
         from wavebed.virtual.shell import run_laboratory
 
         end_on_signals()
@@ -153,3 +150,91 @@ def run(args: argparse.Namespace) -> int:
     arguments = [core, "lab", f"/proc/self/fd/{descriptor}"]
     os.execve(core, arguments, clean_environment(os.environ))  # noqa: S606 - becoming the program is the point
     raise AssertionError("execve does not return")
+
+
+_BRIDGE_DESCRIPTION = "Carry Ethernet frames between two ports of this machine through an emulated path (root only)."
+_BRIDGE_EPILOG = (
+    "IP packets go through the links of the path, also inside one or two VLAN tags. ARP, IPv6 neighbour discovery,"
+    " DHCP, IGMP, MLD and every other protocol pass around them, byte for byte. wavebed ctl NAME shows the counters and"
+    " changes the links. Ctrl-C ends the bridge, and nothing of it stays."
+    " Examples: wavebed bridge --a eth1 --b eth2 --rate 50mbit --delay 10ms;"
+    " wavebed bridge --a eth1 --b eth2 --scene street-canyon-bus"
+)
+
+
+def register_bridge(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed bridge`` to the program's parser."""
+    from wavebed.path.bridge import FAILURES
+
+    parser = subparsers.add_parser(
+        "bridge", help=_BRIDGE_DESCRIPTION, description=_BRIDGE_DESCRIPTION, epilog=_BRIDGE_EPILOG
+    )
+    parser.usage = "wavebed bridge --a PORT --b PORT [PATH OPTIONS]"
+    group = parser.add_argument_group("ports")
+    group.add_argument("--a", metavar="PORT", required=True, help="the port towards the network: the server's side")
+    group.add_argument("--b", metavar="PORT", required=True, help="the port towards the devices: the client's side")
+    group.add_argument(
+        "--devices",
+        metavar="[NAME@]ADDRESS[,ADDRESS…]=SCENARIO",
+        action="append",
+        default=[],
+        help="give a device behind b, known by MAC or IP addresses, the path of a scenario (a file, or a shipped one by"
+        " its name), with links NAME.HOP.down and NAME.HOP.up of its own (default: all have the path options below)",
+    )
+    group.add_argument(
+        "--on-failure",
+        choices=FAILURES,
+        default="closed",
+        help="when the link engine fails, frames stop (closed), or pass without the links (open) (default: closed)",
+    )
+    group.add_argument(
+        "--force", action="store_true", help="take a port even if this machine's default route goes through it"
+    )
+    add_path_options(parser)
+    group = parser.add_argument_group("outputs")
+    group.add_argument("--name", help="name of the bridge, for wavebed ctl (default: drawn)")
+    group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
+    group.add_argument(
+        "--pcap", metavar="DIR", type=Path, help="capture IP packets at the entry and the exit of each link"
+    )
+    group.add_argument("--summary", metavar="FILE", type=Path, help="write the counters at the end as JSON")
+    group.add_argument("--print-bridge", action="store_true", help="print the bridge file as resolved, and run nothing")
+
+
+def run_bridge(args: argparse.Namespace) -> int:
+    """Become ``wavebed-core``; return only if nothing is to be run."""
+    from wavebed.path.bridge import BridgePlan, bridge_file, read_devices, read_port
+
+    traces = Traces()
+    path, timeline = chosen_path(args, traces)
+    plan = BridgePlan(
+        name=random_name() if args.name is None else at("--name", read_name, args.name),
+        seed=path.seed,
+        a=read_port("--a", args.a),
+        b=read_port("--b", args.b),
+        force=args.force,
+        on_failure=args.on_failure,
+        log_dir=args.log,
+        pcap_dir=args.pcap,
+        timeline=timeline,
+        summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
+    )
+    devices = read_devices(args.devices, path.mtu, traces)
+    bridge = bridge_file(resolve_network(path, traces), plan, devices)
+    for note in traces.notes:
+        print(f"wavebed: note: {note}", file=sys.stderr)
+    if len(path.hosts) > 2:
+        print("wavebed: note: a bridge has no hosts: all hops of the path are in a row", file=sys.stderr)
+    if args.print_bridge:
+        import json
+
+        print(json.dumps(bridge, indent=2))
+        return 0
+    for folder, option in ((args.log, "--log"), (args.pcap, "--pcap")):
+        if folder is not None:
+            make_folder(folder, option)
+    core = find_core()
+    descriptor = write_laboratory(bridge)
+    sys.stdout.flush()
+    os.execv(core, [core, "bridge", f"/proc/self/fd/{descriptor}"])  # noqa: S606 - becoming the program is the point
+    raise AssertionError("execv does not return")

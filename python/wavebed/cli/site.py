@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from wavebed.workload.site import BuiltSite
 
-__all__ = ["register", "run"]
+__all__ = ["register_site", "run_site"]
 
 _DESCRIPTION = "Show the objects and bytes of a web site, by kind and by origin."
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the program's parser."""
+def register_site(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``wavebed site`` to the program's parser."""
     parser = subparsers.add_parser("site", help=_DESCRIPTION, description=_DESCRIPTION)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     info = verbs.add_parser("info", help=_DESCRIPTION, description=_DESCRIPTION)
@@ -31,7 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     info.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_site(args: argparse.Namespace) -> int:
     """Build the site if it has not been built, and show it.
 
     Raises

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavebed.pattern import Pattern
     from wavebed.pattern.curves import Summary
 
-__all__ = ["register", "run"]
+__all__ = ["register_trace", "run_trace"]
 
 PICTURES = ("png", "svg", "html")
 FORMATS = (
@@ -28,7 +28,7 @@ FORMATS = (
 )  # fmt: skip
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def register_trace(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command and its actions."""
     parser = subparsers.add_parser(
         "trace",
@@ -129,7 +129,7 @@ def _factor(text: str) -> Fraction:
     return Fraction(text)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_trace(args: argparse.Namespace) -> int:
     """Run the action.
 
     Raises

@@ -447,7 +447,7 @@ def _hosts(setup: EmulatedSetup, device: EmulatedDut) -> tuple[Iperf3Host, Iperf
 
 
 class ForwardProgress(Protocol):
-    """Shows the progress of the test; `wavebed.cli.progress.Progress` is the real one."""
+    """Shows the progress of the test; `wavebed.terminal.StepProgress` is the real one."""
 
     def note(self, text: str) -> None:
         """Say a line that stays."""

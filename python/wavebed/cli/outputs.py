@@ -29,46 +29,50 @@ class Output(NamedTuple):
     type: str
 
 
-def _of(module: str, name: str, commands: str, meaning: str) -> Output:
-    return Output(commands, meaning, f"wavebed.cli.outputs.{module}", name)
+def _of_runs(name: str, commands: str, meaning: str) -> Output:
+    return Output(commands, meaning, "wavebed.cli.outputs_of_runs", name)
+
+
+def _of_channels(name: str, commands: str, meaning: str) -> Output:
+    return Output(commands, meaning, "wavebed.cli.outputs_of_channels", name)
 
 
 OUTPUTS: Mapping[str, Output] = {
-    "run": _of("runs", "RunOutput", "run, rerun, record, record --replay", "medians of the metrics of a run"),
-    "campaign": _of("campaigns", "CampaignOutput", "campaign run, demo", "answers of a campaign"),
-    "campaign-plan": _of("campaigns", "PlanOutput", "campaign plan", "cells, time and blocks of a campaign"),
-    "campaign-status": _of("campaigns", "StatusOutput", "campaign status", "progress of a run or campaign"),
-    "channel": _of("channel", "ChannelOutput", "channel", "states and figures of a scene or a learned map"),
-    "check": _of("checks", "CheckOutput", "check", "decisions on requirements"),
-    "compare": _of("comparisons", "CompareOutput", "compare", "metrics of folders beside those of the first"),
-    "compare-baseline": _of("comparisons", "BaselineOutput", "compare --baseline", "judgement against a baseline"),
+    "run": _of_runs("RunOutput", "run, rerun, record, record --replay", "medians of the metrics of a run"),
+    "campaign": _of_runs("CampaignOutput", "campaign run, demo", "answers of a campaign"),
+    "campaign-plan": _of_runs("PlanOutput", "campaign plan", "cells, time and blocks of a campaign"),
+    "campaign-status": _of_runs("StatusOutput", "campaign status", "progress of a run or campaign"),
+    "channel": _of_channels("ChannelOutput", "channel", "states and figures of a scene or a learned map"),
+    "check": _of_runs("CheckOutput", "check", "decisions on requirements"),
+    "compare": _of_runs("CompareOutput", "compare", "metrics of folders beside those of the first"),
+    "compare-baseline": _of_runs("BaselineOutput", "compare --baseline", "judgement against a baseline"),
     "compare-forward": Output(
         "compare, of forwarding tests", "devices, ranked", "wavebed.forward.comparison", "ForwardCompareOutput"
     ),
-    "ctl-list": _of("machine", "LabsOutput", "ctl", "running laboratories"),
+    "ctl-list": _of_channels("LabsOutput", "ctl", "running laboratories"),
     "ctl-show": Output("ctl LAB show", "state of a running laboratory", "wavebed.path.control", "LabState"),
     "ctl-timeline": Output("ctl LAB timeline", "state of a timeline", "wavebed.path.control", "TimelineState"),
-    "doctor": _of("machine", "DoctorOutput", "doctor", "what this machine can run, and the remedies"),
+    "doctor": _of_channels("DoctorOutput", "doctor", "what this machine can run, and the remedies"),
     "explain": Output("explain", "why packets were late or lost", "wavebed.explain.model", "Explanation"),
-    "fit": _of("fits", "FitOutput", "fit", "judgement of what was learned from walks"),
-    "fit-replay": _of("fits", "ReplayOutput", "fit --as replay", "figures of a recording under both loads"),
+    "fit": _of_channels("FitOutput", "fit", "judgement of what was learned from walks"),
+    "fit-replay": _of_channels("ReplayOutput", "fit --as replay", "figures of a recording under both loads"),
     "forward": Output("forward", "findings of a forwarding test", "wavebed.forward.result", "ForwardOutput"),
-    "kernel": _of(
-        "machine", "KernelOutput", "kernel build, kernel install, kernel status", "the installed kernel of virtual time"
+    "kernel": _of_channels(
+        "KernelOutput", "kernel build, kernel install, kernel status", "the installed kernel of virtual time"
     ),
-    "record-judge": _of("runs", "JudgedOutput", "record --judge", "live beside replayed trials"),
-    "report": _of("runs", "ReportOutput", "report", "where the report is"),
+    "record-judge": _of_runs("JudgedOutput", "record --judge", "live beside replayed trials"),
+    "report": _of_runs("ReportOutput", "report", "where the report is"),
     "reproduce-small-packets": Output(
         "reproduce small-packets", "our tables", "wavebed.reproduce.small_packets_kind", "SmallPacketsOutput"
     ),
-    "reproduce-study": _of("campaigns", "StudyOutput", "reproduce, of the other studies", "our figures"),
-    "scenes": _of("scenes", "ScenesOutput", "scenes", "conditions with their figures, and all other names"),
-    "scenes-condition": _of("scenes", "ConditionOutput", "scenes NAME, of a condition", "its text and figures"),
-    "scenes-name": _of("scenes", "NameOutput", "scenes NAME, of another name", "the keys of a hop"),
-    "scenes-profile": _of("scenes", "ProfileOutput", "scenes 5qi-N", "the budgets of a 5QI"),
-    "site-info": _of("machine", "SiteOutput", "site info", "objects of a web site"),
-    "trace-info": _of("traces", "TraceInfo", "trace info", "duration, rates and outages of a trace"),
-    "trace-info-list": _of("traces", "TraceInfoList", "trace info, of several files", "the same of several traces"),
+    "reproduce-study": _of_runs("StudyOutput", "reproduce, of the other studies", "our figures"),
+    "scenes": _of_channels("ScenesOutput", "scenes", "conditions with their figures, and all other names"),
+    "scenes-condition": _of_channels("ConditionOutput", "scenes NAME, of a condition", "its text and figures"),
+    "scenes-name": _of_channels("NameOutput", "scenes NAME, of another name", "the keys of a hop"),
+    "scenes-profile": _of_channels("ProfileOutput", "scenes 5qi-N", "the budgets of a 5QI"),
+    "site-info": _of_channels("SiteOutput", "site info", "objects of a web site"),
+    "trace-info": _of_channels("TraceInfo", "trace info", "duration, rates and outages of a trace"),
+    "trace-info-list": _of_channels("TraceInfoList", "trace info, of several files", "the same of several traces"),
 }
 
 

@@ -1,0 +1,154 @@
+"""Options that several commands have: the time of trials, trust in a folder's programs, the folder of results."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from wavebed.errors import UserError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    from wavebed.run.scenario import Plan
+
+__all__ = [
+    "AUTO",
+    "add_memory_option",
+    "add_processor_option",
+    "add_time_options",
+    "add_trust",
+    "check_owner",
+    "check_trust",
+    "guest_memory",
+    "new_folder",
+]
+
+AUTO = "--virtual-time where the guest kernel is installed and the path needs nothing outside of the guest"
+"""The default of commands whose answer is a verdict."""
+
+
+def add_time_options(parser: argparse._ActionsContainer, default: str = "--real-time") -> None:
+    """Add the options that say in which time trials run."""
+    pair = parser.add_mutually_exclusive_group()
+    pair.add_argument(
+        "--virtual-time",
+        action="store_const",
+        dest="time",
+        const="virtual",
+        help="run in a guest, whose time stands still while programs compute: the same result on any machine",
+    )
+    pair.add_argument(
+        "--real-time",
+        action="store_const",
+        dest="time",
+        const="real",
+        help=f"run in this machine's time (default: {default})",
+    )
+
+
+def add_memory_option(parser: argparse._ActionsContainer) -> None:
+    """Add the option that says how much memory a guest has."""
+    parser.add_argument(
+        "--guest-memory",
+        metavar="SIZE",
+        help="most memory of a guest, from 1gib to 4000mib; the machine gives what is used (default: what is needed)",
+    )
+
+
+def add_processor_option(parser: argparse._ActionsContainer) -> None:
+    """Add the option that says what computing costs in a guest."""
+    from wavebed.spec.trial import Processor
+
+    parser.add_argument(
+        "--processor",
+        choices=get_args(Processor),
+        help="in virtual time: exact: computing takes no time, a system call 1 µs; infinite: both take no time; host:"
+        " computing takes this machine's time (default: the scenario's, or exact)",
+    )
+
+
+def guest_memory(args: argparse.Namespace) -> int | None:
+    """Return what the option says, bytes.
+
+    Raises
+    ------
+    Problem
+        If it is no size, or out of range.
+    """
+    if args.guest_memory is None:
+        return None
+    from wavebed.config.problems import at
+    from wavebed.run.lab_table import guest_bytes
+
+    return at("--guest-memory", guest_bytes, args.guest_memory)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add the option to a command."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run its programs although another user owns the folder, or they are not confined: read them first",
+    )
+
+
+def check_trust(plan: Plan, places: Sequence[Path]) -> None:
+    """Check that a stored trial is one's own and that its programs are confined.
+
+    Parameters
+    ----------
+    places : sequence of pathlib.Path
+        The folders and files that it comes from.
+
+    Raises
+    ------
+    UserError
+        If not.
+    """
+    check_owner(places)
+    for treatment in plan.treatments:
+        for workload in treatment.workloads:
+            if getattr(workload.options, "confined", True) is False:
+                raise UserError(
+                    f"{places[-1]}: workload {workload.name} runs a program with your privileges (confined = false):"
+                    " read the file, then add --trust"
+                )
+
+
+def check_owner(places: Iterable[Path]) -> None:
+    """Check that the user owns files and folders. The user who called sudo counts too.
+
+    Raises
+    ------
+    UserError
+        If another user owns one.
+    """
+    own = {os.geteuid()}
+    if (called := os.environ.get("SUDO_UID", "")).isdecimal():
+        own.add(int(called))
+    for place in places:
+        owner = place.stat().st_uid
+        if owner not in own:
+            raise UserError(
+                f"{place}: belongs to {_name(owner)}, whose programs would run with your privileges: read what they"
+                " are, then add --trust"
+            )
+
+
+def _name(user: int) -> str:
+    import pwd
+
+    with suppress(KeyError):
+        return f"{pwd.getpwuid(user).pw_name} (user {user})"
+    return f"user {user}"
+
+
+def new_folder(name: str) -> Path:
+    """Return ``runs/NAME-TIME``."""
+    from datetime import UTC, datetime  # wavebed shell starts without
+
+    return Path("runs") / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
