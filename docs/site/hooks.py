@@ -26,8 +26,10 @@ ROOT_PAGES = {
     "CHANGELOG.md": "development/changelog.md",
     "CONTRIBUTING.md": "development/contributing.md",
     "SECURITY.md": "development/security-policy.md",
+    "forward/README.md": "development/forwarding-test.md",
+    "edge/README.md": "development/edge-programs.md",
 }
-"""Pages of the repository's root, and their places in the site."""
+"""Pages outside `docs`, and their places in the site."""
 FOLDERS = {
     "docs/guides": "guides/laboratory.md",
     "docs/workloads": "workloads/bulk.md",
