@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from wavebed.channel import realise, to_pattern
 from wavebed.conditions import lookup
 from wavebed.conditions.condition import TECHNOLOGIES, condition, condition_names, radio_scene
 from wavebed.foreign import read_text
-from wavebed.pattern.curves import draw
-from wavebed.pattern.resample import window_rates
 from wavebed.scene.model import shipped
 from wavebed.shipped import folder
 from wavebed.terminal import table_text
@@ -190,6 +187,8 @@ def render(variants: Sequence[Variant], seed: int, kind: str) -> bytes:
     kind : {"png", "svg", "html"}
         The file format.
     """
+    from wavebed.pattern.curves import draw
+
     drawings = [draw(_rates(variant, seed), variant.name) for variant in variants]
     if kind == "html":
         from wavebed.pattern.plot import render_page
@@ -202,6 +201,9 @@ def render(variants: Sequence[Variant], seed: int, kind: str) -> bytes:
 
 def _rates(variant: Variant, seed: int) -> Pattern:
     """Return the mean rates of windows, which show the form and not the fading."""
+    from wavebed.channel import realise, to_pattern
+    from wavebed.pattern.resample import window_rates
+
     pattern = to_pattern(realise(radio_scene(variant.name), "3gpp", seed), "down")
     title = f"{variant.name}: {TECHNOLOGIES[variant.technology]}, seed {seed}"
     return replace(window_rates(pattern, WINDOW_NS), header=(("title", title),))

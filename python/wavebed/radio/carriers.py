@@ -7,11 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from wavebed.radio.presets import Technology
@@ -34,6 +33,8 @@ def read_texts(name: str) -> Mapping[str, tuple[str, ...]]:
 @cache
 def read_table(name: str, column: str) -> NDArray[np.float64]:
     """Return one numeric column of the data file `name` (without ``.csv``), read-only."""
+    import numpy as np  # a list of names needs no table
+
     values = np.array([float(text) for text in read_texts(name)[column]])
     values.setflags(write=False)
     return values
