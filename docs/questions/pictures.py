@@ -80,7 +80,7 @@ def dots(run: Run, metrics: Sequence[tuple[str, str, str]], treatments: Sequence
 def main(runs: Path) -> None:
     """Draw all of them."""
     mpl.use("Agg")
-    plt.style.use(str(resources.files("wavebed.pattern") / "picture.mplstyle"))
+    plt.style.use(str(resources.files("wavebed.page") / "screen.mplstyle"))
     over_time(opened(runs / "line"), ("as-it-is", "codel"), IMAGES / "question-bufferbloat.png")
     dots(
         opened(runs / "cdn"),

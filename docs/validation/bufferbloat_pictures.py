@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from bufferbloat_plan import DEEP, FALLING_LINK, PHONE, SCENE_END_S, SHALLOW, USB, Cell, Course
 from experiments import echoes
 
-from wavebed.pattern.plot import INK
+from wavebed.page.charts import INK, blank, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from matplotlib.axes import Axes
-
+    from wavebed.page.charts import Axes
     from wavebed.store.load import Run
 
 Dash: TypeAlias = "str | tuple[float, tuple[float, ...]]"
@@ -80,15 +78,8 @@ def draw_all(folder: Path, run: Run) -> None:
 
 
 def _draw(file: Path, picture: Picture, run: Run, trials: Sequence[str]) -> None:
-    from matplotlib import rc_context, rc_params_from_file
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with resources.as_file(resources.files("wavebed.pattern").joinpath("picture.mplstyle")) as style:
-        parameters = rc_params_from_file(style, use_default_template=False)
-    with rc_context(parameters):
-        figure = Figure(figsize=(9.0, 8.2), dpi=DPI, layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure, _ = blank(9.0, 8.2, DPI, is_laid_out=True)
         panels = figure.subplots(4, 1, sharex=True, height_ratios=(0.8, 1.1, 1.1, 1.6))
         direction = picture.lines[0][1].direction
         _capacity(panels[0], run, trials[0], direction, picture.end_s)

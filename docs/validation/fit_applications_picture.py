@@ -8,7 +8,8 @@ import numpy as np
 from real_traces_pictures import MODEL, cumulative, label, legend, picture
 
 from wavebed.fit.applications import SHORT_BUFFER, downloads, videos
-from wavebed.pattern.plot import FAINT, INK
+from wavebed.page.charts import INK
+from wavebed.pattern.plot import FAINT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import real_traces_data as data
 
-from wavebed.pattern.plot import FAINT, INK
+from wavebed.page.charts import FAINT, INK, blank, styled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
     from real_traces_data import Efficiency, Pair, Probes, Runs
+
+    from wavebed.page.charts import Axes
 
 DPI: Final = 110
 # Okabe and Ito's palette, with a dash for each: colour is not needed to tell them apart.
@@ -47,15 +47,8 @@ def picture(
     file: Path, panels: int, draw: Callable[[Sequence[Axes]], None], widths: Sequence[float] | None = None
 ) -> None:
     """Write a picture of panels side by side."""
-    from matplotlib import rc_context, rc_params_from_file
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with resources.as_file(resources.files("wavebed.pattern").joinpath("picture.mplstyle")) as style:
-        parameters = rc_params_from_file(style, use_default_template=False)
-    with rc_context(parameters):
-        figure = Figure(figsize=(10.5, 4.8) if panels > 1 else (7.5, 4.0), dpi=DPI, layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure, _ = blank(*((10.5, 4.8) if panels > 1 else (7.5, 4.0)), DPI, is_laid_out=True)
         axes = figure.subplots(1, panels, squeeze=False, width_ratios=widths)[0]
         draw(axes)
         figure.savefig(file, metadata={"Software": None})

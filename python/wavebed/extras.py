@@ -29,12 +29,12 @@ TABLES = ("pandas", "pyarrow")
 
 EXTRAS = {
     "report": Extra(
-        ("matplotlib", "perfetto", "scipy", *TABLES),
+        ("jinja2", "matplotlib", "perfetto", "scipy", *TABLES),
         ("run", "rerun", "report", "compare", "explain", "export", "fit", "channel --plot", "trace plot"),
     ),
-    "web": Extra(("PIL", "fontTools", "matplotlib", "playwright", *TABLES), ("demo", "site")),
-    "forward": Extra(("MLRsearch", *TABLES), ("forward", "reproduce")),
-    "mcp": Extra(("matplotlib", "mcp", "scipy", *TABLES), ("mcp",)),
+    "web": Extra(("PIL", "fontTools", "jinja2", "matplotlib", "playwright", *TABLES), ("demo", "site")),
+    "forward": Extra(("MLRsearch", "jinja2", *TABLES), ("forward", "reproduce")),
+    "mcp": Extra(("jinja2", "matplotlib", "mcp", "scipy", *TABLES), ("mcp",)),
     "dask": Extra(("distributed",), ("campaign run --executor dask://",)),
 }
 
@@ -43,6 +43,7 @@ PACKAGES = {
     "PIL": "Pillow",
     "distributed": "distributed",
     "fontTools": "fonttools",
+    "jinja2": "Jinja2",
     "matplotlib": "Matplotlib",
     "mcp": "mcp",
     "pandas": "pandas",

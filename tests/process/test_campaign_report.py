@@ -12,17 +12,17 @@ import pytest
 from tests.made_up_campaigns import Wanted, write_campaign_folder
 from tests.result_folders import write_run
 
+from wavebed.campaign.report.answers import Chosen, summary_table
 from wavebed.campaign.report.build import MOST_BYTES, write_campaign_report
 from wavebed.campaign.report.build import page as whole_page
-from wavebed.campaign.report.chosen import Chosen
-from wavebed.campaign.report.levels import numeric
-from wavebed.campaign.report.picture import STYLES, WIDTH_IN
-from wavebed.campaign.report.summary import summary_table
-from wavebed.campaign.report.tables import Table, csv_text, latex_text, markdown_text
+from wavebed.campaign.report.pictures import numeric
 from wavebed.campaign.results import matrices, read_campaign_results
 from wavebed.cli import main
 from wavebed.experiment.machine_lock import BESIDE
-from wavebed.report.names import LONGEST_WORD, breakable, longest_word
+from wavebed.page.charts import STYLES, WIDTH_IN
+from wavebed.page.document import breakable
+from wavebed.page.tables import Table, csv_text, latex_text, markdown_text
+from wavebed.page.text import LONGEST_WORD, longest_word
 from wavebed.result.model import Group, PrimaryRecord, TrialLine
 from wavebed.stats.intervals import median_interval
 from wavebed.stats.verdict import percentile

@@ -81,7 +81,7 @@ def test_the_line_lists_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None
     require("forward", "it")
     monkeypatch.setattr("wavebed.extras.find_spec", lambda _: None)
     for modules, listed in (
-        (None, "MLRsearch, pandas and PyArrow"),
+        (None, "MLRsearch, Jinja2, pandas and PyArrow"),
         (TABLES, "pandas and PyArrow"),
         (["PIL"], "Pillow"),
     ):
@@ -109,6 +109,7 @@ REFUSED = {
     "channel street-canyon-bus --plot x.png": ("matplotlib", "--plot needs Matplotlib", "report"),
     "channel street-canyon-bus --plot x.html": ("matplotlib", "--plot needs Matplotlib", "report"),
     f"trace plot {TRACE} -o x.svg": ("matplotlib", "a plot as SVG needs Matplotlib", "report"),
+    f"trace plot {TRACE} -o x.html": ("jinja2", "a plot as HTML needs Jinja2", "report"),
     "site info google": ("PIL matplotlib", "a web site needs Pillow and Matplotlib", "web"),
     "forward -o out": ("MLRsearch", "the forwarding test needs MLRsearch", "forward"),
     "reproduce small-packets -o out": ("MLRsearch", "the forwarding test needs MLRsearch", "forward"),
@@ -148,7 +149,6 @@ WITHOUT = [
     "channel street-canyon-bus -o bus.csv",
     f"trace info {TRACE}",
     f"trace convert {TRACE} -o x.mahimahi --to mahimahi",
-    f"trace plot {TRACE} -o x.html",
 ]
 
 

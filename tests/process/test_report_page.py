@@ -13,12 +13,10 @@ from tests.unit.report_example import EVIL, Plan, write_example
 
 from wavebed.cli import main
 from wavebed.errors import UserError
+from wavebed.page import asset
 from wavebed.report.build import MOST_BYTES, small_page, write_report
-from wavebed.report.choose import headlines, views
-from wavebed.report.document import asset
-from wavebed.report.finding import finding
-from wavebed.report.source import read_results
-from wavebed.report.table import difference, metric_rows
+from wavebed.report.metrics import finding, metric_rows
+from wavebed.report.source import headlines, read_results, views
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +70,7 @@ def test_the_licence_of_the_library_is_in_the_page(text: str) -> None:
 def test_a_title_and_names_with_mark_up_are_escaped(tmp_path: Path) -> None:
     folder = write_example(tmp_path / "run", Plan(blocks=1, excluded=False, title=f"{EVIL}</title>"))
     text = write_report(folder).read_text(encoding="utf-8")
-    assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;&lt;/title&gt;</title>" in text
+    assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;&lt;/title&gt;</title>" in text
     assert EVIL not in text
 
 
@@ -123,7 +121,7 @@ def test_only_counted_trials_make_figures(example: Path) -> None:
 
 def test_differences_are_paired_by_block(example: Path) -> None:
     row = next(row for row in metric_rows(read_results(example))["bulk"])
-    paired = difference(row, "cubic", "bbr")
+    paired = row.difference("cubic", "bbr")
     assert paired is not None
     assert paired.count == 1
     assert paired.estimate == pytest.approx(dict(row.values["bbr"])[1] - dict(row.values["cubic"])[1])

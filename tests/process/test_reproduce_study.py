@@ -15,7 +15,7 @@ from tests.outputs import checked
 from tests.unit.test_reproduce_study import measured, study  # noqa: F401
 
 from wavebed.campaign.read import campaign_file, read_campaign
-from wavebed.campaign.report.plot_time import Course
+from wavebed.campaign.report.pictures import Course
 from wavebed.reproduce.studies import STUDIES, OverTime, Study, read_study
 from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page

@@ -500,7 +500,6 @@ _ALLOWED = {
     "forward/sandbox.py": "namespaces",
     "forward/setup.py": "settings of the kernel",
     "mcp/scenarios.py": "scenarios of this server, without links",
-    "report/document.py": "a template of the package",
     "reproduce/judge.py": "a table of the package",
     "reproduce/studies.py": "a file of the package",
     "result/tables.py": "the engine's own file, in a folder of this run",

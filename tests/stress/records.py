@@ -84,7 +84,7 @@ def _read(folder: Path) -> None:
     """Read all of a run, as the commands and the Python interface do."""
     import wavebed
     from wavebed.report.build import write_report
-    from wavebed.report.text import summary_text
+    from wavebed.report.metrics import summary_text
 
     run = wavebed.load(folder)
     assert len(run.metrics) >= 0, "they can be read"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from wavebed.campaign.plan import plan_campaign
 from wavebed.campaign.read import Factor, campaign_file, cells_of, compared, read_campaign
-from wavebed.campaign.report.plot_time import kept_series
+from wavebed.campaign.report.pictures import kept_series
 from wavebed.config.problems import Problem
 from wavebed.experiment.estimate import in_blocks
 from wavebed.result.model import COUNTED, TrialLine, Verdict, comparisons

@@ -33,7 +33,7 @@ from wavebed.check.trials import Seen, last_attempts, most_lateness_s, seen
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.lab.tools import Computing, ProgramTime
-from wavebed.report.decision import decision_section
+from wavebed.report.build import decision_section
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS
 from wavebed.run.scenario import read_plan

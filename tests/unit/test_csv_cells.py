@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import wavebed
-from wavebed.campaign.report.tables import Table, csv_text
 from wavebed.export.trial import table_csv
 from wavebed.output import csv_cell, csv_rows
+from wavebed.page.tables import Table, csv_text
 
 if TYPE_CHECKING:
     from wavebed.export.trial import Trial

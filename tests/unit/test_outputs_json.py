@@ -207,7 +207,7 @@ def test_the_page_of_the_outputs_is_up_to_date() -> None:
 
 
 def test_the_results_of_a_run(tmp_path: Path) -> None:
-    from wavebed.report.text import summary_json
+    from wavebed.report.metrics import summary_json
 
     told = checked("run", summary_json(write_example(tmp_path), None))
     assert told["trials"] > 0

@@ -16,13 +16,13 @@ from tests.unit.test_run_trial import check, command, trial
 from tests.unit.test_transport_links import LOAD, MBIT, constant, link_rows, steady
 
 from wavebed.errors import MachineError, UserError
+from wavebed.page.points import Points
 from wavebed.path.api import Path as WavebedPath
 from wavebed.remedy import remedy_of
-from wavebed.report.path import path_row
-from wavebed.report.path import second_radio_links as drawn_links
+from wavebed.report.build import path_row
+from wavebed.report.figures import bottleneck
+from wavebed.report.figures import second_radio_links as drawn_links
 from wavebed.report.source import LinkCourse
-from wavebed.report.thin import Points
-from wavebed.report.timeline import bottleneck
 from wavebed.reproduce.judge import steady_of
 from wavebed.result.course import bottlenecks
 from wavebed.result.tables import SCHEMAS, capacity_table

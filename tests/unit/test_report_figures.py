@@ -11,12 +11,12 @@ from tests.made_up_campaigns import Wanted, write_campaign_folder
 
 from wavebed.campaign.read import Campaign, campaign_file, read_campaign
 from wavebed.campaign.results import CampaignResults, read_campaign_results
-from wavebed.forward.report.chart import json_island
+from wavebed.page.document import island
+from wavebed.page.plots import Panel, PanelLine, TimeFigure
+from wavebed.page.points import Points, held, summed, thinned
+from wavebed.page.text import figure, nice_ticks, signed, ticks_between
 from wavebed.remedy import kind_of
-from wavebed.report.figure import Figure, Line, Panel
-from wavebed.report.numbers import figure, nice_ticks, signed, ticks_between
-from wavebed.report.path import path_row
-from wavebed.report.thin import Points, held, summed, thinned
+from wavebed.report.build import path_row
 from wavebed.reproduce.remedies_page import remedies_page, summary_table
 from wavebed.result.model import PrimaryRecord
 from wavebed.run.remedies import remedies_of
@@ -88,19 +88,19 @@ def test_a_rate_is_what_was_carried_in_each_step() -> None:
 
 def test_a_line_is_cut_at_a_gap() -> None:
     points = Points(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, np.nan, 1.0]))
-    html = Figure("f", 0, 4, [Panel("p", "ms", [Line("a", "t0", points)])]).render()
+    html = TimeFigure("f", 0, 4, [Panel("p", "ms", [PanelLine("a", "t0", points)])]).render()
     assert 'd="M0 5000l25000 -5000M75000 5000h10"' in html
 
 
 def test_capacity_holds_from_the_start_to_the_end() -> None:
     points = Points(np.array([0.0, 5.0]), np.array([10.0, 20.0]))
-    line = Line("capacity", "capacity", points, stepped=True, holds=True)
-    html = Figure("f", 2, 10, [Panel("p", "Mbit/s", [line])]).render()
+    line = PanelLine("capacity", "capacity", points, stepped=True, holds=True)
+    html = TimeFigure("f", 2, 10, [Panel("p", "Mbit/s", [line])]).render()
     assert 'd="M0 5000h37500v-5000h62500v0"' in html
 
 
 def test_data_cannot_leave_its_island() -> None:
-    assert "</script><b>" not in json_island("data", ["</script><b>"])
+    assert "</script><b>" not in island(["</script><b>"])
 
 
 def test_the_path_names_what_each_link_does() -> None:

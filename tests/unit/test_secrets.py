@@ -289,6 +289,7 @@ WITHOUT = {
     "ui": "figures of a laboratory",
     "cli/channel.py": "shipped scenes",
     "radio": "shipped presets",
+    "page": "compiled templates, without values",
     "report/build.py": "from records that are read without secrets",
     "forward/port.py": "a message to the peer, which needs the token",
     "workload": "content of a trial, and inputs of its programs",

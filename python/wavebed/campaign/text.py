@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.campaign.results import read_campaign_results
-from wavebed.report.numbers import MISSING, figure, signed
+from wavebed.page.text import MISSING, figure, signed
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import html
-import io
-import json
 import re
 import textwrap
-import warnings
-from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
 from wavebed.channel.plot_map import draw_map, region_of
 from wavebed.channel.summary import COLUMNS, cells
-from wavebed.pattern.plot import COLOURS, DARK, FAINT, INK, STATE_COLOURS, STATE_SHADE, curve_data, drawable_outages
+from wavebed.page.charts import (
+    COLOURS,
+    FAINT,
+    INK,
+    STATE_COLOURS,
+    blank,
+    figure_bytes,
+    joined_spans,
+    spans,
+    styled,
+)
+from wavebed.page.document import curves_page, filled
+from wavebed.pattern.plot import DARK, TEMPLATE, curve_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from wavebed.channel.plot_data import Panel, View
     from wavebed.channel.plot_map import Region
+    from wavebed.page.charts import Axes, Figure
 
+__all__ = [
+    "MapPicture", "render_map", "render_page", "render_picture", "table_rows",
+]  # fmt: skip
 
-DPI = 150
 WIDTH = 11.0
 LEFT, RIGHT = 0.8, 0.25
 HEADER = 0.78
@@ -43,6 +52,8 @@ TALLEST = 5.2
 LOW = 4.2
 MAP_TOP, MAP_BELOW = 0.12, 0.5
 TABLE_WIDTH = 5.25
+#: Parts of the time, of which a span has one at least, so that it can be seen.
+LEAST_SPAN = 1500
 #: Inches that a letter of the table needs.
 LETTER = 0.064
 
@@ -61,13 +72,9 @@ class _Page:
     """A figure whose parts are placed in inches from the top left."""
 
     def __init__(self, height: float, width: float = WIDTH) -> None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
         self.height = height
         self.width = width
-        self.figure: Figure = Figure(figsize=(width, height), dpi=DPI)
-        self.renderer = FigureCanvasAgg(self.figure).get_renderer()  # type: ignore[no-untyped-call]
+        self.figure, self.renderer = blank(width, height)
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         """Add axes."""
@@ -170,16 +177,11 @@ def _draw_series(page: _Page, view: View, top: float) -> None:
             axes.set_xlabel("time  (s)")
 
 
-def _shades(view: View) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield the states and their spans, as begin and length, none too narrow to be seen."""
-    least = view.scene.duration_s / 1500
-    for state, spans in view.spans.items():
-        yield state, [(start, max(end - start, least)) for start, end in drawable_outages(spans, least)]
-
-
 def _draw_strip(axes: Axes, view: View) -> None:
-    for state, spans in _shades(view):
-        axes.broken_barh(spans, (0, 1), color=STATE_COLOURS[state], lw=0, label=state)
+    least = view.scene.duration_s / LEAST_SPAN
+    for state, times in view.spans.items():
+        wide = [(start, max(end - start, least)) for start, end in joined_spans(times, least)]
+        axes.broken_barh(wide, (0, 1), color=STATE_COLOURS[state], lw=0, label=state)
     axes.set_xlim(0, view.scene.duration_s)
     axes.set_ylim(0, 1)
     axes.set_axis_off()
@@ -202,12 +204,9 @@ def _held(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _draw_panel(axes: Axes, panel: Panel, view: View) -> None:
-    for state, spans in _shades(view):
+    for state, times in view.spans.items():
         if state != "los":
-            place = axes.get_xaxis_transform()
-            axes.broken_barh(
-                spans, (0, 1), transform=place, color=STATE_COLOURS[state], alpha=STATE_SHADE, lw=0, zorder=0.6
-            )
+            spans(axes, times, view.scene.duration_s / LEAST_SPAN, STATE_COLOURS[state])
     for (name, curve), colour in zip(panel.curves, COLOURS, strict=False):
         # Lines and areas in steps: `stairs` would spend more time on its limits than the rest of the picture takes.
         if curve.banded:
@@ -230,31 +229,6 @@ def _draw_panel(axes: Axes, panel: Panel, view: View) -> None:
         )  # fmt: skip
 
 
-class _Styled:
-    """A context in which pictures have the project's style."""
-
-    def __enter__(self) -> None:
-        """Set the style."""
-        from matplotlib import rc_context, rc_params_from_file
-
-        with resources.as_file(resources.files("wavebed.pattern").joinpath("picture.mplstyle")) as file:
-            self._context = rc_context(rc_params_from_file(file, use_default_template=False))
-        self._context.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        """Set the style back."""
-        self._context.__exit__(None, None, None)
-
-
-def _save(figure: Figure, kind: str, *, clear: bool = False) -> bytes:
-    out = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": "wavebed"}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # a name may have letters that the font lacks
-        figure.savefig(out, format=kind, dpi=DPI, facecolor="none" if clear else "white", metadata=metadata)
-    return out.getvalue()
-
-
 class MapPicture(NamedTuple):
     """The map alone, as SVG.
 
@@ -275,13 +249,13 @@ class MapPicture(NamedTuple):
 
 def render_map(view: View) -> MapPicture:
     """Draw the map alone."""
-    with _Styled():
+    with styled():
         region = region_of(view.scene)
         plan = _Plan(region, 0.0, 0, 0)
         page = _Page(plan.map_height + MAP_TOP + MAP_BELOW, LEFT + plan.map_width + RIGHT)
         axes = page.axes(LEFT, MAP_TOP, plan.map_width, plan.map_height)
         draw_map(axes, view.scene, region, view.walk, page.renderer)
-        svg = _save(page.figure, "svg", clear=True).decode()
+        svg = figure_bytes(page.figure, "svg", clear=True).decode()
         fractions = (
             LEFT / page.width,
             MAP_TOP / page.height,
@@ -305,8 +279,8 @@ def render_picture(view: View, kind: str = "png") -> bytes:
     kind : {"png", "svg"}
         The file format.
     """
-    with _Styled():
-        return _save(_build(view), kind)
+    with styled():
+        return figure_bytes(_build(view), kind)
 
 
 HEIGHTS = {"SINR": 190, "MCS": 150, "capacity": 230, "BLER": 150}
@@ -324,18 +298,17 @@ def render_page(view: View) -> bytes:
         "panels": [_panel(panel, view) for panel in view.panels],
         "walk": _walk(view, picture),
     }
-    page = resources.files("wavebed.pattern").joinpath("plot_page.html").read_text(encoding="utf-8")
-    fields = {
-        "__TITLE__": html.escape(view.scene.title),
-        "__TOP__": _top(view, picture),
-        "__MAPWIDTH__": "1180px" if picture.region.width > picture.region.height else "640px",
-        "__TABLE__": _table(view),
-        "__FOOT__": "<br>".join(html.escape(note) for note in view.notes),
-        "__DATA__": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-    }
-    for name, value in fields.items():
-        page = page.replace(name, value)
-    return page.encode()
+    svg = Markup(picture.svg)  # noqa: S704 - drawn by ourselves
+    states = [(STATE_COLOURS[state], state) for state in view.spans]
+    table = filled(TEMPLATE, "table", COLUMNS, [(None, row) for row in table_rows(view)])
+    return curves_page(
+        view.scene.title,
+        table,
+        filled(TEMPLATE, "channel_foot", view.notes),
+        data,
+        top=filled(TEMPLATE, "channel_top", view.subtitle, svg, states, ("down", "up")),
+        map_width="1180px" if picture.region.width > picture.region.height else "640px",
+    )
 
 
 def _panel(panel: Panel, view: View) -> dict[str, object]:
@@ -353,7 +326,7 @@ def _panel(panel: Panel, view: View) -> dict[str, object]:
         "top": panel.high,
         "outages": [],
         "states": [
-            {"colour": STATE_COLOURS[state], "spans": drawable_outages(spans, least)}
+            {"colour": STATE_COLOURS[state], "spans": joined_spans(spans, least)}
             for state, spans in view.spans.items()
             if state != "los"
         ],
@@ -372,23 +345,3 @@ def _walk(view: View, picture: MapPicture) -> dict[str, list[float]]:
         "x": np.round(x, 5).tolist(),
         "y": np.round(y, 5).tolist(),
     }
-
-
-def _top(view: View, picture: MapPicture) -> str:
-    dots = " ".join(
-        f'<i class="dot state" style="background:{STATE_COLOURS[state]}"></i>{state}' for state in view.spans
-    )
-    curves = " ".join(
-        f'<i class="dot state" data-series="{series}"></i>{name}' for series, name in enumerate(("down", "up"))
-    )
-    return (
-        f'<p class="hint">{html.escape(view.subtitle)}</p>'
-        f'<div class="map">{picture.svg}<i id="here" hidden></i></div>'
-        f"<p>Radio: {dots} &nbsp; Lines: {curves}</p>"
-    )
-
-
-def _table(view: View) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in COLUMNS)
-    rows = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in table_rows(view)]
-    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"

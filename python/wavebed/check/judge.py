@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from wavebed.check.requirement import fails_whatever, holds, in_unit, statistic_of
 from wavebed.config.units import TIME_UNITS
-from wavebed.report.numbers import figure
+from wavebed.page.text import figure
 from wavebed.stats.verdict import needed, percentile
 from wavebed.store.records import PATH_WORKLOAD
 

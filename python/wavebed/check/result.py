@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from xml.etree import ElementTree as ET  # what is written here is not read
 
 from wavebed.check.judge import total, value_text
+from wavebed.page.tables import markdown_escaped, markdown_table
 from wavebed.printable import printable
-from wavebed.report.decision import seeds_text
-from wavebed.report.markdown import escaped, table
+from wavebed.report.metrics import seeds_text
 from wavebed.store.records import PATH_WORKLOAD
 from wavebed.terminal import table_text
 
@@ -127,21 +127,26 @@ class CheckResult:
         """Return the same for the summary of a job."""
         rows = [
             [
-                escaped(self._name(each)),
+                markdown_escaped(self._name(each)),
                 _SIGNS[each.outcome],
-                escaped(each.measured_text),
+                markdown_escaped(each.measured_text),
                 _counted(each),
-                escaped(by_seed(each)),
-                "<br>".join(map(escaped, each.reasons)),
+                markdown_escaped(by_seed(each)),
+                "<br>".join(map(markdown_escaped, each.reasons)),
             ]
             for each in self.decisions
         ]
         seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else f"seed {self.seeds[0]}"
-        lines = [f"**wavebed check: {escaped(self.summary)}**", "", escaped(f"{self.title}, {seeds}"), ""]
-        lines += table((*_HEAD, "by seed", "why"), rows)
+        lines = [
+            f"**wavebed check: {markdown_escaped(self.summary)}**",
+            "",
+            markdown_escaped(f"{self.title}, {seeds}"),
+            "",
+        ]
+        lines += markdown_table((*_HEAD, "by seed", "why"), rows)
         for each in filter(None, (self.timing_text, self.computing_text, self.stopped)):
-            lines += ["", escaped(each)]
-        return "\n".join([*lines, "", f"Results: {escaped(str(self.folder))}", ""])
+            lines += ["", markdown_escaped(each)]
+        return "\n".join([*lines, "", f"Results: {markdown_escaped(str(self.folder))}", ""])
 
     def json(self) -> dict[str, Json]:
         """Return the same as one object; values are in the `unit` beside them."""

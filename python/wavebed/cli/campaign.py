@@ -135,7 +135,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     end_on_signals()
-    require("report", "a folder of results", ("matplotlib", *TABLES))
+    require("report", "a folder of results", ("jinja2", "matplotlib", *TABLES))
     from wavebed.campaign.run import resume_campaign, run_campaign
     from wavebed.run.design import plan_text
     from wavebed.run.progress import Live

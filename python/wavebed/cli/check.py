@@ -132,7 +132,7 @@ def register_check(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
 def run_check(args: argparse.Namespace) -> int:
     """Run the trials, decide, and print and write the result."""
     end_on_signals()
-    require("report", "a folder of results", ("matplotlib", *TABLES))
+    require("report", "a folder of results", ("jinja2", "matplotlib", *TABLES))
     if args.is_own_process:
         spare_pandas()
     from wavebed.check.perform import perform_check

@@ -141,7 +141,7 @@ def _spread_s(folder: Path, rounds: int) -> int:
 
 
 def _judge(args: argparse.Namespace, plan: Plan, settings: dict[str, str]) -> int:
-    require("report", "a judgement", ("matplotlib", *TABLES))
+    require("report", "a judgement", ("jinja2", "matplotlib", *TABLES))
     from wavebed.record.judge import judge
     from wavebed.record.plan import judged_plan, replay_plan
     from wavebed.run.design import plan_text

@@ -56,7 +56,7 @@ def run_report(args: argparse.Namespace) -> int:
     UserError
         If the folder holds no results, or the file cannot be written.
     """
-    require("report", "a folder of results", TABLES)
+    require("report", "a folder of results", ("jinja2", *TABLES))
     if args.is_own_process:
         spare_pandas()
     from wavebed.kinds import kind_at

@@ -172,7 +172,7 @@ def perform(plan: Plan, args: argparse.Namespace, compare: Callable[[Path], Iden
     record, folder, page = run_into_folder(plan, args)
     identity = None if compare is None else compare(folder)
     if args.json:
-        from wavebed.report.text import summary_json
+        from wavebed.report.metrics import summary_json
 
         told = {} if identity is None else {"identity": identity.json()}
         print_json("run", summary_json(folder, page) | told)
@@ -194,7 +194,7 @@ def run_into_folder(
     until_ns : int, optional
         When to stop each trial (`wavebed.run.design.Design`); then there is no report.
     """
-    require("report", "a folder of results", ("matplotlib", *TABLES))
+    require("report", "a folder of results", ("jinja2", "matplotlib", *TABLES))
     if args.is_own_process:
         spare_pandas()
     from wavebed.result.names import SPEC_FILE
@@ -237,7 +237,7 @@ def write_report_or_note(folder: Path, live: Live, write: Callable[[Path], Path]
 
 
 def _text(folder: Path, page: Path | None) -> str:
-    from wavebed.report.text import summary_text
+    from wavebed.report.metrics import summary_text
 
     lines = [summary_text(folder)]
     if page is not None:

@@ -376,8 +376,7 @@ def _plot(args: argparse.Namespace) -> None:
     kind = Path(args.output).suffix.lower().removeprefix(".")
     if kind not in PICTURES:
         raise UserError(f"-o {args.output}: the name must end in .png, .svg or .html")
-    if kind != "html":
-        require("report", f"a plot as {kind.upper()}", ("matplotlib",))
+    require("report", f"a plot as {kind.upper()}", ("jinja2" if kind == "html" else "matplotlib",))
     drawings = []
     for file in args.files:
         pattern = _read(args, file)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wavebed.compare.notes import seeds_text
 from wavebed.compare.samples import finding_json
 from wavebed.compare.words import counts_text, effect_text, p_text, reason_text, sample_text
-from wavebed.report.markdown import escaped, table
+from wavebed.page.tables import markdown_escaped, markdown_table
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
@@ -117,15 +117,15 @@ def _trials(folder: Folder) -> tuple[int, int]:
 def regressions_markdown(found: Regressions) -> str:
     """Return the judgement as Markdown for a pull request."""
     baseline, new = found.comparison.folders
-    rows = [[*map(escaped, _row(judged))] for judged in found.judged[:MOST_ROWS]]
+    rows = [[*map(markdown_escaped, _row(judged))] for judged in found.judged[:MOST_ROWS]]
     for row, judged in zip(rows, found.judged, strict=False):
         if judged.regression in ("yes", "no values"):
             row[5] = f"**{row[5]}**"
-    lines = [f"**wavebed compare: {escaped(result_text(found))}**", "", *table(_HEAD, rows)]
+    lines = [f"**wavebed compare: {markdown_escaped(result_text(found))}**", "", *markdown_table(_HEAD, rows)]
     if len(found.judged) > MOST_ROWS:
         lines += ["", f"and {len(found.judged) - MOST_ROWS} more"]
     lines += ["", "<details><summary>Folders, machines and versions</summary>", "", *_folders(baseline, new), ""]
-    lines += [f"- {escaped(note)}" for note in found.comparison.notes]
+    lines += [f"- {markdown_escaped(note)}" for note in found.comparison.notes]
     return "\n".join([*lines, "", "</details>", ""])
 
 
@@ -137,4 +137,4 @@ def _folders(baseline: Folder, new: Folder) -> list[str]:
         told[-1] |= {"seeds": seeds_text(folder), **folder.facts}
     names = dict.fromkeys([*told[0], *told[1]])
     rows = [[name, *(each.get(name, "none") for each in told)] for name in names]
-    return table(("", "baseline", "new"), [[*map(escaped, row)] for row in rows])
+    return markdown_table(("", "baseline", "new"), [[*map(markdown_escaped, row)] for row in rows])

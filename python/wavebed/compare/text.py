@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.compare.words import counts_text, effect_text, p_text, reason_text, sample_text, sections
-from wavebed.report.numbers import MISSING, signed
+from wavebed.page.text import MISSING, signed
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:

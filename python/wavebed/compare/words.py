@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.campaign.text import finding_text
-from wavebed.report.numbers import MISSING, figure, signed
-from wavebed.report.text import interval_text
+from wavebed.page.text import MISSING, figure, signed
+from wavebed.report.metrics import interval_text
 from wavebed.stats.intervals import FEWEST
 
 if TYPE_CHECKING:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wavebed.explain.model import CAUSES
+from wavebed.page.charts import FAINT, INK, figure_bytes, panels, styled
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from wavebed.explain.model import Cause, Explanation, OfDirection, Stall
+    from wavebed.page.charts import Axes, Figure
 
 
 _COLOURS: dict[Cause, str] = {
@@ -39,35 +36,22 @@ _COLOURS: dict[Cause, str] = {
     "host": "#cc79a7",
     "unexplained": "#000000",
 }
-_INK, _FAINT, _LOST = "#1d2733", "#5d6b7a", "#a3151a"
+_LOST = "#a3151a"
 _LEAST_SHARE = 0.01
 """Causes that are always below this part of the highest mean have no entry in the legend."""
 
 
 def explanation_png(found: Explanation) -> bytes:
     """Draw a panel for each direction with packets; the same explanation makes the same bytes."""
-    from matplotlib import rc_context, rc_params_from_file
-
-    with resources.as_file(resources.files("wavebed.pattern").joinpath("picture.mplstyle")) as file:
-        style = rc_params_from_file(file, use_default_template=False)
-    with rc_context(style):
-        figure = _build(found)
-        out = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # a name may have letters that the font lacks
-            figure.savefig(out, format="png", dpi=150, facecolor="white", metadata={"Software": "wavebed"})
-    return out.getvalue()
+    with styled():
+        return figure_bytes(_build(found), "png")
 
 
 def _build(found: Explanation) -> Figure:
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     shown = [each for each in found.directions if each.windows]
     plan = [(each, lost) for each in shown for lost in (False, True) if not lost or each.lost_segments]
     heights = [0.8 if lost else 2.6 for _, lost in plan] or [1.0]
-    figure = Figure(figsize=(11, 0.8 + sum(heights) + 0.5 * len(shown)), layout=ConstrainedLayoutEngine(w_pad=0.12))
-    all_axes = figure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    figure, all_axes = panels(heights, 0.8 + sum(heights) + 0.5 * len(shown))
     for axes, (each, lost) in zip(all_axes, plan, strict=False):
         edges = np.arange(found.start_s, found.end_s + found.step_ms / 1e3, found.step_ms / 1e3)
         if lost:
@@ -106,7 +90,7 @@ def _draw_causes(axes: Axes, each: OfDirection, edges: NDArray[np.float64], foun
     axes.set_ylabel("mean delay  (ms)")
     axes.grid(axis="y")
     coarse = "" if found.source == "packets" else "  (time in the queue only)"
-    axes.set_title(f"{each.name}{coarse}", loc="left", fontweight="bold", fontsize=11, color=_INK)
+    axes.set_title(f"{each.name}{coarse}", loc="left", fontweight="bold", fontsize=11, color=INK)
     handles, names = axes.get_legend_handles_labels()
     axes.legend(
         handles, names, loc="lower right", bbox_to_anchor=(1, 1.0), ncols=max(len(names), 1), frameon=False,
@@ -129,7 +113,7 @@ def _mark_stalls(axes: Axes, stalls: Sequence[Stall]) -> None:
     for number, stall in enumerate(stalls):
         wide = [(stall.start_s, stall.end_s - stall.start_s)]
         axes.broken_barh(
-            wide, (0.96, 0.04), transform=place, color=_FAINT, lw=0, label="users waited" if number == 0 else None
+            wide, (0.96, 0.04), transform=place, color=FAINT, lw=0, label="users waited" if number == 0 else None
         )
 
 

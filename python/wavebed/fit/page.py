@@ -1,9 +1,7 @@
-"""Still charts of curves, in the style of the report of a run."""
+"""The report of a fit: one HTML page that needs no network."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +11,15 @@ from wavebed.fit.applications import MOST_DEVIATION, MOST_DISTANCE
 from wavebed.fit.judge import pooled
 from wavebed.fit.judgement import target_of
 from wavebed.fit.laps import align
-from wavebed.report.document import document
-from wavebed.report.figure import swatch
-from wavebed.report.numbers import MISSING, figure, nice_ticks, ticks_between
+from wavebed.page.document import document, filled, joined, section, soft
+from wavebed.page.plots import Chart, ChartLine, Scale, linear
+from wavebed.page.text import MISSING, figure, tick_text, ticks_between
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from markupsafe import Markup
 
     from wavebed.channel.placemap import Floats
     from wavebed.fit.applications import Application
@@ -27,101 +27,197 @@ if TYPE_CHECKING:
     from wavebed.fit.judgement import Judgement
     from wavebed.fit.learn import Learned, Prediction
 
+__all__ = [
+    "application_rows", "as_text", "band_text", "distance_rows", "page", "prediction_rows", "split_text",
+    "trait_rows", "value_rows",
+]  # fmt: skip
 
-WIDE, HIGH = 10_000, 2000
+LAGS_S = range(61)
+_TEMPLATE = "fit/page.html.j2"
 _MOST_POINTS = 300
 _TICK_PX = 45
+_STYLE = """
+table.fit th { white-space: normal; }
+td.text { color: var(--soft); min-width: 9rem; } td.text, th.text { text-align: left; }
+td.yes { color: var(--good); font-weight: 600; } td.no { color: var(--bad); font-weight: 600; }
+"""
+_DISTANCES = (
+    "Kolmogorov-Smirnov distances of drawn walks to measured ones; 0 is the same distribution. The column “{floor}” has"
+    " the distance of the held-out walks to all fitted walks together: no model of the fitted walks can be expected to"
+    " do better. The walks were drawn before the held-out walks were read."
+)
+_TRAITS = (
+    "Each figure is taken of each walk alone. In band: the median of the drawn walks lies between the percentiles 10"
+    " and 90 of the fitted walks."
+)
+_APPLICATIONS = (
+    "Each application starts at every fifth second of each walk, in virtual time: the link has the rate of the walk,"
+    " without a transport protocol. The video has the rules of dash.js. Downloads and durations of stalls are medians"
+    " of all starts, the time stalled is the mean. Deviation and KS are those of the drawn walks from the held-out"
+    " walks; “real walks” has those of the fitted walks from the held-out walks. Targets: ±{:.0f} %, KS ≤ {:.2f}."
+)
+_PREDICTIONS = (
+    "The rate of each second of a held-out walk, by the median and the distribution of the prediction. The ways differ"
+    " in what they use. The control finds places in walks that begin elsewhere: what it gains over pooling is no place,"
+    " but the walk's own rates. CRPS gain: reduction of the continuous ranked probability score against pooled rates."
+)
+_VALUES = "Intervals by resampling walks and seeds. What the scene assumes and the fit leaves alone is not in them."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Curve:
-    """A line, or the area between two.
+def page(judgement: Judgement, learned: Learned | None) -> str:
+    """Return the page; `learned` is the map, for a method that has one."""
+    title = f"Fit of {len(judgement.fitted)} walks as {judgement.method}"
+    parts = [
+        filled(_TEMPLATE, "head", title, split_text(judgement), judgement.verdict()),
+        _tables(judgement),
+        _distributions(judgement),
+    ]
+    if judgement.split.quarter is None:
+        parts.append(_memory(judgement))
+        if learned is not None:
+            parts.append(_places(judgement, learned))
+        parts.append(_example(judgement))
+    lists = [
+        (name, len(laps), ", ".join(lap.name for lap in laps))
+        for name, laps in (("Fitted", judgement.fitted), ("Held out", judgement.held_out))
+        if laps
+    ]
+    parts.append(filled(_TEMPLATE, "walks", lists))
+    return document(title, joined(parts), style=_STYLE)
+
+
+def _tables(judgement: Judgement) -> Markup:
+    floor = "pooling" if judgement.split.quarter is not None else "real walks"
+    parts = [("", _DISTANCES.format(floor=floor), distance_rows(judgement), 0)]
+    if judgement.traits:
+        parts.append(("Traits of walks", _TRAITS, trait_rows(judgement), 0))
+    if judgement.applications:
+        said = _APPLICATIONS.format(100 * MOST_DEVIATION, MOST_DISTANCE)
+        parts.append(("Applications", said, application_rows(judgement), 0))
+    if judgement.predictions:
+        parts.append(("Each second", _PREDICTIONS, prediction_rows(judgement), 1))
+    if judgement.values:
+        parts.append(("Values of the scene", _VALUES, value_rows(judgement), 0))
+    return filled(_TEMPLATE, "tables", parts)
+
+
+def _distributions(judgement: Judgement) -> Markup:
+    quarter = judgement.split.quarter
+    fitted, held = (pooled([lap.parts for lap in laps]) for laps in (judgement.fitted, judgement.held_out))
+    curves = [_cumulative("fitted walks", "ink", fitted)]
+    if len(held):
+        curves.append(_cumulative("held-out walks", "t1", held))
+    curves.append(_cumulative("drawn walks", "t0", np.concatenate(list(judgement.drawn))))
+    said = (
+        "" if quarter is None else soft("Drawn walks are shown whole; the table compares the held-out quarter alone.")
+    )
+    drawn = _chart("Seconds with at most this rate", "%", "rate, Mbit/s", curves)
+    return section("distribution", "Distribution of the rate", said, drawn)
+
+
+def _chart(
+    title: str, unit: str, axis: str, lines: Sequence[ChartLine], *, height: int = 200, top: float = 0.0
+) -> Markup:
+    """Return a still chart.
 
     Parameters
     ----------
-    name : str
-        What the legend calls it.
-    style : str
-        Its classes in the style sheet.
-    x, y : float array
-        Its points.
-    upper : float array, optional
-        The upper edge of an area, whose lower one is `y`.
-    """
-
-    name: str
-    style: str
-    x: Floats
-    y: Floats
-    upper: Floats | None = None
-
-
-def cumulative(name: str, style: str, values: Floats) -> Curve:
-    """Return the distribution of values: the percentage that is at most x."""
-    shares = np.linspace(0, 1, min(len(values), _MOST_POINTS))
-    return Curve(name, style, np.quantile(values, shares), 100 * shares)
-
-
-def chart(title: str, unit: str, axis: str, curves: Sequence[Curve], *, height: int = 200, top: float = 0.0) -> str:
-    """Return a chart.
-
-    Parameters
-    ----------
-    title, unit : str
-        Of the upright axis.
-    axis : str
-        The name of the other axis, with its unit.
-    height : int
-        Pixels.
     top : float
         The upright axis reaches at least as high.
     """
-    left, right = min(float(each.x.min()) for each in curves), max(float(each.x.max()) for each in curves)
-    edges = [edge for each in curves for edge in (each.y, each.upper) if edge is not None]
-    lowest, highest = min(float(np.nanmin(edge)) for edge in edges), max(float(np.nanmax(edge)) for edge in edges)
-    ticks = nice_ticks(min(0.0, lowest), max(top, highest), round(height / _TICK_PX))
-    low, high = ticks[0], ticks[-1]
+    xs = [x for line in lines for x, _ in line.points]
+    ys = [y for line in lines for y in (*(y for _, y in line.points), *line.upper)]
+    across = Scale(min(xs), max(xs), [(tick, tick_text(tick)) for tick in ticks_between(min(xs), max(xs))])
+    up = linear([*ys, top], about=round(height / _TICK_PX))
+    return Chart(title, unit, axis, across, up, lines, height, read=False, upright=False).render()
 
-    def place(x: Floats, y: Floats) -> list[str]:
-        across = (x - left) / (right - left) * WIDE
-        up = (high - y) / (high - low) * HIGH
-        return [f"{a:.0f} {b:.0f}" for a, b in zip(across.tolist(), up.tolist(), strict=True)]
 
-    drawn = ""
-    for each in curves:
-        points = place(each.x, each.y)
-        if each.upper is None:
-            drawn += f'<path class="line {each.style}" d="M{"L".join(points)}"/>'
-        else:
-            back = place(each.x[::-1], each.upper[::-1])
-            drawn += f'<path class="fill {each.style}" d="M{"L".join(points + back)}Z"/>'
-    grid = "".join(f"M0 {HIGH * (high - tick) / (high - low):.0f}h{WIDE}" for tick in ticks)
-    levels = "".join(
-        f'<span style="top:{100 * (high - tick) / (high - low):.2f}%">{_number(tick)}</span>' for tick in ticks
+def _line(name: str, style: str, x: Floats, y: Floats, upper: Floats | None = None) -> ChartLine:
+    edge = () if upper is None else upper.tolist()
+    return ChartLine(name, style, list(zip(x.tolist(), y.tolist(), strict=True)), upper=edge, marks=False)
+
+
+def _cumulative(name: str, style: str, values: Floats) -> ChartLine:
+    """Return the distribution of values: the percentage that is at most x."""
+    shares = np.linspace(0, 1, min(len(values), _MOST_POINTS))
+    return _line(name, style, np.quantile(values, shares), 100 * shares)
+
+
+def _memory(judgement: Judgement) -> Markup:
+    lags = np.array(LAGS_S, dtype=np.float64)
+    fitted = _autocorrelations([lap.rates for lap in judgement.fitted])
+    curves = [_line("fitted walks, p10 to p90", "ink", lags, *_percentiles(fitted, 10, 90))]
+    if judgement.held_out:
+        held = _autocorrelations([lap.rates for lap in judgement.held_out])
+        curves.append(_line("held-out walks, median", "t1", lags, *_percentiles(held, 50)))
+    curves.append(_line("drawn walks, median", "t0", lags, *_percentiles(_autocorrelations(judgement.drawn), 50)))
+    return section("memory", "Memory", _chart("Autocorrelation of the rate", "", "lag, s", curves))
+
+
+def _autocorrelations(walks: Sequence[Floats]) -> Floats:
+    known = [walk for walk in walks if walk.std() > 0]
+    return np.array([[1.0, *(judge.autocorrelation(walk, lag) for lag in LAGS_S[1:])] for walk in known])
+
+
+def _percentiles(values: Floats, *percentiles: int) -> list[Floats]:
+    return [np.asarray(np.percentile(values, each, axis=0), dtype=np.float64) for each in percentiles]
+
+
+def _places(judgement: Judgement, learned: Learned) -> Markup:
+    """Draw the mean rate by place of each course, and that of the held-out walks which were aligned to it."""
+    places = learned.places
+    middle = places.quantiles_mbps.mean(axis=1)
+    time_s = np.asarray(np.arange(places.places) * places.step_s, dtype=np.float64)
+    aligned = align(learned.courses, judgement.held_out) if judgement.held_out else []
+    charts = []
+    top = float((places.shares @ middle).max())
+    for course, shares in enumerate(places.shares):
+        curves = [_line("map", "t0", time_s, np.asarray(shares @ middle))]
+        mine = [
+            (each.places, lap.rates)
+            for each, lap in zip(aligned, judgement.held_out, strict=True)
+            if each.course == course
+        ]
+        if mine:
+            mean = _mean_by_place(mine, places.places, places.step_s)
+            known = ~np.isnan(mean)
+            curves.append(
+                _line(f"{len(mine)} held-out walks, aligned by their own rates", "t1", time_s[known], mean[known])
+            )
+        title = f"Course {course + 1}: {100 * places.weights[course]:.0f} % of fitted walks, mean rate"
+        charts.append(_chart(title, "Mbit/s", "lap time at the mean speed, s", curves, height=120, top=top))
+    text = (
+        "A course is an order in which places are passed, such as a direction of a loop. Courses and places are found"
+        " from the rates alone. Held-out walks are smoothed over 20 s."
     )
-    across = "".join(
-        f'<span style="left:{100 * (tick - left) / (right - left):.2f}%">{_number(tick)}</span>'
-        for tick in ticks_between(left, right)
-    )
-    legend = "".join(f'<span class="item">{_key(each)}{escape(each.name)}</span>' for each in curves if each.name)
-    return (
-        f'<figure class="chart still"><div class="plot"><div class="panel"><div class="title"><b>{escape(title)}'
-        f"{f', <span class=unit>{escape(unit)}</span>' if unit else ''}</b>{legend}</div>"
-        f'<div class="area" style="height:{height}px"><div class="ticks" aria-hidden="true">{levels}</div>'
-        f'<svg class="lines" viewBox="0 0 {WIDE} {HIGH}" preserveAspectRatio="none" role="img"'
-        f' aria-label="{escape(title)}"><path class="grid" d="{grid}"/>{drawn}</svg></div></div>'
-        f'<div class="axis"><div class="times" aria-hidden="true">{across}</div>{escape(axis)}</div></div></figure>'
-    )
+    return section("places", "Places", soft(text), *charts)
 
 
-def _key(curve: Curve) -> str:
-    if curve.upper is None:
-        return swatch(curve.style)
-    return f'<span class="key {escape(curve.style)}" style="opacity:.3"></span>'
+def _mean_by_place(walks: Sequence[tuple[object, Floats]], count: int, step_s: float) -> Floats:
+    """Return the mean rate at each place in a window of 20 s; NaN where no walk passes."""
+    from scipy.ndimage import gaussian_filter1d
+
+    sums = np.zeros((2, count))
+    for places, rates in walks:
+        place = np.asarray(places)[np.minimum(np.arange(len(rates)) // round(step_s), len(np.asarray(places)) - 1)]
+        np.add.at(sums[0], place, rates)
+        np.add.at(sums[1], place, 1.0)
+    total, weight = gaussian_filter1d(sums, 10 / step_s / 2, axis=1, mode="constant")
+    return np.asarray(np.where(weight > 0.05, total / np.maximum(weight, 1e-9), np.nan), dtype=np.float64)
 
 
-def _number(value: float) -> str:
-    return f"{value:g}".replace("-", "−")
+def _example(judgement: Judgement) -> Markup:
+    """Draw a measured walk above a drawn one."""
+    real = (judgement.held_out or judgement.fitted)[0]
+    drawn = judgement.drawn[0]
+    top = float(max(real.rates.max(), drawn.max()))
+    kind = "held out" if judgement.held_out else "fitted"
+    walks = ((f"Measured: {real.name}, {kind}", "t1 thin", real.rates), ("Drawn: seed 1", "t0 thin", drawn))
+    charts = []
+    for title, style, rates in walks:
+        line = _line("", style, np.arange(len(rates), dtype=np.float64), rates)
+        charts.append(_chart(title, "Mbit/s", "time, s", [line], height=130, top=top))
+    return section("example", "A measured and a drawn walk", *charts)
 
 
 Rows = list[tuple[str, ...]]
@@ -264,204 +360,3 @@ def value_rows(judgement: Judgement) -> Rows:
     """Return the table of fitted values; the first row is its head."""
     rows: Rows = [("value of the scene", "fitted", "90 % interval")]
     return rows + [(each.key, each.value, f"{each.low} to {each.high}") for each in judgement.values]
-
-
-LAGS_S = range(61)
-_STYLE = """
-table.fit th { white-space: normal; }
-td.text { color: var(--soft); min-width: 9rem; } td.text, th.text { text-align: left; }
-td.yes { color: var(--good); font-weight: 600; } td.no { color: var(--bad); font-weight: 600; }
-"""
-_DISTANCES = (
-    "Kolmogorov-Smirnov distances of drawn walks to measured ones; 0 is the same distribution. The column “{floor}” has"
-    " the distance of the held-out walks to all fitted walks together: no model of the fitted walks can be expected to"
-    " do better. The walks were drawn before the held-out walks were read."
-)
-_TRAITS = (
-    "Each figure is taken of each walk alone. In band: the median of the drawn walks lies between the percentiles 10"
-    " and 90 of the fitted walks."
-)
-_APPLICATIONS = (
-    "Each application starts at every fifth second of each walk, in virtual time: the link has the rate of the walk,"
-    " without a transport protocol. The video has the rules of dash.js. Downloads and durations of stalls are medians"
-    " of all starts, the time stalled is the mean. Deviation and KS are those of the drawn walks from the held-out"
-    " walks; “real walks” has those of the fitted walks from the held-out walks. Targets: ±{:.0f} %, KS ≤ {:.2f}."
-)
-_PREDICTIONS = (
-    "The rate of each second of a held-out walk, by the median and the distribution of the prediction. The ways differ"
-    " in what they use. The control finds places in walks that begin elsewhere: what it gains over pooling is no place,"
-    " but the walk's own rates. CRPS gain: reduction of the continuous ranked probability score against pooled rates."
-)
-_VALUES = "Intervals by resampling walks and seeds. What the scene assumes and the fit leaves alone is not in them."
-
-
-def page(judgement: Judgement, learned: Learned | None) -> str:
-    """Return the page; `learned` is the map, for a method that has one."""
-    title = f"Fit of {len(judgement.fitted)} walks as {judgement.method}"
-    parts = [
-        f"<header><h1>{escape(title)}</h1>",
-        f'<p class="soft">{escape(split_text(judgement))}</p></header>',
-        f'<p class="lead">{escape(judgement.verdict())}</p>',
-        _tables(judgement),
-        _distributions(judgement),
-    ]
-    if judgement.split.quarter is None:
-        parts.append(_memory(judgement))
-        if learned is not None:
-            parts.append(_places(judgement, learned))
-        parts.append(_example(judgement))
-    parts.append(_walks(judgement))
-    return document(title, "\n".join(parts), "", _STYLE)
-
-
-def _tables(judgement: Judgement) -> str:
-    floor = "pooling" if judgement.split.quarter is not None else "real walks"
-    parts = ['<section id="results"><h2>New walks</h2>', _soft(_DISTANCES.format(floor=floor))]
-    parts.append(_table(distance_rows(judgement)))
-    if judgement.traits:
-        parts += ["<h3>Traits of walks</h3>", _soft(_TRAITS), _table(trait_rows(judgement))]
-    if judgement.applications:
-        said = _APPLICATIONS.format(100 * MOST_DEVIATION, MOST_DISTANCE)
-        parts += ["<h3>Applications</h3>", _soft(said), _table(application_rows(judgement))]
-    if judgement.predictions:
-        parts += ["<h3>Each second</h3>", _soft(_PREDICTIONS), _table(prediction_rows(judgement), texts=1)]
-    if judgement.values:
-        parts += ["<h3>Values of the scene</h3>", _soft(_VALUES), _table(value_rows(judgement))]
-    return "".join(parts) + "</section>"
-
-
-def _soft(text: str) -> str:
-    return f'<p class="soft">{escape(text)}</p>'
-
-
-def _table(rows: Sequence[Sequence[str]], texts: int = 0) -> str:
-    """Return a table; after the first column, `texts` columns hold text."""
-    head = "".join(
-        f"<th scope=col{' class=text' if 0 < place <= texts else ''}>{escape(cell)}</th>"
-        for place, cell in enumerate(rows[0])
-    )
-    body = []
-    for name, *cells in rows[1:]:
-        written = "".join(
-            f"<td{_class(cell, text=place < texts)}>{escape(cell)}</td>" for place, cell in enumerate(cells)
-        )
-        body.append(f"<tr><th scope=row>{escape(name)}</th>{written}</tr>")
-    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
-    return f'<div class="scroll"><table class="fit">{table}</table></div>'
-
-
-def _class(cell: str, *, text: bool) -> str:
-    if text:
-        return ' class="text"'
-    if cell in ("yes", "no"):
-        return f' class="{cell}"'
-    return ' class="no"' if cell.endswith("missed)") else ""
-
-
-def _distributions(judgement: Judgement) -> str:
-    quarter = judgement.split.quarter
-    fitted, held = (pooled([lap.parts for lap in laps]) for laps in (judgement.fitted, judgement.held_out))
-    curves = [cumulative("fitted walks", "ink", fitted)]
-    if len(held):
-        curves.append(cumulative("held-out walks", "t1", held))
-    curves.append(cumulative("drawn walks", "t0", np.concatenate(list(judgement.drawn))))
-    said = (
-        "" if quarter is None else _soft("Drawn walks are shown whole; the table compares the held-out quarter alone.")
-    )
-    figure = chart("Seconds with at most this rate", "%", "rate, Mbit/s", curves)
-    return f'<section id="distribution"><h2>Distribution of the rate</h2>{said}{figure}</section>'
-
-
-def _memory(judgement: Judgement) -> str:
-    lags = np.array(LAGS_S, dtype=np.float64)
-    fitted = _autocorrelations([lap.rates for lap in judgement.fitted])
-    curves = [Curve("fitted walks, p10 to p90", "ink", lags, *_percentiles(fitted, 10, 90))]
-    if judgement.held_out:
-        held = _autocorrelations([lap.rates for lap in judgement.held_out])
-        curves.append(Curve("held-out walks, median", "t1", lags, *_percentiles(held, 50)))
-    curves.append(Curve("drawn walks, median", "t0", lags, *_percentiles(_autocorrelations(judgement.drawn), 50)))
-    return f'<section id="memory"><h2>Memory</h2>{chart("Autocorrelation of the rate", "", "lag, s", curves)}</section>'
-
-
-def _autocorrelations(walks: Sequence[Floats]) -> Floats:
-    known = [walk for walk in walks if walk.std() > 0]
-    return np.array([[1.0, *(judge.autocorrelation(walk, lag) for lag in LAGS_S[1:])] for walk in known])
-
-
-def _percentiles(values: Floats, *percentiles: int) -> list[Floats]:
-    return [np.asarray(np.percentile(values, each, axis=0), dtype=np.float64) for each in percentiles]
-
-
-def _places(judgement: Judgement, learned: Learned) -> str:
-    """Draw the mean rate by place of each course, and that of the held-out walks which were aligned to it."""
-    places = learned.places
-    middle = places.quantiles_mbps.mean(axis=1)
-    time_s = np.asarray(np.arange(places.places) * places.step_s, dtype=np.float64)
-    aligned = align(learned.courses, judgement.held_out) if judgement.held_out else []
-    charts = []
-    top = float((places.shares @ middle).max())
-    for course, shares in enumerate(places.shares):
-        curves = [Curve("map", "t0", time_s, np.asarray(shares @ middle))]
-        mine = [
-            (each.places, lap.rates)
-            for each, lap in zip(aligned, judgement.held_out, strict=True)
-            if each.course == course
-        ]
-        if mine:
-            mean = _mean_by_place(mine, places.places, places.step_s)
-            known = ~np.isnan(mean)
-            curves.append(
-                Curve(f"{len(mine)} held-out walks, aligned by their own rates", "t1", time_s[known], mean[known])
-            )
-        title = f"Course {course + 1}: {100 * places.weights[course]:.0f} % of fitted walks, mean rate"
-        charts.append(chart(title, "Mbit/s", "lap time at the mean speed, s", curves, height=120, top=top))
-    text = (
-        "A course is an order in which places are passed, such as a direction of a loop. Courses and places are found"
-        " from the rates alone. Held-out walks are smoothed over 20 s."
-    )
-    return f'<section id="places"><h2>Places</h2>{_soft(text)}{"".join(charts)}</section>'
-
-
-def _mean_by_place(walks: Sequence[tuple[object, Floats]], count: int, step_s: float) -> Floats:
-    """Return the mean rate at each place in a window of 20 s; NaN where no walk passes."""
-    from scipy.ndimage import gaussian_filter1d
-
-    sums = np.zeros((2, count))
-    for places, rates in walks:
-        place = np.asarray(places)[np.minimum(np.arange(len(rates)) // round(step_s), len(np.asarray(places)) - 1)]
-        np.add.at(sums[0], place, rates)
-        np.add.at(sums[1], place, 1.0)
-    total, weight = gaussian_filter1d(sums, 10 / step_s / 2, axis=1, mode="constant")
-    return np.asarray(np.where(weight > 0.05, total / np.maximum(weight, 1e-9), np.nan), dtype=np.float64)
-
-
-def _example(judgement: Judgement) -> str:
-    """Draw a measured walk above a drawn one."""
-    real = (judgement.held_out or judgement.fitted)[0]
-    drawn = judgement.drawn[0]
-    top = float(max(real.rates.max(), drawn.max()))
-    kind = "held out" if judgement.held_out else "fitted"
-    charts = "".join(
-        chart(
-            title,
-            "Mbit/s",
-            "time, s",
-            [Curve("", style, np.arange(len(rates), dtype=np.float64), rates)],
-            height=130,
-            top=top,
-        )
-        for title, style, rates in (
-            (f"Measured: {real.name}, {kind}", "t1 thin", real.rates),
-            ("Drawn: seed 1", "t0 thin", drawn),
-        )
-    )
-    return f'<section id="example"><h2>A measured and a drawn walk</h2>{charts}</section>'
-
-
-def _walks(judgement: Judgement) -> str:
-    lists = []
-    for name, laps in (("Fitted", judgement.fitted), ("Held out", judgement.held_out)):
-        if laps:
-            listed = escape(", ".join(lap.name for lap in laps))
-            lists.append(f"<details><summary>{name}: {len(laps)} walks</summary><p class=soft>{listed}</p></details>")
-    return f'<section id="walks"><h2>Walks</h2>{"".join(lists)}</section>'

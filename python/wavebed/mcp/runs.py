@@ -254,7 +254,7 @@ def _progress_of(folder: Path) -> RunProgress | None:
 
 def _results_of(folder: Path) -> dict[str, Json] | None:
     """Return the medians as ``wavebed run --json`` prints them; ``None`` without a trial."""
-    from wavebed.report.text import summary_json
+    from wavebed.report.metrics import summary_json
 
     report = folder / "report.html"
     try:

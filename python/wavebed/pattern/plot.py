@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-import html
-import io
-import json
-import warnings
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wavebed.page.charts import (
+    COLOURS,
+    FAINT,
+    STATE_COLOURS,
+    figure_bytes,
+    joined_spans,
+    panels,
+    raised,
+    spans,
+    steps,
+    styled,
+)
+from wavebed.page.document import curves_page, filled
 from wavebed.pattern.curves import headline, say_rate, say_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from markupsafe import Markup
     from numpy.typing import NDArray
 
+    from wavebed.page.charts import Axes, Figure
     from wavebed.pattern.curves import Curve, Drawing
 
 
-COLOURS = ("#1f5fa8", "#d9722e", "#2f8f5b", "#8a4fa3", "#b8860b", "#1d8a99", "#b23a48", "#5c6b73")
+__all__ = [
+    "DARK", "LABELS", "TEMPLATE", "curve_data", "panel_limits", "panel_unit", "render_page", "render_picture",
+]  # fmt: skip
+
 OUTAGE = "#d64545"
-INK = "#1d2733"
-FAINT = "#5d6b7a"
 LABELS = {"rate": "capacity", "delay": "delay", "loss": "loss", "bler": "BLER", "sinr": "SINR", "need": "SINR needed"}
-#: One colour for each state of the radio, told apart also by the colour-blind (Okabe and Ito's palette, darkened).
-STATE_COLOURS = {
-    "los": "#0072b2",
-    "nlos": "#e69f00",
-    "blocked": "#cc79a7",
-    "outage": "#a3151a",
-    "handover": "#1d2733",
-    "fallback": "#009e73",
-}
-STATE_SHADE = 0.2
 #: The line of the rate that the first bytes after an idle time get.
 LIGHT_STYLE = "--"
 RATE_UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
@@ -65,63 +64,19 @@ def panel_limits(key: str, curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def _draw_curve(
-    axes: Axes,
-    curve: Curve,
-    scale: float,
-    colour: str,
-    label: str | None,
-    *,
-    filled: bool,
-    base: float,
-    style: str = "-",
+    axes: Axes, curve: Curve, scale: float, colour: str, label: str | None, *, base: float | None, style: str = "-"
 ) -> None:
-    if curve.banded:
-        axes.stairs(
-            curve.high / scale, curve.edges, baseline=curve.low / scale, fill=True, color=colour, alpha=0.22, lw=0
-        )
-    elif filled:
-        axes.stairs(curve.mean / scale, curve.edges, baseline=base / scale, fill=True, color=colour, alpha=0.13, lw=0)
-    axes.stairs(
-        curve.mean / scale,
-        curve.edges,
-        baseline=None,
-        color=colour,
-        lw=0.8 if len(curve.mean) > 1000 else 1.3,
-        ls=style,
-        label=label,
-    )
+    band = (curve.low / scale, curve.high / scale) if curve.banded else None
+    width = 0.8 if len(curve.mean) > 1000 else 1.3
+    steps(axes, curve.edges, curve.mean / scale, colour, label=label, style=style, width=width, band=band, base=base)
 
 
 def _shade_states(axes: Axes, drawing: Drawing) -> None:
     """Shade the states of the radio; the free direct path, the usual one, stays white."""
     end = max(float(curve.edges[-1]) for curve in drawing.panels.values())
-    place = axes.get_xaxis_transform()
-    for state, spans in drawing.states.items():
-        if state == "los":
-            continue
-        wide = [(start, max(stop - start, end / 1500)) for start, stop in drawable_outages(spans, end / 1500)]
-        colour = STATE_COLOURS[state]
-        axes.broken_barh(wide, (0, 1), transform=place, color=colour, alpha=STATE_SHADE, lw=0, label=state, zorder=0.6)
-
-
-def _shade(axes: Axes, drawing: Drawing) -> None:
-    least = float(drawing.panels["rate"].edges[-1]) / 1500
-    spans = drawable_outages(drawing.outages, least)
-    if spans:
-        wide = [(start, max(end - start, least)) for start, end in spans]
-        place = axes.get_xaxis_transform()
-        axes.broken_barh(wide, (0, 1), transform=place, color=OUTAGE, alpha=0.22, lw=0, label="outage", zorder=0.6)
-
-
-def drawable_outages(spans: Sequence[tuple[float, float]], least: float) -> list[tuple[float, float]]:
-    """Join outages that are closer than can be seen, so that their shades do not pile up."""
-    joined: list[tuple[float, float]] = []
-    for start, end in spans:
-        if joined and start - max(joined[-1][1], joined[-1][0] + least) < least:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined
+    for state, times in drawing.states.items():
+        if state != "los":
+            spans(axes, times, end / 1500, STATE_COLOURS[state], label=state)
 
 
 def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[str]) -> None:
@@ -131,14 +86,16 @@ def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[
     for drawing, colour in shown:
         # A label that begins with an underscore would be left out of the legend.
         label = None if len(drawings) == 1 else " " + drawing.title if drawing.title[:1] == "_" else drawing.title
-        _draw_curve(axes, drawing.panels[key], scale, colour, label, filled=len(drawings) == 1, base=low)
+        base = low / scale if len(drawings) == 1 else None
+        _draw_curve(axes, drawing.panels[key], scale, colour, label, base=base)
         if key == "rate" and drawing.light is not None:
             said = "after idle" if len(drawings) == 1 else None
-            _draw_curve(axes, drawing.light, scale, colour, said, filled=False, base=low, style=LIGHT_STYLE)
+            _draw_curve(axes, drawing.light, scale, colour, said, base=None, style=LIGHT_STYLE)
         if len(drawings) == 1 and drawing.states:
             _shade_states(axes, drawing)
-        elif key == "rate" and len(drawings) == 1:
-            _shade(axes, drawing)
+        elif key == "rate" and len(drawings) == 1 and drawing.outages:
+            least = float(drawing.panels["rate"].edges[-1]) / 1500
+            spans(axes, drawing.outages, least, OUTAGE, label="outage", alpha=0.22)
     axes.set_ylabel(f"{LABELS[key]}  ({unit})")
     axes.set_ylim(low / scale, high / scale)
     axes.set_xlim(0, max(float(drawing.panels[key].edges[-1]) for drawing, _ in shown))
@@ -149,7 +106,8 @@ def _panel(axes: Axes, key: str, drawings: Sequence[Drawing], colours: Sequence[
 def _title(axes: Axes, drawings: Sequence[Drawing]) -> None:
     if len(drawings) == 1:
         axes.set_title(drawings[0].title, loc="left", fontweight="bold", fontsize=11.5, pad=22)
-        axes.text(0, 1.0, headline(drawings[0]), transform=_above(axes), color=FAINT, fontsize=9, va="bottom")
+        above = raised(axes, 6)
+        axes.text(0, 1.0, headline(drawings[0]), transform=above, color=FAINT, fontsize=9, va="bottom")
         if axes.get_legend_handles_labels()[1]:
             axes.legend(
                 loc="lower right",
@@ -167,27 +125,14 @@ def _title(axes: Axes, drawings: Sequence[Drawing]) -> None:
         )  # fmt: skip
 
 
-def _above(axes: Axes) -> object:
-    from matplotlib.transforms import ScaledTranslation
-
-    shift = ScaledTranslation(0, 6 / 72, axes.figure.dpi_scale_trans)
-    return axes.transAxes + shift
-
-
 def _build(drawings: Sequence[Drawing], *, stacked: bool) -> Figure:
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     groups = [[drawing] for drawing in drawings] if stacked else [list(drawings)]
     plan: list[tuple[str, list[Drawing], bool]] = []
     for group in groups:
         keys = [key for key in LABELS if any(key in drawing.panels for drawing in group)]
         plan.extend((key, group, position == 0) for position, key in enumerate(keys))
     heights = [2.6 if first else 1.3 for _, _, first in plan]
-    figure = Figure(
-        figsize=(11, 1.0 + sum(heights) + 0.45 * len(groups)), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
-    )
-    all_axes = figure.subplots(len(plan), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    figure, all_axes = panels(heights, 1.0 + sum(heights) + 0.45 * len(groups), h_pad=0.1)
     for axes, (key, group, first) in zip(all_axes, plan, strict=True):
         colours = [COLOURS[drawings.index(drawing) % len(COLOURS)] for drawing in group]
         _panel(axes, key, group, colours)
@@ -212,20 +157,11 @@ def render_picture(drawings: Sequence[Drawing], kind: str, *, stacked: bool = Fa
     stacked : bool
         One above the other, instead of over each other.
     """
-    from matplotlib import rc_context, rc_params_from_file
-
-    with resources.as_file(resources.files("wavebed.pattern").joinpath("picture.mplstyle")) as file:
-        style = rc_params_from_file(file, use_default_template=False)
-    with rc_context(style):
-        figure = _build(drawings, stacked=stacked)
-        out = io.BytesIO()
-        metadata = {"Date": None} if kind == "svg" else {"Software": "wavebed"}
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # a title may have letters that the font lacks
-            figure.savefig(out, format=kind, dpi=150, facecolor="white", metadata=metadata)
-    return out.getvalue()
+    with styled():
+        return figure_bytes(_build(drawings, stacked=stacked), kind)
 
 
+TEMPLATE = "page/curves.html.j2"
 AFTER_IDLE = "after idle"
 NOTHING = "\N{EN DASH}"
 
@@ -249,7 +185,7 @@ def curve_data(curve: Curve, series: int, scale: float) -> dict[str, object]:
     return result
 
 
-def _page_panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: int) -> dict[str, object]:
+def _panel_data(key: str, drawings: Sequence[Drawing], order: Sequence[int], height: int) -> dict[str, object]:
     shown = [(series, drawings[series]) for series in order if key in drawings[series].panels]
     scale, unit = panel_unit(key, max(float(np.max(drawing.panels[key].high)) for _, drawing in shown))
     low, high = panel_limits(key, [curve for _, drawing in shown for curve in drawing.curves(key)])
@@ -261,7 +197,7 @@ def _page_panel(key: str, drawings: Sequence[Drawing], order: Sequence[int], hei
         "height": height,
         "base": low / scale,
         "top": high / scale,
-        "outages": drawable_outages(alone.outages, float(alone.panels[key].edges[-1]) / 4000)
+        "outages": joined_spans(alone.outages, float(alone.panels[key].edges[-1]) / 4000)
         if alone is not None and key == "rate" and not alone.states
         else [],
         "states": [] if alone is None else _states(alone, float(alone.panels[key].edges[-1]) / 4000),
@@ -283,13 +219,13 @@ def _curves(key: str, shown: Sequence[tuple[int, Drawing]], scale: float, count:
 def _states(drawing: Drawing, least: float) -> list[dict[str, object]]:
     """States of the radio to be shaded; the free direct path, the usual one, stays white."""
     return [
-        {"colour": STATE_COLOURS[state], "spans": drawable_outages(spans, least)}
+        {"colour": STATE_COLOURS[state], "spans": joined_spans(spans, least)}
         for state, spans in drawing.states.items()
         if state != "los"
     ]
 
 
-def _table(drawings: Sequence[Drawing]) -> str:
+def _table(drawings: Sequence[Drawing]) -> Markup:
     delayed = any(drawing.summary.mean_delay_ns is not None for drawing in drawings)
     lossy = any(drawing.summary.mean_loss is not None for drawing in drawings)
     rows = []
@@ -309,16 +245,13 @@ def _table(drawings: Sequence[Drawing]) -> str:
             cells.append(NOTHING if summary.mean_delay_ns is None else f"{summary.mean_delay_ns / 1e6:.4g} ms")
         if lossy:
             cells.append(NOTHING if summary.mean_loss is None else f"{summary.mean_loss * 100:.3g} %")
-        dot = f'<i class="dot" data-series="{series}"></i>'
-        values = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-        rows.append(f"<tr><td>{dot}{html.escape(drawing.title) if len(drawings) > 1 else ''}</td>{values}</tr>")
+        rows.append((series, [drawing.title if len(drawings) > 1 else "", *cells]))
     names = ["", "duration", "mean", "p5", "median", "p95", "peak", "outages", "longest"]
     names += ["mean delay"] * delayed + ["mean loss"] * lossy
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+    return filled(TEMPLATE, "table", names, rows)
 
 
-def _foot(drawings: Sequence[Drawing]) -> str:
+def _foot(drawings: Sequence[Drawing]) -> Markup:
     parts = []
     outages = next((drawing.summary.outages for drawing in drawings if drawing.summary.outages is not None), None)
     if outages is not None:
@@ -336,15 +269,10 @@ def _foot(drawings: Sequence[Drawing]) -> str:
             parts.append(f"{drawing.title}: the second line is the rate of the first {first}.")
     if any(curve.banded for drawing in drawings for curve in drawing.panels.values()):
         parts.append("The line is the mean of each point's time, the band its lowest and highest value.")
-    return html.escape(" ".join(parts)) + _legend(drawings)
-
-
-def _legend(drawings: Sequence[Drawing]) -> str:
-    if len(drawings) != 1:
-        return ""
-    shown = [state for state in drawings[0].states if state != "los"]
-    dots = [f'<i class="dot state" style="background:{STATE_COLOURS[state]}"></i>{state}' for state in shown]
-    return f"<br>Shaded: {' '.join(dots)}." if dots else ""
+    states = drawings[0].states if len(drawings) == 1 else ()
+    return filled(
+        TEMPLATE, "pattern_foot", " ".join(parts), [(STATE_COLOURS[each], each) for each in states if each != "los"]
+    )
 
 
 def render_page(drawings: Sequence[Drawing], *, stacked: bool = False) -> bytes:
@@ -356,30 +284,19 @@ def render_page(drawings: Sequence[Drawing], *, stacked: bool = False) -> bytes:
         One above the other, instead of over each other.
     """
     groups = [[series] for series in range(len(drawings))] if stacked else [list(range(len(drawings)))]
-    panels = []
+    shown = []
     for group in groups:
         keys = [key for key in LABELS if any(key in drawings[series].panels for series in group)]
         for position, key in enumerate(keys):
             tall = 320 if len(groups) == 1 else 220
-            panels.append(_page_panel(key, drawings, group, tall if position == 0 else 150))
+            shown.append(_panel_data(key, drawings, group, tall if position == 0 else 150))
     data = {
         "names": [drawing.title for drawing in drawings],
         "packets": drawings[0].over_packets,
         "end": max(float(curve.edges[-1]) for drawing in drawings for curve in drawing.panels.values()),
         "colours": COLOURS,
         "dark": DARK,
-        "panels": panels,
+        "panels": shown,
     }
-    title = html.escape(drawings[0].title if len(drawings) == 1 else f"{len(drawings)} patterns")
-    page = resources.files("wavebed.pattern").joinpath("plot_page.html").read_text(encoding="utf-8")
-    fields = {
-        "__TOP__": "",
-        "__MAPWIDTH__": "none",
-        "__TITLE__": title,
-        "__TABLE__": _table(drawings),
-        "__FOOT__": _foot(drawings),
-        "__DATA__": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-    }
-    for name, value in fields.items():
-        page = page.replace(name, value)
-    return page.encode()
+    title = drawings[0].title if len(drawings) == 1 else f"{len(drawings)} patterns"
+    return curves_page(title, _table(drawings), _foot(drawings), data)

@@ -3,34 +3,76 @@
 from __future__ import annotations
 
 import json
-from html import escape
-from typing import TYPE_CHECKING
+import shlex
+from base64 import b64encode
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+import msgspec
+from markupsafe import Markup
+
+from wavebed.config.data import number_in, table_in, tables_in
+from wavebed.errors import UserError
+from wavebed.foreign import MAX_TEXT_BYTES, read_bytes, read_json, read_text
 from wavebed.output import write_output
-from wavebed.report.choose import MOST_VIEWS, views
-from wavebed.report.decision import decision_section
-from wavebed.report.distributions import delay_distributions
-from wavebed.report.document import asset, document
-from wavebed.report.finding import finding
-from wavebed.report.panels import TITLES, workload_figure
-from wavebed.report.path import path_row, scene_map
-from wavebed.report.source import read_results
-from wavebed.report.table import results_section
-from wavebed.report.timeline import timeline
-from wavebed.report.verdicts import repeat_section, verdict_counts, verdict_section
-from wavebed.report.web import web_panel
+from wavebed.page import asset
+from wavebed.page.document import document, filled
+from wavebed.page.text import MISSING, figure, longest_word
+from wavebed.prepared import prepared
+from wavebed.report.figures import TITLES, delay_distributions, timeline, workload_figure
+from wavebed.report.metrics import PATH, finding, metric_rows, seeds_text
+from wavebed.report.source import MOST_VIEWS, read_results, views
+from wavebed.result.names import CHECK_FILE, INCOMPLETE, SCENE_FILE
+from wavebed.secret import redacted_table, redacted_toml
+from wavebed.stats.intervals import median_interval
 from wavebed.store.disk import remove_leftovers
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from wavebed.report.choose import View
-    from wavebed.report.source import Results
+    from wavebed.config.data import Json
+    from wavebed.report.metrics import Row
+    from wavebed.report.source import Results, Trial, View
+    from wavebed.result.model import TrialLine, WorkloadRecord
 
-__all__ = ["MOST_BYTES", "write_report"]
+    Table = Mapping[str, Json]
+
+__all__ = ["IN_VIRTUAL_TIME", "MARKS", "MOST_BYTES", "PHASES", "decision_section", "path_row", "write_report"]
 
 MOST_BYTES = 3_000_000
 REPORT_FILE = "report.html"
+TEMPLATE = "report/run.html.j2"
+FIRST_ROWS = 8
+"""Metrics of a workload that are always shown; the others are folded."""
+MOST_COLUMNS = 4
+"""With more treatments each has a row."""
+_LETTER_REM = 0.54
+"""Width of a letter of the head."""
+IN_VIRTUAL_TIME = Markup(
+    "<p>The trials ran in virtual time, in which programs compute in no time. Figures that contain computing are those"
+    " of an infinitely fast device.</p>"
+)
+MEANING = {
+    "valid": "counted",
+    "suspect": "counted, marked",
+    "invalid": "not counted: the engine or the machine, not the path, determined the results",
+    "failed": "not counted: a workload failed",
+}
+_EXCLUDED = ("invalid", "failed")
+_VERDICT_MARKS = {"valid": "✓", "suspect": "?", "invalid": "✗", "failed": "✗"}
+_OUTCOME_MARKS = {
+    "pass": ("valid", "✓ pass"),
+    "fail": ("failed", "✗ fail"),
+    "inconclusive": ("suspect", "? inconclusive"),
+}
+PHASES = {"blocked": "blocked", "dns": "DNS", "connect": "connect", "tls": "TLS", "wait": "wait", "receive": "receive"}
+"""Phases of a request: class in the style sheet, and label."""
+MARKS = {"first contentful paint": "FCP", "largest contentful paint": "LCP", "on load": "onLoad"}
+MOST_REQUESTS = 120
+MOST_FRAME_BYTES = 20_000
+_MOST_SCENE_BYTES = 16 << 20
+_JPEG = b"\xff\xd8\xff"
 
 
 def write_report(run_dir: Path, file: Path | None = None) -> Path:
@@ -64,52 +106,102 @@ def page(results: Results, most_views: int) -> str:
     """Return the page with figures of at most `most_views` seeds."""
     record = results.run.record
     title = record.title or record.scenario
-    body = "\n".join(
-        part
-        for part in (
-            _head(results, title),
-            _path(results),
-            results_section(results),
-            _over_time(results, most_views),
-            _delays(results),
-            verdict_section(results),
-            repeat_section(results),
-        )
-        if part
+    parts = (
+        _head(results, title),
+        _path(results),
+        _results(results),
+        _over_time(results, most_views),
+        _delays(results),
+        _verdicts(results),
+        _repeat(results),
     )
     licence = asset("uplot/LICENSE")
     script = f"/* uPlot\n{licence}\n*/\n{asset('uplot/uPlot.iife.min.js')}\n{asset('report.js')}"
-    return document(title, body, script, asset("uplot/uPlot.min.css"))
+    return document(title, Markup("\n").join(filter(None, parts)), script, asset("uplot/uPlot.min.css"))
 
 
-def _head(results: Results, title: str) -> str:
+class _Counts(NamedTuple):
+    """Trials by treatment and verdict, and what each verdict means."""
+
+    meaning: Mapping[str, str]
+    by_treatment: Mapping[str, Mapping[str, int]]
+
+
+def _head(results: Results, title: str) -> Markup:
     record = results.run.record
     seeds = len({line.seed for line in record.trials})
-    facts = [
+    told = [
         f"{len(record.trials)} trial{'s' if len(record.trials) != 1 else ''}",
         f"{seeds} seed{'s' if seeds != 1 else ''}",
         record.started.replace("T", " ").replace("+00:00", " UTC"),
         f"wavebed {record.versions['wavebed']}" if "wavebed" in record.versions else "",
     ]
-    parts = [
-        f"<header><h1>{escape(title)}</h1>",
-        f'<p class="soft">{escape(", ".join(fact for fact in facts if fact))}</p></header>',
-        decision_section(results.run.folder),
-        "".join(f'<p class="lead">{escape(sentence)}</p>' for sentence in finding(results)),
-    ]
-    if record.ended is None:
-        parts.append(
-            '<p class="warn">The run has not ended: it was interrupted or is still running.'
-            " This report has the stored trials.</p>"
-        )
-    parts.append(verdict_counts(results))
-    if record.source:
-        parts.append(f'<p class="soft">Source: {escape(record.source)}</p>')
-    return "".join(parts)
+    found = Counter((line.treatment, str(line.verdict)) for line in record.trials)
+    counts = _Counts(
+        MEANING, {each: {verdict: found[each, verdict] for verdict in MEANING} for each in results.treatments}
+    )
+    decisions = decision_section(results.run.folder)
+    return filled(TEMPLATE, "head", results, title, ", ".join(filter(None, told)), decisions, finding(results), counts)
 
 
-def _path(results: Results) -> str:
-    drawn: dict[str, list[str]] = {}
+class _Value(msgspec.Struct):
+    seed: int
+    value: float | None
+    decides: bool
+
+
+class _Requirement(msgspec.Struct):
+    requirement: str
+    treatment: str
+    outcome: str
+    unit: str
+    value: float | None
+    values: list[_Value]
+    reasons: list[str]
+
+
+class _Check(msgspec.Struct):
+    """What the page shows of the file; `wavebed schema check` has all of it."""
+
+    outcome: str
+    requirements: list[_Requirement]
+    stopped: str = ""
+    timing_text: str = ""
+    computing_text: str = ""
+
+
+def decision_section(folder: Path) -> Markup | str:
+    """Return each requirement of a check with its outcome, measured against its bound, by seed; empty without a check.
+
+    Raises
+    ------
+    UserError
+        If the decisions of the folder are damaged.
+    """
+    file = folder / CHECK_FILE
+    if not file.exists():
+        return ""
+    content = read_json(file, "run the check again", most=MAX_TEXT_BYTES)
+    try:
+        check = msgspec.convert(content, prepared(_Check))
+    except msgspec.ValidationError as error:
+        raise UserError(f"{file}: {error}: run the check again") from None
+    several = len({each.treatment for each in check.requirements}) > 1
+    rows = []
+    for each in check.requirements:
+        name = f"{each.treatment}: {each.requirement}" if several else each.requirement
+        measured = "" if each.value is None else f"{figure(each.value)} {each.unit}"
+        values = [(one.seed, "failed" if one.value is None else figure(one.value), one.decides) for one in each.values]
+        rows.append((name, each, measured, seeds_text(values)))
+    passed = sum(each.outcome == "pass" for each in check.requirements)
+    lead = f"{passed} of {len(check.requirements)} requirements hold"
+    outcomes = {check.outcome, *(each.outcome for each in check.requirements)}
+    marks = {name: _OUTCOME_MARKS.get(name, ("suspect", f"? {name}")) for name in outcomes}
+    return filled(TEMPLATE, "decisions", check, lead, marks, rows)
+
+
+def _path(results: Results) -> Markup | str:
+    drawn: dict[Markup, list[str]] = {}
     for trial in results.trials:
         row = path_row(trial.record.resolved)
         if row:
@@ -118,78 +210,383 @@ def _path(results: Results) -> str:
                 names.append(trial.line.treatment)
     if not drawn:
         return ""
-    rows = []
-    for row, names in drawn.items():
-        label = f'<p class="soft">{escape(", ".join(names))}</p>' if len(drawn) > 1 else ""
-        rows.append(label + row)
-    return f'<section id="path"><h2>Path</h2>{"".join(rows)}{_treatments(results)}{scene_map(results)}</section>'
-
-
-def _treatments(results: Results) -> str:
-    """Return the changes of each treatment; empty without changes."""
-    rows = []
+    rows = [(row, ", ".join(names)) for row, names in drawn.items()]
+    changes = []
     for treatment in results.run.record.treatments:
-        changes = treatment.get("set")
-        if isinstance(changes, dict) and changes:
-            told = ", ".join(f"{key} = {json.dumps(value)}" for key, value in changes.items())
-            name = str(treatment["name"])
-            key = f'<span class="key {results.style(name)}"></span>'
-            rows.append(f"<li>{key}<b>{escape(name)}</b> {escape(told)}</li>")
-    return f'<ul class="legend" aria-label="Changes of the treatments">{"".join(rows)}</ul>' if rows else ""
+        values = treatment.get("set")
+        if isinstance(values, dict) and values:
+            told = ", ".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
+            changes.append((str(treatment["name"]), told))
+    return filled(TEMPLATE, "path", results, rows, changes, *_scene(results))
 
 
-def _over_time(results: Results, most_views: int) -> str:
+def _scene(results: Results) -> tuple[str, str]:
+    """Return the map of the scene that the run has drawn, and its caption; empty without one."""
+    file = results.run.folder / SCENE_FILE
+    if not file.is_file():
+        return "", ""
+    try:
+        drawn = b64encode(read_bytes(file, INCOMPLETE, most=_MOST_SCENE_BYTES)).decode("ascii")
+    except UserError:
+        return "", ""
+    patterns = (table_in(trial.record.resolved, "patterns") for trial in results.trials)
+    titles = (table_in(each, name).get("title") for each in patterns for name in each)
+    title = next(filter(None, titles), "")
+    return drawn, f"The scene {title}, from above, in true scale."
+
+
+def path_row(resolved: Table) -> Markup:
+    """Return hosts and hops of a trial's specification as a list, shown as a row; empty without them.
+
+    A second radio of the client is a row of its own.
+    """
+    network, patterns = table_in(resolved, "network"), table_in(resolved, "patterns")
+    hosts = [str(host.get("name", "")) for host in tables_in(network, "hosts")]
+    legs = tables_in(network, "legs")
+    if len(hosts) < 2 or not legs:
+        return Markup()
+    lab = table_in(resolved, "lab")
+    if lab.get("kind") == "hosts":
+        ends = [(name, str(lab.get(name, ""))) for name in ("server", "client")]
+        between = [("wire", "network", [("", "", "as it is: nothing is emulated")])]
+        return filled(TEMPLATE, "path_row", "The hosts, server first", ends, [between, []])
+    row = len(hosts) - 1
+    rows = _row("The path, from server to client", hosts, legs[:row], patterns)
+    if legs[row:]:
+        rows += _row("The second radio of the client", hosts[-2:], legs[row:], patterns)
+    return rows + IN_VIRTUAL_TIME if lab.get("time") == "virtual" else rows
+
+
+def _row(label: str, hosts: Sequence[str], legs: Sequence[Table], patterns: Table) -> Markup:
+    hops = [[_hop(hop, patterns) for hop in tables_in(leg, "hops")] for leg in legs]
+    hops += [[]] * (len(hosts) - len(hops))
+    return filled(TEMPLATE, "path_row", label, [(name, None) for name in hosts], hops)
+
+
+def _hop(hop: Table, patterns: Table) -> tuple[str, str, list[tuple[str, str, str]]]:
+    """Return class and name of a hop, and what it does in each direction."""
+    down, up = (", ".join(_stages(tables_in(hop, side), patterns)) or "nothing" for side in ("down", "up"))
+    sides = [("↓↑", "both directions", down)] if down == up else [("↓", "downlink", down), ("↑", "uplink", up)]
+    name, kind = str(hop.get("name", "")), str(hop.get("kind", ""))
+    return "air" if kind == "radio" else "wire", name if name == kind else f"{name}, {kind}", sides
+
+
+def _stages(stages: Sequence[Table], patterns: Table) -> Iterator[str]:
+    for stage in stages:
+        kind = stage.get("stage")
+        if kind in ("bottleneck", "radio", "wifi"):
+            yield _rate(table_in(stage, "rate"), patterns)
+            if kind != "bottleneck":
+                yield _radio(stage)
+            yield _queue(table_in(stage, "queue"))
+        elif kind == "delay":
+            delay = table_in(stage, "delay")
+            value = delay.get("delay_ns", delay.get("mean_ns"))
+            suffix = "" if delay.get("kind") == "constant" else f" on average, {delay.get('kind')}"
+            yield f"delay {_ms(value)}{suffix}"
+        else:
+            yield f"{kind}"
+
+
+def _rate(rate: Table, patterns: Table) -> str:
+    if rate.get("file") is not None:
+        file = str(rate["file"])
+        origin = table_in(patterns, file)
+        if origin:
+            name = str(origin.get("name", "")).rpartition("/")[2]
+            return f"rate of the scene {name}" if origin.get("source") == "scene" else f"rate by {name}"
+        # Results of before specifications were kept name the file, which a converted trace and a scene do not have.
+        return "rate by a pattern" if file.startswith("/proc/") else f"rate by {file.rpartition('/')[2]}"
+    value = rate.get("rate_bps")
+    return f"{figure(value / 1e6)} Mbit/s" if isinstance(value, int | float) else "no rate limit"
+
+
+def _radio(stage: Table) -> str:
+    slots = table_in(stage, "slots")
+    words = [] if stage.get("stage") == "radio" else ["802.11ad"]
+    if isinstance(slots.get("slot_ns"), int):
+        words.append(f"slots of {figure(cast('int', slots['slot_ns']) / 1e3)} µs")
+    if slots.get("frame"):
+        words.append(f"frame {slots['frame']}")
+    if slots.get("harq"):
+        words.append("HARQ")
+    mode = table_in(stage, "rlc").get("mode")
+    if mode:
+        words.append(f"RLC {str(mode).upper()}")
+    return ", ".join(words) or "radio"
+
+
+def _queue(queue: Table) -> str:
+    limit = table_in(queue, "limit")
+    sizes = [
+        f"{figure(value / 1e6) + ' ms' if unit == 'time_ns' else f'{value:,}'.replace(',', chr(0x202F)) + ' ' + unit}"
+        for unit, value in limit.items()
+        if isinstance(value, int)
+    ]
+    return " ".join(["queue", str(queue.get("kind", "")), *sizes])
+
+
+def _ms(value: Json | None) -> str:
+    return f"{figure(value / 1e6)} ms" if isinstance(value, int | float) else "as given"
+
+
+def _results(results: Results) -> Markup:
+    """Return the section with a table for each workload."""
+    groups = metric_rows(results)
+    if not groups:
+        return filled(TEMPLATE, "no_results")
+    notes: dict[str, int] = {}
+    kinds = dict(results.workloads)
+    tables = []
+    for name, rows in groups.items():
+        what = "path and transport" if name == PATH else name if kinds[name] == name else f"{name} ({kinds[name]})"
+        measured = [row for row in rows if any(row.values.values())]
+        for row in measured:
+            if row.metric.definition:
+                notes.setdefault(row.metric.definition, len(notes) + 1)
+        never = ", ".join(row.metric.name for row in rows if not any(row.values.values()))
+        more = f"{len(measured) - FIRST_ROWS} more metrics of {what}"
+        shown, rest = measured[:FIRST_ROWS], measured[FIRST_ROWS:]
+        tables.append((what, _table(results, shown, notes, what), more, _table(results, rest, notes, more), never))
+    return filled(TEMPLATE, "results", _how_to_read(results), tables, notes)
+
+
+def _how_to_read(results: Results) -> str:
+    verdicts = [trial.line.treatment for trial in results.counted]
+    most = max((verdicts.count(treatment) for treatment in results.treatments), default=0)
+    text = "Median of the counted trials, with its 95 % interval from order statistics (Thompson 1936) below."
+    if most and median_interval([0.0] * most).low is None:
+        text += " With fewer than 6 trials there is no interval (–)."
+    if len(results.treatments) > 1:
+        text += (
+            f" Differences to {results.treatments[0]} are paired by seed (same channel): Hodges and Lehmann's estimate"
+            " with Wilcoxon's interval, bold if that excludes 0."
+        )
+    return text
+
+
+def _table(results: Results, rows: Sequence[Row], notes: Mapping[str, int], caption: str) -> Markup | str:
+    if not rows:
+        return ""
+    if len(results.treatments) > MOST_COLUMNS:
+        return filled(TEMPLATE, "long_metrics", results, rows, notes, caption)
+    # Room for the longest word of each name; the columns are the same in all tables.
+    words = [_LETTER_REM * longest_word(treatment) for treatment in results.treatments]
+    widths = [10.0, 4.6]
+    for word in words:
+        widths += [max(6.8, word + 2.6), 2.7]
+    widths += [max(7.4, max(word, words[0]) + 1.4) for word in words[1:]]
+    widths.append(11.0)
+    wide = sum(widths)
+    columns = [f"{100 * width / wide:.1f}" for width in widths]
+    return filled(TEMPLATE, "metrics", results, rows, notes, caption, f"{wide:.1f}", columns)
+
+
+def _over_time(results: Results, most_views: int) -> Markup:
     chosen, count = views(results, most_views) if most_views else ([], len(results.trials))
+    left_out = said = ""
     if not chosen:
         left_out = "they would make the page too large" if count else "no trial has series"
-        return f'<section id="time"><h2>Over time</h2><p class="soft">No figures: {left_out}.</p></section>'
-    said = ""
-    if count > len(chosen):
+    elif count > len(chosen):
         said = f" {len(chosen)} of {count} seeds are drawn, spread over the results; the table above has all seeds."
-    legend = ""
-    if len(results.treatments) > 1:
-        items = "".join(
-            f'<li data-style="{results.style(name)}"><span class="key {results.style(name)}"></span>{escape(name)}</li>'
-            for name in results.treatments
-        )
-        legend = f'<ul class="legend" aria-label="treatments">{items}</ul>'
-    drawn = "".join(_view(results, view, index) for index, view in enumerate(chosen))
-    return (
-        '<section id="time"><h2>Over time</h2><p class="soft">Trials with one seed have the same channel and share a'
-        f" figure.{escape(said)} To read values, move over a figure, or focus it and use the arrow keys. Drag to zoom,"
-        " Shift and drag to pan, double-click to show all; keys: + and −, Shift and arrow, 0. Lines with many samples"
-        " show the lowest and the highest value of each interval.</p>"
-        f'<div class="controls">{legend}</div>{drawn}</section>'
-    )
+    drawn = [(view.label, _marks(view), timeline(results, view).render(), _workloads(results, view)) for view in chosen]
+    return filled(TEMPLATE, "over_time", results, drawn, left_out, said)
 
 
-def _view(results: Results, view: View, index: int) -> str:
-    marks = ", ".join(
-        f"{trial.line.treatment} is {trial.line.verdict}" for trial in view.trials if trial.line.verdict != "valid"
-    )
-    parts = [
-        f'<details class="view"{" open" if index == 0 else ""}><summary>{escape(view.label)}</summary>',
-        f'<p class="warn">{escape(marks)}.</p>' if marks else "",
-        timeline(results, view).render(),
-    ]
+def _marks(view: View) -> str:
+    marked = [trial.line for trial in view.trials if trial.line.verdict != "valid"]
+    return ", ".join(f"{line.treatment} is {line.verdict}" for line in marked)
+
+
+def _workloads(results: Results, view: View) -> list[tuple[str, Markup]]:
+    """Return heading and panels of each workload of a view."""
+    found = []
     for name, kind in [*results.workloads, ("modem", "modem")]:
         own = workload_figure(results, view, name, kind)
-        extra = web_panel(results, view, name) if kind == "web" else ""
-        if own is not None or extra:
+        panels = (own.render() if own is not None else Markup()) + (_web(results, view, name) if kind == "web" else "")
+        if panels:
             what = TITLES.get(kind, kind)
             heading = name if name in (kind, what) else f"{name}, {what}"
-            parts.append(f"<h3>{escape(heading[:1].upper() + heading[1:])}</h3>")
-            parts.append((own.render() if own is not None else "") + extra)
-    parts.append("</details>")
-    return "".join(parts)
+            found.append((heading[:1].upper() + heading[1:], panels))
+    return found
 
 
-def _delays(results: Results) -> str:
-    charts = delay_distributions(results)
-    if not charts:
+def _web(results: Results, view: View, name: str) -> Markup:
+    """Return filmstrip and waterfall of each trial of a view."""
+    parts = Markup()
+    for index, trial in enumerate(view.trials):
+        record = trial.workload(name)
+        if record is None:
+            continue
+        details = record.outcome.details
+        body = _film(trial, name, tables_in(details, "film"))
+        body += _waterfall(tables_in(details, "requests"), _moments(record))
+        if body and len(results.treatments) > 1:
+            treatment = trial.line.treatment
+            body = filled(TEMPLATE, "of_treatment", results.style(treatment), treatment, body, index == 0)
+        parts += body
+    return parts
+
+
+def _film(trial: Trial, name: str, frames: Sequence[Table]) -> Markup:
+    if not frames:
+        return Markup()
+    folder = trial.folder / "raw" / name
+    shown = [
+        (
+            f"{figure(number_in(each, 'time_ms'))} ms",
+            figure(number_in(each, "percent")),
+            _picture(folder, each.get("file")),
+        )
+        for each in frames
+    ]
+    return filled(TEMPLATE, "film", shown)
+
+
+def _picture(folder: Path, name: Json) -> str:
+    """Return a picture in base 64; empty without one, or if it is not a small JPEG."""
+    if not isinstance(name, str) or Path(name).name != name:
         return ""
-    return (
-        '<section id="delays"><h2>Delay, idle and loaded</h2><p class="soft">All answered probes of all counted trials.'
-        " Loaded: a workload put load on the path; the second after the load is in neither window. Probes of one trial"
-        f" are not independent, so the intervals in the table use trials.</p>{charts}</section>"
-    )
+    try:
+        data = read_bytes(folder / name, INCOMPLETE, most=MOST_FRAME_BYTES)
+    except UserError:
+        return ""
+    return b64encode(data).decode() if data.startswith(_JPEG) else ""
+
+
+def _waterfall(requests: Sequence[Table], moments: Mapping[str, float]) -> Markup:
+    if not requests:
+        return Markup()
+    shown = requests[:MOST_REQUESTS]
+    phases = [_phases(request) for request in shown]
+    end_ms = max([*(end for each in phases for _, _, end in each), *moments.values(), 1.0])
+    rows = [_request(*pair, end_ms) for pair in zip(shown, phases, strict=True)]
+    used = {phase for each in phases for phase, _, _ in each}
+    key = [(style, text) for style, text in PHASES.items() if style in used]
+    marks = [(mark, ms, f"{100 * ms / end_ms:.2f}") for mark, ms in moments.items()]
+    return filled(TEMPLATE, "waterfall", key, marks, figure(end_ms), rows, len(requests) - len(shown))
+
+
+def _request(request: Table, phases: Sequence[tuple[str, float, float]], end_ms: float) -> tuple[object, ...]:
+    size = number_in(request, "bytes")
+    bars = [(style, f"{100 * at / end_ms:.2f}", f"{100 * (to - at) / end_ms:.2f}") for style, at, to in phases]
+    told = ", ".join(f"{PHASES[style]} {figure(to - at)} ms" for style, at, to in phases)
+    address = f"{request.get('origin', '')}{request.get('path', '')}"
+    status, asked_ms = request.get("status"), number_in(request, "asked_ms")
+    tip = f"{address}: {request.get('kind', '')}, status {status}, from {figure(asked_ms)} ms: {told}"
+    protocol, connection = (str(request.get(name) or MISSING) for name in ("protocol", "connection"))
+    failed = bool(request.get("failed"))
+    return failed, tip, address, None if size is None else size / 1e3, protocol, connection, bars
+
+
+def _phases(request: Table) -> list[tuple[str, float, float]]:
+    """Return the phases of a request with start and end (ms); gaps are called blocked."""
+    asked, sent, answered, end = (number_in(request, f"{name}_ms") for name in ("asked", "sent", "answered", "end"))
+    if asked is None:
+        return []
+    spans = []
+    connect, tls = _pair(request, "connect_ms"), _pair(request, "tls_ms")
+    if connect is not None and tls is not None:
+        connect = (connect[0], tls[0])
+    for style, span in (("dns", _pair(request, "dns_ms")), ("connect", connect), ("tls", tls)):
+        if span is not None:
+            spans.append((style, max(span[0], asked), span[1]))
+    if sent is not None and (answered or end) is not None:
+        spans.append(("wait", sent, answered if answered is not None else end or sent))
+    if answered is not None and end is not None:
+        spans.append(("receive", answered, end))
+    out: list[tuple[str, float, float]] = []
+    at = asked
+    for style, begin, stop in spans:
+        if begin > at:
+            out.append(("blocked", at, begin))
+        if stop > begin:
+            out.append((style, begin, stop))
+        at = max(at, stop)
+    return out
+
+
+def _moments(workload: WorkloadRecord) -> dict[str, float]:
+    """Return the marks of the page in order of time."""
+    values = {metric.name: metric.value for metric in workload.outcome.metrics}
+    found = {short: value for name, short in MARKS.items() if (value := values.get(name)) is not None}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _pair(table: Table, key: str) -> tuple[float, float] | None:
+    value = table.get(key)
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    first, last = value
+    return (float(first), float(last)) if isinstance(first, int | float) and isinstance(last, int | float) else None
+
+
+def _delays(results: Results) -> Markup | str:
+    charts = delay_distributions(results)
+    return filled(TEMPLATE, "delays", charts) if charts else ""
+
+
+def _verdicts(results: Results) -> Markup:
+    """Return the section with the verdict and reasons of each trial, and the checks with their evidence."""
+    lines = results.run.record.trials
+    excluded = [line for line in lines if line.verdict in _EXCLUDED]
+    lead = "No trial is excluded."
+    if excluded:
+        told = []
+        for treatment in results.treatments:
+            verdicts = [line.verdict for line in lines if line.treatment == treatment]
+            told.append(f"{sum(each in _EXCLUDED for each in verdicts)} of {len(verdicts)} with {treatment}")
+        lead = (
+            f"{len(excluded)} of {len(lines)} trials are excluded from all medians, intervals and distributions above:"
+            f" {', '.join(told)}."
+        )
+    by_folder = {trial.line.folder: trial for trial in results.trials}
+    errors = {line.folder: error for line, error in results.unreadable}
+    trials = [
+        (line, _VERDICT_MARKS[line.verdict], _reasons(line, by_folder.get(line.folder), errors.get(line.folder)))
+        for line in lines
+    ]
+    checks = []
+    for name in dict.fromkeys(check.name for trial in results.trials for check in trial.record.checks):
+        found = [(trial, check) for trial in results.trials for check in trial.record.checks if check.name == name]
+        checks.append((name, found, sum(check.holds for _, check in found)))
+    return filled(TEMPLATE, "verdicts", lead, trials, checks)
+
+
+def _reasons(line: TrialLine, trial: Trial | None, error: str | None) -> list[str]:
+    reasons = [*line.reasons, *([error] if error else [])]
+    for workload in trial.record.workloads if trial is not None else ():
+        reasons += [f"{workload.name}: {doubt}" for doubt in workload.outcome.doubts]
+        if workload.outcome.status == "partial":
+            reasons.append(f"{workload.name}: partial: {workload.outcome.reason}")
+    return list(dict.fromkeys(reasons))
+
+
+def _repeat(results: Results) -> Markup:
+    """Return the section with command line, seeds, versions, machine, scenario and resolved path."""
+    record = results.run.record
+    pairs = [
+        ("seeds", ", ".join(str(seed) for seed in dict.fromkeys(line.seed for line in record.trials)) or "none yet"),
+        ("started", record.started),
+        ("ended", record.ended or "no: interrupted or still running"),
+        ("changed by --set", ", ".join(f"{key} = {json.dumps(value)}" for key, value in record.overrides.items())),
+        *record.versions.items(),
+        *((f"machine: {name}", str(value)) for name, value in record.machine.items()),
+    ]
+    try:
+        file = results.run.folder / "scenario.toml"
+        scenario = redacted_toml(read_text(file, INCOMPLETE, most=MAX_TEXT_BYTES, errors="replace"))
+    except UserError:
+        scenario = ""
+    # The path of the first trial of each treatment.
+    resolved: dict[str, Mapping[str, Json]] = {}
+    for trial in results.trials:
+        resolved.setdefault(trial.line.treatment, trial.record.resolved)
+    paths = []
+    for name, each in resolved.items():
+        if each:
+            label = f", {name}" if len(results.treatments) > 1 else ""
+            shown = json.dumps(cast("dict[str, Json]", redacted_table(each)), indent=1, ensure_ascii=False)
+            paths.append((f"The path as resolved{label}", shown))
+    known = [(name, value) for name, value in pairs if value]
+    return filled(TEMPLATE, "repeat", shlex.join(record.command_line), known, record.scenario, scenario, paths)

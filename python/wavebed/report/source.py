@@ -1,4 +1,4 @@
-"""The data of the report from a folder of results: records, and the drawn columns of each table."""
+"""The data of the report from a folder of results: records, drawn columns of tables, and which trials are drawn."""
 
 from __future__ import annotations
 
@@ -9,21 +9,36 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.report.thin import Points
+from wavebed.page.points import Points
 from wavebed.result.model import COUNTED
 from wavebed.workload.model import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from wavebed.report.thin import Floats
+    from wavebed.page.points import Floats
     from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
     from wavebed.store.load import Run
 
-__all__ = ["Flow", "LinkCourse", "Results", "Trial", "read_results", "whole"]
+__all__ = [
+    "MOST_VIEWS", "Flow", "LinkCourse", "Results", "Trial", "View", "headline", "headlines", "read_results", "views",
+]  # fmt: skip
+
+MOST_VIEWS = 6
+
+_HEADLINES = {
+    "download": ("download time", "time", "goodput"),
+    "bulk": ("goodput",),
+    "latency": ("loaded latency increase p95", "rtt loaded p95", "rtt idle p50"),
+    "voice": ("mos", "r factor"),
+    "call": ("frozen", "freezes", "frame rate"),
+    "video": ("stalled time", "mean bitrate"),
+    "web": ("speed index", "on load"),
+}
+"""The main metric of a workload, by kind: beginnings of names, the first measured one counts."""
 
 
 class LinkCourse(NamedTuple):
@@ -130,32 +145,30 @@ class Trial:
 
     def events(self, workload: str) -> list[Event]:
         """Return the events of a workload in order of time."""
-        import pyarrow.compute as pc
+        return self._events.get(workload, [])
 
-        events = self.run.arrow("events", trial=self.line.folder)
-        mine = events.filter(pc.equal(events.column("workload"), workload)).sort_by("time_s")
-        return [
-            Event(
-                str(row["name"]),
-                float(row["time_s"]),
-                _maybe(row["end_s"]),
-                str(row["text"] or ""),
-                _maybe(row["value"]),
-            )
-            for row in mine.to_pylist()
-        ]
+    @cached_property
+    def _events(self) -> dict[str, list[Event]]:
+        found: dict[str, list[Event]] = {}
+        for row in self.run.arrow("events", trial=self.line.folder).sort_by("time_s").to_pylist():
+            text = str(row["text"] or "")
+            event = Event(str(row["name"]), float(row["time_s"]), _maybe(row["end_s"]), text, _maybe(row["value"]))
+            found.setdefault(str(row["workload"]), []).append(event)
+        return found
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether all its tables can be read. They are not kept in memory: a run may have thousands of trials."""
+        """Whether all its tables can be read."""
         try:
             _ = (self.end_s, self.courses, self.flows, self.samples(""), self.events(""), self.queue(""))
         except UserError:
             return False
-        finally:
-            for name in ("flows", "_links", "_samples"):
-                vars(self).pop(name, None)
         return True
+
+    def forget(self) -> None:
+        """Read its tables again when they are asked for: a run may have thousands of trials."""
+        for name in ("flows", "_events", "_links", "_rows", "_samples"):
+            vars(self).pop(name, None)
 
     @cached_property
     def _links(self) -> dict[str, NDArray[np.generic]]:
@@ -166,8 +179,14 @@ class Trial:
         return self._columns("samples", "time_s", "workload", "series", "unit", "value")
 
     def _of_link(self, link: str) -> tuple[Floats, NDArray[np.intp]]:
-        mine = np.flatnonzero(self._links["link"] == link)
+        mine = self._rows.get(link, np.empty(0, np.intp))
         return _floats(self._links["time_ms"][mine]), mine
+
+    @cached_property
+    def _rows(self) -> dict[str, NDArray[np.intp]]:
+        """The rows of each link."""
+        links = self._links["link"]
+        return {str(link): np.flatnonzero(links == link) for link in dict.fromkeys(links.tolist())}
 
     def _columns(self, table: str, *columns: str) -> dict[str, NDArray[np.generic]]:
         read = self.run.arrow(table, trial=self.line.folder, columns=columns)
@@ -233,9 +252,15 @@ def read_results(folder: Path) -> Results:
     return Results(run, trials, unreadable)
 
 
-def whole(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials with readable tables."""
-    return [trial for trial in trials if trial.is_whole]
+def _whole(trials: Sequence[Trial], *, keep: bool = False) -> list[Trial]:
+    """Return the trials with readable tables; `keep` them in memory if all will be drawn."""
+    found = []
+    for trial in trials:
+        if trial.is_whole:
+            found.append(trial)
+        if not keep:
+            trial.forget()
+    return found
 
 
 def _flow(data: dict[str, NDArray[np.generic]]) -> Flow:
@@ -269,3 +294,105 @@ def _floats(values: NDArray[np.generic]) -> Floats:
 
 def _maybe(value: float | None) -> float | None:
     return None if value is None or np.isnan(value) else float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Trials with the same channel, drawn together.
+
+    Parameters
+    ----------
+    label : str
+        ``seed 3``, and the rank of its result.
+    """
+
+    label: str
+    trials: list[Trial]
+
+
+def headlines(results: Results) -> Iterator[tuple[str, str]]:
+    """Yield workload and name of the main metric of each measured workload."""
+    for workload, kind in results.workloads:
+        valued: dict[str, None] = {}
+        for trial in results.counted:
+            record = trial.workload(workload)
+            if record is not None:
+                valued |= {metric.name: None for metric in record.outcome.metrics if metric.value is not None}
+        name = headline(kind, list(valued))
+        if name is not None:
+            yield workload, name
+
+
+def headline(kind: str, names: Sequence[str]) -> str | None:
+    """Return the main metric of a kind of workload among those that were measured; ``None`` without any."""
+    wanted = [name for begins in _HEADLINES.get(kind, ()) for name in names if name.lower().startswith(begins)]
+    return next(iter([*wanted, *names]), None)
+
+
+def views(results: Results, most: int = MOST_VIEWS) -> tuple[list[View], int]:
+    """Return at most `most` views, and the number of all views.
+
+    If there are more seeds than views, seeds are taken at equally spaced ranks of the first main metric of the first
+    treatment, with the lowest, the middle and the highest.
+    """
+    blocks: dict[int, list[Trial]] = {}
+    keep = len(results.trials) <= most * len(results.treatments)
+    order = results.treatments
+    for trial in sorted(_whole(results.trials, keep=keep), key=lambda trial: order.index(trial.line.treatment)):
+        blocks.setdefault(trial.line.block, []).append(trial)
+    groups = [group for _, trials in sorted(blocks.items()) for group in _same_channel(trials)]
+    if len(groups) <= most:
+        return [View(_label(group), group) for group in groups], len(groups)
+    head = next(headlines(results), None)
+    ranked = sorted(groups, key=lambda group: _rank(group, head))
+    places = np.unique(np.linspace(0, len(ranked) - 1, most).round().astype(int))
+    chosen = {id(ranked[place]): place for place in places.tolist()}
+    what = f"{head[0]}: {head[1]}" if head is not None else ""
+    return [
+        View(_label(group) + _standing(chosen[id(group)], len(ranked), what), group)
+        for group in groups
+        if id(group) in chosen
+    ], len(groups)
+
+
+def _label(trials: list[Trial]) -> str:
+    seed = f"seed {trials[0].line.seed}"
+    names = ", ".join(dict.fromkeys(trial.line.treatment for trial in trials))
+    return f"{seed} ({names})" if names else seed
+
+
+def _standing(place: int, count: int, what: str) -> str:
+    return f", rank {place + 1} of {count} by {what}" if what else ""
+
+
+def _rank(trials: list[Trial], head: tuple[str, str] | None) -> tuple[bool, float]:
+    """Return the sort key: the metric; views without one, or without a counted trial, are last."""
+    for trial in trials:
+        record = trial.workload(head[0]) if head is not None and trial.counts else None
+        for metric in record.outcome.metrics if record is not None else ():
+            if head is not None and metric.name == head[1] and metric.value is not None:
+                return (False, metric.value)
+    return (True, float(trials[0].line.seed))
+
+
+def _same_channel(trials: list[Trial]) -> list[list[Trial]]:
+    """Group trials with equal capacity of every link; a treatment may change the path."""
+    groups: list[list[Trial]] = []
+    for trial in trials:
+        for group in groups:
+            if _equal(group[0].courses, trial.courses, min(group[0].end_s, trial.end_s)):
+                group.append(trial)
+                break
+        else:
+            groups.append([trial])
+    return groups
+
+
+def _equal(one: dict[str, LinkCourse], other: dict[str, LinkCourse], end_s: float) -> bool:
+    if one.keys() != other.keys():
+        return False
+    for link, course in one.items():
+        mine, theirs = (each.rate_bps.between(0, end_s - 1e-6) for each in (course, other[link]))
+        if len(mine) != len(theirs) or not np.array_equal(mine.value, theirs.value, equal_nan=True):
+            return False
+    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean, geometric_mean, median
 from typing import TYPE_CHECKING
 
-from wavebed.report.numbers import figure, signed
+from wavebed.page.text import figure, signed
 from wavebed.stats.paired import paired_finding
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.text import reason_text
 from wavebed.errors import WavebedError
 from wavebed.output import write_output
-from wavebed.report.numbers import figure
+from wavebed.page.text import figure
 from wavebed.reproduce.remedies_overview import APPLICATION, COSTS, PATH, effect, lost_table, overview, row, told
 from wavebed.stats.intervals import fewest_pairs, median_interval
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import TYPE_CHECKING
 
 from wavebed.forward.comparison import comparison_text
-from wavebed.forward.report.beside import iperf3_runs
-from wavebed.forward.report.words import cell, section, table
+from wavebed.forward.report.device import iperf3_runs
+from wavebed.page.document import section, soft, table
 from wavebed.reproduce.small_packets import PUBLISHED, PUBLISHED_CPU, SOURCE
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from markupsafe import Markup
 
     from wavebed.forward.comparison import Comparison
     from wavebed.forward.result import DeviceResult
@@ -41,23 +42,20 @@ def tables_text(comparison: Comparison) -> str:
     return "\n\n".join(parts)
 
 
-def beside_sections(comparison: Comparison) -> str:
+def beside_sections(comparison: Comparison) -> Markup:
     """Return the sections of the page that are the study's."""
     published = section(
         "published",
         "Published figures of the study",
-        f'<p class="soft">{escape(SOURCE)}. Its devices are Wi-Fi routers; ours are datapaths of this machine.'
-        f" {escape(PACED)}</p>",
+        soft(f"{SOURCE}. Its devices are Wi-Fi routers; ours are datapaths of this machine. {PACED}"),
         _html("Table 1, published", _published_cpu()),
         _html("Table 2, published", _published_rates()),
     )
     arithmetic = arithmetic_rows([device.result for device in comparison.devices])
     if len(arithmetic) == 1:
         return published
-    told = f'<p class="soft">{escape(_FORMULA)}</p>'
-    return published + section(
-        "arithmetic", "The study's command and its arithmetic", told, _html("iperf3 on the same devices", arithmetic)
-    )
+    figures = _html("iperf3 on the same devices", arithmetic)
+    return published + section("arithmetic", "The study's command and its arithmetic", soft(_FORMULA), figures)
 
 
 def arithmetic_rows(results: Sequence[DeviceResult]) -> list[list[str]]:
@@ -105,9 +103,5 @@ def _plain(title: str, rows: Sequence[Sequence[str]]) -> str:
     return f"{title}\n{table_text(rows, left=True)}"
 
 
-def _html(caption: str, rows: Sequence[Sequence[str]]) -> str:
-    body = [
-        f"<tr><th scope=row>{escape(row[0])}</th>{''.join(cell(escape(text)) for text in row[1:])}</tr>"
-        for row in rows[1:]
-    ]
-    return table(caption, rows[0], body)
+def _html(caption: str, rows: Sequence[Sequence[str]]) -> Markup:
+    return table(caption, rows[0], rows[1:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -12,16 +11,15 @@ import msgspec
 from wavebed.beneath import guard
 from wavebed.campaign.read import campaign_file, read_campaign
 from wavebed.campaign.report import write_campaign_report
-from wavebed.campaign.report.tables import MOST_LINES, Table, html_table
 from wavebed.campaign.results import read_campaign_results
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.output import write_output
+from wavebed.page.tables import Table
+from wavebed.page.text import MISSING, figure
 from wavebed.prepared import prepared
-from wavebed.report.numbers import MISSING, figure
 from wavebed.reproduce.judge import (
-    SAME,
     Tried,
     beside_published,
     median_of,
@@ -56,52 +54,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.campaign.read import Campaign
-    from wavebed.campaign.report.tables import Cell
     from wavebed.campaign.results import CampaignResults
+    from wavebed.page.tables import TableCell
     from wavebed.reproduce.judge import Beside, Steady
     from wavebed.reproduce.studies import Part, Study
     from wavebed.run.progress import Live
-
-_RULE = (
-    "Each line changes one thing. The distance is the mean of |ln(ours / published)|: 0.69 is a factor of 2. Figures to"
-    " which a change was fitted are counted apart from those that were held out. <i>Within</i>: fitted and held-out"
-    " figures whose median is within the tolerance. <i>Moved</i>: held-out figures whose median comes inside it, or"
-    " leaves it. A change explains the difference if it alone moves some inside and none out, and all held-out figures"
-    " closer on average. The prediction is that of the commit, which had no result of it; <i>expected</i> and"
-    f" <i>found</i> are of the held-out distance, where less than {SAME:g} is no change."
-)
-
-
-def hypotheses_section(part: PartResults) -> str:
-    """Return the section; empty for a part without hypotheses."""
-    if not part.tried:
-        return ""
-    fitted, held_out = part.tried[0].counts
-    table, changes = hypotheses_table(part), changes_table(part)
-    name, *others = table.head
-    head = "".join(f"<th scope=col class=text>{each}</th>" for each in (name, "predicted", *others))
-    rows = "".join(_row(part.part, each, told[1:]) for each, told in zip(part.tried, table.rows, strict=True))
-    return (
-        f"<section><h2>{escape(part.part.title)}: hypotheses</h2><p>{_RULE} Here {fitted} figures are fitted and"
-        f" {held_out} held out.</p>"
-        f'<div class="scroll" tabindex="0"><table class="answers sticky"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-        f"<details><summary>Each figure with each change</summary><p class='soft'>{escape(changes.caption)}</p>"
-        f"{html_table(changes, 'answers', MOST_LINES)}</details></section>"
-    )
-
-
-def _row(part: Part, tried: Tried, told: Sequence[Cell]) -> str:
-    hypothesis = tried.hypothesis
-    commit = f" <span class='soft'>({escape(hypothesis.commit)})</span>" if hypothesis.commit else ""
-    again = escape(again_text(part, hypothesis))
-    wide = (
-        f"<b>{escape(hypothesis.label)}</b>: {escape(hypothesis.claim)} <code>{again}</code>",
-        f"{escape(hypothesis.prediction) or MISSING}{commit}",
-    )
-    cells = "".join(f'<td class=text style="min-width:17em">{cell}</td>' for cell in wide)
-    return f"<tr>{cells}{''.join(f'<td class=text>{cell}</td>' for cell in told)}</tr>"
-
 
 _GOODPUT = "goodput"
 _HEAD = ("loss, %", "round trip, ms", "flows", "Mathis", "CUBIC", "PFTK", "BBR")
@@ -130,7 +87,7 @@ def models_table(part: PartResults) -> Table:
         for (_, metric), matrix in results.matrices.items()
         if metric.startswith(_GOODPUT)
     }
-    rows: list[list[Cell]] = [
+    rows: list[list[TableCell]] = [
         [
             *results.levels[cell].values(),
             *_modelled(steady[cell]),
@@ -143,7 +100,7 @@ def models_table(part: PartResults) -> Table:
     return Table(name, _CAPTION, head, rows)
 
 
-def _modelled(path: Steady) -> list[Cell]:
+def _modelled(path: Steady) -> list[TableCell]:
     each = [model(path.loss, path.rtt, path.mss) * path.flows for model in (mathis_mbps, cubic_mbps, pftk_mbps)]
     filled = MISSING if path.link_mbps is None else figure(bbr_mbps(path.loss, path.link_mbps, path.mss))
     return [f"{100 * path.loss:.3g}", f"{1000 * path.rtt:.3g}", path.flows, *map(figure, each), filled]
@@ -154,7 +111,7 @@ def figures_table(part: PartResults) -> Table:
     if not part.beside:
         return _own_table(part)
     factors = list(part.beside[0].published.levels)
-    rows: list[list[Cell]] = [
+    rows: list[list[TableCell]] = [
         [
             *(each.published.levels[name] for name in factors),
             f"{each.published.metric}, {each.published.unit}".removesuffix(", "),
@@ -176,7 +133,7 @@ def _own_table(part: PartResults) -> Table:
     measured = [
         matrix for name in part.part.metrics for (_, metric), matrix in results.matrices.items() if metric == name
     ]
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
     for place, cell in enumerate(results.cells):
         ours = [median_of(matrix.values[place]) for matrix in measured]
         trials = max((each.count for each in ours), default=0)
@@ -191,7 +148,7 @@ def further_table(part: PartResults) -> Table:
         return Table(f"{part.part.name}-further", "", (), ())
     factors = list(part.beside[0].published.levels)
     _, published = read_published(part.part.figures or part.part.campaign)
-    rows: list[list[Cell]] = [
+    rows: list[list[TableCell]] = [
         [
             *(levels[name] for name in factors),
             matrix.workload,
@@ -242,7 +199,7 @@ def changes_table(part: PartResults) -> Table:
     """Return each published figure, and ours with each change; an asterisk: within the tolerance."""
     factors = list(part.beside[0].published.levels)
     head = [*factors, "metric", "published", *(each.hypothesis.label for each in part.tried)]
-    rows: list[list[Cell]] = [
+    rows: list[list[TableCell]] = [
         [
             *(each.published.levels[name] for name in factors),
             each.published.metric,

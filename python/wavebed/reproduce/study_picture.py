@@ -5,27 +5,28 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.report.picture import STYLES, Picture
-from wavebed.campaign.report.plot_time import courses, over_time
+from wavebed.campaign.report.pictures import courses, over_time
+from wavebed.page.charts import STYLES, ColumnPicture, interval, named_rows
 from wavebed.reproduce.judge import RATIO, tolerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from matplotlib.axes import Axes
-
+    from wavebed.page.charts import Axes
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.study import PartResults
+
+__all__ = ["pictures_of"]
 
 _MOST_DECADES = 2
 
 
-def pictures_of(part: PartResults) -> list[Picture]:
+def pictures_of(part: PartResults) -> list[ColumnPicture]:
     """Return a picture of figures for each level of the part's factor, and its series over time."""
     return [*_figures(part), *_over_time(part)]
 
 
-def _over_time(part: PartResults) -> Iterator[Picture]:
+def _over_time(part: PartResults) -> Iterator[ColumnPicture]:
     results = part.results
     for number, wanted in enumerate(part.part.over_time, 1):
         cells = [
@@ -37,7 +38,7 @@ def _over_time(part: PartResults) -> Iterator[Picture]:
             yield over_time(f"{part.part.name}-time-{number}", course)
 
 
-def _figures(part: PartResults) -> list[Picture]:
+def _figures(part: PartResults) -> list[ColumnPicture]:
     """Return pictures of the figures, and of the ratios; ratios between levels of the factor share one."""
     group = part.part.group
     rows: dict[tuple[str, bool], list[Beside]] = {}
@@ -52,7 +53,7 @@ def _figures(part: PartResults) -> list[Picture]:
     return found
 
 
-def _picture(name: str, title: str, rows: Sequence[Beside], group: str) -> Picture:
+def _picture(name: str, title: str, rows: Sequence[Beside], group: str) -> ColumnPicture:
     """Return a picture of figures whose labels have the levels of all factors but `group`."""
     labels = [_label(row, group, rows) for row in rows]
     units = sorted({row.published.unit for row in rows})
@@ -66,20 +67,16 @@ def _picture(name: str, title: str, rows: Sequence[Beside], group: str) -> Pictu
             ours = row.ours
             if ours.estimate is None:
                 continue
-            if ours.low is not None and ours.high is not None:
-                axes.plot([ours.low, ours.high], [place, place], color=STYLES[0].colour, marker="|", markersize=5)
+            interval(axes, place, ours.low, ours.high)
             axes.plot([ours.estimate], [place], "o", color=STYLES[0].colour, markersize=4)
         axes.set_xscale("log")
         ticks = _ticks(*axes.get_xlim())
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set_xticks([], minor=True)
-        axes.set_yticks(range(len(rows)), labels)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel(f"{', '.join(unit or 'ratio' for unit in units)} (logarithmic)")
-        axes.grid(axis="x")
+        named_rows(axes, labels, f"{', '.join(unit or 'ratio' for unit in units)} (logarithmic)")
 
     caption = "Diamond: published; grey: its tolerance. Dot: our median, with its interval from 6 trials on."
-    return Picture(name, title, caption, draw, 0.7 + 0.17 * len(rows))
+    return ColumnPicture(name, title, caption, draw, 0.7 + 0.17 * len(rows))
 
 
 def _shown(row: Beside) -> tuple[float, float]:

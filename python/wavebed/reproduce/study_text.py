@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.report.tables import markdown_text
+from wavebed.page.tables import markdown_text
 from wavebed.reproduce.judge import TOLERANCE
 from wavebed.reproduce.study import (
     changes_table,
@@ -19,9 +19,9 @@ from wavebed.reproduce.study_words import explaining_texts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.campaign.report.picture import Picture
-    from wavebed.campaign.report.tables import Table
     from wavebed.config.data import Json
+    from wavebed.page.charts import ColumnPicture
+    from wavebed.page.tables import Table
     from wavebed.reproduce.judge import Beside, Tried
     from wavebed.reproduce.studies import Study
     from wavebed.reproduce.study import PartResults
@@ -57,7 +57,7 @@ def _lines(table: Table) -> list[str]:
 
 
 def study_markdown(
-    name: str, study: Study, parts: Sequence[PartResults], pictures: Mapping[str, Sequence[Picture]]
+    name: str, study: Study, parts: Sequence[PartResults], pictures: Mapping[str, Sequence[ColumnPicture]]
 ) -> str:
     """Return the comparison as a page of documentation, with links to the pictures of each part."""
     blocks = [f"# {study.title}", f"*This page is written by `wavebed reproduce {name}`.*"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from wavebed.report.numbers import MISSING, figure
+from wavebed.page.text import MISSING, figure
 from wavebed.stats.intervals import FEWEST
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.foreign import read_private
 from wavebed.lab.protocol import LaboratoryGoneError
+from wavebed.page import asset
 from wavebed.path.control import connect, connect_to, running
-from wavebed.report.document import asset
 from wavebed.secret import Secret
 from wavebed.ui.api import description, find, routes
 from wavebed.ui.events import Recordings
@@ -104,8 +104,8 @@ FILES = {
     "/recordings.js": _File(_UI, "recordings.js", _SCRIPT),
     "/store.js": _File(_UI, "store.js", _SCRIPT),
     "/timeline.js": _File(_UI, "timeline.js", _SCRIPT),
-    "/uplot.css": _File("wavebed.report", "uplot/uPlot.min.css", _CSS),
-    "/uplot.js": _File("wavebed.report", "uplot/uPlot.iife.min.js", _SCRIPT),
+    "/uplot.css": _File("wavebed.page", "uplot/uPlot.min.css", _CSS),
+    "/uplot.js": _File("wavebed.page", "uplot/uPlot.iife.min.js", _SCRIPT),
 }
 """The files of the page, by path: nothing else is ever read. uPlot is the one that reports have in them."""
 

@@ -11,12 +11,12 @@ from tests.unit.forward.example import LIMIT, SUPER, EmulatedSetup, device, rate
 
 from wavebed.forward.comparison import compare
 from wavebed.forward.report.build import page, small_page
-from wavebed.forward.report.chart import Axis, Chart, Line, linear, logarithmic
 from wavebed.forward.report.compare import comparison_page
-from wavebed.forward.report.head import findings_in_words
+from wavebed.forward.report.device import findings_in_words
 from wavebed.forward.report.words import frames, percent, us
 from wavebed.forward.result import refused_parts, verdict_of
 from wavebed.forward.search import GoalFinding
+from wavebed.page.plots import Chart, ChartLine, Scale, linear, logarithmic
 
 
 def text_of(html: str) -> str:
@@ -181,11 +181,11 @@ def test_an_axis_holds_its_values_and_has_ticks() -> None:
         assert len(axis.ticks) >= 2
         assert all(axis.low <= value <= axis.high for value, _ in axis.ticks)
     assert logarithmic([64.0, 1518.0]).fraction(1518.0) < 1
-    assert Axis(1, 100, [], log=True).fraction(10) == pytest.approx(0.5)
+    assert Scale(1, 100, [], log=True).fraction(10) == pytest.approx(0.5)
 
 
 def test_a_line_breaks_where_nothing_is_known() -> None:
-    line = Line("a", "t0", [(0, 1), (1, 2), (2, float("nan")), (3, 4)])
+    line = ChartLine("a", "t0", [(0, 1), (1, 2), (2, float("nan")), (3, 4)])
     drawn = Chart("t", "u", "x", linear([0, 3]), linear([0, 4]), [line]).render()
     path = re.search(r'<path class="line t0" d="([^"]*)"', drawn.partition("</div>")[2])
     assert path is not None
@@ -194,8 +194,8 @@ def test_a_line_breaks_where_nothing_is_known() -> None:
 
 
 def test_what_a_stepped_line_says_holds_until_its_next_step() -> None:
-    first = Line("a", "t0", [(1.0, 0.0), (4.0, 100.0)], stepped=True)
-    second = Line("b", "t1", [(2.0, 0.0), (3.0, 100.0)], stepped=True)
+    first = ChartLine("a", "t0", [(1.0, 0.0), (4.0, 100.0)], stepped=True)
+    second = ChartLine("b", "t1", [(2.0, 0.0), (3.0, 100.0)], stepped=True)
     data = Chart("t", "%", "x", linear([1, 4]), linear([0, 100]), [first, second])._data()
     assert data["lines"] == [
         {"name": "a", "style": "t0", "values": ["0", "0", "0", "100"]},

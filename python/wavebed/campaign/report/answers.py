@@ -1,127 +1,236 @@
-"""The answers of a campaign: the head of the page, the table of answers, and how they were obtained."""
+"""The answers of a campaign in sentences and tables, and which of its metrics and comparisons are drawn and listed."""
 
 from __future__ import annotations
 
-from collections import Counter
-from html import escape
+import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wavebed.campaign.report.tables import Table
-from wavebed.campaign.report.words import (
-    METHODS,
-    covered,
-    effect_words,
-    interval_words,
-    level_text,
-    sentence,
-    state_words,
-    summary,
-)
+import numpy as np
+
 from wavebed.campaign.text import reason_text
-from wavebed.report.names import breakable
-from wavebed.stats.family import simultaneous_level
-from wavebed.stats.intervals import fewest_pairs
-from wavebed.stats.paired import SignedRanks
+from wavebed.page.tables import Table
+from wavebed.page.text import figure, signed
+from wavebed.report.source import headline
+from wavebed.result.names import TRIALS_FOLDER
+from wavebed.stats.verdict import needed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.campaign.report.chosen import Chosen
-    from wavebed.campaign.report.tables import Cell
-    from wavebed.campaign.results import Answer, Matrix
+    from wavebed.campaign.results import Answer, CampaignResults, Matrix
+    from wavebed.page.tables import TableCell
 
-MOST_SENTENCES = 6
-MOST_ROWS = 60
-MARKS = {"better": "▲", "worse": "▼", "different": "◆", "equivalent": "≈", "equal": "=", "undecided": "?"}
+__all__ = [
+    "METHODS", "Chosen", "answers_table", "covered", "effect_words", "interval_words", "level_text", "sentence",
+    "state_words", "strength", "summary", "summary_table", "trials_table",
+]  # fmt: skip
 
-
-def head(chosen: Chosen, warnings: Sequence[str]) -> str:
-    """Return title, answers in plain words, and what makes them suspect."""
-    results = chosen.results
-    record = results.run
-    facts = [
-        f"campaign, {state_words(results)}",
-        f"{len(record.trials)} trials of {len(results.cells)} cell{'s' if len(results.cells) != 1 else ''}",
-        record.started.replace("T", " ").replace("+00:00", " UTC"),
-        f"wavebed {record.versions['wavebed']}" if "wavebed" in record.versions else "",
-    ]
-    parts = [
-        f"<header><h1>{breakable(record.title or record.scenario)}</h1>",
-        f'<p class="soft">{escape("; ".join(filter(None, facts)))}</p></header>',
-        *(f'<p class="lead">{escape(text)}</p>' for text in _lead(chosen)),
-    ]
-    if results.answers:
-        parts.append(f"<p>{escape(_level(chosen))} {escape(covered(results))}</p>")
-    parts += [f'<p class="warn">{escape(text)}</p>' for text in _too_few(chosen)]
-    if not results.complete:
-        parts.append(
-            '<p class="warn">The campaign is not complete: it was interrupted or is still running. The intervals are'
-            " those of a confidence sequence, which is valid at every look; they narrow with more blocks.</p>"
-        )
-    parts += [f'<p class="warn">{escape(text)} <a href="#threats">Details</a></p>' for text in warnings]
-    if record.source:
-        parts.append(f'<p class="soft">Source: {escape(record.source)}</p>')
-    return "".join(parts)
+MOST_METRICS = 6
+MOST_FILED = 100_000
+"""Rows of the table of all metrics; with more it has the primary metrics only."""
+_UPPER = (0.9, 0.95, 0.99)
+METHODS = {
+    "signed-ranks": "Hodges and Lehmann's estimate and Wilcoxon's signed ranks, over pairs of one block",
+    "anytime-signed-ranks": "confidence sequence by bets on signed ranks, over pairs of one block; valid at every look",
+    "anytime-signs": "confidence sequence from bets on signs, over pairs of one block; valid at every look",
+    "planned-signed-ranks": "group-sequential signed ranks, over pairs of one block, at the planned looks",
+    "mann-kendall": "Mann and Kendall's test of the order of the blocks",
+    "fisher-exact": "Fisher's exact test",
+    "chi-square": "Chi-square test by random permutations",
+}
+_VERDICTS = ("better", "worse", "different", "equivalent", "equal", "undecided")
+_TWICE = 2.0
 
 
-def _lead(chosen: Chosen) -> list[str]:
-    answers = chosen.results.answers
-    if not chosen.results.campaign.primaries:
-        return ["The campaign names no primary metric, so it decides nothing; all findings below are exploratory."]
-    if not chosen.results.comparisons:
-        return ["The campaign compares no cells; the medians of the primary metrics are below."]
-    if not answers:
-        return ["No primary metric was measured in a counted trial: there is no answer."]
-    if len(answers) <= MOST_SENTENCES:
-        return [sentence(answer, chosen.results.design.level if len(answers) == 1 else None) for answer in answers]
-    told = []
-    for metric in chosen.metrics:
-        told.append(summary(metric.title, chosen.answers(metric)))
-        decided = [each for each in chosen.largest(metric, 1 << 30) if each.finding.settled]
-        largest = decided[:1] or chosen.largest(metric, 1)[:1]
-        told += [f"The largest effect: {sentence(answer)}" for answer in largest]
-    return told[: 2 * MOST_SENTENCES]
+def strength(answer: Answer) -> float:
+    """Return the effect in units of its margin, on logarithms for a ratio; -1 without an effect."""
+    finding = answer.finding
+    if finding.estimate is None:
+        return -1.0
+    if finding.scale == "ratio":
+        size = abs(math.log(finding.estimate))
+        return size / math.log(finding.margin) if finding.margin and finding.margin > 1 else size
+    return abs(finding.estimate) / finding.margin if finding.margin else abs(finding.estimate)
 
 
-def _level(chosen: Chosen) -> str:
-    """Return over what the level of the intervals holds; nothing for one answer, whose sentence has it."""
-    results = chosen.results
-    if len(results.answers) == 1:
+@dataclass(frozen=True)
+class Chosen:
+    """The results of a campaign, and what of them is drawn."""
+
+    results: CampaignResults
+
+    @cached_property
+    def metrics(self) -> list[Matrix]:
+        """The primary metrics that were measured; without any, the main metric of each workload."""
+        known = self.results.matrices
+        primaries = [
+            known[key] for each in self.results.campaign.primaries if (key := (each.workload, each.metric)) in known
+        ]
+        return primaries or self._headlines[:MOST_METRICS]
+
+    @property
+    def drawn(self) -> list[Matrix]:
+        """Those that have figures."""
+        return self.metrics[:MOST_METRICS]
+
+    @property
+    def primary(self) -> bool:
+        """Whether the metrics are primary ones."""
+        return any((each.workload, each.metric) in self.results.matrices for each in self.results.campaign.primaries)
+
+    @cached_property
+    def _headlines(self) -> list[Matrix]:
+        found = []
+        for workload in self.results.run.workloads:
+            names = [name for of, name in self.results.matrices if of == workload["name"]]
+            name = headline(str(workload.get("kind", "")), names)
+            if name is not None:
+                found.append(self.results.matrices[(str(workload["name"]), name)])
+        return found
+
+    def answers(self, metric: Matrix) -> list[Answer]:
+        """Return the answers on a metric, in the order of the comparisons."""
+        return self._by_metric.get(metric.key, [])
+
+    @cached_property
+    def _by_metric(self) -> dict[tuple[str, str], list[Answer]]:
+        found: dict[tuple[str, str], list[Answer]] = {}
+        for answer in self.results.answers:
+            found.setdefault((answer.question.values.workload, answer.question.values.metric), []).append(answer)
+        return found
+
+    def largest(self, metric: Matrix, most: int) -> list[Answer]:
+        """Return the answers on a metric; if there are more than `most`, those with the largest effects."""
+        found = self.answers(metric)
+        if len(found) <= most:
+            return found
+        return sorted(found, key=lambda answer: -strength(answer))[:most]
+
+    def cells(self, metric: Matrix, most: int) -> list[str]:
+        """Return at most `most` cells with values: all, or those of the comparisons with the largest effects."""
+        counts = dict(zip(self.results.cells, metric.counts.tolist(), strict=True))
+        measured = [cell for cell, count in counts.items() if count]
+        if len(measured) <= most:
+            return measured
+        wanted: dict[str, None] = {}
+        for answer in self.largest(metric, most):
+            pair = {answer.question.pair.baseline: None, answer.question.pair.cell: None}
+            if len(wanted | pair) <= most:
+                wanted |= pair
+        return [cell for cell in wanted if counts[cell]] or measured[:most]
+
+    def row(self, cell: str) -> int:
+        """Return the row of a cell in a matrix."""
+        return self._rows[cell]
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {cell: place for place, cell in enumerate(self.results.cells)}
+
+
+def level_text(level: float | None) -> str:
+    """Return a level: ``95 %``, ``99.9 %``."""
+    if level is None:
+        return "–"
+    text = f"{100 * level:.6f}".rstrip("0").rstrip(".")
+    return f"{text} %" if len(text) <= 5 else f"{100 * level:.4g} %"
+
+
+def effect_words(answer: Answer) -> str:
+    """Return the effect: ``20 % lower``, ``2.10 times as high``, ``12.3 ms higher``."""
+    finding, unit = answer.finding, answer.question.values.unit
+    if finding.estimate is None:
+        return "no value"
+    if finding.scale == "ratio":
+        if finding.estimate >= _TWICE:
+            return f"{figure(finding.estimate)} times as high"
+        percent = 100 * (finding.estimate - 1)
+        return f"{figure(abs(percent))} % {'lower' if percent < 0 else 'higher'}" if percent else "the same"
+    if not finding.estimate:
+        return "the same"
+    way = "lower" if finding.estimate < 0 else "higher"
+    return f"{figure(abs(finding.estimate))}{f' {unit}' if unit else ''} {way}"
+
+
+def interval_words(answer: Answer) -> str:
+    """Return the interval: ``ratio 0.780 to 0.820``, ``+11 to +13 ms``; empty without one."""
+    finding, unit = answer.finding, answer.question.values.unit
+    if finding.low is None or finding.high is None:
         return ""
-    level, campaign = level_text(results.design.level), results.campaign
-    if campaign.family == "all":
-        return f"The intervals hold with {level} for all {len(results.answers)} questions together."
-    shared = _family_size(chosen)
-    metrics = f" for its {shared} primary metrics together" if shared > 1 else ""
-    return f"The intervals hold with {level} for each comparison{metrics}, not for all comparisons together."
+    if finding.scale == "ratio":
+        return f"ratio {figure(finding.low)} to {figure(finding.high)}"
+    return f"{signed(finding.low)} to {signed(finding.high)}{f' {unit}' if unit else ''}"
 
 
-def _too_few(chosen: Chosen) -> list[str]:
-    """Return how many answers have no interval, and how many pairs one needs."""
-    results = chosen.results
-    few = [answer.finding.count for answer in results.answers if answer.finding.reason == "too-few"]
-    if not few:
-        return []
-    told = f"{len(few)} of {len(results.answers)} answers have no interval: {min(few)} to {max(few)} pairs are too few"
-    if isinstance(results.design, SignedRanks):
-        needed = fewest_pairs(simultaneous_level(results.design.level, _family_size(chosen)))
-        told += f"; at the level of all answers together an interval needs {needed}"
-    return [f"{told}."]
+def sentence(answer: Answer, level: float | None = None) -> str:
+    """Return an answer in plain words, with effect and interval.
+
+    Parameters
+    ----------
+    level : float, optional
+        The level of the interval, where it is that of this answer alone.
+    """
+    question, finding = answer.question, answer.finding
+    pair = question.pair
+    metric = question.values.title
+    interval = interval_words(answer)
+    kind = "interval" if level is None else f"{level_text(level)} interval"
+    told = f"{effect_words(answer)} ({f'{kind}: {interval}' if interval else 'no interval'})"
+    match finding.verdict:
+        case "better" | "worse":
+            return f"{pair.cell} is {finding.verdict} than {pair.baseline}: {metric} is {told}."
+        case "different":
+            return f"{pair.cell} differs from {pair.baseline}: {metric} is {told}."
+        case "equivalent":
+            return f"{pair.cell} is equivalent to {pair.baseline} within {question.text}: {metric} is {told}."
+        case "equal":
+            return f"{pair.cell} equals {pair.baseline}: {metric} is the same in all {finding.count} blocks."
+        case _:
+            why = reason_text(answer)
+            return (
+                f"Undecided whether {pair.cell} is better than {pair.baseline}: {metric} is {told}, margin"
+                f" {question.text}{f'; {why}' if why else ''}."
+            )
 
 
-def _family_size(chosen: Chosen) -> int:
-    """Return the number of answers that share the error; the most of a comparison, where each has its own."""
-    answers = chosen.results.answers
-    if chosen.results.campaign.family == "all":
-        return len(answers)
-    return max(Counter(answer.question.pair.cell for answer in answers).values(), default=0)
+def summary(title: str, answers: Sequence[Answer]) -> str:
+    """Return the number of answers of each verdict on a metric."""
+    counts = {verdict: sum(answer.finding.verdict == verdict for answer in answers) for verdict in _VERDICTS}
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    return f"{title}, {len(answers)} comparisons: {told}."
+
+
+def covered(results: CampaignResults) -> str:
+    """Return what an interval covers."""
+    if results.campaign.replicate == "channel":
+        return (
+            "Each block is another realisation of the channel: intervals cover realisations of the channel, on the"
+            " machines that ran them."
+        )
+    return (
+        "The channel is the same in every block: intervals cover the variation of this host alone, not other"
+        " realisations of the channel."
+    )
+
+
+def state_words(results: CampaignResults) -> str:
+    """Return why the campaign ended, or that it has not."""
+    ended, planned = len(results.ended), results.run.blocks
+    if results.campaign.stopped:
+        return f"stopped after {ended} of at most {planned} blocks: {results.campaign.stopped}"
+    if results.complete:
+        rule = "the stop rule was not met" if results.campaign.stop == "decided" else "as planned"
+        return f"ended after all {planned} blocks, {rule}"
+    return f"not complete: {ended} of {planned} blocks"
 
 
 def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
     """Return the answers as a table with all digits."""
     head_ = ["metric", "cell", "against", "verdict", "estimate", "low", "high", "scale", "unit", "level", "margin"]
     head_ += ["pairs", "p", "p adjusted", "missing", "at the worst", "limits"]
-    rows: list[Sequence[Cell]] = []
+    rows: list[Sequence[TableCell]] = []
     for answer in answers:
         question, finding = answer.question, answer.finding
         rows.append(
@@ -148,80 +257,77 @@ def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
     return Table(name, "Answers: the effect of a cell beside its baseline, as difference or ratio.", head_, rows)
 
 
-def answers_section(chosen: Chosen, link: str) -> str:
-    """Return the section with a table of answers for each metric, and their method; `link` is the table as a file."""
-    results = chosen.results
-    if not results.answers:
-        return ""
-    most = max(6, MOST_ROWS // len(chosen.metrics))
-    tables = "".join(_table(chosen, metric, most) for metric in chosen.metrics[:MOST_ROWS])
-    campaign = results.campaign
-    return (
-        '<section id="results"><h2>Answers</h2><p class="soft">Each cell beside the same with'
-        f" {escape(campaign.factor)} {escape(campaign.baseline)}: a ratio is its value divided by that of the baseline,"
-        f" a difference is its value minus that of the baseline. {link}</p>{tables}{_method(chosen)}</section>"
-    )
+def summary_table(chosen: Chosen) -> Table:
+    """Return a row for each cell and metric; of all metrics, or of the primary ones if that is too many."""
+    every = list(chosen.results.matrices.values())
+    metrics = every if len(every) * len(chosen.results.cells) <= MOST_FILED else chosen.metrics
+    first = [metric.key for metric in chosen.metrics]
+    ordered = [*chosen.metrics, *(metric for metric in metrics if metric.key not in first)]
+    rows: list[Sequence[TableCell]] = []
+    shares = borne_tails(ordered)
+    for metric in ordered:
+        rows += summary_rows(chosen, metric, chosen.results.cells, shares)
+    caption = "Values of each cell over the blocks: median with its 95 % interval by order statistics."
+    return Table("summary", caption, summary_head(shares), rows)
 
 
-def _table(chosen: Chosen, metric: Matrix, most: int) -> str:
-    answers = chosen.largest(metric, most)
-    if not answers:
-        return ""
-    arrow = {"lower": " ↓ lower is better", "higher": " ↑ higher is better"}.get(metric.better, "")
-    every = chosen.answers(metric)
-    left = (
-        f'<p class="soft">{summary(metric.title, every)} The {most} largest effects are listed.</p>'
-        if len(every) > most
-        else ""
-    )
-    head_ = "".join(f"<th scope=col class=text>{name}</th>" for name in ("cell", "verdict", "effect"))
-    rows = "".join(map(_row, answers))
-    return (
-        f'<h3>{escape(metric.title)}<span class="soft">{arrow}, margin {escape(answers[0].question.text)}</span></h3>'
-        f'<div class="scroll"><table class="answers"><caption class="hidden">{escape(metric.title)}</caption>'
-        f"<thead><tr>{head_}"
-        "<th scope=col>pairs</th><th scope=col class=text>limits</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>{left}"
-    )
+def summary_head(shares: Sequence[float]) -> list[str]:
+    head = ["metric", "unit", "cell", "n", "median", "low", "high", "least", "largest"]
+    return head + [text for share in shares for text in (_named(share), f"{_named(share)} bound")]
 
 
-def _row(answer: Answer) -> str:
-    pair, finding = answer.question.pair, answer.finding
-    interval = interval_words(answer)
-    return (
-        f"<tr><th scope=row class=text>{breakable(pair.cell)}"
-        f"<span class=under>against {breakable(pair.baseline)}</span></th>"
-        f'<td class="text verdict {finding.verdict}">{MARKS[finding.verdict]} {finding.verdict}</td>'
-        f"<td class=text>{escape(effect_words(answer))}"
-        f"<span class=under>{escape(interval or 'no interval')}</span></td>"
-        f"<td>{finding.count}</td><td class=text>{escape(reason_text(answer)) or '–'}</td></tr>"
-    )
+def _named(share: float) -> str:
+    return f"tail {100 * share:g} %"
 
 
-def _method(chosen: Chosen) -> str:
-    results = chosen.results
-    finding = results.answers[0].finding
-    per_family = _family_size(chosen)
-    level = _level(chosen) or f"{level_text(results.design.level)}"
-    if per_family > 1:
-        least = level_text(simultaneous_level(results.design.level, per_family))
-        level += f" Each interval has at least {least} (Bonferroni), or that of its step of Holm's method."
-    libraries = ", ".join(f"{name} {version}" for name, version in finding.method.libraries)
-    facts = [
-        ("method", METHODS.get(finding.method.name, finding.method.name)),
-        (
-            "formula",
-            f"{finding.method.name}, version {finding.method.formula}" + (f"; {libraries}" if libraries else ""),
-        ),
-        ("level", level),
-        ("blocks", f"{len(results.ended)}; {state_words(results)}"),
-        ("an interval covers", covered(results)),
-        (
-            "verdicts",
-            "equivalent: the interval is within the margin; better or worse: it excludes no effect; else undecided",
-        ),
+def borne_tails(metrics: Sequence[Matrix]) -> list[float]:
+    """Return the tails that at least one cell has values enough for."""
+    most = max((int(metric.counts.max(initial=0)) for metric in metrics), default=0)
+    return [share for share in _UPPER if most >= needed(share)]
+
+
+def summary_rows(
+    chosen: Chosen, metric: Matrix, cells: Sequence[str], shares: Sequence[float]
+) -> list[Sequence[TableCell]]:
+    measured = metric.counts > 0
+    medians = metric.medians()
+    filled = np.where(np.isfinite(metric.values), metric.values, np.nan)
+    least = np.min(np.where(np.isnan(filled), np.inf, filled), axis=1, initial=np.inf)
+    largest = np.max(np.where(np.isnan(filled), -np.inf, filled), axis=1, initial=-np.inf)
+    columns = [medians.estimate, medians.low, medians.high, least, largest]
+    for share in shares:
+        # The tail that matters: large values, but small ones where more is better.
+        found = metric.percentiles(1 - share if metric.better == "higher" else share)
+        columns += [found.estimate, found.low if metric.better == "higher" else found.high]
+    numbers = np.column_stack(columns)
+    counts = metric.counts.tolist()
+    return [
+        [metric.title, metric.unit, cell, counts[row], *(_known(value) for value in numbers[row].tolist())]
+        for cell in cells
+        if measured[row := chosen.row(cell)]
     ]
-    rows = "".join(
-        f"<tr><th scope=row>{escape(name)}</th><td class=text>{escape(text)}</td></tr>" for name, text in facts
-    )
-    return f'<h3>How the answers were obtained</h3><div class="scroll"><table class="facts">{rows}</table></div>'
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def trials_table(chosen: Chosen) -> Table:
+    """Return a row for each attempt."""
+    factors = list(chosen.results.campaign.factors)
+    levels = chosen.results.levels
+    rows: list[Sequence[TableCell]] = [
+        [
+            f"{TRIALS_FOLDER}/{line.folder}",
+            line.treatment,
+            *(levels.get(line.treatment, {}).get(factor, "") for factor in factors),
+            line.block,
+            line.seed,
+            line.attempt,
+            line.verdict,
+            "; ".join(line.reasons),
+        ]
+        for line in chosen.results.run.trials
+    ]
+    head = ["folder", "cell", *factors, "block", "seed", "attempt", "verdict", "reasons"]
+    return Table("trials", "Every attempt at a trial.", head, rows)

@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.forward.folder import read_forward
-from wavebed.forward.report.behaviour import bursts_section, cpu_section, latency_section, loss_rate_section
-from wavebed.forward.report.beside import beside_section
-from wavebed.forward.report.head import head
-from wavebed.forward.report.proof import proof_section
-from wavebed.forward.report.rates import rates_section
-from wavebed.forward.report.trials import plan_section, repeat_section, trials_section
+from wavebed.forward.report.device import (
+    beside_section,
+    bursts_section,
+    cpu_section,
+    head,
+    latency_section,
+    loss_rate_section,
+    rates_section,
+)
+from wavebed.forward.report.proof import plan_section, proof_section, repeat_section, trials_section
 from wavebed.output import write_output
-from wavebed.report.document import asset, document
+from wavebed.page import asset
+from wavebed.page.document import document, joined
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from markupsafe import Markup
 
     from wavebed.forward.folder import ForwardRecord
 
@@ -24,7 +31,6 @@ __all__ = ["forward_document", "page", "write_forward_report"]
 MOST_BYTES = 3_000_000
 MOST_TRIALS = (3000, 1000, 300)
 REPORT_FILE = "report.html"
-_PACKAGE = "wavebed.forward.report"
 
 
 def write_forward_report(folder: Path, file: Path | None = None) -> Path:
@@ -82,9 +88,9 @@ def page(record: ForwardRecord, most_trials: int = MOST_TRIALS[0]) -> str:
         trials_section(result, most_trials),
         repeat_section(record),
     )
-    return forward_document(f"Small packets through {result.device}", "\n".join(filter(None, sections)))
+    return forward_document(f"Small packets through {result.device}", joined(sections))
 
 
-def forward_document(title: str, body: str) -> str:
+def forward_document(title: str, body: Markup) -> str:
     """Return a page with the style and script of charts."""
-    return document(title, body, asset("forward.js", _PACKAGE), asset("forward.css", _PACKAGE))
+    return document(title, body, asset("chart.js"), asset("chart.css"))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from wavebed.forward.comparison import MEASURES, interval_text, moved_text, sizes_tested
 from wavebed.forward.report.build import forward_document
-from wavebed.forward.report.chart import Axis, Chart, Line, linear, logarithmic, style_of
-from wavebed.forward.report.rates import size_axis
-from wavebed.forward.report.words import cell, frames, mbps, mpps, percent, section, sentence, table
+from wavebed.forward.report.device import TEMPLATE, cpu_chart, plain_sizes, size_axis
+from wavebed.forward.report.words import frames, mbps, mpps, percent, sentence
+from wavebed.page.document import Cell, TableRow, filled, joined, section, soft, table
+from wavebed.page.plots import Chart, ChartLine, Scale, logarithmic, style_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from wavebed.forward.comparison import Comparison, Device, Measure, Rank, Value
-    from wavebed.forward.result import DeviceResult
-    from wavebed.forward.search import SizeFinding
 
 __all__ = ["comparison_page"]
 
@@ -27,16 +25,12 @@ _SLOPE_HIGH = 46
 """Height of a place in the chart of ranks, pixels."""
 
 
-def comparison_page(comparison: Comparison, more: str = "") -> str:
+def comparison_page(comparison: Comparison, more: Markup | str = "") -> str:
     """Return the page, with sections of the caller's after the tables."""
     names = ", ".join(device.name for device in comparison.devices)
     count = len(comparison.devices)
-    head = (
-        f"<header><h1>Small packets: {count} device{'s' if count != 1 else ''} compared</h1>"
-        f'<p class="soft">{escape(names)}</p></header>{_in_words(comparison)}'
-    )
     sections = (
-        head,
+        _head(comparison, f"Small packets: {count} device{'s' if count != 1 else ''} compared", names),
         _tables(comparison),
         more,
         _slopes(comparison),
@@ -44,135 +38,95 @@ def comparison_page(comparison: Comparison, more: str = "") -> str:
         _cpu(comparison),
         _repeat(comparison),
     )
-    return forward_document(f"Small packets: {names}", "\n".join(filter(None, sections)))
+    return forward_document(f"Small packets: {names}", joined(sections))
 
 
-def _in_words(comparison: Comparison) -> str:
-    told = []
+def _head(comparison: Comparison, title: str, names: str) -> Markup:
+    leads, warnings = [], []
     for measure, what in MEASURES.items():
         clear, pairs = comparison.told_apart(measure)
         if pairs:
-            told.append(f'<p class="lead">The {what} tells {clear} of {pairs} pairs of devices apart.</p>')
+            leads.append(f"The {what} tells {clear} of {pairs} pairs of devices apart.")
     for device in comparison.devices:
         for measure, value in device.values.items():
             if value.why and value.why != "not measured":
-                text = f"{device.name} has no figure for the {MEASURES[measure]}: {value.why}"
-                told.append(f'<p class="warn">{escape(sentence(text))}</p>')
-    told += [f'<p class="warn">{escape(sentence(note))}</p>' for note in comparison.notes]
-    return "".join(told)
+                warnings.append(sentence(f"{device.name} has no figure for the {MEASURES[measure]}: {value.why}"))
+    warnings += map(sentence, comparison.notes)
+    return filled(TEMPLATE, "compared", title, names, leads, warnings)
 
 
-def _styles(comparison: Comparison) -> Mapping[str, str]:
-    return {device.name: style_of(place) for place, device in enumerate(comparison.devices)}
-
-
-def _key(style: str) -> str:
-    return f'<span class="key {style}"></span>'
-
-
-def _tables(comparison: Comparison) -> str:
-    small, large = sizes_tested(comparison.small_bytes), sizes_tested(comparison.large_bytes)
-    note = (
-        f'<p class="soft">Both tests offer line rate: throughput with {escape(large)}, small packets with'
-        f" {escape(small)}. The figure is the median of the repeats, with its 95 % interval. Mbit/s are of UDP payload,"
-        " as iperf3 prints. Loss-free is the non-drop rate (NDR) with the bounds of its search.</p>"
-    )
-    ranks = (
-        '<p class="soft">A rank is by the figures alone, as the study ranks; below it is the range of ranks by the'
-        " intervals. Two devices whose intervals overlap are not told apart: they share a range of ranks. A change of"
-        " rank is clear where the ranges of both tests do not overlap.</p>"
-    )
-    return section(
-        "results",
-        "The study's tables",
-        note,
-        "<h3>Table 1: rate and processor</h3>",
-        _first(comparison),
-        "<h3>Table 2: ranks</h3>",
-        ranks,
-        _second(comparison),
-    )
-
-
-def _first(comparison: Comparison) -> str:
+def _tables(comparison: Comparison) -> Markup:
+    """Return the study's two tables: rates with the processor, and ranks."""
+    rates: list[TableRow] = []
+    ranks: list[TableRow] = []
+    for place, device in enumerate(comparison.devices):
+        name = filled(TEMPLATE, "device", style_of(place), device.name)
+        large, small, free = (device.values[measure] for measure in MEASURES)
+        busy = percent(large.cpu_busy_max), percent(small.cpu_busy_max)
+        kind = Cell(device.kind, kind="word")
+        rates.append([name, kind, _payload(large), busy[0], _millions(small), busy[1], _millions(free)])
+        moved = Cell(moved_text(device), _CLEAR[device.clear] if device.moved else "")
+        of_large, of_small, of_free = (
+            _rank(device.ranks.get(each)) for each in ("throughput", "overload", "loss_free")
+        )
+        ranks.append([name, _payload(large), of_large, _millions(small), of_small, moved, _millions(free), of_free])
     head = [
         "device", "kind", "throughput, Mbit/s of payload", "busiest core", "small packets, Mpps", "busiest core",
         "loss-free, Mpps",
     ]  # fmt: skip
-    styles = _styles(comparison)
-    rows = []
-    for device in comparison.devices:
-        large, small, free = (device.values[measure] for measure in MEASURES)
-        rows.append(
-            f"<tr><th scope=row>{_key(styles[device.name])}{escape(device.name)}</th>{cell(device.kind, kind='word')}"
-            f"{_payload(large)}{cell(percent(large.cpu_busy_max))}{_millions(small)}{cell(percent(small.cpu_busy_max))}"
-            f"{_millions(free)}</tr>"
-        )
-    return table("Rate and processor", head, rows, texts=[1])
-
-
-def _second(comparison: Comparison) -> str:
+    first = table("Rate and processor", head, rates, texts=[1])
     head = [
         "device", "throughput, Mbit/s of payload", "rank", "small packets, Mpps", "rank", "change", "loss-free, Mpps",
         "rank",
     ]  # fmt: skip
-    styles = _styles(comparison)
-    rows = []
-    for device in comparison.devices:
-        large, small, free = (device.values[measure] for measure in MEASURES)
-        rows.append(
-            f"<tr><th scope=row>{_key(styles[device.name])}{escape(device.name)}</th>"
-            f"{_payload(large)}{_rank(device.ranks.get('throughput'))}"
-            f"{_millions(small)}{_rank(device.ranks.get('overload'))}"
-            f"{cell(moved_text(device), _CLEAR[device.clear] if device.moved else '')}"
-            f"{_millions(free)}{_rank(device.ranks.get('loss_free'))}</tr>"
-        )
-    return table("Ranks", head, rows)
+    sizes = sizes_tested(comparison.large_bytes), sizes_tested(comparison.small_bytes)
+    body = filled(TEMPLATE, "study_tables", first, table("Ranks", head, ranks), *sizes)
+    return section("results", "The study's tables", body)
 
 
-def _payload(value: Value) -> str:
+def _payload(value: Value) -> str | Cell:
     if value.pps is None:
         return _none(value)
-    return cell(mbps(value.payload_mbps), _within(value.in_payload(value.low), value.in_payload(value.high)))
+    return Cell(mbps(value.payload_mbps), _within(value.in_payload(value.low), value.in_payload(value.high)))
 
 
-def _millions(value: Value) -> str:
+def _millions(value: Value) -> str | Cell:
     if value.pps is None:
         return _none(value)
     low, high = (None if pps is None else pps / 1e6 for pps in (value.low, value.high))
-    return cell(mpps(value.pps), _within(low, high))
+    return Cell(mpps(value.pps), _within(low, high))
 
 
 def _within(low: float | None, high: float | None) -> str:
     return "no interval" if low is None or high is None else interval_text(low, high)
 
 
-def _none(value: Value) -> str:
+def _none(value: Value) -> str | Cell:
     refused = value.why.startswith("refused")
-    return cell("refused" if refused else "–", kind="refused" if refused else "", title=value.why)
+    return Cell("refused" if refused else "–", kind="refused" if refused else "", title=value.why)
 
 
-def _rank(rank: Rank | None) -> str:
+def _rank(rank: Rank | None) -> str | Cell:
     if rank is None:
-        return cell("–")
-    return cell(str(rank.by_estimate), "" if rank.best == rank.worst else f"{rank.best} to {rank.worst}")
+        return "–"
+    return Cell(str(rank.by_estimate), "" if rank.best == rank.worst else f"{rank.best} to {rank.worst}")
 
 
-def _slopes(comparison: Comparison) -> str:
+def _slopes(comparison: Comparison) -> Markup:
     """Return the chart of ranks: one column for each measure, a bar for the range of ranks by the intervals."""
     measures = [measure for measure in MEASURES if any(measure in device.ranks for device in comparison.devices)]
     if len(measures) < 2 or len(comparison.devices) < 2:
-        return ""
+        return Markup()
     count = len(comparison.devices)
     lines = [_slope(device, place, measures, count) for place, device in enumerate(comparison.devices)]
-    x = Axis(-0.35, len(measures) - 0.65, [(float(place), _COLUMNS[name]) for place, name in enumerate(measures)])
-    y = Axis(-count - 0.5, -0.5, [(-float(rank), str(rank)) for rank in range(1, count + 1)])
+    x = Scale(-0.35, len(measures) - 0.65, [(float(place), _COLUMNS[name]) for place, name in enumerate(measures)])
+    y = Scale(-count - 0.5, -0.5, [(-float(rank), str(rank)) for rank in range(1, count + 1)])
     drawn = Chart("Rank by measure", "1 is the highest rate", "", x, y, lines, _SLOPE_HIGH * count, named=True).render()
-    note = '<p class="soft">A dot is the rank by the figures alone; its bar is the range that the intervals leave.</p>'
+    note = soft("A dot is the rank by the figures alone; its bar is the range that the intervals leave.")
     return section("ranks", "Change of ranks", note, drawn)
 
 
-def _slope(device: Device, place: int, measures: list[Measure], count: int) -> Line:
+def _slope(device: Device, place: int, measures: list[Measure], count: int) -> ChartLine:
     """Draw a device's ranks; dots are moved a little so that those of one rank stand beside each other."""
     aside = (place - (count - 1) / 2) * 0.04
     points, bars, told = [], [], {}
@@ -185,15 +139,15 @@ def _slope(device: Device, place: int, measures: list[Measure], count: int) -> L
         points.append((x, -float(rank.by_estimate)))
         bars.append((x, -float(rank.worst), -float(rank.best)))
         told[x] = f"rank {rank.by_estimate}, between {rank.best} and {rank.worst}"
-    return Line(device.name, style_of(place), points, told, bars)
+    return ChartLine(device.name, style_of(place), points, told, bars)
 
 
-def _rates(comparison: Comparison) -> str:
+def _rates(comparison: Comparison) -> Markup:
     """Return rate without loss by frame size of all devices, against line rate."""
-    plain = {device.name: _plain_sizes(device.result) for device in comparison.devices}
+    plain = {device.name: plain_sizes(device.result) for device in comparison.devices}
     sizes = sorted({size.sizes_bytes[0] for found in plain.values() for size in found})
     if len(sizes) < 2:
-        return ""
+        return Markup()
     lines = []
     for link in sorted({device.result.link_mbps for device in comparison.devices if device.result.link_mbps}):
         points = sorted(
@@ -206,7 +160,7 @@ def _rates(comparison: Comparison) -> str:
             }
         )
         if points:
-            lines.append(Line(f"line rate, {link:g} Mbit/s", "capacity band", points, marks=False))
+            lines.append(ChartLine(f"line rate, {link:g} Mbit/s", "capacity band", points, marks=False))
     for place, device in enumerate(comparison.devices):
         found = [(size.sizes_bytes[0], size.goal("ndr")) for size in plain[device.name]]
         points = [
@@ -214,9 +168,9 @@ def _rates(comparison: Comparison) -> str:
         ]
         if points:
             told = {x: f"{rate:.4g}" for x, rate in points}
-            lines.append(Line(device.name, style_of(place), sorted(points), told))
+            lines.append(ChartLine(device.name, style_of(place), sorted(points), told))
     if not any(line.marks for line in lines):
-        return ""
+        return Markup()
     y = logarithmic([rate for line in lines for _, rate in line.points])
     drawn = Chart(
         "Rate without loss (NDR)", "Mpps", "frame size with FCS, bytes", size_axis(sizes), y, lines, 300
@@ -224,12 +178,8 @@ def _rates(comparison: Comparison) -> str:
     return section("rates", "Rate by frame size", drawn, _rate_table(comparison, sizes))
 
 
-def _plain_sizes(result: DeviceResult) -> list[SizeFinding]:
-    return sorted((size for size in result.sizes if len(size.sizes_bytes) == 1), key=lambda size: size.sizes_bytes)
-
-
-def _rate_table(comparison: Comparison, sizes: list[int]) -> str:
-    rows = []
+def _rate_table(comparison: Comparison, sizes: list[int]) -> Markup:
+    rows: list[TableRow] = []
     for size in sizes:
         cells = []
         for device in comparison.devices:
@@ -239,39 +189,35 @@ def _rate_table(comparison: Comparison, sizes: list[int]) -> str:
             line = None if found is None or found.line_rate is None else found.line_rate.pps
             refused = goal is not None and goal.refusal is not None
             fraction = "" if rate is None or line is None else percent(rate / line)
-            cells.append(cell("refused" if refused else frames(rate), fraction, "refused" if refused else ""))
-        rows.append(f"<tr><th scope=row>{size} B</th>{''.join(cells)}</tr>")
+            cells.append(Cell("refused" if refused else frames(rate), fraction, "refused" if refused else ""))
+        rows.append([f"{size} B", *cells])
     head = ["frame size", *(device.name for device in comparison.devices)]
     body = table("Rate without loss by frame size, frames per second and fraction of line rate", head, rows)
-    return f'<p class="soft">Frames per second without loss, and fraction of line rate.</p>{body}'
+    return soft("Frames per second without loss, and fraction of line rate.") + body
 
 
-def _cpu(comparison: Comparison) -> str:
+def _cpu(comparison: Comparison) -> Markup:
     """Return the busiest core by rate, of every trial that counts."""
-    lines = []
-    for place, device in enumerate(comparison.devices):
-        points = sorted(
+    points = {
+        device.name: [
             (trial.received_pps / 1e6, 100 * trial.cpu["busy_max"])
             for trial in device.result.trials
             if not trial.refusals and "busy_max" in trial.cpu
-        )
-        if points:
-            lines.append(Line(device.name, style_of(place), points, joined=False))
-    if not lines:
-        return ""
-    ticks = [(float(fraction), str(fraction)) for fraction in (0, 25, 50, 75, 100)]
-    x = linear([x for line in lines for x, _ in line.points])
-    drawn = Chart("The busiest core", "% busy", "frames forwarded, Mpps", x, Axis(0, 100, ticks), lines, 260).render()
-    return section("cpu", "Processor by rate", '<p class="soft">A dot is a trial that counts, of any size.</p>', drawn)
+        ]
+        for device in comparison.devices
+    }
+    if not any(points.values()):
+        return Markup()
+    return section(
+        "cpu", "Processor by rate", soft("A dot is a trial that counts, of any size."), cpu_chart(points, 260)
+    )
 
 
-def _repeat(comparison: Comparison) -> str:
-    rows = []
+def _repeat(comparison: Comparison) -> Markup:
+    rows: list[TableRow] = []
     for device in comparison.devices:
         result = device.result
         texts = (result.kind, result.started, f"{len(result.trials)}", result.sender, str(result.settings.seed))
-        rows.append(
-            f"<tr><th scope=row>{escape(device.name)}</th>{''.join(cell(text, kind='word') for text in texts)}</tr>"
-        )
+        rows.append([device.name, *(Cell(text, kind="word") for text in texts)])
     head = ["device", "kind", "started", "trials", "sent by", "seed"]
     return section("runs", "The tests", table("The tests", head, rows, "small", [1, 2, 3, 4, 5]))

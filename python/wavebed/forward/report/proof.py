@@ -1,30 +1,42 @@
-"""Evidence for the figures: sizes at the receiving port, frame accounting, the tester's ceiling, offload settings."""
+"""Evidence for the figures: sizes seen, accounting of frames, ceiling, ports; every trial; how to repeat it."""
 
 from __future__ import annotations
 
-from html import escape
+import json
+import shlex
 from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from wavebed.forward.checks import CEILING_FRACTION
 from wavebed.forward.folder import RAW_FOLDER, SAMPLE_FILE
-from wavebed.forward.report.words import cell, code, frames, percent, section, table
+from wavebed.forward.model import to_plain
+from wavebed.forward.report.device import TEMPLATE
+from wavebed.forward.report.words import frames, percent, us
 from wavebed.forward.result import sizes_text
-from wavebed.report.numbers import MISSING
+from wavebed.page.document import Cell, TableRow, filled, folded, section, soft, table, titled
+from wavebed.page.text import MISSING, figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from wavebed.forward.folder import ForwardRecord
     from wavebed.forward.model import PortInfo, Trial
     from wavebed.forward.result import DeviceResult
     from wavebed.forward.search import SizeFinding
 
-__all__ = ["highest_rate", "proof_section"]
+__all__ = ["highest_rate", "plan_section", "proof_section", "repeat_section", "trials_section"]
 
 MOST_SIZES = 40
 """A histogram shows at most so many sizes; a flood of foreign sizes would fill the page."""
+_TRIAL_HEAD = (
+    "trial", "purpose", "frame size", "offered, pps", "sent", "received", "lost", "fraction lost", "took, s", "dupl.",
+    "reord.", "foreign", "median, µs", "99th, µs", "busiest core", "verdict",
+)  # fmt: skip
+_PORT_FACTS = ("driver", "MAC address", "MTU", "speed, Mbit/s", "processors", "other XDP program")
 
 
-def proof_section(result: DeviceResult) -> str:
+def proof_section(result: DeviceResult) -> Markup:
     """Return the section."""
     return section(
         "proof",
@@ -55,38 +67,34 @@ def _groups(trials: Iterable[Trial]) -> dict[tuple[tuple[int, ...], str], list[T
     return groups
 
 
-def _sizes_seen(result: DeviceResult) -> str:
+def _sizes_seen(result: DeviceResult) -> Markup:
     names = _names(result)
-    rows = []
+    rows: list[TableRow] = []
     for (sizes, verdict), trials in _groups(result.trials).items():
         seen: dict[int, int] = {}
         for trial in trials:
             for size, count in trial.counters.sizes.items() if trial.counters is not None else ():
                 seen[size] = seen.get(size, 0) + count
         total, most = sum(seen.values()), max(seen.values(), default=0)
-        sent = f"<th scope=row>{escape(_named(names, sizes))}</th>{cell(verdict, kind='word ' + verdict)}"
+        sent: list[str | Cell] = [_named(names, sizes), Cell(verdict, kind=f"word {verdict}")]
         if not seen:
-            rows.append(f"<tr>{sent}{cell(MISSING) * 3}<td></td></tr>")
+            rows.append([*sent, MISSING, MISSING, MISSING, ""])
         for size, count in sorted(seen.items())[:MOST_SIZES]:
-            style = "t0" if size in sizes else "bad"
-            bar = f'<i class="amount {style}" style="width:{100 * count / most:.2f}%"></i>'
-            cells = cell(f"{size} B", "" if size in sizes else "was not sent") + cell(frames(count))
-            rows.append(f"<tr>{sent}{cells}{cell(percent(count / total))}<td class=bars>{bar}</td></tr>")
+            bar = filled(TEMPLATE, "bar", "t0" if size in sizes else "bad", f"{100 * count / most:.2f}", "")
+            named = Cell(f"{size} B", "" if size in sizes else "was not sent")
+            rows.append([*sent, named, frames(count), percent(count / total), Cell(bar, kind="bars")])
     if not rows:
-        return ""
-    note = (
-        '<p class="soft">With FCS, as they crossed the receiving interface: a super-packet counts once, with its whole'
-        f" size. Some frames of each size are in {code(f'{RAW_FOLDER}/{SAMPLE_FILE}')}, without FCS (64 B shows as 60)"
-        f": {code(f'tshark -r {RAW_FOLDER}/{SAMPLE_FILE} -T fields -e frame.len')}.</p>"
-    )
+        return Markup()
     head = ["sent", "trials", "seen", "frames", "fraction", ""]
-    return f"<h3>Frame sizes seen at the receiving port</h3>{note}{table('Frame sizes seen', head, rows, 'seen', [1])}"
+    note = filled(TEMPLATE, "sizes_note", f"{RAW_FOLDER}/{SAMPLE_FILE}")
+    return titled("Frame sizes seen at the receiving port", note, table("Frame sizes seen", head, rows, "seen", [1]))
 
 
-def _counters(result: DeviceResult) -> str:
+def _counters(result: DeviceResult) -> Markup:
     """Return the frames sent, received and lost, and the counters of both interfaces."""
     names = _names(result)
-    rows, open_trials = [], 0
+    rows: list[TableRow] = []
+    open_trials = 0
     for (sizes, verdict), trials in _groups(result.trials).items():
         sent, received, lost = (sum(getattr(trial, key) for trial in trials) for key in ("sent", "received", "lost"))
         open_trials += sum(not trial.refusals and trial.sent != trial.received + trial.lost for trial in trials)
@@ -109,12 +117,10 @@ def _counters(result: DeviceResult) -> str:
             frames(other),
             frames(lost),
         )
-        rows.append(
-            f"<tr><th scope=row>{escape(_named(names, sizes))}</th>{cell(verdict, kind='word ' + verdict)}"
-            f"{''.join(cell(text) for text in cells)}{cell(frames(gap), kind='refused' if gap else '')}</tr>"
-        )
+        start, end = Cell(verdict, kind=f"word {verdict}"), Cell(frames(gap), kind="refused" if gap else "")
+        rows.append([_named(names, sizes), start, *cells, end])
     if not rows:
-        return ""
+        return Markup()
     head = [
         "frame size", "trials", "how many", "sent", "left the sending interface", "dropped there",
         "came to the receiving interface", "received", "other frames", "lost", "sent − received − lost",
@@ -124,13 +130,8 @@ def _counters(result: DeviceResult) -> str:
         if not open_trials
         else f"In {open_trials} trials that count, sent is not received + lost."
     )
-    note = (
-        f'<p class="soft">{told} Received are frames of the trial, each once. Other frames are duplicates, frames of'
-        " trials before, damaged ones, and foreign ones such as ARP. A virtual device drops frames at the"
-        " sending interface when its queue is full: they were offered, and are lost (each try of AF_XDP counts)."
-        " Interfaces also count the kernel's own packets.</p>"
-    )
-    return f"<h3>Frame accounting</h3>{note}{table('Frame accounting', head, rows, 'accounting', [1])}"
+    note = filled(TEMPLATE, "accounting_note", told)
+    return titled("Frame accounting", note, table("Frame accounting", head, rows, "accounting", [1]))
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
@@ -147,73 +148,53 @@ def highest_rate(result: DeviceResult, size: SizeFinding) -> float | None:
     return max(rates, default=None)
 
 
-def _ceilings(result: DeviceResult) -> str:
-    rows = []
+def _ceilings(result: DeviceResult) -> Markup:
+    rows: list[TableRow] = []
     for size in result.sizes:
         highest = highest_rate(result, size)
         fraction = None if highest is None or not size.ceiling.pps else highest / size.ceiling.pps
-        bar = "" if fraction is None else f'<i class="amount t0" style="width:{min(100 * fraction, 100):.2f}%"></i>'
-        limit = f'<i class="limit" style="left:{100 * CEILING_FRACTION:g}%"></i>'
+        style, wide = ("", "") if fraction is None else ("t0", f"{min(100 * fraction, 100):.2f}")
+        bar = filled(TEMPLATE, "bar", style, wide, f"{100 * CEILING_FRACTION:g}")
         shown = percent(fraction) if fraction is not None else "refused"
         kind = "refused" if fraction is None or fraction > CEILING_FRACTION else ""
-        rows.append(
-            f"<tr><th scope=row>{escape(sizes_text(size.name))}</th>{cell(frames(size.ceiling.pps))}"
-            f"{cell(frames(highest))}{cell(shown, kind=kind)}"
-            f"<td class=bars>{bar}{limit}</td></tr>"
-        )
+        rates = frames(size.ceiling.pps), frames(highest)
+        rows.append([sizes_text(size.name), *rates, Cell(shown, kind=kind), Cell(bar, kind="bars")])
     if not rows:
-        return ""
-    note = (
-        '<p class="soft">How fast the tester is by itself, without a device, and the highest rate reported. A rate'
-        f" above {percent(CEILING_FRACTION)} of the ceiling (the mark) would be the tester's, not the device's, and is"
-        " refused.</p>"
+        return Markup()
+    note = soft(
+        "How fast the tester is by itself, without a device, and the highest rate reported. A rate above"
+        f" {percent(CEILING_FRACTION)} of the ceiling (the mark) would be the tester's, not the device's, and is"
+        " refused."
     )
     head = ["frame size", "tester's ceiling, pps", "highest result, pps", "of the ceiling", ""]
-    return f"<h3>The tester's ceiling</h3>{note}{table('Ceiling of the tester', head, rows, 'ceiling')}"
+    return titled("The tester's ceiling", note, table("Ceiling of the tester", head, rows, "ceiling"))
 
 
-def _back_ends(result: DeviceResult) -> str:
-    rows = [
-        f"<tr><th scope=row>{escape(one.kind)}</th>"
-        f"{cell('used' if one.kind == result.sender else 'works' if one.works else 'does not work', kind='word')}"
-        f"<td class=text>{escape(one.why)}</td></tr>"
-        for one in result.probed
-    ]
-    told = f'<p class="soft">Sent by {code(result.sender)}, received by {code(result.receiver_kind)}.</p>'
+def _back_ends(result: DeviceResult) -> Markup:
+    rows: list[TableRow] = []
+    for one in result.probed:
+        state = "used" if one.kind == result.sender else "works" if one.works else "does not work"
+        rows.append([one.kind, Cell(state, kind="word"), Cell(one.why, kind="text")])
+    told = filled(TEMPLATE, "used_note", result.sender, result.receiver_kind)
     body = table("Ways to send", ["way to send", "here", "why"], rows, "small", [1, 2]) if rows else ""
-    return f"<h3>Ways to send and receive</h3>{told}{body}"
+    return titled("Ways to send and receive", told, body)
 
 
-def _offloads(result: DeviceResult) -> str:
+def _offloads(result: DeviceResult) -> Markup:
     ports = (result.transmitter, result.receiver)
-    facts = [
-        f"<tr><th scope=row>{name}</th>{''.join(cell(text) for text in told)}</tr>"
-        for name, told in zip(_FACTS, zip(*(_facts(port) for port in ports), strict=True), strict=True)
-    ]
+    facts = [[name, *told] for name, *told in zip(_PORT_FACTS, *map(_port_facts, ports), strict=True)]
     head = ["", f"sending: {ports[0].interface}", f"receiving: {ports[1].interface}"]
-    shared = table("The ports", head, facts, "small")
     names = sorted({name for port in ports for name in port.offloads})
-    rows = [
-        f"<tr><th scope=row>{escape(name)}</th>{''.join(cell(_offload(port, name)) for port in ports)}</tr>"
-        for name in names
-    ]
+    rows = [[name, *(_offload(port, name) for port in ports)] for name in names]
     on = [name for name in names if any(port.offloads.get(name) for port in ports) and _joins(name)]
-    told = (
-        f"On at a port, and able to join or cut packets: {', '.join(on)}."
-        if on
-        else "Nothing that joins or cuts packets is on."
-    )
-    body = table("Offload settings", head, rows, "small")
-    return (
-        f'<h3>Ports and offload settings</h3>{shared}<p class="soft">{escape(told)}</p>'
-        f"<details><summary>All {len(names)} offload settings</summary>{body}</details>"
-    )
+    told = "Nothing that joins or cuts packets is on."
+    if on:
+        told = f"On at a port, and able to join or cut packets: {', '.join(on)}."
+    settings = folded(f"All {len(names)} offload settings", table("Offload settings", head, rows, "small"))
+    return titled("Ports and offload settings", table("The ports", head, facts, "small"), soft(told), settings)
 
 
-_FACTS = ("driver", "MAC address", "MTU", "speed, Mbit/s", "processors", "other XDP program")
-
-
-def _facts(port: PortInfo) -> tuple[str, ...]:
+def _port_facts(port: PortInfo) -> tuple[str, ...]:
     speed = MISSING if port.speed_mbps is None else str(port.speed_mbps)
     return (port.driver or MISSING, port.mac, str(port.mtu), speed, str(port.cores), "yes" if port.xdp else "no")
 
@@ -227,3 +208,79 @@ def _offload(port: PortInfo, name: str) -> str:
 def _joins(name: str) -> bool:
     """Say whether a feature makes one packet of many, or many of one."""
     return "segmentation" in name or name in ("rx-gro", "rx-gro-hw", "rx-gro-list", "rx-lro", "tx-generic-segmentation")
+
+
+def plan_section(result: DeviceResult) -> Markup:
+    """Return the section with planned and actual time."""
+    if not result.plan:
+        return Markup()
+    rows: list[TableRow] = []
+    for part in result.plan:
+        late = part.took_s is not None and part.took_s > part.at_most_s
+        shown = "did not run" if part.took_s is None else figure(part.took_s)
+        kind = "refused" if late else ""
+        rows.append(
+            [part.name, figure(part.expected_s), figure(part.at_most_s), Cell(shown, kind=kind), str(part.trials)]
+        )
+    planned = sum(part.expected_s for part in result.plan)
+    most = sum(part.at_most_s for part in result.plan)
+    took = sum(part.took_s or 0.0 for part in result.plan)
+    count = sum(part.trials for part in result.plan)
+    total = ["all", figure(planned), figure(most), figure(took), str(count)]
+    head = ["part", "planned, s", "at most, s", "took, s", "trials"]
+    body = table("Planned and actual time", head, rows, "small", total=total)
+    return section("plan", "Planned and actual time", body)
+
+
+def trials_section(result: DeviceResult, most: int) -> Markup:
+    """Return the section with the first `most` trials, folded."""
+    if not result.trials:
+        return Markup()
+    shown = result.trials[:most]
+    names = {size.sizes_bytes: sizes_text(size.name) for size in result.sizes}
+    rows = [_trial_row(place, trial, names) for place, trial in enumerate(shown)]
+    refused = sum(bool(trial.refusals) for trial in result.trials)
+    told = f"{len(result.trials)} trials, {refused} invalid."
+    if len(shown) < len(result.trials):
+        told += f" The first {len(shown)} are shown; all are in series/trials.parquet."
+    body = folded("Every trial", table("Every trial", _TRIAL_HEAD, rows, "every", [1, 15]))
+    return section("trials", "Trials", soft(told), body)
+
+
+def _trial_row(place: int, trial: Trial, names: dict[tuple[int, ...], str]) -> list[str | Cell]:
+    counters, latency = trial.counters, None if trial.counters is None else trial.counters.latency
+    counts = (None,) * 3 if counters is None else (counters.duplicates, counters.reordered, counters.foreign)
+    size = names.get(trial.sizes_bytes) or "/".join(map(str, trial.sizes_bytes[:4])) + " B"
+    cells = (
+        size,
+        "full speed" if trial.offered_pps is None else frames(trial.offered_pps),
+        frames(trial.sent),
+        frames(trial.received),
+        frames(trial.lost),
+        percent(trial.loss_ratio),
+        f"{trial.took_s:.3g}",
+        *map(frames, counts),
+        us(None if latency is None else latency.p50_s),
+        us(None if latency is None else latency.p99_s),
+        percent(trial.cpu.get("busy_max")),
+    )
+    verdict = filled(TEMPLATE, "reasons", trial.verdict, trial.refusals)
+    start, end = Cell(trial.purpose, kind="word"), Cell(verdict, kind=f"text {trial.verdict}")
+    return [str(place), start, *cells, end]
+
+
+def repeat_section(record: ForwardRecord) -> Markup:
+    """Return the section: command line, seed, versions, machine, settings."""
+    result = record.result
+    facts = [
+        ("started", result.started),
+        ("seed", str(result.settings.seed)),
+        ("sent by", result.sender),
+        ("received by", result.receiver_kind),
+        *record.versions.items(),
+        *((f"machine: {name}", str(value)) for name, value in result.machine.items()),
+    ]
+    known = [(name, value or MISSING) for name, value in facts]
+    settings = json.dumps(to_plain(result.settings), indent=1, ensure_ascii=False)
+    spec = json.dumps(to_plain(result.frames), indent=1, ensure_ascii=False) if result.frames is not None else ""
+    return filled(TEMPLATE, "repeat", shlex.join(record.command_line), known, settings, spec)

@@ -1,36 +1,17 @@
-"""Numbers of a forwarding test as text, and small pieces of HTML that its sections share."""
+"""Numbers of a forwarding test as text."""
 
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING
 
-from wavebed.report.numbers import MISSING, figure
+from wavebed.page.text import MISSING, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wavebed.forward.search import GoalFinding
     from wavebed.stats.intervals import Interval
 
-__all__ = [
-    "GOAL_NAMES",
-    "GOAL_WORDS",
-    "bounds",
-    "cell",
-    "code",
-    "frames",
-    "goal_text",
-    "mbps",
-    "mpps",
-    "percent",
-    "section",
-    "sentence",
-    "table",
-    "under",
-    "us",
-]
+__all__ = ["GOAL_NAMES", "GOAL_WORDS", "bounds", "frames", "goal_text", "mbps", "mpps", "percent", "sentence", "us"]
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 GOAL_NAMES = {"rfc2544": "RFC 2544", "ndr": "NDR", "pdr": "PDR"}
@@ -96,47 +77,3 @@ def goal_text(finding: GoalFinding | None) -> tuple[str, str]:
 def sentence(text: str) -> str:
     """Return a text that ends with one full stop."""
     return text.rstrip(". ") + "."
-
-
-def cell(text: str, below: str = "", kind: str = "", title: str = "") -> str:
-    """Return a cell of a table; `text` and `below` are text, not HTML."""
-    attributes = (f' class="{kind}"' if kind else "") + (f' title="{escape(title)}"' if title else "")
-    return f"<td{attributes}>{escape(text)}{under(below)}</td>"
-
-
-def under(text: str) -> str:
-    """Return a remark in small letters below something; empty without one."""
-    return f'<span class="under">{escape(text)}</span>' if text else ""
-
-
-def code(text: str) -> str:
-    """Return a command."""
-    return f"<code>{escape(text)}</code>"
-
-
-def table(caption: str, head: Sequence[str], rows: Sequence[str], kind: str = "", texts: Sequence[int] = ()) -> str:
-    """Return a table that scrolls by itself.
-
-    Parameters
-    ----------
-    head : sequence of str
-        Text of the columns' heads.
-    rows : sequence of str
-        Whole ``tr`` elements.
-    texts : sequence of int
-        Places of the columns that hold text, not numbers.
-    """
-    cells = "".join(
-        f"<th scope=col{' class=text' if place in texts else ''}>{escape(text)}</th>" for place, text in enumerate(head)
-    )
-    return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption)}"><table class="{kind}">'
-        f'<caption class="hidden">{escape(caption)}</caption>'
-        f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def section(name: str, title: str, *parts: str) -> str:
-    """Return a section; empty if it would hold nothing."""
-    body = "".join(parts)
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{body}</section>' if body else ""

@@ -1,40 +1,3 @@
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>__TITLE__</title>
-<style>
-:root { --ink: #1d2733; --faint: #5d6b7a; --grid: #e3e8ed; --axis: #9aa7b4; --page: #fff; --box: #f5f7f9; --outage: 214, 69, 69; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e9ee; --faint: #97a4b1; --grid: #2b343d; --axis: #55626e; --page: #151a1f; --box: #1d242b; --outage: 235, 100, 100; }
-}
-body { margin: 0 auto; padding: 24px; max-width: 1180px; background: var(--page); color: var(--ink); font: 14px/1.45 system-ui, "Segoe UI", sans-serif; }
-h1 { font-size: 19px; margin: 0 0 12px; }
-table { border-collapse: collapse; margin: 0 0 14px; font-variant-numeric: tabular-nums; }
-td, th { padding: 3px 18px 3px 0; text-align: right; white-space: nowrap; }
-th { color: var(--faint); font-weight: 500; border-bottom: 1px solid var(--grid); }
-td:first-child, th:first-child { text-align: left; }
-.dot { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 8px; }
-.state { margin: 0 4px 0 8px; }
-.map { position: relative; background: #fff; border-radius: 6px; margin: 0 0 14px; max-width: __MAPWIDTH__; }
-.map svg { display: block; width: 100%; height: auto; }
-.map i { position: absolute; width: 13px; height: 13px; margin: -8px 0 0 -8px; border-radius: 50%; border: 2px solid #fff; background: #111; pointer-events: none; }
-.panel { position: relative; margin-bottom: 4px; }
-canvas { display: block; width: 100%; cursor: crosshair; touch-action: none; }
-#readout { background: var(--box); border-radius: 6px; padding: 7px 12px; margin: 0 0 8px; min-height: 21px; font-variant-numeric: tabular-nums; }
-#readout span { margin-right: 20px; white-space: nowrap; }
-.hint { color: var(--faint); font-size: 12.5px; }
-</style>
-</head>
-<body>
-<h1>__TITLE__</h1>
-__TOP__<div style="overflow-x:auto">__TABLE__</div>
-<div id="readout" class="hint">Move over the picture to read values; drag to zoom, double-click to see all.</div>
-<div id="panels"></div>
-<p class="hint">__FOOT__</p>
-<script type="application/json" id="data">__DATA__</script>
-<script>
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -195,6 +158,3 @@ for (const panel of panels) {
 addEventListener("resize", all);
 dark.addEventListener("change", all);
 all();
-</script>
-</body>
-</html>

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 from wavebed.output import csv_rows
-from wavebed.report.names import breakable
-from wavebed.report.numbers import figure
+from wavebed.page.text import figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from markupsafe import Markup
+
+__all__ = [
+    "MOST_LINES", "Table", "TableCell", "csv_text", "html_table", "latex_text", "markdown_escaped", "markdown_table",
+    "markdown_text",
+]  # fmt: skip
 
 MOST_LINES = 200
 """Rows of a table in Markdown and LaTeX; CSV has all."""
@@ -24,8 +29,9 @@ _LATEX = {
 }  # fmt: skip
 _MARKDOWN = re.compile(r"(`[^`|\n]+`)|([\\|`*_<>\[\]])")
 """Code, which stays as it is, or a mark."""
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 
-Cell = str | float | int | None
+TableCell = str | float | int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +53,10 @@ class Table:
     name: str
     caption: str
     head: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
 
 
-def _shown(cell: Cell) -> str:
+def _shown(cell: TableCell) -> str:
     if isinstance(cell, str):
         return cell
     return str(cell) if isinstance(cell, int) else figure(cell)
@@ -105,31 +111,19 @@ def _numeric(table: Table) -> list[bool]:
     ]
 
 
-def html_table(table: Table, kind: str, most: int, style: Callable[[str, Cell], str] = lambda _head, _cell: "") -> str:
-    """Return the first rows as HTML.
+def html_table(table: Table, kind: str, most: int) -> Markup:
+    """Return the first rows as HTML, in a table of this class."""
+    from wavebed.page.document import filled
 
-    Parameters
-    ----------
-    kind : str
-        Class of the table.
-    style : callable
-        Class of a cell, from its column's name and its content.
-    """
-    numeric = _numeric(table)
-    head = "".join(
-        f"<th scope=col{'' if number else ' class=text'}>{breakable(name)}</th>"
-        for name, number in zip(table.head, numeric, strict=True)
-    )
-    rows = []
-    for row in table.rows[:most]:
-        cells = []
-        for place, (name, cell) in enumerate(zip(table.head, row, strict=True)):
-            classes = " ".join(filter(None, ["" if numeric[place] else "text", style(name, cell)]))
-            tag, scope = ("th", " scope=row") if place == 0 else ("td", "")
-            named = f' class="{classes}"' if classes else ""
-            cells.append(f"<{tag}{scope}{named}>{breakable(_shown(cell))}</{tag}>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return (
-        f'<div class="scroll" tabindex="0"><table class="{kind} sticky"><caption class="hidden">{escape(table.caption)}'
-        f"</caption><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    rows = [[_shown(cell) for cell in row] for row in table.rows[:most]]
+    return filled("page/tables.html.j2", "table", table, kind, rows, _numeric(table))
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown, for pull requests and summaries of jobs; its cells are Markdown."""
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+
+
+def markdown_escaped(text: str) -> str:
+    """Return a text as Markdown on one line, with nothing in it read as markup."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.splitlines()))

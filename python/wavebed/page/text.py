@@ -1,15 +1,22 @@
-"""Numbers as text, and round values for axes."""
+"""Numbers as text, round values for axes, and the words between which a name may break."""
 
 from __future__ import annotations
 
 import math
+import re
 
-__all__ = ["MISSING", "figure", "nice_step", "nice_ticks", "signed", "ticks_between"]
+__all__ = [
+    "LONGEST_WORD", "MISSING", "figure", "longest_word", "nice_step", "nice_ticks", "signed", "tick_text",
+    "ticks_between", "words",
+]  # fmt: skip
 
 MISSING = "–"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _DIGITS = 3
 _MOST_PLACES = 12
+LONGEST_WORD = 16
+"""Characters of a word that a column makes room for; a longer one is broken."""
+_WORD = re.compile(r".*?(?:[-_/:,=+ ]+|\.(?=[^\W\d])|$)", re.DOTALL)
 
 
 def figure(value: float | None) -> str:
@@ -63,3 +70,18 @@ def ticks_between(low: float, high: float, about: int = 8) -> list[float]:
     step = nice_step(high - low, about)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(index * step, 9) for index in range(first, last + 1)]
+
+
+def tick_text(value: float) -> str:
+    """Return a round value beside an axis, in full."""
+    return figure(value) if abs(value) >= 10_000 else f"{value:.6g}".replace("-", "−")
+
+
+def words(name: str) -> list[str]:
+    """Return the parts of a name between which it may break; together they are the name."""
+    return [word for word in _WORD.findall(name) if word]
+
+
+def longest_word(name: str) -> int:
+    """Return the number of characters of the longest part that must stay together, at most `LONGEST_WORD`."""
+    return min(LONGEST_WORD, max(map(len, words(name)), default=0))
