@@ -1,15 +1,16 @@
 //! The files of the programs: what the other side puts here, and what it fetches.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
-use crate::problem::Problem;
-use crate::root::is_plain;
+use crate::confined::is_plain;
+use crate::protocol::Problem;
 
 /// Files deeper than this, or more than this many, are no results of a workload.
 const MOST_DEPTH: usize = 32;

@@ -5,13 +5,14 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use wavebed_os::deadline::Deadline;
-use wavebed_os::namespace::{self, Child, Forked, Isolation, Notice};
-use wavebed_os::{poll, process, unix};
+use wavebed_os::clock::Deadline;
+use wavebed_os::namespace::{Child, Forked, Isolation, Notice};
+use wavebed_os::{namespace, poll, process, unix};
 
-use crate::guardian::{self, Post};
-use crate::init::{self, GUARD, SILENCE_NS};
-use crate::problem::Problem;
+use crate::guardian::Post;
+use crate::init::{GUARD, SILENCE_NS};
+use crate::protocol::Problem;
+use crate::{guardian, init};
 
 /// What the agent may take to end by itself.
 const GRACE_NS: u64 = 5_000_000_000;

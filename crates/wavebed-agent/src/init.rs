@@ -1,26 +1,24 @@
 //! The agent proper: process 1 of its PID namespace, which answers requests and reports its programs.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use wavebed_os::namespace;
-use wavebed_os::process::{self, ChildState, News, Signals};
-use wavebed_os::{clock, mount, poll, unix};
+use wavebed_os::process::{ChildState, News, Signals};
+use wavebed_os::{clock, namespace, poll, process, unix};
 
 use crate::confined::Rules;
 use crate::files::{Files, read_pieces};
-use crate::frame::{Frame, Frames, MOST_PAYLOAD_BYTES, write_frame};
 use crate::guardian::Guardian;
-use crate::machine;
-use crate::problem::Problem;
-use crate::programs::{Piece, Programs, Stream};
-use crate::request::{Hello, Numbered, Request, Run, VERSION};
-use crate::root;
-use crate::sampling::{Sampling, SamplingPlan};
+use crate::programs::{Piece, Programs, Sampling, SamplingPlan, Stream};
+use crate::protocol::{
+    Frame, Frames, Hello, MOST_PAYLOAD_BYTES, Numbered, Problem, Request, Run, VERSION, write_frame,
+};
+use crate::{confined, machine};
 
 /// Without a frame for this long the other side is gone: it asks for the clock every second, and ssh gives up after 15 s.
 pub const SILENCE_NS: u64 = 20_000_000_000;
@@ -75,9 +73,9 @@ pub fn run(
     // It may be stopped, and then reads nothing.
     front.set_nonblocking(true)?;
     let signals = Signals::receive(&[SIGCHLD], &[])?;
-    mount::make_private()?;
+    namespace::make_private()?;
     // Refused in some containers without root; programs then see the process ids of the machine.
-    let _ = mount::fresh_proc();
+    let _ = namespace::fresh_proc();
     let input = stream(io::stdin().as_fd())?;
     let output = stream(io::stdout().as_fd())?;
     let is_root = outer_user.is_none();
@@ -314,12 +312,12 @@ impl Init {
         if self.rules.is_some() {
             return Err(Problem::of("hello", "was said before"));
         }
-        root::build(&hello.memory, &hello.read)?;
+        confined::build(&hello.memory, &hello.read)?;
         let mut names = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
         for (name, address) in &hello.names {
             names.insert_str(0, &format!("{address} {name}\n"));
         }
-        mount::replace_file("/etc/hosts", &names)?;
+        namespace::replace_file("/etc/hosts", &names)?;
         let mut memory = hello.memory;
         memory.push(PathBuf::from("/tmp"));
         self.files = Files::new(memory);
@@ -389,7 +387,7 @@ mod tests {
     use crate::files::tests::folder;
     use crate::guardian;
 
-    /// A signal that nobody sends here: those of children belong to other tests.
+    /// A signal that nobody sends here: signals of children belong to other tests.
     const UNUSED: i32 = 12;
 
     struct Others {

@@ -6,14 +6,9 @@
 
 pub mod confined;
 pub mod files;
-pub mod frame;
 pub mod front;
 pub mod guardian;
 pub mod init;
 pub mod machine;
-pub mod problem;
 pub mod programs;
-pub mod request;
-pub mod root;
-pub mod route;
-pub mod sampling;
+pub mod protocol;

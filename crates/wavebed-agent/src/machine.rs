@@ -11,8 +11,7 @@ use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::sock_diag::{SockDiag, TcpSocket};
 use wavebed_path::host_counters::Sockets;
 
-use crate::problem::Problem;
-use crate::request::VERSION;
+use crate::protocol::{Problem, VERSION};
 
 /// Any port: only the route is asked for.
 const DISCARD: u16 = 9;

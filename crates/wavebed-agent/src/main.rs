@@ -4,7 +4,7 @@ use std::io::{BufWriter, Read as _, Write as _};
 use std::process::ExitCode;
 
 use wavebed_agent::front;
-use wavebed_agent::problem::Problem;
+use wavebed_agent::protocol::Problem;
 use wavebed_probe::config::Config;
 use wavebed_probe::endpoint;
 

@@ -67,8 +67,8 @@ impl Legs {
         }
     }
 
-    /// The legs that a host reaches through one of its ends only if a socket is bound to it: those of the row, through
-    /// the client's second leg.
+    /// The legs that a host reaches through one of its ends only if a socket is bound to it: through the client's second
+    /// leg, the legs of the row.
     pub fn reached_when_bound(self, through: LegEnd) -> std::ops::Range<usize> {
         let is_second = through.leg == self.row && through.end == End::Far;
         0..if is_second { self.row } else { 0 }

@@ -101,13 +101,13 @@ impl BridgeFile {
         read_file(path, Self::parse)
     }
 
-    /// The hops of all devices, and those of each class.
+    /// The hops of all devices, and the hops of each class.
     pub fn legs(&self) -> impl Iterator<Item = &[HopConfig]> {
         let own = std::iter::once(self.hops.as_slice());
         own.chain(self.classes.iter().map(|class| class.hops.as_slice()))
     }
 
-    /// All hops, those of classes last.
+    /// All hops; hops of classes come last.
     pub fn all_hops(&self) -> impl Iterator<Item = &HopConfig> {
         let of_classes = self.classes.iter().flat_map(|class| &class.hops);
         self.hops.iter().chain(of_classes)

@@ -1,7 +1,9 @@
 //! The protocol of the control socket: one JSON object per line in each direction.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -9,11 +11,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use wavebed_os::{clock, unix};
 
-use crate::confine::Needs;
 use crate::engine::Setting;
-use crate::lab_file::ProcessFile;
+use crate::lab_file::{Needs, ProcessFile};
 use crate::timeline::Action;
-use crate::watch::{EVERY_MS, Watch};
 
 /// Longest line: a pattern of a few million rows.
 const LONGEST_LINE: usize = 256 << 20;
@@ -227,7 +227,7 @@ impl Connection {
         self.closed |= self.stream.write_all(&line).is_err();
     }
 
-    /// Sends samples from now on, in place of those of an earlier request.
+    /// Sends samples from now on; they replace the samples of an earlier request.
     pub fn start_watch(&mut self, watch: Watch) {
         self.watch = Some(watch);
     }
@@ -312,5 +312,54 @@ pub fn send_samples(
         if let Some(connection) = connections.get_mut(&id) {
             connection.send_sample(sample.as_ref());
         }
+    }
+}
+
+/// Milliseconds between two samples. A shorter time would show the engine's own turns.
+pub const EVERY_MS: RangeInclusive<u64> = 10..=10_000;
+
+/// The samples of one connection. They are due at multiples of a period, whatever delays come between.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Watch {
+    every_ns: u64,
+    due_ns: u64,
+    lost: u64,
+}
+
+impl Watch {
+    /// Samples from `now_ns` on.
+    pub const fn new(every_ms: u64, now_ns: u64) -> Self {
+        Self {
+            every_ns: every_ms * 1_000_000,
+            due_ns: now_ns,
+            lost: 0,
+        }
+    }
+
+    /// When the next one is due.
+    pub const fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+
+    /// Takes the sample that is due at `now_ns`, and skips those that are overdue by a period or more. Returns whether
+    /// one was due.
+    pub const fn take(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.due_ns {
+            return false;
+        }
+        let missed = (now_ns - self.due_ns) / self.every_ns;
+        self.lost += missed;
+        self.due_ns += (missed + 1) * self.every_ns;
+        true
+    }
+
+    /// Counts a sample that could not be taken or sent.
+    pub const fn lose(&mut self) {
+        self.lost += 1;
+    }
+
+    /// Samples lost so far.
+    pub const fn lost(&self) -> u64 {
+        self.lost
     }
 }

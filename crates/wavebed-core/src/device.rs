@@ -1,17 +1,17 @@
 //! `wavebed-core device KIND IN OUT`: an emulated device of the forwarding test, as docs/development/port-protocol.md says.
 
-use std::io::{self, Write};
-use std::process;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{io, process, thread};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use wavebed_forward::frame::mac_from_text;
-use wavebed_forward::relay::{self, Relay};
-use wavebed_forward::xdp_device::{self, XdpDevice};
+use wavebed_forward::relay::Relay;
+use wavebed_forward::xdp_device::XdpDevice;
+use wavebed_forward::{relay, xdp_device};
 use wavebed_os::netlink::interface_index;
 
 use crate::problem::Problem;
@@ -39,10 +39,10 @@ pub struct Options {
     /// The other.
     #[arg(value_name = "OUT")]
     outside: String,
-    /// To whom frames are addressed that leave through IN.
+    /// Destination MAC of frames that leave through IN.
     #[arg(long, value_parser = mac)]
     in_next_mac: Mac,
-    /// To whom frames are addressed that leave through OUT.
+    /// Destination MAC of frames that leave through OUT.
     #[arg(long, value_parser = mac)]
     out_next_mac: Mac,
     /// How long the relay keeps every frame, microseconds: up to a second.

@@ -11,13 +11,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wavebed_link::radio::Handover;
-use wavebed_os::capabilities::{self, Set};
-use wavebed_os::{poll, process, sched};
+use wavebed_os::confinement::Set;
+use wavebed_os::{confinement, poll, process, sched};
 
-use crate::limits;
-use crate::say::say as report;
-use crate::signals;
+use crate::problem::say as report;
 use crate::timeline::Action;
+use crate::{limits, problem};
 
 /// Capabilities that the engine's process keeps: real-time priority for its loops, and files in other users' folders.
 const NEEDED: Set = Set::SYS_NICE.union(Set::DAC_OVERRIDE);
@@ -51,7 +50,7 @@ pub trait Engine {
     /// The values of all links and directions, in the order of the head.
     ///
     /// # Errors
-    /// As those of the head.
+    /// As in the head.
     fn sample(&self) -> Result<Value, String>;
 
     /// Changes links while they run: one, or every link that takes the change.
@@ -94,7 +93,7 @@ pub enum Setting {
     Flap {
         /// How many.
         times: u32,
-        /// From the beginning of one to that of the next, nanoseconds.
+        /// From one beginning to the next, nanoseconds.
         period_ns: u64,
         /// How long each lasts, nanoseconds; less than the period.
         down_ns: u64,
@@ -139,7 +138,7 @@ pub enum Request {
 pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: UnixStream) -> i32 {
     be_apart();
     // After devices and tables are open, and before there are threads, which would keep their capabilities.
-    if let Err(error) = capabilities::renounce(NEEDED) {
+    if let Err(error) = confinement::renounce(NEEDED) {
         let _ = say(&mut init, &Err(error.to_string()));
         return 1;
     }
@@ -194,15 +193,15 @@ pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: 
 pub fn be_apart() {
     // Signals that the terminal or the end of the laboratory sends to all processes do not concern it.
     process::ignore(&[
-        signals::INT,
-        signals::TERM,
-        signals::HUP,
-        signals::QUIT,
-        signals::TSTP,
-        signals::TTIN,
-        signals::TTOU,
-        signals::USR1,
-        signals::USR2,
+        problem::INT,
+        problem::TERM,
+        problem::HUP,
+        problem::QUIT,
+        problem::TSTP,
+        problem::TTIN,
+        problem::TTOU,
+        problem::USR1,
+        problem::USR2,
     ]);
     sched::leave_session();
 }
@@ -267,7 +266,7 @@ impl EngineLink {
         // Without an answer the read below reports what is wrong.
         let _ = poll::wait(&answered, &mut readable, Some(limit_ns));
         if readable == [false, true] {
-            let _ = process::kill(self.pid, signals::KILL);
+            let _ = process::kill(self.pid, problem::KILL);
             return Err("ended before the counters were complete".to_owned());
         }
         self.answer(limit)
@@ -320,7 +319,7 @@ impl EngineLink {
             "the link engine did not answer within {} s and was killed",
             limit.as_secs_f64()
         );
-        let _ = process::kill(self.pid, signals::KILL);
+        let _ = process::kill(self.pid, problem::KILL);
         self.fault = Some(line.clone());
         line
     }

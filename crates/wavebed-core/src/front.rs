@@ -6,57 +6,35 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use wavebed_os::capabilities::{self, Set};
+use wavebed_os::confinement::Set;
 use wavebed_os::named_sockets::NamedSockets;
-use wavebed_os::namespace::{self, Forked, Isolation, NetworkNamespace};
-use wavebed_os::process::{self, ChildState, Signals};
-use wavebed_os::terminal::{self, Settings};
-use wavebed_os::{poll, unix};
+use wavebed_os::namespace::{Forked, Isolation, NetworkNamespace};
+use wavebed_os::process::{ChildState, Settings, Signals};
+use wavebed_os::{clock, confinement, namespace, poll, process, unix};
 use wavebed_path::LinkError;
 
-use crate::directory;
-use crate::ending::Ending;
-use crate::init::{self, InitSetup};
-use crate::isolation;
+use crate::init::InitSetup;
 use crate::lab_file::LabFile;
-use crate::path_engine;
-use crate::problem::{FAILED, Problem};
-use crate::say::say;
-use crate::signals;
-
-/// Kind of a message between the front process and init: its first byte.
-pub mod message {
-    /// A signal; its number follows.
-    pub const SIGNAL: u8 = b'S';
-    /// A connection to the control socket, with its descriptor.
-    pub const CONNECTION: u8 = b'C';
-    /// Continue the command in the foreground of the terminal.
-    pub const FOREGROUND: u8 = b'F';
-    /// Continue the command in the background.
-    pub const BACKGROUND: u8 = b'B';
-    /// From init: the command was stopped, as by Ctrl-Z.
-    pub const STOPPED: u8 = b'Z';
-    /// From init: a listener in the network namespace of a host, with its descriptor; the name of init's user
-    /// namespace follows, as of `/proc/self/ns/user`.
-    pub const LISTENER: u8 = b'L';
-}
+use crate::names::message;
+use crate::problem::{FAILED, Problem, say};
+use crate::{init, limits, names, path_engine, problem};
 
 /// Signals for the command.
 const PASSED_ON: [i32; 7] = [
-    signals::INT,
-    signals::TERM,
-    signals::HUP,
-    signals::QUIT,
-    signals::USR1,
-    signals::USR2,
-    signals::WINCH,
+    problem::INT,
+    problem::TERM,
+    problem::HUP,
+    problem::QUIT,
+    problem::USR1,
+    problem::USR2,
+    problem::WINCH,
 ];
 
 struct Front {
     signals: Signals,
     /// In the machine's network namespace.
     listener: UnixListener,
-    /// In those of the hosts: abstract names belong to a network namespace.
+    /// In the hosts' namespaces: abstract names belong to a network namespace.
     inside: Vec<UnixListener>,
     /// Name of the user namespace of init. This process may not ask for it.
     users: Vec<u8>,
@@ -97,16 +75,16 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         None
     };
     let outside = NamedSockets::of_this_thread().ok();
-    let listener = directory::listen(&lab.name, user)?;
+    let listener = names::listen(&lab.name, user)?;
     let (init, front_end) = unix::message_pair()?;
     let stdin = std::io::stdin();
-    let terminal = if terminal::is_ours(stdin.as_fd()) {
+    let terminal = if process::is_ours(stdin.as_fd()) {
         Settings::of(stdin.as_fd()).ok()
     } else {
         None
     };
-    let signals = Signals::receive(&PASSED_ON, &[signals::TTOU])?;
-    let (forked, isolation) = isolation::fork(user).map_err(Problem::or_virtual_time)?;
+    let signals = Signals::receive(&PASSED_ON, &[problem::TTOU])?;
+    let (forked, isolation) = problem::fork(user).map_err(Problem::or_virtual_time)?;
     match forked {
         Forked::Child => {
             drop((init, listener, signals, owner));
@@ -127,7 +105,7 @@ pub fn run(path: &str, control: Option<i32>) -> Result<i32, Problem> {
         Forked::Parent(child) => {
             drop((front_end, machine, hops));
             // It forwards, waits and reports: that needs no privilege on the machine.
-            capabilities::renounce(Set::empty())
+            confinement::renounce(Set::empty())
                 .map_err(|error| Problem::failed(error.to_string()))?;
             let front = Front {
                 signals,
@@ -197,7 +175,7 @@ impl Front {
 
     /// Kills init, and with it every process inside.
     fn kill_init(&self, status: i32) -> i32 {
-        let _ = process::kill(self.init_pid, signals::KILL);
+        let _ = process::kill(self.init_pid, problem::KILL);
         let _ = process::wait_for(self.init_pid);
         self.end(status)
     }
@@ -210,8 +188,8 @@ impl Front {
         }
     }
 
-    /// Accepts a connection to the name and passes it to init, if its peer is this user or root. User ids are those of
-    /// the machine only outside the laboratory's user namespace.
+    /// Accepts a connection to the name and passes it to init, if its peer is this user or root. User ids are the
+    /// machine's only outside the laboratory's user namespace.
     fn pass_visitor(&self, listener: &UnixListener, may_enter: impl Fn(&UnixStream) -> bool) {
         if let Ok((stream, _)) = listener.accept()
             && let Ok(peer) = unix::peer_user(&stream)
@@ -257,9 +235,9 @@ impl Front {
                     .extend(descriptors.into_iter().map(UnixListener::from));
             }
             Ok(1..) if buffer[0] == message::STOPPED && self.terminal.is_some() => {
-                terminal::stop_ourselves();
+                process::stop_ourselves();
                 let stdin = std::io::stdin();
-                let kind = if terminal::is_ours(stdin.as_fd()) {
+                let kind = if process::is_ours(stdin.as_fd()) {
                     message::FOREGROUND
                 } else {
                     message::BACKGROUND
@@ -291,7 +269,7 @@ impl Front {
     fn end(&self, status: i32) -> i32 {
         if let Some(settings) = &self.terminal {
             let stdin = std::io::stdin();
-            let _ = terminal::take(stdin.as_fd());
+            let _ = process::take(stdin.as_fd());
             if status > 128 {
                 let _ = settings.restore(stdin.as_fd());
             }
@@ -315,10 +293,95 @@ fn is_root_of(users: &[u8], visitor: &UnixStream) -> bool {
     unix::peer_process(visitor).is_ok_and(|pid| capable(pid) == Some(true))
 }
 
+/// The termination signals received so far.
+#[derive(Debug, Default)]
+pub struct Ending {
+    asked: u32,
+    last: i32,
+    kill_at_ns: Option<u64>,
+}
+
+impl Ending {
+    /// Records a signal.
+    pub fn hear(&mut self, signal: i32) {
+        self.hear_at(signal, clock::monotonic_ns());
+    }
+
+    /// Time left until everything is killed, ns; `None` without a limit.
+    #[must_use]
+    pub fn left_ns(&self) -> Option<u64> {
+        self.kill_at_ns
+            .map(|at| at.saturating_sub(clock::monotonic_ns()))
+    }
+
+    /// Whether no time is left.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.left_ns() == Some(0)
+    }
+
+    /// The exit status after the kill.
+    #[must_use]
+    pub const fn status(&self) -> i32 {
+        128 + self.last
+    }
+
+    /// Records a signal of this time.
+    pub fn hear_at(&mut self, signal: i32, now_ns: u64) {
+        if signal != problem::INT && signal != problem::TERM {
+            return;
+        }
+        self.asked += 1;
+        self.last = signal;
+        if self.asked > 1 {
+            self.kill_at_ns.get_or_insert(now_ns + limits::ALL_AGAIN_NS);
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::ending::tests::late_for_an_ended_child;
+    use std::fs;
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+    use std::process::Command;
+    use std::time::Duration;
+
+    #[test]
+    fn the_second_signal_sets_the_limit_and_no_later_one_moves_it() {
+        let mut ending = Ending::default();
+        ending.hear_at(problem::INT, 10);
+        ending.hear_at(problem::HUP, 20);
+        assert_eq!((ending.left_ns(), ending.is_due()), (None, false));
+        ending.hear_at(problem::TERM, 30);
+        ending.hear_at(problem::INT, 40);
+        assert_eq!(ending.kill_at_ns, Some(30 + limits::ALL_AGAIN_NS));
+        assert_eq!(ending.status(), 130);
+    }
+
+    /// An end whose time is over, and the number of a child that has ended with status 7; a descriptor that tells so.
+    #[expect(clippy::zombie_processes, reason = "tests wait by its number")]
+    pub fn late_for_an_ended_child() -> (Ending, i32, OwnedFd) {
+        let mut ending = Ending::default();
+        for _ in 0..2 {
+            ending.hear_at(problem::TERM, 0);
+        }
+        while !ending.is_due() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut child = Command::new("sh");
+        let child = child.args(["-c", "exit 7"]).spawn().expect("starts");
+        let stat = format!("/proc/{}/stat", child.id());
+        while !fs::read_to_string(&stat)
+            .expect("not waited for")
+            .contains(") Z ")
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let readable = File::open("/dev/null").expect("a file").into();
+        (ending, child.id().cast_signed(), readable)
+    }
 
     #[test]
     fn an_init_that_has_ended_by_itself_keeps_its_status_though_its_time_is_over() {
@@ -326,7 +389,7 @@ mod tests {
         let (init, _inside) = unix::message_pair().expect("pair");
         let name = format!("wavebed-test/late/{}", std::process::id());
         let front = Front {
-            signals: Signals::receive(&[signals::WINCH], &[]).expect("signals"),
+            signals: Signals::receive(&[problem::WINCH], &[]).expect("signals"),
             listener: unix::listen(&name).expect("listen"),
             inside: Vec::new(),
             users: Vec::new(),
@@ -346,7 +409,7 @@ mod tests {
     fn a_visitor_is_root_in_the_user_namespace_of_init_or_confined() {
         let (visitor, _other_end) = unix::stream_pair().expect("pair");
         let own = fs::read_link("/proc/self/ns/user").expect("a link");
-        let permitted = capabilities::permitted().expect("a set");
+        let permitted = confinement::permitted().expect("a set");
         let is_capable = permitted.contains(Set::SYS_ADMIN);
         assert_eq!(is_root_of(own.as_os_str().as_bytes(), &visitor), is_capable);
         assert!(!is_root_of(b"user:[1]", &visitor));

@@ -1,11 +1,8 @@
 //! The laboratory's init: process 1 of its PID namespace. When it ends, the kernel ends everything inside.
 
-mod children;
 mod outside;
 mod programs;
-mod rebind;
 mod serve;
-mod stops;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,31 +10,24 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
-use wavebed_os::capabilities::{self, Set};
+use wavebed_os::confinement::Set;
 use wavebed_os::named_sockets::NamedSockets;
-use wavebed_os::namespace::{self, Child, Forked, Isolation, NetworkNamespace, Notice};
+use wavebed_os::namespace::{Child, Forked, Isolation, NetworkNamespace, Notice};
 use wavebed_os::nft::Masquerade;
-use wavebed_os::process::{self, ChildState, Signals};
-use wavebed_os::{clock, mount, poll, terminal, unix};
+use wavebed_os::process::{ChildState, Signals};
+use wavebed_os::{clock, confinement, namespace, poll, process, unix};
 use wavebed_path::host_counters::{Sockets, Unreached};
 
-use self::children::digits;
-use self::outside::Outside;
-use self::rebind::Rebindings;
-use self::stops::Stops;
-use crate::confine::Rules;
 use crate::control::Connection;
-use crate::engine::{self, EngineLink, Request, TEXT};
-use crate::front::message;
-use crate::lab_file::LabFile;
-use crate::limits;
-use crate::names::{self, RESOLVERS};
-use crate::network::{self, Host, Network};
-use crate::path_engine::{self, Built};
-use crate::problem::{FAILED, INTERRUPTED, Problem};
-use crate::say::{say, say_text};
-use crate::signals;
-use crate::summary_file::write_summary;
+use crate::engine::{EngineLink, Request, TEXT};
+use crate::lab_file::{LabFile, Rules};
+use crate::names::{RESOLVERS, message};
+use crate::network::{Host, Network};
+use crate::path_engine::Built;
+use crate::problem::{FAILED, INTERRUPTED, Problem, say, say_text, write_summary};
+use crate::{engine, limits, names, network, path_engine, problem};
+use outside::{Outside, Rebindings};
+use programs::{Stops, digits};
 
 /// Capabilities that init keeps once the hosts exist: it starts programs in their namespaces, confines some, and
 /// signals all.
@@ -183,10 +173,10 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
     if unix::is_hung_up(&front) {
         return Err(Problem::failed("the front process has ended"));
     }
-    let signals = Signals::receive(&[signals::CHLD], &[signals::TTOU])?;
-    mount::make_private().map_err(|error| Problem::no_rights(&error).or_virtual_time())?;
+    let signals = Signals::receive(&[problem::CHLD], &[problem::TTOU])?;
+    namespace::make_private().map_err(|error| Problem::no_rights(&error).or_virtual_time())?;
     // Both are refused in some containers without root; programs then see the process ids and the name of the machine.
-    let _ = mount::fresh_proc();
+    let _ = namespace::fresh_proc();
     let _ = namespace::set_hostname("wavebed");
     let network = network::build(&lab, machine)?;
     for remark in &network.remarks {
@@ -232,12 +222,12 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
     }
     let outside = Outside::new(outside, lab.network.outside_sockets, lab.network.nat, peers);
     // Programs of the laboratory's root gain all capabilities at exec, unless no_new_privs is set.
-    if !capabilities::never_gains() {
+    if !confinement::never_gains() {
         let needed = match outer_user {
             Some(_) => NEEDED.union(Set::SETFCAP),
             None => NEEDED,
         };
-        capabilities::keep(needed).map_err(|error| Problem::failed(error.to_string()))?;
+        confinement::keep(needed).map_err(|error| Problem::failed(error.to_string()))?;
     }
     Ok(Init {
         lab,
@@ -272,23 +262,23 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
 fn replace_names(lab: &LabFile, network: &Network) {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let text = network::hosts_file(lab, network.hosts[0].v4.octets()[2], &own);
-    if let Err(error) = mount::replace_file("/etc/hosts", &text) {
+    if let Err(error) = namespace::replace_file("/etc/hosts", &text) {
         say(format_args!(
             "{error}: host names do not resolve inside the laboratory: use addresses"
         ));
     }
     // Without it, programs that have no other library still get IPv6 first.
     if fs::exists(ORDER_FILE).unwrap_or(false) {
-        let _ = mount::replace_file(ORDER_FILE, IPV4_FIRST);
+        let _ = namespace::replace_file(ORDER_FILE, IPV4_FIRST);
     }
     if let Some((resolvers, _)) = &network.names {
-        if let Err(error) = mount::replace_file(RESOLVERS, resolvers.file()) {
+        if let Err(error) = namespace::replace_file(RESOLVERS, resolvers.file()) {
             say(format_args!(
                 "{error}: programs cannot ask the machine's resolver: make the file {RESOLVERS}"
             ));
         }
     } else if !lab.network.nat {
-        let _ = mount::replace_file(RESOLVERS, NO_RESOLVER);
+        let _ = namespace::replace_file(RESOLVERS, NO_RESOLVER);
     }
 }
 
@@ -333,7 +323,7 @@ impl Init {
                     .deadline_ns
                     .is_some_and(|at| clock::monotonic_ns() >= at)
             {
-                self.end_with(128 + signals::TERM);
+                self.end_with(128 + problem::TERM);
             }
         }
     }
@@ -387,7 +377,7 @@ impl Init {
 
     fn pass_on(&mut self, signal: i32) {
         let Some(pid) = self.command else {
-            if [signals::INT, signals::TERM, signals::HUP, signals::QUIT].contains(&signal) {
+            if [problem::INT, problem::TERM, problem::HUP, problem::QUIT].contains(&signal) {
                 self.end_with(128 + signal);
             }
             return;
@@ -396,12 +386,12 @@ impl Init {
             self.end_with(drain.status);
             return;
         }
-        self.interrupted |= signal == signals::INT;
-        self.asked_to_end += u32::from(signal == signals::INT || signal == signals::TERM);
+        self.interrupted |= signal == problem::INT;
+        self.asked_to_end += u32::from(signal == problem::INT || signal == problem::TERM);
         let _ = process::kill(-pid, signal);
         let grace_ns = if self.asked_to_end > 1 {
             limits::COMMAND_AGAIN_NS
-        } else if signal == signals::TERM || signal == signals::HUP {
+        } else if signal == problem::TERM || signal == problem::HUP {
             limits::COMMAND_NS
         } else {
             return;
@@ -416,9 +406,9 @@ impl Init {
     fn command_goes_on(&self, foreground: bool) {
         if let Some(pid) = self.command {
             if foreground {
-                let _ = terminal::give(std::io::stdin().as_fd(), pid);
+                let _ = process::give(std::io::stdin().as_fd(), pid);
             }
-            let _ = process::kill(-pid, signals::CONT);
+            let _ = process::kill(-pid, problem::CONT);
         }
     }
 
@@ -448,7 +438,7 @@ impl Init {
         let host_cpu_ns = self.host_cpu_ns();
         let mut summary = self.engine.ask(&Request::Stop);
         if let Ok(value) = &mut summary {
-            stops::add(value, &stops);
+            programs::add(value, &stops);
             self.outside.add(value);
             if let Some(time_ns) = host_cpu_ns {
                 value["host_cpu_ns"] = time_ns.into();

@@ -28,7 +28,7 @@ pub const fn programs_ns() -> u64 {
 /// Time between two looks whether the last data has arrived.
 pub const DRAIN_LOOK_NS: u64 = 20_000_000;
 
-/// The path has drained if it was empty for so long: a server that read the last byte may answer.
+/// The path has drained if it was empty for this long: a server that read the last byte may answer.
 pub const QUIET_NS: u64 = 100_000_000;
 
 /// Until the command has ended after SIGTERM or SIGHUP.

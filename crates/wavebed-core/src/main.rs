@@ -3,19 +3,13 @@
 mod addresses;
 mod bridge;
 mod bridge_file;
-mod channel;
-mod check;
-mod confine;
 mod control;
 mod device;
-mod directory;
 mod doctor;
-mod ending;
 mod engine;
 mod front;
 mod guest;
 mod init;
-mod isolation;
 mod lab_file;
 mod limits;
 mod names;
@@ -24,16 +18,10 @@ mod path_engine;
 mod peak;
 mod port;
 mod problem;
-mod ready;
 mod room;
 mod sandbox;
-mod say;
 mod shown;
-mod signals;
-mod summary_file;
-mod sysctl;
 mod timeline;
-mod watch;
 
 use clap::{Parser, Subcommand};
 
@@ -76,7 +64,7 @@ enum Job {
     },
     /// Print the JSON Schema of a network: its hosts, its hops, and their stages.
     Schema,
-    /// Run a command in namespaces of its own, of which nothing is left afterwards.
+    /// Run a command in namespaces of its own; nothing is left afterwards.
     Sandbox {
         /// The program and its arguments.
         #[arg(last = true, required = true)]
@@ -123,8 +111,8 @@ fn main() {
         Job::Lab { file, control } => front::run(&file, control),
         Job::Bridge { file } => bridge::run(&file),
         Job::Peak { file } => peak::run(&file),
-        Job::Check { patterns } => check::run(patterns),
-        Job::Schema => check::schema(),
+        Job::Check { patterns } => shown::run(patterns),
+        Job::Schema => shown::schema(),
         Job::Sandbox { command } => sandbox::run(&command),
         Job::Port { interface, core } => port::run(&interface, core),
         Job::Device(options) => device::run(&options),
@@ -134,13 +122,13 @@ fn main() {
         Job::List { json, all_users } => list_running(json, all_users),
     };
     std::process::exit(status.unwrap_or_else(|problem: Problem| {
-        say::say(&problem);
+        problem::say(&problem);
         problem.status
     }));
 }
 
 fn list_running(json: bool, all_users: bool) -> Result<i32, Problem> {
-    let running = directory::running(all_users);
+    let running = names::running(all_users);
     let text = if json {
         format!("{}\n", serde_json::json!({"laboratories": running}))
     } else {
@@ -149,5 +137,5 @@ fn list_running(json: bool, all_users: bool) -> Result<i32, Problem> {
             .map(|lab| format!("{}\t{}\n", lab.name, lab.uid));
         lines.collect::<Vec<_>>().concat()
     };
-    say::print(&text).map(|()| 0)
+    problem::print(&text).map(|()| 0)
 }

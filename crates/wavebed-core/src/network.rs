@@ -1,38 +1,37 @@
 //! The hosts of a laboratory: one network namespace each, connected by TUN devices, with addresses and routes.
 //!
 //! Addresses have full prefixes (/32, /128) and every route is explicit, so that each one carries the host's congestion
-//! control. The client's second leg is used by sockets that are bound to its device, as those of MPTCP's subflows are.
+//! control. The client's second leg is used by sockets that are bound to its device, as MPTCP's subflows are.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::{fs, io};
 
 use wavebed_os::error::Context;
 use wavebed_os::interface::Route;
+use wavebed_os::named_sockets::Peers;
 use wavebed_os::namespace::NetworkNamespace;
 use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::nft::Masquerade;
-
-use wavebed_os::named_sockets::Peers;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::host_counters::{Sockets, Unreached};
 use wavebed_path::{HostConfig, HostCounters, Way};
 
 use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
-use crate::directory;
 use crate::lab_file::LabFile;
+use crate::names;
 use crate::names::{Door, RESOLVERS, Resolvers};
 use crate::problem::Problem;
-use crate::sysctl;
 
 /// Addresses that programs may add to the server: 198.19.0.0/16. Every host has a route to them, except with NAT.
 const ADDED_TO_SERVER: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
 /// Groups of the devices that lead towards the server and towards the client. No packet leaves by a device of the group
-/// by which it came: two hosts with default routes towards each other never pass a packet to and fro.
+/// through which it came: two hosts with default routes towards each other never pass a packet to and fro.
 const GROUP_TO_SERVER: u32 = 198_181;
 const GROUP_TO_CLIENT: u32 = 198_182;
 
@@ -52,8 +51,8 @@ const FIRST_DEVICE: &str = "wb0";
 /// Prefix of the names of a host's devices.
 pub const DEVICE_PREFIX: &str = "wb";
 
-/// Metric of the routes through the client's second leg to hosts that it reaches through the first one; above that of
-/// routes without a metric (0 for IPv4, 1024 for IPv6).
+/// Metric of the routes through the client's second leg to hosts that it reaches through the first one; above the metric of
+/// routes without one (0 for IPv4, 1024 for IPv6).
 const SECOND_METRIC: u32 = 2048;
 
 /// Largest third octet of the first address of a laboratory with NAT.
@@ -116,7 +115,7 @@ fn namespace_of(
             machine.enter()?;
             machine
         }
-        _ if sampled => sysctl::namespace_with_own_sockets()?,
+        _ if sampled => namespace_with_own_sockets()?,
         (0, None) => NetworkNamespace::current()?,
         _ => NetworkNamespace::new()?,
     })
@@ -181,7 +180,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
             sockets.push((file.name.clone(), SockDiag::open()?));
         }
         if let Some(front) = lab.front.as_ref().filter(|_| !is_machine) {
-            directory::listen_inside(&lab.name, front.as_fd())?;
+            names::listen_inside(&lab.name, front.as_fd())?;
         }
         hosts.push(Host {
             name: file.name.clone(),
@@ -228,7 +227,7 @@ impl<'a> Builder<'a> {
 
     /// Creates devices, addresses and routes of a host in the calling thread's namespace.
     fn furnish(&mut self, host: usize, file: &HostConfig) -> Result<Vec<(LegEnd, Tun)>, Problem> {
-        sysctl::defaults(self.has_v6);
+        defaults(self.has_v6);
         let netlink = Netlink::route()?;
         netlink
             .set_up(interface_index("lo")?)
@@ -257,7 +256,7 @@ impl<'a> Builder<'a> {
                 .set_group(device.index(), group)
                 .and_then(|()| netlink.return_nothing(device.name(), group, self.has_v6))
                 .map_err(|error| refused("a routing rule", &error))?;
-            sysctl::forward_from(device.name());
+            forward_from(device.name());
             devices.push((at, device));
         }
         self.keep_multicast(&netlink, host)?;
@@ -265,9 +264,9 @@ impl<'a> Builder<'a> {
             self.add_routes(&netlink, host, file, *at, device)?;
         }
         if host > 0 && host < self.legs().row {
-            sysctl::forward();
+            forward();
         }
-        sysctl::apply(&file.name, &file.sysctls)?;
+        apply(&file.name, &file.sysctls)?;
         let own = self.legs().ends_of(host);
         self.wait_for_addresses(&netlink, own)?;
         Ok(devices)
@@ -388,7 +387,7 @@ impl<'a> Builder<'a> {
         let netlink = Netlink::route()?;
         let device = Tun::create(&format!("{MACHINE_DEVICES}%d"), self.lab.network.mtu)?;
         let name = device.name().to_owned();
-        sysctl::quiet_device(&name);
+        quiet_device(&name);
         netlink
             .set_up(device.index())
             .map_err(|error| refused(&name, &error))?;
@@ -415,10 +414,10 @@ impl<'a> Builder<'a> {
         self.wait_for_addresses(&netlink, [own])?;
         // The machine may be a host of another laboratory, which forwards nothing by itself.
         if interface_index(FIRST_DEVICE).is_ok() {
-            sysctl::forward();
+            forward();
         }
         let table = Masquerade::new(&name, device.index(), MACHINE_DEVICES)?;
-        if let Some(remark) = sysctl::forwarding_remark(self.has_v6) {
+        if let Some(remark) = forwarding_remark(self.has_v6) {
             self.remarks.push(remark);
         }
         Ok((device, table))
@@ -496,7 +495,7 @@ fn route_refused(file: &HostConfig, error: &io::Error) -> Problem {
     let Some(name) = &file.congestion_control else {
         return refused("a route", error);
     };
-    let known = sysctl::congestion_controls();
+    let known = congestion_controls();
     if known.iter().any(|other| other == name) {
         return refused(&format!("a route with congestion control {name}"), error);
     }
@@ -518,6 +517,153 @@ pub fn hosts_file(lab: &LabFile, base: u8, machines_own: &str) -> String {
     }
     text.push_str(machines_own);
     text
+}
+
+/// Defaults of every host; the laboratory file may override them. Buffers: 10 Gbit/s over 80 ms are 100 MB in flight,
+/// and the kernel needs up to twice that for its own structures; the defaults stopped one flow at 366 Mbit/s.
+const DEFAULTS: [(&str, &str); 8] = [
+    ("net.ipv4.tcp_rmem", "4096 131072 536870912"),
+    ("net.ipv4.tcp_wmem", "4096 16384 536870912"),
+    // A connection must not start from the metrics of an earlier one.
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    // Every packet to nowhere is answered, as far as the kernel does it: a second limit stays (docs/development/traps.md).
+    ("net.ipv4.icmp_ratemask", "0"),
+    ("net.core.somaxconn", "4096"),
+    // Web servers without root listen on port 80.
+    ("net.ipv4.ip_unprivileged_port_start", "0"),
+];
+
+/// No packets from the IPv6 stack itself: they would use up indices of packet-indexed patterns.
+const QUIET_V6: [(&str, &str); 5] = [
+    ("disable_ipv6", "0"),
+    ("accept_ra", "0"),
+    ("accept_dad", "0"),
+    ("router_solicitations", "0"),
+    // 1: no link-local address.
+    ("addr_gen_mode", "1"),
+];
+
+fn path(key: &str) -> PathBuf {
+    PathBuf::from("/proc/sys").join(key.replace('.', "/"))
+}
+
+fn set(key: &str, value: &str) -> io::Result<()> {
+    fs::write(path(key), value)
+}
+
+/// Writes the settings of every host. Settings that the kernel lacks are skipped.
+pub fn defaults(has_v6: bool) {
+    for (key, value) in DEFAULTS {
+        let _ = set(key, value);
+    }
+    // Every group may ping; a user namespace has group 0 only.
+    if set("net.ipv4.ping_group_range", "0 2147483647").is_err() {
+        let _ = set("net.ipv4.ping_group_range", "0 0");
+    }
+    if has_v6 {
+        let _ = set("net.ipv6.conf.all.disable_ipv6", "0");
+        let _ = set("net.ipv6.icmp.ratemask", "\n");
+        quiet_device("default");
+    }
+}
+
+/// Buckets of a host's own table of TCP connections.
+const OWN_SOCKETS: &str = "1024";
+
+/// Creates a network namespace with its own table of TCP connections (Linux 6.1) and moves the calling thread into it.
+/// By default all namespaces share one table, and a query for the connections of one namespace scans all its buckets:
+/// 200 µs for 262144 buckets, against 8 µs for these. Limits that would shrink with the table are kept. Older kernels
+/// use the shared table.
+///
+/// # Errors
+/// The process may not create namespaces.
+pub fn namespace_with_own_sockets() -> wavebed_os::Result<NetworkNamespace> {
+    // The size is a setting of the namespace that the new one is created from; no other namespace changes.
+    NetworkNamespace::new()?;
+    let limits = [
+        "net.ipv4.tcp_max_syn_backlog",
+        "net.ipv4.tcp_max_tw_buckets",
+    ];
+    let limits = limits.map(|key| (key, fs::read_to_string(path(key))));
+    let _ = set("net.ipv4.tcp_child_ehash_entries", OWN_SOCKETS);
+    let namespace = NetworkNamespace::new()?;
+    for (key, value) in limits {
+        if let Ok(value) = value {
+            let _ = set(key, value.trim());
+        }
+    }
+    Ok(namespace)
+}
+
+/// Lets the host forward packets. Call it after its devices have lost their multicast flag: the IPv6 stack of a
+/// forwarding host joins groups on every device that has it, and reports that to its neighbours.
+pub fn forward() {
+    let _ = set("net.ipv4.ip_forward", "1");
+    let _ = set("net.ipv6.conf.all.forwarding", "1");
+}
+
+/// Lets the host answer packets from one device that it has no route for, and forward others: its containers are behind
+/// it.
+pub fn forward_from(device: &str) {
+    let _ = fs::write(format!("/proc/sys/net/ipv4/conf/{device}/forwarding"), "1");
+}
+
+/// Stops the packets of the IPv6 stack on one device.
+pub fn quiet_device(device: &str) {
+    for (key, value) in QUIET_V6 {
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{device}/{key}"), value);
+    }
+}
+
+/// Writes a host's own settings.
+///
+/// # Errors
+/// A setting is unknown, or the kernel refuses it.
+pub fn apply(host: &str, settings: &BTreeMap<String, String>) -> Result<(), Problem> {
+    for (key, value) in settings {
+        set(key, value).map_err(|error| {
+            let reason = match error.kind() {
+                io::ErrorKind::NotFound => "a network namespace has no such setting".to_owned(),
+                io::ErrorKind::PermissionDenied => {
+                    "it belongs to the whole machine: leave it out".to_owned()
+                }
+                io::ErrorKind::InvalidInput => format!("the kernel refuses the value {value:?}"),
+                _ => format!("the value {value:?} cannot be set: {error}"),
+            };
+            Problem::wrong(format!("hosts: {host}: sysctls: {key}: {reason}"))
+        })?;
+    }
+    Ok(())
+}
+
+/// The congestion controls available on this machine.
+#[must_use]
+pub fn congestion_controls() -> Vec<String> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The remark if this machine does not forward packets.
+#[must_use]
+pub fn forwarding_remark(has_v6: bool) -> Option<String> {
+    let off = |key: &str| fs::read_to_string(path(key)).is_ok_and(|text| text.trim() == "0");
+    let mut keys = Vec::new();
+    if off("net.ipv4.ip_forward") {
+        keys.push("net.ipv4.ip_forward=1");
+    }
+    if has_v6 && off("net.ipv6.conf.all.forwarding") {
+        keys.push("net.ipv6.conf.all.forwarding=1");
+    }
+    if keys.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "nat: the client reaches this machine only: to reach other networks, run: sysctl {}",
+        keys.join(" ")
+    ))
 }
 
 #[cfg(test)]

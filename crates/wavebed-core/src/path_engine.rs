@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wavebed_link::{Change, pattern::Pattern};
+use wavebed_link::Change;
+use wavebed_link::pattern::Pattern;
 use wavebed_os::clock;
 use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
-use wavebed_path::outages::Interruption;
+use wavebed_path::on_time::Interruption;
 use wavebed_path::{
     ClassSetup, Device, HopSetup, HostCounters, LegSetup, LinkError, Patterns, SampleSetup, Setup,
     Summary, build_legs,
@@ -61,7 +62,7 @@ fn timeline(
     file.map(|file| Timeline::new(file, patterns)).transpose()
 }
 
-/// Builds the hops of a bridge: those of all devices, then those of each class.
+/// Builds the hops of a bridge: first for all devices, then for each class.
 ///
 /// # Errors
 /// As [`build_hops`].

@@ -5,8 +5,7 @@ use std::path::Path;
 use wavebed_link::pattern::Pattern;
 use wavebed_path::Patterns;
 
-use crate::problem::Problem;
-use crate::say::print;
+use crate::problem::{Problem, print};
 
 /// Opportunities are summed over this time to give a rate.
 const WINDOW_NS: u64 = 100_000_000;

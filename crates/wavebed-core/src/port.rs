@@ -1,45 +1,36 @@
 //! `wavebed-core port INTERFACE`: a port of the forwarding test's tester, as docs/development/port-protocol.md says.
 
 mod bindings;
-mod ceiling;
-mod describe;
-mod refusal;
 mod requests;
 
-use std::io::{self, BufRead, Read, Write};
-use std::process;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver as Lines, Sender as LineSender};
-use std::thread;
+use std::sync::mpsc::{Receiver as Lines, Sender as LineSender};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{fs, io, process, thread};
 
 use serde_json::{Value, json};
 use wavebed_forward::answer::{Answerer, Search};
-use wavebed_forward::frame::{Frames, mac_text};
+use wavebed_forward::frame::mac_text;
 use wavebed_forward::pace::interval_q32;
-use wavebed_forward::receiver::Receiver;
+use wavebed_forward::receiver::{Receiver, ReceiverKind};
 use wavebed_forward::sender::{Job, Sender};
 use wavebed_os::ethtool::Ethtool;
 use wavebed_os::interface::Interface;
 use wavebed_os::netlink::{Netlink, interface_index};
-use wavebed_os::{clock, sched};
+use wavebed_os::{Error, clock, sched};
 
-use self::refusal::{Refusal, cannot_or_failed};
-use self::requests::{Receive, Request, Resolve, Send};
 use crate::problem::Problem;
+use bindings::{LEAD_NS, frames};
+use requests::{Answer, Receive, Refusal, Request, Resolve, Send, cannot_or_failed};
 
 /// A request may be this long: a list of many addresses.
 const LONGEST_LINE: u64 = 1 << 20;
 
 /// After the end of standard input the work at hand may take this long to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// The first frame is due so long after the request: time for a sender to load its program and to warm its memory.
-const LEAD_NS: u64 = 50_000_000;
-
-/// The answer to a request: what stands under `ok`.
-type Answer = Result<Value, Refusal>;
 
 /// Serves one conversation at `interface`, on processor `core` if one is given.
 ///
@@ -160,7 +151,7 @@ impl Port {
                 self.sender = None;
                 Ok(json!({}))
             }
-            Request::Ceiling(request) => ceiling::measure(&request, &self.stop),
+            Request::Ceiling(request) => bindings::measure(&request, &self.stop),
         }
     }
 
@@ -258,11 +249,6 @@ impl Port {
     }
 }
 
-/// Builds the table of frames.
-fn frames(spec: &wavebed_forward::frame::FrameSpec) -> Result<Frames, Refusal> {
-    Frames::new(spec).map_err(|error| Refusal::wrong(format!("frames: {error}")))
-}
-
 /// An MTU counts what follows the Ethernet header and its tag.
 fn check_mtu(
     spec: &wavebed_forward::frame::FrameSpec,
@@ -278,4 +264,125 @@ fn check_mtu(
         )));
     }
     Ok(())
+}
+
+impl Port {
+    pub(super) fn describe(&self) -> Answer {
+        let interface = self.interface()?;
+        let features = self
+            .ethtool
+            .features()
+            .map_err(|error| self.asked(&error))?;
+        let offloads: BTreeMap<_, _> = features.iter().map(|(name, is)| (name, is.on)).collect();
+        let fixed: Vec<_> = features.iter().filter(|(_, is)| is.fixed).collect();
+        let fixed: Vec<_> = fixed.into_iter().map(|(name, _)| name).collect();
+        let addresses = self.netlink.addresses(self.index).map_err(|error| {
+            Refusal::failed(format!("{}: cannot read its addresses: {error}", self.name))
+        })?;
+        let addresses: Vec<_> = addresses
+            .iter()
+            .map(|(is, bits)| format!("{is}/{bits}"))
+            .collect();
+        Ok(json!({
+            "version": VERSION,
+            "interface": interface.name,
+            "index": self.index,
+            "mac": mac_text(self.mac()?),
+            "mtu": interface.mtu,
+            "up": interface.up,
+            "carrier": interface.carrier,
+            "carrier_changes": interface.carrier_changes,
+            "speed_mbps": self.ethtool.speed_mbps().map_err(|error| self.asked(&error))?,
+            "driver": self.ethtool.driver().map_err(|error| self.asked(&error))?,
+            "addresses": addresses,
+            "offloads": offloads,
+            "fixed": fixed,
+            "machine": machine()?,
+            "cores": cores()?,
+            "xdp": interface.xdp && !self.has_a_program(),
+        }))
+    }
+
+    /// Whether the program at the interface is this port's.
+    fn has_a_program(&self) -> bool {
+        let kind = self.receiver.as_ref().map(|receiver| receiver.kind());
+        matches!(
+            kind,
+            Some(ReceiverKind::XdpNative | ReceiverKind::XdpGeneric)
+        )
+    }
+
+    pub(super) fn counters(&self) -> Answer {
+        let interface = self.interface()?;
+        let time_ns = clock::monotonic_ns();
+        let is = interface.counters;
+        let driver = self
+            .ethtool
+            .statistics()
+            .map_err(|error| self.asked(&error))?;
+        Ok(json!({
+            "time_ns": time_ns,
+            "rx_packets": is.rx_packets,
+            "rx_bytes": is.rx_bytes,
+            "rx_dropped": is.rx_dropped,
+            "rx_errors": is.rx_errors,
+            "rx_missed": is.rx_missed,
+            "tx_packets": is.tx_packets,
+            "tx_bytes": is.tx_bytes,
+            "tx_dropped": is.tx_dropped,
+            "tx_errors": is.tx_errors,
+            "carrier_changes": interface.carrier_changes,
+            "up": interface.up,
+            "driver": driver,
+        }))
+    }
+
+    pub(super) fn offload(&self, name: &str, on: bool) -> Answer {
+        match self.ethtool.set_feature(name, on) {
+            Ok(is) => Ok(json!({ "on": is })),
+            Err(error) if error.source.kind() == io::ErrorKind::InvalidInput => {
+                Err(Refusal::wrong(format!(
+                    "name: {} has no feature {name:?}: see `ethtool -k`",
+                    self.name
+                )))
+            }
+            Err(error) => Err(self.asked(&error)),
+        }
+    }
+
+    pub(super) fn probe(&self) -> Value {
+        let held = self.receiver.as_ref().map(|receiver| receiver.kind());
+        json!({"senders": bindings::probe_senders(&self.name), "receivers": bindings::probe_receivers(&self.name, held)})
+    }
+
+    fn asked(&self, error: &Error) -> Refusal {
+        if error.errno() == Some(GONE) {
+            Refusal::failed(format!("{}: the interface went away", self.name))
+        } else {
+            cannot_or_failed(error)
+        }
+    }
+}
+
+/// The version of the protocol.
+const VERSION: u32 = 2;
+
+/// `ENODEV`.
+const GONE: i32 = 19;
+
+/// The same text for as long as this machine has not been started again, and no other machine's.
+fn machine() -> Result<String, Refusal> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| Refusal::cannot(format!("cannot read {path}: {error}")))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Processors that are running, whichever of them this process may use.
+fn cores() -> Result<usize, Refusal> {
+    let text = fs::read_to_string("/proc/stat");
+    let text = text.map_err(|error| Refusal::cannot(format!("cannot read /proc/stat: {error}")))?;
+    let lines = text.lines();
+    let numbered = lines.filter_map(|line| line.strip_prefix("cpu")?.chars().next());
+    Ok(numbered.filter(char::is_ascii_digit).count())
 }

@@ -63,7 +63,7 @@ impl LeastRates {
     }
 }
 
-fn links<'a>(
+pub fn links<'a>(
     hops: impl Iterator<Item = &'a HopConfig>,
 ) -> impl Iterator<Item = (String, &'a StageConfig)> {
     hops.flat_map(|hop| {

@@ -10,7 +10,7 @@ use wavebed_path::{LinkError, Patterns};
 
 /// Normal speed, in thousandths.
 const NORMAL: u32 = 1000;
-/// A radio frame (TS 38.211, 4.3.1): after so long duplex frames begin again.
+/// A radio frame (TS 38.211, 4.3.1): duplex frames begin again after this time.
 const FRAME_NS: u64 = 10_000_000;
 /// The highest speed, in thousandths.
 pub const MOST_PERMILLE: u32 = 1_000_000;
@@ -360,8 +360,8 @@ impl Timeline {
     }
 }
 
-/// The first position from `position_ns` on whose radio frames begin with those of the links' time, so that its slots are
-/// where they were in every other pass: at most 10 ms later.
+/// The first position from `position_ns` on whose radio frames begin when radio frames of the links begin: at most 10 ms
+/// later. So slots are where they were in every other pass.
 const fn with_frames_of(position_ns: u64, now_ns: u64) -> u64 {
     let behind_ns = (now_ns % FRAME_NS + FRAME_NS - position_ns % FRAME_NS) % FRAME_NS;
     position_ns + behind_ns

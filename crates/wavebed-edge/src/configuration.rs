@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wavebed_os::foreign;
+use wavebed_os::unix;
 
 /// No configuration is larger.
 const MAX_BYTES: u64 = 1 << 20;
@@ -12,7 +12,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// One line: the file, and why it cannot be read.
 pub fn read(file: &Path) -> Result<String, String> {
-    foreign::read_text(file, MAX_BYTES).map_err(|error| format!("{}: {error}", file.display()))
+    unix::read_text(file, MAX_BYTES).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// The number of the line of `text` that `error` is about, from 1; `None` if it is about no place.

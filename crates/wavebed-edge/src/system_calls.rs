@@ -5,7 +5,8 @@
 
 use std::io;
 
-use wavebed_os::seccomp::{self, Allowed, Only};
+use wavebed_os::confinement;
+use wavebed_os::confinement::{Allowed, Only};
 
 /// `AF_INET` and `AF_INET6`.
 const IP_FAMILIES: &[u32] = &[2, 10];
@@ -108,5 +109,5 @@ fn allow(calls: &[libc::c_long], some: &[(libc::c_long, &'static [Only])]) -> io
     let calls = calls.into_iter().map(|number| (number, [].as_slice()));
     let all = calls.chain(MEMORY.iter().chain(some).copied());
     let all: Vec<Allowed> = all.map(|(number, only)| Allowed { number, only }).collect();
-    seccomp::allow_only(&all)
+    confinement::allow_only(&all)
 }

@@ -1,15 +1,17 @@
 //! A port's address resolution: it answers for addresses that it plays, and finds those of its neighbours.
 
-use std::io::{self, PipeWriter};
+use std::io::PipeWriter;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
+use std::{io, thread};
 
-use wavebed_os::neighbour_socket::NeighbourSocket;
+use wavebed_os::packet_socket::NeighbourSocket;
 use wavebed_os::{clock, poll};
 
 use crate::frame::Range;
-use crate::neighbour::{self, Heard};
+use crate::neighbour;
+use crate::neighbour::Heard;
 
 /// A question without an answer is asked again after this long.
 const AGAIN_NS: u64 = 200_000_000;

@@ -1,6 +1,6 @@
 //! A download by QUIC over a path in virtual time, as JSON.
 //!
-//! Usage: `virtual_download SPEC.json BYTES [START_S [LIMIT_S]]`. The path and the seed are those of a trial that
+//! Usage: `virtual_download SPEC.json BYTES [START_S [LIMIT_S]]`. Path and seed come from a trial that
 //! `wavebed resolve SCENARIO -o SPEC.json` wrote, with its patterns unpacked (`gunzip patterns/*.gz`). The connection
 //! begins at `START_S` on the path's clock (default: 0); after `LIMIT_S` (default: 600) it is given up. Times are seconds
 //! after `START_S`.

@@ -1,4 +1,4 @@
-//! A download: the client asks for so many bytes, the server sends them.
+//! A download: the client asks for a number of bytes, and the server sends them.
 
 use std::time::Duration;
 

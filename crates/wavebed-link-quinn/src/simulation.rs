@@ -15,7 +15,7 @@ use crate::host::{Clock, Dropped, Host, ns};
 const CLIENT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 50_000);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 443);
-/// The keys of the endpoints' random numbers, apart from those of links.
+/// The keys of the endpoints' random numbers; links have other keys.
 const ENDPOINT_STREAM: u64 = u64::MAX;
 
 /// What keeps a simulation from beginning.
@@ -92,7 +92,7 @@ impl<C: Application, S: Application> Simulation<C, S> {
         })
     }
 
-    /// The simulation with timers of connections that expire at multiples of `resolution`, as those of an operating
+    /// The simulation with timers of connections that expire at multiples of `resolution`, as timers of an operating
     /// system or a runtime do: 1 ms in tokio. Without, they expire when they are due. Pacing depends on it.
     #[must_use]
     pub fn with_timer_resolution(mut self, resolution: Duration) -> Self {

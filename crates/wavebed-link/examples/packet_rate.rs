@@ -1,7 +1,7 @@
 //! Packets per second that one core takes through a link, as JSON.
 //!
 //! Usage: `packet_rate CASE [PACKETS]`; CASE is `constant`, `pattern`, `radio` or `radio-up`. Packets of 1200 bytes come
-//! at irregular times; each is offered with a number, and leaves with it. The processor time is that of this thread,
+//! at irregular times; each is offered with a number, and leaves with it. The processor time is this thread's,
 //! from `/proc/thread-self/schedstat`.
 
 #![allow(

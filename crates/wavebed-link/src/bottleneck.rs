@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::pattern::{End, Kind};
 use crate::queue::Queue;
 use crate::rate::{Opportunities, Profile, Server, at_rate};
-use crate::run::Run;
-use crate::stage::{Backlog, Change, Outlet, Stage};
-use crate::unit::Unit;
+use crate::run::{Backlog, NEVER, Run};
+use crate::stage::{Change, Conditions, Outlet, Stage, Unit};
 
 /// Handling of packets while the rate is zero.
 #[derive(
@@ -42,8 +40,6 @@ pub struct BottleneckConfig {
     /// Behaviour while the rate is zero.
     pub outage: Outage,
 }
-
-const NEVER: u64 = u64::MAX;
 
 /// A queue and a server. A packet leaves the queue when its service begins, and the bottleneck when its service ends.
 pub struct Bottleneck<Q: Queue> {

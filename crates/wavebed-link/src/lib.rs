@@ -12,37 +12,29 @@
 //! Times are nanoseconds since an origin, in the link's own virtual time. Sizes are IP bytes of wire segments.
 
 pub mod bottleneck;
-mod bounds;
-mod chance;
-pub mod conditions;
 pub mod config;
-pub mod corrupt;
 pub mod counters;
 pub mod delay;
-pub mod duplicate;
+pub mod impairment;
 pub mod link;
 pub mod loss;
-pub mod packet_log;
 pub mod pattern;
 pub mod queue;
 pub mod radio;
 pub mod random_stream;
 pub mod rate;
-pub mod reorder;
 pub mod run;
 pub mod sim;
 pub mod stage;
-pub mod unit;
 pub mod wifi;
 
-pub use conditions::Conditions;
-pub use counters::{Counter, Counts, LinkCounters, MillisecondRow, Reason, Sojourn, TimeSum};
+pub use counters::{
+    Counter, Counts, LinkCounters, MillisecondRow, PacketLog, Reason, Sojourn, TimeSum,
+};
 pub use link::Link;
-pub use packet_log::PacketLog;
 pub use random_stream::RandomStream;
-pub use run::{Ecn, Run, RunFlags};
-pub use stage::{Backlog, Change, Outlet, Stage};
-pub use unit::Unit;
+pub use run::{Backlog, BlockRecord, Ecn, Run, RunFlags};
+pub use stage::{Change, Conditions, Outlet, Stage, Unit};
 
 /// The example of the readme.
 #[cfg(doctest)]

@@ -1,10 +1,8 @@
 //! One direction of a hop: stages in a row, and their counters.
 
-use crate::conditions::Conditions;
-use crate::counters::{LinkCounters, Reason};
-use crate::packet_log::{Event, PacketLog};
-use crate::run::Run;
-use crate::stage::{Backlog, Change, Outlet, Stage};
+use crate::counters::{Event, LinkCounters, PacketLog, Reason};
+use crate::run::{Backlog, Run};
+use crate::stage::{Change, Conditions, Outlet, Stage};
 
 /// A link: packets pass its stages in order.
 pub struct Link {

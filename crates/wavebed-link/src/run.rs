@@ -1,5 +1,7 @@
 //! A run of wire segments of one packet: the unit that links process.
 
+/// The time of an event that does not come.
+pub(crate) const NEVER: u64 = u64::MAX;
 /// Consecutive wire segments of one packet that have the same outcome at the same time.
 ///
 /// A super-packet enters as one run. Stages split it where segments differ: a queue with space for some of them, a
@@ -144,5 +146,87 @@ impl Run {
     #[must_use]
     pub const fn end(&self) -> u16 {
         self.first + self.count
+    }
+}
+
+/// Segments in a stage or a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Wire segments.
+    pub segments: u64,
+    /// Their IP bytes.
+    pub bytes: u64,
+}
+
+impl Backlog {
+    /// Adds `run`.
+    #[inline]
+    pub const fn count(&mut self, run: &Run) {
+        self.segments += run.count as u64;
+        self.bytes += run.bytes();
+    }
+}
+
+impl std::ops::AddAssign for Backlog {
+    fn add_assign(&mut self, other: Self) {
+        self.segments += other.segments;
+        self.bytes += other.bytes;
+    }
+}
+
+/// One transmission of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockRecord {
+    /// The number of the block, from 0, in the order in which the radio built blocks. In a split bearer, blocks of
+    /// the fallback carrier have odd numbers and the others even ones.
+    pub number: u64,
+    /// The slot that carried it.
+    pub slot: Slot,
+    /// The HARQ process.
+    pub process: u32,
+    /// Number of the transmission, from 1.
+    pub attempt: u32,
+    /// Bytes on air.
+    pub bytes: u64,
+    /// Whether it failed.
+    pub failed: bool,
+    /// Whether the sender took a failure for a success, or a success for a failure.
+    pub misheard: bool,
+    /// When the block was built, or the decision was made to send it again.
+    pub built_ns: u64,
+    /// When decoding ends.
+    pub decoded_ns: u64,
+    /// Waiting data could not be sent before this time: there was none, or the UE slept or was being re-established.
+    pub awake_ns: u64,
+    /// The begin of the first slot that the latest awaited grant was valid for; 0 if none was awaited.
+    pub granted_ns: u64,
+    /// The rate of the channel in its slot, over all carriers, bits per second.
+    pub rate_bps: u64,
+    /// SINR in its slot, dB, and the SINR at which one first transmission in ten of a full block fails; `None` where a
+    /// block error rate decides.
+    pub sinr_db: Option<(f64, f64)>,
+    /// In the record of a first transmission: the segments in the block. Of a segment that was split the block has a
+    /// piece.
+    pub contents: Vec<Run>,
+}
+
+/// One slot of one carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Whether it belongs to the fallback carrier.
+    pub fallback: bool,
+    /// Which component carrier; 0 is the primary one.
+    pub carrier: u32,
+    /// Its index since time 0.
+    pub index: u64,
+    /// When it begins.
+    pub start_ns: u64,
+}
+
+impl Slot {
+    /// Blocks are filled in this order.
+    #[must_use]
+    pub const fn order(&self) -> (u64, u32) {
+        (self.start_ns, self.carrier)
     }
 }

@@ -3,13 +3,40 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::conditions::Conditions;
-use crate::counters::{LinkCounters, Reason};
-use crate::packet_log::Event;
-use crate::pattern::{Clock, End, Kind, Pattern, Playback};
-use crate::radio::BlockRecord;
-use crate::radio::Handover;
-use crate::run::{Ecn, Run};
+use crate::Backlog;
+use crate::counters::{Event, LinkCounters, Reason};
+use crate::pattern::{Clock, End, Kind, Pattern, Playback, State};
+use crate::run::{BlockRecord, Ecn, Run};
+
+/// Handling of the buffer in a handover, and when the radio link fails.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Handover {
+    /// It is forwarded to the new base station.
+    #[default]
+    Forward,
+    /// It is lost.
+    Lose,
+}
+
+/// The highest rate, bits per second.
+pub(crate) const MAX_RATE_BPS: u64 = 1_000_000_000_000;
+/// The longest time, nanoseconds: 31 years.
+pub(crate) const MAX_TIME_NS: u64 = 1_000_000_000_000_000_000;
+/// The most bytes that a lower layer adds to a packet.
+pub(crate) const MAX_OVERHEAD_BYTES: u32 = 1000;
+/// The longest distance of two slots that belong together.
+pub(crate) const MAX_SLOTS: u64 = 1_000_000;
 
 /// One impairment of a link. Each stage forwards to the next.
 ///
@@ -82,31 +109,6 @@ pub trait Stage: Send {
     }
 }
 
-/// Segments in a stage or a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
-    /// Wire segments.
-    pub segments: u64,
-    /// Their IP bytes.
-    pub bytes: u64,
-}
-
-impl Backlog {
-    /// Adds `run`.
-    #[inline]
-    pub const fn count(&mut self, run: &Run) {
-        self.segments += run.count as u64;
-        self.bytes += run.bytes();
-    }
-}
-
-impl std::ops::AddAssign for Backlog {
-    fn add_assign(&mut self, other: Self) {
-        self.segments += other.segments;
-        self.bytes += other.bytes;
-    }
-}
-
 /// A live change of a running link.
 #[derive(Clone, Debug)]
 pub enum Change {
@@ -124,7 +126,7 @@ pub enum Change {
     Handover {
         /// How long nothing is sent, nanoseconds.
         for_ns: u64,
-        /// Handling of the buffer; `None`: that of the stage.
+        /// Handling of the buffer; `None`: as the stage is configured.
         handling: Option<Handover>,
     },
 }
@@ -453,4 +455,64 @@ fn log(counters: &mut LinkCounters, run: Run, event: Event) {
 #[cold]
 fn keep(effects: &mut VecDeque<Effect>, effect: Effect) {
     effects.push_back(effect);
+}
+
+/// The unit of loss and of queue limits.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Single wire segments.
+    #[default]
+    Packet,
+    /// All segments of a super-packet together, as netem counts on a host with segmentation offload.
+    Superpacket,
+}
+
+/// The conditions of a stage or a link at one time; `None` where it has none, or where they are not known without
+/// traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Conditions {
+    /// Rate, bits per second.
+    pub rate_bps: Option<u64>,
+    /// Delay beside queueing, nanoseconds; the mean of a distribution.
+    pub delay_ns: Option<u64>,
+    /// Probability that a segment is lost.
+    pub loss: Option<f64>,
+    /// State of the radio.
+    pub state: Option<State>,
+    /// Effective SINR of the data, dB.
+    pub sinr_db: Option<f64>,
+}
+
+impl Conditions {
+    /// Those of two stages in a row: the lower rate, the sum of delays, the loss of both, and the first radio.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        Self {
+            rate_bps: both(self.rate_bps, next.rate_bps, u64::min),
+            delay_ns: both(self.delay_ns, next.delay_ns, u64::saturating_add),
+            loss: both(self.loss, next.loss, |one, other| {
+                1.0 - (1.0 - one) * (1.0 - other)
+            }),
+            state: self.state.or(next.state),
+            sinr_db: self.sinr_db.or(next.sinr_db),
+        }
+    }
+}
+
+fn both<T>(one: Option<T>, other: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(join(one, other)),
+        (one, other) => one.or(other),
+    }
 }

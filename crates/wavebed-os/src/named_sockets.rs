@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::{fs, io};
 
 use netlink_bindings::utils::find_attr;
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::error::{Context, Result};
-use crate::mount;
+use crate::namespace;
 use crate::netlink::{NLM_F_DUMP, Netlink, message_of};
 use crate::sock_diag::read_dump;
 
@@ -158,7 +158,7 @@ fn is_open(path: &Path) -> bool {
 /// # Errors
 /// The error of mount(2).
 pub fn close(path: &Path) -> io::Result<()> {
-    mount::bind_all(Path::new("/dev/null"), path)
+    namespace::bind_all(Path::new("/dev/null"), path)
 }
 
 /// Lets the kernel set the access time of a socket's file whenever a program of the caller's mount namespace connects.
@@ -167,7 +167,7 @@ pub fn close(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The error of mount(2): in a user namespace the mount's own setting stays.
 pub fn note_connections(path: &Path) -> io::Result<SystemTime> {
-    mount::bind_all(path, path)?;
+    namespace::bind_all(path, path)?;
     mount_remount(path, MountFlags::BIND | MountFlags::STRICTATIME, c"")?;
     fs::metadata(path)?.accessed()
 }

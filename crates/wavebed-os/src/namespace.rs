@@ -1,11 +1,18 @@
-//! Namespaces, and processes made inside new ones.
+//! Namespaces, processes made inside new ones, and the mounts that they see.
 
-use std::fs::{self, File};
-use std::io;
-use std::mem;
+use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::{fs, io, mem};
 
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind,
+    mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
+};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use crate::error::{Context, Error, Result, check};
@@ -101,7 +108,7 @@ pub enum Isolation {
     Laboratory,
     /// The same within a new user namespace, in which the caller's user is root.
     UserLaboratory,
-    /// Those of a laboratory but for the network, which stays that of the machine.
+    /// A laboratory's namespaces, but with the machine's network.
     Programs,
     /// The same within a new user namespace, in which the caller's user is root.
     UserPrograms,
@@ -223,4 +230,281 @@ pub fn unshare_mounts_and_name() -> Result<()> {
 pub fn effective_user() -> (u32, u32) {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     (user.as_raw(), group.as_raw())
+}
+
+/// Neither privileges by the owner of a program's file, nor device nodes.
+const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+
+fn mount(kind: &str, target: &str, flags: MountFlags, options: &CStr) -> io::Result<()> {
+    Ok(rustix::mount::mount(kind, target, kind, flags, options)?)
+}
+
+/// Stops the propagation of mounts and unmounts between the calling process and the machine.
+///
+/// # Errors
+/// The process lacks the permission.
+pub fn make_private() -> Result<()> {
+    mount_change(
+        "/",
+        MountPropagationFlags::REC | MountPropagationFlags::PRIVATE,
+    )
+    .during("make private", "the mounts")
+}
+
+/// Mounts a `/proc` of the caller's PID namespace.
+///
+/// # Errors
+/// The process may not: some containers hide parts of `/proc`, and then an unprivileged process may not.
+pub fn fresh_proc() -> Result<()> {
+    mount("proc", "/proc", PLAIN | MountFlags::NOEXEC, c"").during("mount", "/proc")
+}
+
+/// Mounts a `/sys` of the caller's network namespace, with the control groups of the machine in it: container engines
+/// need them.
+///
+/// # Errors
+/// The process lacks the permission.
+pub fn fresh_sys() -> Result<()> {
+    const GROUPS: &str = "/sys/fs/cgroup";
+    let all = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let groups = open_tree(CWD, GROUPS, all);
+    let flags = PLAIN | MountFlags::NOEXEC | MountFlags::RDONLY;
+    mount("sysfs", "/sys", flags, c"").during("mount", "/sys")?;
+    // A machine without control groups has none to carry over.
+    if let Ok(groups) = groups {
+        let empty = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        let _ = move_mount(groups, "", CWD, GROUPS, empty);
+    }
+    Ok(())
+}
+
+/// Mounts a `/sys` of the caller's network namespace in which interfaces can be set.
+///
+/// # Errors
+/// The process may not, as in some containers.
+pub fn fresh_sys_for_writing() -> Result<()> {
+    mount("sysfs", "/sys", PLAIN | MountFlags::NOEXEC, c"").during("mount", "/sys")
+}
+
+/// Puts an empty memory file system over the folder `path`, in the caller's mount namespace.
+///
+/// # Errors
+/// There is no such folder, or the process lacks the permission.
+pub fn memory_over(path: &str) -> Result<()> {
+    mount("tmpfs", path, PLAIN, c"size=16m,mode=755").during("mount memory over", path)
+}
+
+/// Puts an empty memory file system of at most half of the memory over the folder `path`, for the files of programs.
+///
+/// # Errors
+/// There is no such folder, or the process lacks the permission.
+pub fn workspace_over(path: &str) -> Result<()> {
+    mount("tmpfs", path, PLAIN, c"size=50%,mode=755").during("mount memory over", path)
+}
+
+/// Makes `path`, a mount point, the root of the caller's mount namespace; the old root is unmounted.
+///
+/// # Errors
+/// It is no mount point, or the process lacks the permission.
+pub fn make_root(path: &str) -> Result<()> {
+    let change = || -> io::Result<()> {
+        std::env::set_current_dir(path)?;
+        // The old root is stacked under the new one, as pivot_root(2) describes.
+        rustix::process::pivot_root(c".", c".")?;
+        unmount(".", UnmountFlags::DETACH)?;
+        std::env::set_current_dir("/")
+    };
+    change().during("make the root of", path)
+}
+
+/// Makes `target` read as `source` with everything mounted in it, in the caller's mount namespace. Both must exist.
+///
+/// # Errors
+/// The error of mount(2).
+pub fn bind_all(source: &Path, target: &Path) -> io::Result<()> {
+    Ok(mount_bind_recursive(source, target)?)
+}
+
+/// Puts an empty folder for temporary files over the folder `path`, in memory, in the caller's mount namespace.
+///
+/// # Errors
+/// There is no such folder, or the process lacks the permission.
+pub fn temporary(path: &str) -> io::Result<()> {
+    // The kernel's own limit is half of the memory, and a laboratory has several such programs.
+    mount("tmpfs", path, PLAIN, c"size=25%,mode=1777")
+}
+
+/// Makes `path`, which must exist, read as `content` in the caller's mount namespace.
+///
+/// The content is in a memory file system that is mounted over `/proc`, which always exists, for a moment.
+///
+/// # Errors
+/// The file does not exist or the process lacks the permission.
+pub fn replace_file(path: &str, content: &str) -> Result<()> {
+    mount("tmpfs", "/proc", PLAIN, c"size=1m,mode=755").during("mount", "a memory file system")?;
+    let everybody = fs::Permissions::from_mode(0o644);
+    let answer = fs::write("/proc/file", content)
+        .and_then(|()| fs::set_permissions("/proc/file", everybody))
+        .and_then(|()| bind("/proc/file", path));
+    unmount("/proc", UnmountFlags::DETACH).during("unmount", "a memory file system")?;
+    answer.during("replace", path)
+}
+
+/// Makes `target` read as `source` in the caller's mount namespace. Both must exist.
+///
+/// # Errors
+/// The error of mount(2).
+pub fn bind(source: &str, target: &str) -> io::Result<()> {
+    Ok(mount_bind(source, target)?)
+}
+
+const RECURSIVE: libc::c_uint = libc::AT_RECURSIVE.cast_unsigned();
+const EMPTY_PATH: libc::c_uint = libc::AT_EMPTY_PATH.cast_unsigned();
+
+/// Restrictions of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusals(u64);
+
+impl Refusals {
+    /// Writing.
+    pub const WRITING: Self = Self(1);
+    /// Gaining privileges by the owner of a program's file.
+    pub const SETUID: Self = Self(2);
+    /// Using device nodes.
+    pub const DEVICES: Self = Self(4);
+
+    /// The union of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+#[repr(C)]
+struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+/// A copy of a file, or of a folder with all mounts in it, not attached yet.
+#[derive(Debug)]
+pub struct Tree {
+    file: File,
+}
+
+impl Tree {
+    /// Copies the mount tree at `path`. The content is shared, not copied.
+    ///
+    /// # Errors
+    /// There is nothing, the process lacks the permission, or the kernel is older than Linux 5.2.
+    pub fn copy(path: &Path) -> io::Result<Self> {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE;
+        let file = File::from(open_tree(CWD, path, flags)?);
+        Ok(Self { file })
+    }
+
+    /// Applies these restrictions to the whole copy.
+    ///
+    /// # Errors
+    /// The kernel is older than Linux 5.12.
+    pub fn refuse(&self, refusals: Refusals) -> io::Result<()> {
+        set_attributes(
+            self.file.as_raw_fd(),
+            c"",
+            RECURSIVE | EMPTY_PATH,
+            refusals.0,
+            0,
+        )
+    }
+
+    /// Attaches it at `path` in the caller's mount namespace; creates the mount point if it is missing.
+    ///
+    /// # Errors
+    /// `path` cannot be made.
+    pub fn attach(&self, path: &Path) -> io::Result<()> {
+        let own = self.file.metadata()?;
+        if fs::metadata(path).is_err() {
+            make_place(path, own.is_dir())?;
+        }
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        Ok(move_mount(&self.file, c"", CWD, path, flags)?)
+    }
+
+    /// Whether `path` leads to the content of this copy.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        let same = |own: fs::Metadata, other: fs::Metadata| {
+            (own.dev(), own.ino()) == (other.dev(), other.ino())
+        };
+        match (self.file.metadata(), fs::metadata(path)) {
+            (Ok(own), Ok(other)) => same(own, other),
+            _ => false,
+        }
+    }
+}
+
+/// Applies these restrictions to every mount from `path` on.
+///
+/// # Errors
+/// Nothing is mounted at `path`, or the kernel is older than Linux 5.12.
+pub fn refuse_from(path: &Path, refusals: Refusals) -> io::Result<()> {
+    set_attributes(libc::AT_FDCWD, &text(path)?, RECURSIVE, refusals.0, 0)
+}
+
+/// Lifts these restrictions of the mount at `path`.
+///
+/// # Errors
+/// Nothing is mounted at `path`, or the restriction is locked by a more privileged process.
+pub fn allow_at(path: &Path, refusals: Refusals) -> io::Result<()> {
+    set_attributes(libc::AT_FDCWD, &text(path)?, 0, 0, refusals.0)
+}
+
+fn set_attributes(
+    folder: i32,
+    path: &std::ffi::CStr,
+    flags: libc::c_uint,
+    set: u64,
+    clear: u64,
+) -> io::Result<()> {
+    let attributes = Attributes {
+        set,
+        clear,
+        propagation: 0,
+        user_namespace: 0,
+    };
+    // SAFETY: the string and the attributes are valid for the call, which gets their size.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            folder,
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            mem::size_of::<Attributes>(),
+        )
+    };
+    check(i32::try_from(answer).unwrap_or(-1)).map(drop)
+}
+
+/// Creates an empty folder or file, and the folders above it, searchable by all users for any umask.
+fn make_place(path: &Path, is_folder: bool) -> io::Result<()> {
+    if let Some(above) = path.parent().filter(|above| fs::metadata(above).is_err()) {
+        make_place(above, true)?;
+    }
+    if !is_folder {
+        return File::create_new(path).map(drop);
+    }
+    fs::create_dir(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+fn text(path: &Path) -> io::Result<CString> {
+    use std::os::unix::ffi::OsStrExt;
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
 }

@@ -1,10 +1,11 @@
 //! Rings of `AF_PACKET` sockets, shared with the kernel: one to send from, one to receive blocks of frames in, one to
-//! receive single frames in at once. Layouts are those of `linux/if_packet.h`; see also the kernel's `packet_mmap`.
+//! receive single frames in at once. Layouts are from `linux/if_packet.h`; see also the kernel's `packet_mmap`.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use memmap2::{MmapOptions, MmapRaw};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::{Context, Result};
@@ -13,7 +14,6 @@ use crate::packet_socket::{
     VIRTIO_HEADER_BYTES, no_room,
 };
 use crate::poll;
-use crate::shared::Shared;
 
 const TPACKET_V2: libc::c_int = 1;
 const TPACKET_V3: libc::c_int = 2;
@@ -422,7 +422,7 @@ impl FrameRing {
     /// Gives the first `count` slots back to the kernel.
     ///
     /// # Panics
-    /// There are not so many slots.
+    /// There are fewer slots.
     pub fn release(&mut self, count: u32) {
         assert!(count <= self.slots, "no more than the ring holds");
         for _ in 0..count {
@@ -501,4 +501,68 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 
 fn half(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// A shared mapping.
+///
+/// Words in the mapping itself define the ownership of its bytes, so that every access except to a word is unsafe.
+#[derive(Debug)]
+pub(crate) struct Shared(MmapRaw);
+
+impl Shared {
+    /// Maps `length` bytes of `socket` at `offset`.
+    pub(crate) fn map(socket: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<Self> {
+        let mut options = MmapOptions::new();
+        let map = options
+            .offset(offset)
+            .len(length)
+            .populate()
+            .map_raw(&socket)?;
+        Ok(Self(map))
+    }
+
+    /// The word at byte `at`.
+    ///
+    /// # Panics
+    /// It does not lie within the mapping, or not on a multiple of four.
+    pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
+        assert!(
+            at.is_multiple_of(4) && at + 4 <= self.0.len(),
+            "a word of the mapping"
+        );
+        // SAFETY: within the mapping and aligned (the mapping begins at a page); both sides touch it as a whole.
+        unsafe { AtomicU32::from_ptr(self.0.as_mut_ptr().add(at).cast()) }
+    }
+
+    /// The `length` bytes from `at` on.
+    ///
+    /// # Safety
+    /// The kernel does not write to them while the answer lives.
+    ///
+    /// # Panics
+    /// They do not lie within the mapping.
+    pub(crate) unsafe fn bytes(&self, at: usize, length: usize) -> &[u8] {
+        assert!(
+            at <= self.0.len() && length <= self.0.len() - at,
+            "bytes of the mapping"
+        );
+        // SAFETY: within the mapping, initialised by the kernel, and quiet, as the caller promises.
+        unsafe { std::slice::from_raw_parts(self.0.as_mut_ptr().add(at), length) }
+    }
+
+    /// The same, to be written.
+    ///
+    /// # Safety
+    /// The kernel neither reads nor writes them while the answer lives.
+    ///
+    /// # Panics
+    /// They do not lie within the mapping.
+    pub(crate) unsafe fn bytes_mut(&mut self, at: usize, length: usize) -> &mut [u8] {
+        assert!(
+            at <= self.0.len() && length <= self.0.len() - at,
+            "bytes of the mapping"
+        );
+        // SAFETY: as above, and `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().add(at), length) }
+    }
 }

@@ -2,23 +2,23 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::mem;
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::{io, mem};
 
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, retry_on_intr};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, set_parent_process_death_signal, setpgid, setsid,
-    wait, waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, set_parent_process_death_signal,
+    setpgid, setsid, wait, waitpid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
-use rustix::termios::tcsetpgrp;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 use crate::confinement::Confinement;
 use crate::error::{Context, Error, Result, check};
-use crate::{mount, namespace, sched};
+use crate::{namespace, sched};
 
 /// `CLOSE_RANGE_CLOEXEC` (Linux 5.11).
 const CLOSE_AT_EXEC: libc::c_int = 4;
@@ -159,7 +159,7 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
     if what.network.is_some() {
         // Containers may refuse both. Prompts then name the machine, and programs see its interfaces in /sys.
         let _ = namespace::set_hostname(what.hostname);
-        let _ = mount::fresh_sys();
+        let _ = namespace::fresh_sys();
     }
     replace_stdio(&what.stdio)?;
     sched::lift_busy_limit();
@@ -174,7 +174,7 @@ fn enter_place(what: &Spawn<'_>) -> io::Result<()> {
     close_range(3, libc::c_uint::MAX, CLOSE_AT_EXEC)
 }
 
-/// Closes every descriptor of a forked child but its standard ones and `kept`: those of its parent must end when the
+/// Closes every descriptor of a forked child but its standard ones and `kept`: the descriptors of its parent must end when the
 /// parent closes them.
 ///
 /// The child must never use or drop what owned the others: it ends by `exit`.
@@ -493,5 +493,62 @@ impl Signals {
 impl std::os::fd::AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+/// Whether `fd` is the caller's terminal and the caller is in its foreground.
+#[must_use]
+pub fn is_ours(fd: BorrowedFd<'_>) -> bool {
+    tcgetpgrp(fd).is_ok_and(|group| group == getpgrp())
+}
+
+/// Gives the foreground of the terminal to process group `group`. `SIGTTOU` must be blocked or ignored.
+///
+/// # Errors
+/// `fd` is not the caller's terminal, or there is no such group in the session.
+pub fn give(fd: BorrowedFd<'_>, group: i32) -> io::Result<()> {
+    let group = Pid::from_raw(group).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(tcsetpgrp(fd, group)?)
+}
+
+/// Takes the foreground of the terminal back for the caller's process group.
+///
+/// # Errors
+/// `fd` is not the caller's terminal.
+pub fn take(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(tcsetpgrp(fd, getpgrp())?)
+}
+
+/// Stops the caller's process group, as Ctrl-Z does, until it is continued.
+pub fn stop_ourselves() {
+    // SAFETY: signals by number, to our own group and ourselves. The first is for the others of the group only:
+    // if the caller took it too, it would be stopped twice and continued once.
+    unsafe {
+        libc::signal(libc::SIGTSTP, libc::SIG_IGN);
+        libc::kill(0, libc::SIGTSTP);
+        libc::raise(libc::SIGSTOP);
+        libc::signal(libc::SIGTSTP, libc::SIG_DFL);
+    }
+}
+
+/// The settings of a terminal at one moment.
+#[derive(Clone)]
+pub struct Settings(Termios);
+
+impl Settings {
+    /// Those of `fd` now.
+    ///
+    /// # Errors
+    /// `fd` is not a terminal.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self(tcgetattr(fd)?))
+    }
+
+    /// Restores the settings of `fd`.
+    ///
+    /// # Errors
+    /// `fd` is not a terminal.
+    pub fn restore(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(tcsetattr(fd, OptionalActions::Drain, &self.0)?)
     }
 }

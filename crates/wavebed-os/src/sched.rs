@@ -4,12 +4,10 @@
 //! from starving the machine: the kernel's throttle for real-time threads must be on; the loop leaves `SCHED_FIFO` when
 //! it was busy for too long; otherwise `RLIMIT_RTTIME` makes the kernel send `SIGXCPU`, whose handler does it.
 
-use std::fs;
-use std::io;
-use std::mem;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
+use std::{fs, io, mem};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, getrlimit, setpriority_process, setrlimit, setsid};
@@ -259,7 +257,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::capabilities::{Set, keep};
+    use crate::confinement::{Set, keep};
 
     fn policy() -> i32 {
         // SAFETY: 0 names the calling thread.

@@ -1,15 +1,14 @@
 //! `AF_XDP` sockets for sending: a ring of descriptors over memory of this process (`networking/af_xdp` in the kernel's
 //! documentation).
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use memmap2::MmapMut;
-
 use rustix::io::Errno;
+use rustix::net;
 use rustix::net::sockopt::{
     set_socket_send_buffer_size_force, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
     set_xdp_umem_fill_ring_size, set_xdp_umem_reg, xdp_mmap_offsets,
@@ -18,12 +17,12 @@ use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING,
     XdpRingFlags, XdpRingOffset, XdpUmemReg, XdpUmemRegFlags,
 };
-use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
 use crate::error::{Context, Result};
 use crate::netlink;
+use crate::packet_ring::Shared;
 use crate::packet_socket::{PacketSocket, SEND_BUFFER_BYTES, no_room};
-use crate::shared::Shared;
 
 /// Descriptors of each ring, and chunks of memory: a power of two, as few as fit into the cache with small frames.
 const ENTRIES: u32 = 512;

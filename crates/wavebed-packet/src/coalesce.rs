@@ -1,13 +1,12 @@
 //! Coalescing: wire segments of one flow become one super-packet, as GRO makes it, but only where cutting it gives the
 //! same segments again.
 
-use crate::bytes::{read_u16, read_u32, short, write_u16};
 use crate::checksum;
+use crate::checksum::{VnetHeader, read_u16, read_u32, short, write_u16};
 use crate::cut::{HeaderBuf, pseudo_header_sum, set_v4_length, vnet_for};
 use crate::ip::Ipv6;
 use crate::shape::{MAX_HEADER_LEN, Network, Shape, Transport};
 use crate::transport::{Tcp, Udp};
-use crate::vnet::VnetHeader;
 
 /// Most segments of a coalesced packet (`UDP_MAX_SEGMENTS` of Linux before 6.9).
 pub const MAX_COALESCED: usize = 64;
@@ -144,14 +143,14 @@ impl<P: AsRef<[u8]>> Coalescer<P> {
 }
 
 impl Run {
-    /// Whether another segment fits, of which there are `count` so far.
+    /// Whether another segment fits after `count` segments.
     fn has_room_for(&self, shape: &Shape, count: usize) -> bool {
         count < MAX_COALESCED
             && payload_len(shape) <= payload_len(&self.shape)
             && usize::from(shape.header_len) + self.payload + payload_len(shape) <= MAX_BYTES
     }
 
-    /// Whether the headers of `next` are what cutting would make of those of `first` for segment `count`, checksums
+    /// Whether the headers of `next` are what cutting would make of the headers of `first` for segment `count`, checksums
     /// aside.
     fn continues(&self, first: &[u8], next: &[u8], shape: &Shape, count: usize) -> bool {
         let l4 = usize::from(self.shape.l4_offset);
@@ -193,7 +192,7 @@ impl Run {
         network_fits && transport_fits
     }
 
-    /// Makes the header of the first segment that of all.
+    /// Turns the header of the first segment into the header of all segments.
     fn write(&self, header: &mut [u8]) -> VnetHeader {
         let shape = &self.shape;
         let l4 = usize::from(shape.l4_offset);
@@ -226,7 +225,7 @@ impl Run {
     }
 }
 
-/// Flags of a segment that may be coalesced as far as its headers tell; those of UDP are zero.
+/// Flags of a segment that may be coalesced as far as its headers tell; UDP has none.
 fn flags_of(packet: &[u8], shape: &Shape) -> Option<u8> {
     let l4 = usize::from(shape.l4_offset);
     if shape.transport == Transport::Other

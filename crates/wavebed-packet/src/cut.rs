@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use crate::bytes::{read_u16, read_u32, short, write_u16, write_u32};
 use crate::checksum;
+use crate::checksum::{VnetHeader, read_u16, read_u32, short, write_u16, write_u32};
 use crate::ip::{Ipv4, Ipv6, protocol};
 use crate::shape::{MAX_HEADER_LEN, Network, Shape, Transport};
 use crate::transport::{Tcp, Udp};
-use crate::vnet::VnetHeader;
 
 /// Where [`piece`] writes new headers. Make it once and use it again.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Ethernet frames (IEEE 802.3, VLAN tags of IEEE 802.1Q): where the IP packet of a frame is, and which frames concern
 //! the local network only.
 
-use crate::bytes::read_u16;
-use crate::ip::{Ipv4, Ipv6, protocol, version};
+use crate::checksum::read_u16;
+use crate::ip::{Ipv4, Ipv6, protocol};
 use crate::transport::{Udp, is_link_control};
 
 /// Bytes of an Ethernet header without tags.
@@ -60,27 +60,6 @@ pub fn content(frame: &[u8]) -> Content {
     }
 }
 
-/// Bytes of the IP packet at the start of `bytes`: a short frame is padded after it.
-#[must_use]
-pub fn packet_length(bytes: &[u8]) -> usize {
-    let (length, least) = match version(bytes) {
-        4 => (
-            Ipv4::parse(bytes).map(|ip| usize::from(ip.total_length())),
-            Ipv4::MIN_LEN,
-        ),
-        // A length of zero belongs to a jumbogram (RFC 2675).
-        6 => (
-            Ipv6::parse(bytes).map(|ip| Ipv6::LEN + usize::from(ip.payload_length())),
-            Ipv6::LEN + 1,
-        ),
-        _ => (None, 0),
-    };
-    match length {
-        Some(length) if (least..bytes.len()).contains(&length) => length,
-        _ => bytes.len(),
-    }
-}
-
 /// Whether an IP packet concerns the local network only.
 fn is_local(packet: &[u8]) -> bool {
     let (number, offset) = match (Ipv4::parse(packet), Ipv6::parse(packet)) {
@@ -104,7 +83,8 @@ fn is_local(packet: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, content, packet_length};
+    use super::{Content, content};
+    use crate::ip::packet_length;
 
     fn frame(kind: &[u8], packet: &[u8]) -> Vec<u8> {
         [&[2; 6], &[4; 6], kind, packet].concat()

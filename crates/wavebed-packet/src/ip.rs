@@ -1,6 +1,6 @@
 //! Views of IPv4 (RFC 791) and IPv6 (RFC 8200) headers. A view checks once that the header is all there.
 
-use crate::bytes::{read_u16, read_u32};
+use crate::checksum::{read_u16, read_u32};
 
 /// Protocol and next-header numbers of the IANA registry that the crate knows.
 pub mod protocol {
@@ -260,6 +260,27 @@ fn address(bytes: &[u8], at: usize) -> std::net::Ipv6Addr {
         .try_into()
         .expect("sixteen bytes were taken");
     address.into()
+}
+
+/// Bytes of the IP packet at the start of `bytes`: a short frame is padded after it.
+#[must_use]
+pub fn packet_length(bytes: &[u8]) -> usize {
+    let (length, least) = match version(bytes) {
+        4 => (
+            Ipv4::parse(bytes).map(|ip| usize::from(ip.total_length())),
+            Ipv4::MIN_LEN,
+        ),
+        // A length of zero belongs to a jumbogram (RFC 2675).
+        6 => (
+            Ipv6::parse(bytes).map(|ip| Ipv6::LEN + usize::from(ip.payload_length())),
+            Ipv6::LEN + 1,
+        ),
+        _ => (None, 0),
+    };
+    match length {
+        Some(length) if (least..bytes.len()).contains(&length) => length,
+        _ => bytes.len(),
+    }
 }
 
 #[cfg(test)]

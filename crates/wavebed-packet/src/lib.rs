@@ -7,19 +7,15 @@
 //!
 //! The packets start at the IP header; [`ethernet`] finds it in a frame.
 
-mod bytes;
 pub mod checksum;
 mod coalesce;
 mod cut;
 pub mod ethernet;
-mod flow;
 pub mod ip;
-pub mod sctp;
 mod shape;
 pub mod transport;
-mod vnet;
 
+pub use checksum::VnetHeader;
 pub use coalesce::{Coalesced, Coalescer, MAX_COALESCED};
 pub use cut::{HeaderBuf, Piece, complete_segment, flip_bit, piece};
 pub use shape::{MAX_HEADER_LEN, Malformed, Network, Shape, Transport, inspect};
-pub use vnet::VnetHeader;

@@ -5,7 +5,8 @@
 //! left out of the capture and counted; the receiver still gets them.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -15,8 +16,7 @@ use wavebed_link::{Ecn, Run};
 use wavebed_os::output::create_regular;
 use wavebed_packet::{Shape, complete_segment, flip_bit};
 
-use crate::link_chain::Parts;
-use crate::packets::Packets;
+use crate::pool::{Packets, Parts};
 
 /// Runs that may wait for the writer: at 64 KiB each this bounds its memory.
 const WAITING_RUNS: usize = 2_048;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use garde::Validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wavebed_link::config::{Shared, StageConfig, build_shared, remedy};
+use wavebed_link::config::{Shared, StageConfig, build_shared, check_bounds};
 use wavebed_link::pattern::Pattern;
 use wavebed_link::{RandomStream, Stage};
-use wavebed_os::foreign;
+use wavebed_os::unix;
 
 use crate::coalesce::Coalesce;
 use crate::engine::HopSetup;
@@ -151,10 +151,7 @@ impl NetworkConfig {
     /// # Errors
     /// One line with the broken rule.
     pub fn check(&self) -> Result<(), String> {
-        if let Err(report) = self.validate() {
-            let (path, error) = report.iter().next().ok_or("breaks a rule")?;
-            return Err(format!("{path}: {}", remedy(error)));
-        }
+        check_bounds(self).map_err(|error| error.to_string())?;
         self.check_hosts()?;
         self.check_legs()?;
         if self.nat && !self.rebind_at_ns.is_empty() {
@@ -337,7 +334,7 @@ impl Patterns {
     }
 
     fn parse(file: &Path) -> Result<Pattern, String> {
-        let text = foreign::read_text(file, foreign::MAX_BYTES)
+        let text = unix::read_text(file, unix::MAX_BYTES)
             .map_err(|error| format!("{}: {error}", file.display()))?;
         Pattern::parse(&text)
             .map_err(|error| format!("{}:{}: {}", file.display(), error.line, error.message))
@@ -397,7 +394,7 @@ fn build_stages(
         let random = RandomStream::new(seed, place);
         match build_shared(stage, mtu, random, &mut load, shared) {
             Ok(made) => built.push(made),
-            // All rules but those of its pattern hold.
+            // All rules hold, except its pattern's.
             Err(_) if patterns.is_unread && patterns.failure.take().is_some() => {}
             Err(error) => return Err(error.to_string()),
         }

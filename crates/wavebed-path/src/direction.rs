@@ -3,12 +3,12 @@
 use std::{io, iter};
 
 use wavebed_link::TimeSum;
-use wavebed_packet::sctp;
+use wavebed_packet::transport;
 
 use crate::capture::Capture;
 use crate::frames::{Frames, Sorted};
 use crate::link_chain::{LinkChain, NamedLink};
-use crate::packets::{Arrival, Packets};
+use crate::pool::{Arrival, Packets};
 use crate::port::Port;
 
 /// Packets read before due packets are written: at 64 KiB each, some 30 µs of copying, which bounds the lateness that
@@ -135,7 +135,7 @@ impl Direction {
                 continue;
             };
             if front > 0 {
-                sctp::complete(&mut self.packets.pool.room()[..length], front);
+                transport::complete(&mut self.packets.pool.room()[..length], front);
             }
             let chain = match class {
                 None => &mut self.chain,
@@ -195,7 +195,7 @@ impl Direction {
         self.chains().all(|chain| chain.backlog().segments == 0)
     }
 
-    /// Its chains: that of all devices, then those of classes.
+    /// Its chains: first for all devices, then for each class.
     pub fn chains(&self) -> impl Iterator<Item = &LinkChain> {
         let classes = self.classes.iter().map(|each| &each.chain);
         iter::once(&self.chain).chain(classes)

@@ -2,19 +2,19 @@
 //! loop.
 
 use std::cell::Cell;
-use std::io::{self, PipeReader, Read};
+use std::io;
+use std::io::{PipeReader, Read};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use wavebed_link::{Change, Conditions, Counts, TimeSum};
-use wavebed_os::awake::Awake;
+use wavebed_os::clock::Awake;
 use wavebed_os::{clock, guest, poll, sched};
 
 use crate::direction::Direction;
 use crate::frames::FrameAccount;
-use crate::gaps::{Gaps, LONGEST_SLEEP_NS};
-use crate::outages::Interruption;
+use crate::on_time::{Gaps, Interruption, LONGEST_SLEEP_NS};
 use crate::packet_log::LinkLog;
 use crate::port::{Device, TimedInput, TimedOutput};
 use crate::series::SeriesSender;
@@ -28,7 +28,7 @@ const HOUSEKEEPING_IN_GUEST_NS: u64 = 100_000_000;
 /// Packets are written this long before they are due, at least: a turn takes a few microseconds of virtual time.
 const AHEAD_NS: u64 = 100_000;
 
-/// A loop leaves a device alone for so long, at most: its queue is finite.
+/// The longest time between two polls of a device: its queue is finite.
 const LONGEST_BLIND_NS: u64 = 2_000_000;
 
 /// Interval over which the guard measures the fraction of time that the loop slept.

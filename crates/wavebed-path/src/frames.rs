@@ -6,29 +6,12 @@ use std::io::IoSlice;
 use serde::Serialize;
 use wavebed_link::Reason;
 use wavebed_os::ethernet_port::{EthernetPort, Refusal};
-use wavebed_packet::VnetHeader;
-use wavebed_packet::ethernet::{self, Content};
+use wavebed_packet::ethernet::Content;
+use wavebed_packet::{VnetHeader, ethernet};
 
-use crate::classes::Classes;
-use crate::link_chain::LinkChain;
+use crate::link_chain::{LinkChain, Refusals};
 use crate::port::Port;
-
-/// Frames that an output device refused, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refusals([u64; Refusal::ALL.len()]);
-
-impl Refusals {
-    /// Counts wire frames.
-    pub const fn count(&mut self, refusal: Refusal, frames: u64) {
-        self.0[refusal as usize] += frames;
-    }
-
-    /// The number of one reason.
-    #[must_use]
-    pub const fn of(&self, refusal: Refusal) -> u64 {
-        self.0[refusal as usize]
-    }
-}
+use crate::series::Classes;
 
 /// The frames of one direction that do not go through its links.
 #[derive(Clone, Debug, Default)]

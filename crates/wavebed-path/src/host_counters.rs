@@ -120,7 +120,7 @@ impl HostCounters {
     }
 }
 
-/// The TCP and UDP sockets of one host: what is queued at them, and their ports (`/proc/net/tcp`, `udp` and those of
+/// The TCP and UDP sockets of one host: what is queued at them, and their ports (`/proc/net/tcp`, `udp` and
 /// IPv6).
 pub struct Sockets {
     tables: Vec<(Transport, File)>,

@@ -3,24 +3,17 @@
 //! A [`direction::Direction`] carries packets from one device through links to another; its tests need no device and no
 //! clock. An [`engine::Engine`] runs the directions of all legs on real devices, one or two threads per leg.
 
-mod attach;
 pub mod capture;
-pub mod classes;
 pub mod coalesce;
 pub mod config;
 pub mod direction;
 pub mod engine;
 pub mod event_loop;
 pub mod frames;
-pub mod gaps;
 pub mod host_counters;
-pub mod lateness;
 pub mod link_chain;
 pub mod on_time;
-pub mod outages;
 pub mod packet_log;
-pub mod packet_memory;
-pub mod packets;
 pub mod pool;
 pub mod port;
 mod processors;
@@ -28,7 +21,6 @@ pub mod sampler;
 pub mod series;
 pub mod summary;
 
-pub use classes::Address;
 pub use coalesce::Coalesce;
 pub use config::{
     HopConfig, HopKind, HostConfig, LEAST_PACKET_MEMORY_BYTES, LegConfig, LinkError, NetworkConfig,
@@ -37,7 +29,8 @@ pub use config::{
 pub use engine::{ClassSetup, Engine, EngineError, HopSetup, LegSetup, Setup};
 pub use frames::FrameAccount;
 pub use host_counters::HostCounters;
-pub use outages::Interruption;
+pub use on_time::Interruption;
 pub use port::Device;
 pub use sampler::SampleSetup;
+pub use series::Address;
 pub use summary::Summary;

@@ -1,20 +1,18 @@
 //! One direction of a leg: links in a row, from the device at one end to the device at the other.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
+use std::io::IoSlice;
 
 use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags, TimeSum};
 use wavebed_os::ethernet_port::Refusal;
-use wavebed_packet::ethernet::packet_length;
 use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit, inspect, piece};
 
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
-use crate::frames::Refusals;
-use crate::lateness::Lateness;
-use crate::outages::Outages;
+use crate::on_time::{Lateness, Outages};
 use crate::packet_log::LinkLog;
-use crate::packets::{Arrival, Packet, Packets};
+use crate::pool::{Arrival, Packet, Packets, Parts};
 use crate::port::Port;
 use crate::series::DepartureRow;
 
@@ -295,7 +293,7 @@ impl LinkChain {
         ahead
             .coalescer
             .poll(now_ns + foresight_ns, &mut |group| groups.push(group));
-        // A refusal before the port: that of a packet that no port takes.
+        // A refusal before the port: no port takes the packet.
         let mut early = Vec::with_capacity(ahead.groups.len());
         for group in &ahead.groups {
             early.push(
@@ -494,41 +492,6 @@ impl LinkChain {
     }
 }
 
-/// The parts of a packet as it was read.
-pub(crate) struct Parts<'a> {
-    /// The link-layer header; empty without.
-    pub front: &'a [u8],
-    /// The virtio-net header of the IP packet alone.
-    pub vnet: VnetHeader,
-    /// The IP packet.
-    pub ip: &'a [u8],
-    /// What stands after the IP packet, in a short frame.
-    pub padding: &'a [u8],
-}
-
-impl<'a> Parts<'a> {
-    /// The parts of `bytes`, in which `front` bytes stand between virtio-net header and IP header.
-    pub fn of(bytes: &'a [u8], front: u8) -> Option<Self> {
-        let (vnet, rest) = VnetHeader::split(bytes)?;
-        if front == 0 {
-            return Some(Self {
-                front: &[],
-                vnet,
-                ip: rest,
-                padding: &[],
-            });
-        }
-        let (head, rest) = rest.split_at_checked(usize::from(front))?;
-        let (ip, padding) = rest.split_at(packet_length(rest));
-        Some(Self {
-            front: head,
-            vnet: vnet.after(front)?,
-            ip,
-            padding,
-        })
-    }
-}
-
 /// Stores the packet that was read into the pool's room, or returns the drop reason.
 fn keep(arrival: &Arrival, packets: &mut Packets) -> Result<Run, (Run, Reason)> {
     let now_ns = arrival.read_ns;
@@ -586,5 +549,22 @@ fn settle(link: &mut Link, log: &mut Option<LinkLog>, packets: &mut Packets) {
     }
     for run in link.take_lost() {
         packets.release(run.packet, run.count);
+    }
+}
+
+/// Frames that an output device refused, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals([u64; Refusal::ALL.len()]);
+
+impl Refusals {
+    /// Counts wire frames.
+    pub const fn count(&mut self, refusal: Refusal, frames: u64) {
+        self.0[refusal as usize] += frames;
+    }
+
+    /// The number of one reason.
+    #[must_use]
+    pub const fn of(&self, refusal: Refusal) -> u64 {
+        self.0[refusal as usize]
     }
 }

@@ -4,17 +4,18 @@
 //! When the thread falls behind, events are left out and counted; packets are forwarded all the same.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use wavebed_link::packet_log::Event;
+use wavebed_link::counters::Event;
 use wavebed_link::radio::BlockRecord;
 use wavebed_link::{Link, Run, RunFlags};
 use wavebed_os::output::create_regular;
 
-use crate::packets::Packets;
+use crate::pool::Packets;
 
 /// Events that are sent together.
 const BATCH_ROWS: usize = 8_192;
@@ -288,7 +289,7 @@ fn write_known(out: &mut impl Write, value: Option<impl std::fmt::Display>) -> i
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use wavebed_link::packet_log::Event;
+    use wavebed_link::counters::Event;
     use wavebed_link::{Ecn, Run, RunFlags};
 
     use super::{BATCH_ROWS, LinkLog, PacketLogSender, Row, What, write_row};

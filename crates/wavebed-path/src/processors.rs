@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_spinning_processor_is_busy() {
         let mut processors = Processors::open().unwrap();
-        // Of the processor's time, some of which others may take.
+        // Of the processor's time; others may take some.
         let end_ns = thread_cpu_ns() + 60_000_000;
         while thread_cpu_ns() < end_ns {
             std::hint::spin_loop();

@@ -3,7 +3,8 @@
 
 use std::fmt::{Display, Write as _};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
+use std::io::{BufWriter, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,7 +16,7 @@ use wavebed_os::output::create_regular;
 use wavebed_os::sock_diag::{SockDiag, TcpSocket};
 use wavebed_os::{clock, sched};
 
-use crate::lateness::Lateness;
+use crate::on_time::Lateness;
 use crate::processors::Processors;
 
 const FLOWS_HEADER: &str = "time_ns,host,cookie,local,remote,state,congestion,ca_state,cwnd_segments,ssthresh_segments,\
@@ -34,7 +35,7 @@ pub struct SampleSetup {
     pub hosts: Vec<(String, SockDiag)>,
 }
 
-/// The server's established connections at the last sample, without those of the server with itself.
+/// The server's established connections at the last sample, without the server's connections to itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct FlowsNow {
     /// How many.

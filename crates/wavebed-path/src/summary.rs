@@ -5,16 +5,16 @@ use std::iter;
 
 use serde::Serialize;
 use wavebed_link::{Counts, Reason};
-use wavebed_os::machine_time::Lost;
+use wavebed_os::clock::Lost;
 
 use crate::event_loop::Ended;
 use crate::frames::FrameAccount;
-use crate::gaps::Gaps;
 use crate::host_counters::{HostCounters, HostCounts};
 use crate::link_chain::LinkChain;
-use crate::on_time::{self, Check, Late, Severity};
+use crate::on_time::{Check, Gaps, Late, Severity};
 use crate::packet_log::LinkLog;
-use crate::sampler::{self, SamplerError};
+use crate::sampler::SamplerError;
+use crate::{on_time, sampler};
 
 /// The hosts at the ends of every path.
 const CLIENT: &str = "client";
@@ -142,7 +142,7 @@ pub struct MachineSummary {
     pub stolen_share: Option<f64>,
     /// Seconds for which it was suspended.
     pub suspended_s: f64,
-    /// Seconds by which the time of day moved against the monotonic clock.
+    /// Movement of the time of day against the monotonic clock, seconds.
     pub clock_step_s: f64,
 }
 

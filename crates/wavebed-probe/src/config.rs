@@ -1,34 +1,23 @@
-//! What a prober is told on its standard input: one JSON object.
+//! What a prober reads from its standard input: one JSON object.
 
+use std::io;
 use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use crate::packet::LEAST_BYTES;
-use crate::problem::Problem;
-use crate::schedule::Phase;
+use crate::packet::{LEAST_BYTES, Phase, Role};
 
 /// Most bytes of a datagram's payload: an IPv6 packet of 1500 bytes.
 const MOST_PAYLOAD_BYTES: u16 = 1452;
 const MOST_TRAIN: u8 = 40;
 
-/// The end of the path at which a prober is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Sends the downlink; waits for the client's first datagram.
-    Server,
-    /// Sends the uplink.
-    Client,
-}
-
-/// The settings of a prober; those of both ends are the same, apart from `role` and `address`.
+/// The settings of a prober; both ends have the same, apart from `role` and `address`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The end of the path.
     pub role: Role,
-    /// The server's own address and port, or for the client those of the server.
+    /// The server's address and port, at both ends.
     pub address: SocketAddr,
     /// A random number that all datagrams of this recording carry.
     pub token: u64,
@@ -82,6 +71,23 @@ impl Config {
             None
         };
         fault.map_or(Ok(config), |line| Err(Problem(format!("settings: {line}"))))
+    }
+}
+
+/// A prober cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Problem(pub String);
+
+impl From<wavebed_os::Error> for Problem {
+    fn from(error: wavebed_os::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
     }
 }
 

@@ -1,19 +1,16 @@
 //! One end of a recording: sends and receives until the schedule is over.
 
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
-use wavebed_os::clock;
-use wavebed_os::poll;
-use wavebed_os::timed_udp::{Batch, MOST_SEGMENTS, TimedUdp};
+use wavebed_os::socket::{Batch, MOST_SEGMENTS, TimedUdp};
+use wavebed_os::{clock, poll};
 
-use crate::config::{Config, Role};
-use crate::packet::{Feedback, LEAST_BYTES, Packet, Use};
-use crate::problem::Problem;
-use crate::received::Received;
-use crate::schedule::{Kind, Now, Schedule};
-use crate::window::Window;
+use crate::config::{Config, Problem};
+use crate::packet::{Feedback, Kind, LEAST_BYTES, Now, Packet, Role, Schedule, Use};
+use crate::window::{Received, Window};
 
 const HELLO_NS: u64 = 100_000_000;
 const FEEDBACK_NS: u64 = 5_000_000;

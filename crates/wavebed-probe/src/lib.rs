@@ -7,7 +7,4 @@
 pub mod config;
 pub mod endpoint;
 pub mod packet;
-pub mod problem;
-pub mod received;
-pub mod schedule;
 pub mod window;

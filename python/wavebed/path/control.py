@@ -442,7 +442,7 @@ class Connection:
 
 
 LEAST_MS, MOST_MS = 10, 10_000
-"""Between two samples (`watch.rs`)."""
+"""Between two samples (`control.rs`)."""
 
 Value: TypeAlias = int | float | str | None
 

@@ -2,7 +2,7 @@
 
 At fixed virtual times a guest writes how far it is, and the state of its laboratory, whether or not the host reads it.
 A write waits for nobody, so a host that watches moves no packet. Changes of the laboratory go the other way: the guest
-takes them at fixed virtual times (`channel.rs`), and tells when. So they can be repeated.
+takes them at fixed virtual times (`guest.rs`), and tells when. So they can be repeated.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ class Channel:
 
 
 def _listen(name: str) -> socket.socket:
-    """Listen as `directory.rs` does."""
+    """Listen as `names.rs` does."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     listener.bind(f"\0wavebed/{os.geteuid()}/{name}/{secrets.token_hex(16)}")
     listener.listen()

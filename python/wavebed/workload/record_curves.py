@@ -1,4 +1,4 @@
-"""What a prober received, as arrays; ``crates/wavebed-probe/src/received.rs`` describes its lines."""
+"""What a prober received, as arrays; ``crates/wavebed-probe/src/window.rs`` describes its lines."""
 
 from __future__ import annotations
 

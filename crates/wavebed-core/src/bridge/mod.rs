@@ -5,37 +5,32 @@
 //! to their descriptors.
 
 mod ports;
-mod serve;
-mod unshaped;
 
 use std::collections::BTreeMap;
+use std::io;
+use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 
-use serde_json::Value;
-use wavebed_os::capabilities::{self, Set};
-use wavebed_os::ethernet_port::EthernetPort;
-use wavebed_os::namespace::{self, Child, Forked, Isolation, Notice};
-use wavebed_os::nft_ingress::Ingress;
-use wavebed_os::process::{self, ChildState, Signals};
-use wavebed_os::{clock, poll, unix};
-use wavebed_path::{Device, LinkError};
+use serde_json::{Value, json};
+use wavebed_os::confinement::Set;
+use wavebed_os::ethernet_port::{EthernetPort, Refusal};
+use wavebed_os::namespace::{Child, Forked, Isolation, Notice};
+use wavebed_os::nft::Ingress;
+use wavebed_os::process::{ChildState, Signals};
+use wavebed_os::{clock, confinement, namespace, poll, process, unix};
+use wavebed_path::{Device, FrameAccount, LinkError};
 
-use self::ports::Ports;
-use self::unshaped::Unshaped;
 use crate::bridge_file::{BridgeFile, OnFailure};
-use crate::control::{self, Connection};
-use crate::directory;
-use crate::engine::{self, EngineLink, TEXT};
-use crate::limits;
-use crate::path_engine::{self, Built};
-use crate::problem::{FAILED, INTERRUPTED, Problem};
-use crate::say::{say, say_text};
-use crate::signals;
-use crate::summary_file::write_summary;
+use crate::control::{Connection, ControlRequest, Watch};
+use crate::engine::{EngineLink, Request, TEXT};
+use crate::path_engine::Built;
+use crate::problem::{FAILED, INTERRUPTED, Problem, say, say_text, write_summary};
+use crate::{control, engine, limits, names, path_engine, problem};
+use ports::Ports;
 
 /// Signals that end the bridge.
-const ENDING: [i32; 4] = [signals::INT, signals::TERM, signals::HUP, signals::QUIT];
+const ENDING: [i32; 4] = [problem::INT, problem::TERM, problem::HUP, problem::QUIT];
 
 /// A running bridge.
 struct Bridge {
@@ -92,9 +87,9 @@ pub fn run(path: &str) -> Result<i32, Problem> {
         LinkError::Stage { .. } => Problem::wrong(format!("{path}: {error}")),
     })?;
     let (user, _) = namespace::effective_user();
-    let listener = directory::listen(&file.name, user)?;
+    let listener = names::listen(&file.name, user)?;
     let Ports { sockets, ingress } = Ports::open(&file)?;
-    let signals = Signals::receive(&ENDING, &[signals::TTOU])?;
+    let signals = Signals::receive(&ENDING, &[problem::TTOU])?;
     let (ours, theirs) = unix::stream_pair()?;
     match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
         Forked::Child => {
@@ -110,7 +105,7 @@ pub fn run(path: &str) -> Result<i32, Problem> {
             drop((theirs, hops));
             let engine = EngineLink::new(ours, engine_child.pid).map_err(Problem::failed)?;
             // The summary may go to a folder of another user.
-            capabilities::renounce(Set::DAC_OVERRIDE)
+            confinement::renounce(Set::DAC_OVERRIDE)
                 .map_err(|error| Problem::failed(error.to_string()))?;
             say(format_args!(
                 "bridge {}: {} (network) and {} (devices)",
@@ -219,7 +214,7 @@ impl Bridge {
     /// Ctrl-C interrupts the bridge; another signal stops it, as it must stop at some time.
     fn hear_signals(&mut self) {
         while let Some(signal) = self.signals.next() {
-            self.end_with(if signal == signals::INT {
+            self.end_with(if signal == problem::INT {
                 INTERRUPTED
             } else {
                 0
@@ -302,5 +297,167 @@ impl Bridge {
     fn write_summary(&self, summary: &Value) -> Result<(), String> {
         let file = &self.file;
         write_summary(file.summary_file.as_deref(), &file.name, file.seed, summary)
+    }
+}
+
+impl Bridge {
+    fn hear_connection(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        for request in connection.receive() {
+            self.serve(id, request);
+        }
+        if self.connections.get(&id).is_none_or(Connection::is_closed) {
+            self.connections.remove(&id);
+        }
+    }
+
+    fn serve(&mut self, id: u64, request: Result<ControlRequest, String>) {
+        let answer = match request {
+            Ok(ControlRequest::Show) => self.show(),
+            Ok(ControlRequest::Set { link, setting }) => self
+                .ask(&Request::Set { link, setting })
+                .map(|_| json!({"ok": true})),
+            Ok(ControlRequest::Timeline(action)) => self
+                .ask(&Request::Timeline(action))
+                .map(|state| json!({"ok": true, "timeline": state})),
+            Ok(ControlRequest::Begin) => self.ask(&Request::Begin),
+            Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
+            Ok(ControlRequest::Maps) => Ok(json!({"maps": []})),
+            Ok(
+                ControlRequest::Run { .. }
+                | ControlRequest::Kill { .. }
+                | ControlRequest::Ports { .. }
+                | ControlRequest::Undelivered,
+            ) => Err("a bridge has no programs".to_owned()),
+            Ok(ControlRequest::Rebind) => Err(
+                "a bridge has no server, which would see other ports: write it to a laboratory"
+                    .to_owned(),
+            ),
+            Ok(ControlRequest::Stop) => {
+                self.end.get_or_insert(End {
+                    status: 0,
+                    asked_by: Some(id),
+                });
+                return;
+            }
+            Err(line) => Err(line),
+        };
+        let answer = answer.unwrap_or_else(|line| json!({"error": line}));
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.answer(&answer);
+        }
+    }
+
+    /// Lets samples follow the answer, which has the names of their columns.
+    fn watch(&mut self, id: u64, every_ms: u64) -> Result<Value, String> {
+        let mut head = self.ask(&Request::Head)?;
+        head["every_ms"] = every_ms.into();
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.start_watch(Watch::new(every_ms, clock::monotonic_ns()));
+        }
+        Ok(json!({"watching": head}))
+    }
+
+    /// Sends the samples that are due. An engine that hangs is killed, as by the heartbeat.
+    fn send_samples(&mut self) {
+        let (engine, state) = (&mut self.engine, &self.state);
+        control::send_samples(&mut self.connections, || {
+            matches!(state, State::Shaping(_))
+                .then(|| engine.ask_within(&Request::Sample, limits::HEARTBEAT).ok())?
+        });
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Value, String> {
+        match self.state {
+            State::Shaping(_) => self.engine.ask(request),
+            State::Unshaped(_) => {
+                Err("the link engine has ended: frames pass without the links".to_owned())
+            }
+            State::Closed => Err("the link engine has ended".to_owned()),
+        }
+    }
+
+    fn show(&mut self) -> Result<Value, String> {
+        let (mut value, state) = if let State::Unshaped(unshaped) = &self.state {
+            let frames = unshaped.accounts();
+            (json!({"links": [], "frames": frames}), "unshaped")
+        } else {
+            (self.ask(&Request::Show)?, "shaping")
+        };
+        value["name"] = self.file.name.clone().into();
+        value["state"] = state.into();
+        value["ports"] = json!({"a": self.file.a, "b": self.file.b});
+        value["hosts"] = json!([]);
+        value["hops"] = self
+            .file
+            .all_hops()
+            .map(|hop| json!({"name": hop.name, "kind": hop.kind.name()}))
+            .collect();
+        Ok(value)
+    }
+}
+
+/// Frames of one port before the other one's turn.
+const BATCH: usize = 64;
+/// The longest frame with its virtio-net header: 64 KiB of packet and its headers, in whole pages.
+const ROOM_BYTES: usize = 17 * 4096;
+
+/// Two ports, and the frames that were carried between them.
+struct Unshaped {
+    ports: [EthernetPort; 2],
+    accounts: [FrameAccount; 2],
+    room: Vec<u8>,
+}
+
+impl Unshaped {
+    /// Carries frames between these ports from now on.
+    pub fn new(ports: [EthernetPort; 2]) -> Self {
+        Self {
+            ports,
+            accounts: [FrameAccount::default(), FrameAccount::default()],
+            room: vec![0; ROOM_BYTES],
+        }
+    }
+
+    /// The ports.
+    pub const fn ports(&self) -> &[EthernetPort; 2] {
+        &self.ports
+    }
+
+    /// Carries the frames that wait at a port, if they are not too many.
+    ///
+    /// # Errors
+    /// The port is gone.
+    pub fn carry(&mut self, from: usize) -> io::Result<()> {
+        let (port, other) = (&self.ports[from], &self.ports[1 - from]);
+        let account = &mut self.accounts[from];
+        for _ in 0..BATCH {
+            let Some(length) = port.read(&mut self.room)? else {
+                break;
+            };
+            account.received_frames += 1;
+            match other.write(&[IoSlice::new(&self.room[..length])]) {
+                Ok(()) => account.around_frames += 1,
+                Err(error) => {
+                    let reason = Refusal::of(&error).name();
+                    *account.dropped_frames.entry(reason).or_default() += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The accounts of both directions since the engine failed; a super-packet counts once.
+    pub fn accounts(&self) -> [FrameAccount; 2] {
+        [0_usize, 1].map(|from| {
+            let (port, other) = (&self.ports[from], &self.ports[1 - from]);
+            let mut account = self.accounts[from].clone();
+            let direction = ["down", "up"][from];
+            let [a, b] = [0_usize, 1].map(|each| self.ports[each].interface());
+            account.name = format!("{a}-{b}.{direction}");
+            account.between(port, other)
+        })
     }
 }

@@ -1,17 +1,15 @@
 //! Opens the two ports of a bridge, and refuses those that the machine needs itself.
 
-use std::fs;
-use std::io;
 use std::net::IpAddr;
+use std::{fs, io};
 
 use wavebed_os::ethernet_port::EthernetPort;
 use wavebed_os::interface::Interface;
 use wavebed_os::netlink::{Netlink, interface_index};
-use wavebed_os::nft_ingress::Ingress;
+use wavebed_os::nft::Ingress;
 
 use crate::bridge_file::BridgeFile;
-use crate::problem::{CANNOT, Problem};
-use crate::say::say;
+use crate::problem::{CANNOT, Problem, say};
 
 /// `ENODEV`, `EPERM` and `EAFNOSUPPORT`, the same on every supported architecture.
 const NO_DEVICE: i32 = 19;

@@ -8,14 +8,12 @@ use serde::Serialize;
 use serde_json::Value;
 use wavebed_os::{clock, process};
 
-use super::children::digits;
-use super::programs::Place;
+use super::programs::{Place, digits};
 use super::{End, Init};
-use crate::confine::Rules;
-use crate::control::{self, Connection, ControlRequest};
+use crate::control::{Connection, ControlRequest, Watch};
 use crate::engine::{Request, Setting};
-use crate::signals;
-use crate::watch::Watch;
+use crate::lab_file::Rules;
+use crate::{control, problem};
 
 /// What is on its way from program to program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -58,7 +56,7 @@ impl Init {
                 .collect();
             for pid in orphans {
                 self.runs.remove(&pid);
-                let _ = process::kill(-pid, signals::TERM);
+                let _ = process::kill(-pid, problem::TERM);
             }
         }
     }
@@ -173,7 +171,7 @@ impl Init {
     fn ports(&self, host: &str) -> Result<Value, String> {
         let ports = match &self.host_sockets[self.lab.host_index(host)?] {
             Some(sockets) => sockets.open_ports(),
-            None => return Err(format!("{host}: its ports are those of this machine")),
+            None => return Err(format!("{host}: it has the ports of this machine")),
         };
         let ports = ports.map_err(|error| format!("{host}: sockets: {error}"))?;
         Ok(serde_json::json!({"ports": ports}))
@@ -239,5 +237,29 @@ impl Init {
         }
         process::kill(-pid, signal).map_err(|error| format!("signal: {signal}: {error}"))?;
         Ok(serde_json::json!({"ok": true}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::control::Watch;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn samples_keep_their_times_and_missed_ones_are_counted() {
+        let mut watch = Watch::new(10, 100 * MS);
+        assert!(watch.take(100 * MS));
+        assert!(!watch.take(109 * MS));
+        assert!(watch.take(113 * MS), "late");
+        assert_eq!(
+            (watch.due_ns(), watch.lost()),
+            (120 * MS, 0),
+            "no delay adds up"
+        );
+        assert!(watch.take(145 * MS));
+        assert_eq!((watch.due_ns(), watch.lost()), (150 * MS, 2));
+        watch.lose();
+        assert_eq!(watch.lost(), 3);
     }
 }

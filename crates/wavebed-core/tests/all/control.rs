@@ -56,7 +56,7 @@ fn a_laboratory_without_a_command_is_driven_through_its_socket() {
                 .expect("a time");
             let time: f64 = time.parse().expect("a number");
             assert!(time >= 40.0, "the new delay holds: {time}");
-            // The engine's own delay of the answer, without that of the machine.
+            // The engine's own delay of the answer, without the machine's delay.
             let watching = connect("driven");
             ask(&watching, r#"{"do":"watch","every_ms":10}"#);
             let mut transit = json!(null);
@@ -181,7 +181,7 @@ fn time_begins_on_request() {
         assert!(support::answer(&stream)["pid"].is_i64());
         let pid = support::process_with("ping -4 -c1 -W60 server").expect("it runs");
         wait_until("the packet is sent", || {
-            // The kernel lists the types of which there was one, here echo requests.
+            // The kernel lists the types that occurred, here echo requests.
             std::fs::read_to_string(format!("/proc/{pid}/net/snmp"))
                 .is_ok_and(|text| text.contains("OutType8"))
         });

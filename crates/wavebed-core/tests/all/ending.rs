@@ -22,7 +22,7 @@ const STOP: i32 = 19;
 const LIMIT: Duration = Duration::from_secs(3);
 /// The same on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After a first SIGTERM the command has so long.
+/// The command's time after a first SIGTERM.
 const COMMAND: Duration = Duration::from_secs(2);
 /// An orderly end begins 0.5 s after the second signal, gives programs 0.2 s, and is cut off after 1 s. A busy machine may
 /// not get it done each time.

@@ -63,7 +63,7 @@ fn counters_and_conditions_come_each_ten_milliseconds() {
         assert!(delivered >= 9, "the answers to the pings: {delivered}");
         assert_eq!(value(&head, last, "delay_ns"), 5_000_000);
         assert_eq!(value(&head, last, "rate_bps"), &Value::Null);
-        // The engine's own delay, without that of the machine.
+        // The engine's own delay, without the machine's delay.
         let transit = json!([delivered * 5_000_000, delivered]);
         assert_eq!(last["directions"][0], transit);
 

@@ -3,8 +3,6 @@
 //! What would change the machine is tried in a network namespace of its own, which ends with the trial.
 
 mod facts;
-mod kernel;
-mod network;
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::fd::AsFd;
 
 use serde_json::{Value, json};
-use wavebed_os::{clock, tcp_option};
+use wavebed_os::{clock, socket};
 
 use super::flow::{Flow, Leg};
 use super::server::Splitter;
@@ -213,7 +213,7 @@ fn flow_json(flow: &Flow, now_ns: u64) -> Value {
 }
 
 fn leg_json(leg: &Leg) -> Value {
-    let Ok(info) = tcp_option::info(leg.socket.as_fd()) else {
+    let Ok(info) = socket::info(leg.socket.as_fd()) else {
         return Value::Null;
     };
     let congestion = rustix::net::sockopt::tcp_congestion(&leg.socket).ok();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wavebed_os::foreign;
+use wavebed_os::unix;
 
 /// No such file is larger.
 const MAX_BYTES: u64 = 1 << 20;
@@ -15,7 +15,7 @@ pub fn user_id(user: &str) -> Result<u32, String> {
     let number = if let Ok(number) = user.parse() {
         Some(number)
     } else {
-        let text = foreign::read_text(Path::new("/etc/passwd"), MAX_BYTES)
+        let text = unix::read_text(Path::new("/etc/passwd"), MAX_BYTES)
             .map_err(|error| format!("user: /etc/passwd {error}"))?;
         find(&text, user)
     };

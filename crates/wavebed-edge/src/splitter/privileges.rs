@@ -1,7 +1,8 @@
 //! Gives up what the program needs no more: the limit of open files is raised first, then all capabilities but one go.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use wavebed_os::capabilities::{self, Set};
+use wavebed_os::confinement;
+use wavebed_os::confinement::Set;
 use wavebed_os::namespace::effective_user;
 
 use super::passwd;
@@ -51,7 +52,7 @@ fn needed(settings: &Settings) -> Set {
 
 /// Whether the program may intercept connections.
 pub fn may_intercept() -> bool {
-    capabilities::permitted().is_ok_and(|set| set.contains(Set::NET_ADMIN))
+    confinement::permitted().is_ok_and(|set| set.contains(Set::NET_ADMIN))
 }
 
 /// Becomes the configured user and drops all capabilities that the program, and the programs that remove its packet
@@ -61,11 +62,11 @@ pub fn may_intercept() -> bool {
 /// One line: the user does not exist, or the system refuses.
 pub fn give_up(settings: &Settings) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot drop privileges: {error}");
-    let kept = needed(settings) & capabilities::permitted().map_err(failed)?;
+    let kept = needed(settings) & confinement::permitted().map_err(failed)?;
     let id = settings.user.as_deref().map(passwd::user_id).transpose()?;
     if effective_user().0 == 0 {
-        capabilities::become_user(id, kept).map_err(failed)
+        confinement::become_user(id, kept).map_err(failed)
     } else {
-        capabilities::keep_with_programs(kept).map_err(failed)
+        confinement::keep_with_programs(kept).map_err(failed)
     }
 }

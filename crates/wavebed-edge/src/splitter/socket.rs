@@ -9,7 +9,7 @@ use rustix::net::{
     AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, getsockname, ipproto,
     listen as start_listening, socket_with, sockopt,
 };
-use wavebed_os::tcp_option;
+use wavebed_os::socket;
 
 use super::settings::Settings;
 use super::settings_value::Time;
@@ -55,7 +55,7 @@ impl<'a> LegOptions<'a> {
         // The end of the program then resets the connection.
         sockopt::set_socket_linger(socket, Some(Duration::ZERO))?;
         if let Some(time) = self.min_rto {
-            tcp_option::set_min_rto(socket, time.0)?;
+            socket::set_min_rto(socket, time.0)?;
         }
         if let Some(time) = self.user_timeout {
             let ms = u32::try_from(time.0.as_millis()).unwrap_or(u32::MAX);
@@ -101,11 +101,11 @@ pub fn listen(settings: &Settings, address: SocketAddr) -> io::Result<OwnedFd> {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     if settings.is_transparent() {
-        tcp_option::set_transparent(&socket, address.is_ipv6())?;
+        socket::set_transparent(&socket, address.is_ipv6())?;
     }
     LegOptions::of_client(settings).prepare(&socket)?;
-    tcp_option::set_unsent_limit(&socket, settings.client_unsent.option())?;
-    tcp_option::set_syn_retries(&socket, SYN_ACK_RETRIES)?;
+    socket::set_unsent_limit(&socket, settings.client_unsent.option())?;
+    socket::set_syn_retries(&socket, SYN_ACK_RETRIES)?;
     bind(&socket, &address)?;
     start_listening(&socket, BACKLOG)?;
     Ok(socket)
@@ -143,8 +143,8 @@ pub fn begin_connection(
         sockopt::set_socket_recv_buffer_size(&socket, size.length())?;
     }
     if settings.is_transparent() {
-        tcp_option::set_transparent(&socket, server.is_ipv6())?;
-        tcp_option::set_mark(&socket, settings.own_mark())?;
+        socket::set_transparent(&socket, server.is_ipv6())?;
+        socket::set_mark(&socket, settings.own_mark())?;
         // A client may use one port for several servers.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, &client)?;

@@ -7,7 +7,7 @@
 use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
-use wavebed_os::tcp_option;
+use wavebed_os::socket;
 
 use super::flow::Flow;
 use super::server::Splitter;
@@ -135,10 +135,10 @@ pub fn start(flow: &mut Flow, most_unsent: u32) {
 
 /// A socket that refuses has ended, and its event is on the way.
 fn measure(flow: &mut Flow, law: WindowLaw, most_unsent: u32) {
-    let Ok(radio) = tcp_option::info(flow.client.socket.as_fd()) else {
+    let Ok(radio) = socket::info(flow.client.socket.as_fd()) else {
         return;
     };
-    let Ok(wired) = tcp_option::info(flow.server.socket.as_fd()) else {
+    let Ok(wired) = socket::info(flow.server.socket.as_fd()) else {
         return;
     };
     let sample = Sample {
@@ -149,7 +149,7 @@ fn measure(flow: &mut Flow, law: WindowLaw, most_unsent: u32) {
         wired_rtt_us: wired.min_rtt_us.or(wired.rtt_us),
     };
     let unread = rustix::io::ioctl_fionread(&flow.server.socket).unwrap_or(0);
-    let memory = tcp_option::receive_memory(flow.server.socket.as_fd()).unwrap_or(0);
+    let memory = socket::receive_memory(flow.server.socket.as_fd()).unwrap_or(0);
     if unread >= ENOUGH_BYTES
         && let Some(density) = (unread * 256).checked_div(memory.into())
     {
@@ -163,10 +163,10 @@ fn set(flow: &mut Flow, limits: Limits, most_unsent: u32) {
     flow.window.limits = Some(limits);
     flow.down.limit_bytes = Some(limits.buffer_bytes as usize);
     let unsent = limits.buffer_bytes.min(most_unsent);
-    let _ = tcp_option::set_unsent_limit(flow.client.socket.as_fd(), unsent);
+    let _ = socket::set_unsent_limit(flow.client.socket.as_fd(), unsent);
     let server = flow.server.socket.as_fd();
     // The clamp limits what the server may send beyond what has arrived; only the receive buffer limits what is unread.
-    let _ = tcp_option::set_window_clamp(server, limits.window_bytes);
+    let _ = socket::set_window_clamp(server, limits.window_bytes);
     // The kernel doubles it.
     let memory = u64::from(limits.window_bytes) * 128 / u64::from(flow.window.density);
     let memory = usize::try_from(memory.min(1 << 30)).unwrap_or(usize::MAX);

@@ -17,7 +17,7 @@ use wavebed_os::clock::monotonic_ns;
 use wavebed_os::ethtool::Ethtool;
 use wavebed_os::namespace::unshare_mounts_and_name;
 use wavebed_os::netlink::{Netlink, interface_index};
-use wavebed_os::{mount, sched};
+use wavebed_os::{namespace, sched};
 
 /// How long what must happen may take: a thread may stand still for seconds where others run.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -183,8 +183,8 @@ fn an_interface_that_has_no_room_makes_the_sender_wait_and_loses_nothing() {
     for kind in KINDS {
         in_namespace(move || {
             unshare_mounts_and_name().expect("root is needed");
-            mount::make_private().expect("private mounts");
-            mount::fresh_sys_for_writing().expect("/sys");
+            namespace::make_private().expect("private mounts");
+            namespace::fresh_sys_for_writing().expect("/sys");
             let right = format!("slow{}", kind as u8);
             make_pair("left", &right);
             poll_by_thread(&right);

@@ -4,43 +4,32 @@
 //! documentation of a field. [`build`] checks the bounds ([`garde`]) and what ties values together. It reads the patterns
 //! and builds the stage. See `docs/development/laboratory-file.md`.
 
-mod build;
-mod queue;
 mod radio;
-mod split;
-mod wifi;
+mod values;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use garde::Validate;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::bottleneck::Outage;
-use crate::bounds::{MAX_OVERHEAD_BYTES, MAX_RATE_BPS, MAX_TIME_NS};
-use crate::delay::Shape;
+pub use radio::{RadioKeys, Shared, WifiConfig};
+pub use values::{
+    ConfigError, DelayConfig, Loader, LossConfig, QueueConfig, RateConfig, check_bounds,
+};
+
+use crate::bottleneck::{Bottleneck, BottleneckConfig, Outage};
+use crate::delay::{Delay, Distribution};
+use crate::impairment::{Corrupt, Duplicate, Reorder};
+use crate::loss::{FourState, GilbertElliott, Loss};
 use crate::pattern::End;
-use crate::queue::Limit;
-use crate::rate::TokenBucket;
-use crate::unit::Unit;
-
-pub use wifi::WifiConfig;
-
-pub use build::{DEFAULT_MTU_BYTES, Loader, build, build_shared, remedy};
-pub use radio::{RadioKeys, Shared};
-
-const MAX_LIMIT_PACKETS: u64 = 1_000_000_000_000;
-const MAX_PACKETS_PER_S: u64 = 1_000_000_000;
-
-/// A value that breaks a rule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {message}")]
-pub struct ConfigError {
-    /// The key within the stage, parts separated by points: `queue.limit.packets`.
-    pub key: String,
-    /// The rule and the remedy.
-    pub message: String,
-}
+use crate::queue::{DropTail, Limit};
+use crate::random_stream::RandomStream;
+use crate::rate::{
+    Fluid, Opportunities, Packets, Profile, Sampled, SampledConfig, Server, TokenBucket, at_rate,
+};
+use crate::stage::{MAX_OVERHEAD_BYTES, MAX_TIME_NS, Stage, Unit};
+use values::{MAX_LIMIT_PACKETS, fail, lacks, load, number, queue_of};
 
 /// One stage of a link.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
@@ -147,327 +136,338 @@ impl StageConfig {
     }
 }
 
-/// A server.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
-#[garde(allow_unvalidated)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-#[schemars(rename = "Rate")]
-pub enum RateConfig {
-    /// A constant rate.
-    Constant {
-        /// Bits per second.
-        #[garde(range(min = 1, max = MAX_RATE_BPS))]
-        rate_bps: u64,
-    },
-    /// The `rate_bps` of a `steps` pattern.
-    Pattern {
-        /// The pattern.
-        file: PathBuf,
-        /// Behaviour after its end.
-        #[serde(default)]
-        end: End,
-        /// Its position at time 0.
-        #[serde(default)]
-        #[garde(range(max = MAX_TIME_NS))]
-        start_ns: u64,
-    },
-    /// An `opportunities` pattern.
-    Opportunities {
-        /// The pattern.
-        file: PathBuf,
-        /// Behaviour after its end.
-        #[serde(default)]
-        end: End,
-        /// Its position at time 0.
-        #[serde(default)]
-        #[garde(range(max = MAX_TIME_NS))]
-        start_ns: u64,
-    },
-    /// A rate with bursts.
-    TokenBucket {
-        /// Bits per second.
-        #[garde(range(min = 1, max = MAX_RATE_BPS))]
-        rate_bps: u64,
-        /// Depth of the bucket, which starts full.
-        #[garde(range(min = 1, max = TokenBucket::MAX_BURST_BYTES))]
-        burst_bytes: u64,
-    },
-    /// A rate in packets, independent of their size.
-    Packets {
-        /// Packets per second.
-        #[garde(range(min = 1, max = MAX_PACKETS_PER_S))]
-        packets_per_s: u64,
-    },
-    /// netem: the rate at the time of arrival, constant or from a pattern.
-    Sampled {
-        /// Bits per second.
-        #[garde(range(min = 1, max = MAX_RATE_BPS))]
-        rate_bps: Option<u64>,
-        /// The pattern.
-        file: Option<PathBuf>,
-        /// Behaviour after its end.
-        end: Option<End>,
-        /// Its position at time 0.
-        #[garde(range(max = MAX_TIME_NS))]
-        start_ns: Option<u64>,
-    },
+/// The MTU that [`build`] assumes, bytes.
+pub const DEFAULT_MTU_BYTES: u32 = 1500;
+
+/// Builds a stage with the random stream `random`; `loader` reads pattern files.
+///
+/// # Errors
+/// The first value that breaks a rule, by its key.
+pub fn build(
+    config: &StageConfig,
+    random: RandomStream,
+    loader: &mut Loader<'_>,
+) -> Result<Box<dyn Stage>, ConfigError> {
+    build_shared(
+        config,
+        DEFAULT_MTU_BYTES,
+        random,
+        loader,
+        &mut Shared::default(),
+    )
 }
 
-/// A queue.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
-#[garde(allow_unvalidated)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-#[schemars(rename = "Queue")]
-pub enum QueueConfig {
-    /// Drops arrivals.
-    Droptail {
-        /// Its limit.
-        #[garde(dive)]
-        limit: Limit,
-    },
-    /// Drops the oldest segments.
-    Drophead {
-        /// Its limit.
-        #[garde(dive)]
-        limit: Limit,
-    },
-    /// Never drops.
-    Infinite {},
-    /// RFC 8289.
-    Codel {
-        /// Its limit.
-        #[garde(dive)]
-        limit: Limit,
-        /// Acceptable sojourn time.
-        #[serde(default = "default_target_ns")]
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        target_ns: u64,
-        /// Window in which it must be met.
-        #[serde(default = "default_interval_ns")]
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        interval_ns: u64,
-        /// Mark packets with ECN instead of dropping them.
-        #[serde(default)]
-        ecn: bool,
-        /// Sojourn time after which ECT(1) is marked at once; else ECT(1) is as ECT(0).
-        #[garde(range(max = MAX_TIME_NS))]
-        ce_threshold_ns: Option<u64>,
-    },
-    /// RFC 8290.
-    FqCodel {
-        /// The limit of all queues together.
-        #[garde(dive)]
-        limit: Limit,
-        /// Acceptable sojourn time.
-        #[serde(default = "default_target_ns")]
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        target_ns: u64,
-        /// Window in which it must be met.
-        #[serde(default = "default_interval_ns")]
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        interval_ns: u64,
-        /// Mark packets with ECN instead of dropping them.
-        #[serde(default = "default_fq_ecn")]
-        ecn: bool,
-        /// Sojourn time after which ECT(1) is marked at once; else ECT(1) is as ECT(0).
-        #[garde(range(max = MAX_TIME_NS))]
-        ce_threshold_ns: Option<u64>,
-        /// Queues.
-        #[serde(default = "default_flows")]
-        #[garde(range(min = 1, max = 65_536))]
-        flows: u32,
-        /// Bytes of each queue per round.
-        #[serde(default = "default_quantum_bytes")]
-        #[garde(range(min = 1))]
-        quantum_bytes: u32,
-    },
-    /// RFC 9332.
-    #[serde(rename = "dualpi2")]
-    DualPi2 {
-        /// The limit of both queues together.
-        #[garde(dive)]
-        limit: Limit,
-        /// Delay of the classic queue.
-        #[serde(default = "default_pi2_target_ns")]
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        target_ns: u64,
-        /// Longest usual round trip.
-        #[serde(default = "default_rtt_max_ns")]
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        rtt_max_ns: u64,
-        /// Coupling factor k.
-        #[serde(default = "default_coupling")]
-        #[garde(range(min = 0.5, max = 16.0))]
-        coupling: f64,
-        /// Delay after which ECT(1) is marked.
-        #[serde(default = "default_threshold_ns")]
-        #[garde(range(max = MAX_TIME_NS))]
-        threshold_ns: u64,
-        /// From there to the delay at which all are marked.
-        #[serde(default = "default_range_ns")]
-        #[garde(range(max = MAX_TIME_NS))]
-        range_ns: u64,
-        /// Predict delays from the rate during this time, in place of measuring them.
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        predict_ns: Option<u64>,
-    },
-}
-
-impl QueueConfig {
-    const fn limit(&self) -> Option<Limit> {
-        match self {
-            Self::Droptail { limit }
-            | Self::Drophead { limit }
-            | Self::Codel { limit, .. }
-            | Self::FqCodel { limit, .. }
-            | Self::DualPi2 { limit, .. } => Some(*limit),
-            Self::Infinite {} => None,
+/// As [`build`], with this MTU, and with the shared state of the stages of one hop.
+///
+/// # Errors
+/// The first value that breaks a rule, by its key.
+pub fn build_shared(
+    config: &StageConfig,
+    mtu_bytes: u32,
+    random: RandomStream,
+    loader: &mut Loader<'_>,
+    shared: &mut Shared,
+) -> Result<Box<dyn Stage>, ConfigError> {
+    check_bounds(config)?;
+    Ok(match config {
+        StageConfig::Bottleneck {
+            rate,
+            queue,
+            overhead_bytes,
+            unit,
+            outage,
+        } => {
+            let config = BottleneckConfig {
+                overhead_bytes: *overhead_bytes,
+                unit: *unit,
+                outage: *outage,
+            };
+            if let RateConfig::Sampled { .. } = rate {
+                return sampled(rate, queue, config, loader);
+            }
+            let built = queue_of(queue, *unit, mtu_bytes, random)?;
+            if matches!(rate, RateConfig::Packets { .. }) && built.wants_rate() {
+                return fail(
+                    "queue.limit.time_ns",
+                    "does not fit a rate in packets, which has no bytes per second: use packets or bytes",
+                );
+            }
+            let server = server(rate, *outage, mtu_bytes, loader)?;
+            // Drop-tail, the usual queue, is called directly.
+            if let QueueConfig::Droptail { limit } = queue {
+                let queue = DropTail::new(*limit, *unit);
+                return Ok(Box::new(Bottleneck::new(config, queue, server)));
+            }
+            Box::new(Bottleneck::new(config, built, server))
         }
-    }
+        StageConfig::Delay {
+            delay,
+            reorder,
+            limit_packets,
+        } => {
+            let most = limit_packets.unwrap_or(u64::MAX);
+            Box::new(delay_stage(delay, *reorder, random, loader)?.limited(most))
+        }
+        StageConfig::Loss { model, unit } => Box::new(loss_stage(model, *unit, random, loader)?),
+        StageConfig::Duplicate { probability } => {
+            Box::new(Duplicate::new(number("probability", *probability)?, random))
+        }
+        StageConfig::Reorder {
+            probability,
+            delay_ns,
+        } => Box::new(Reorder::new(
+            number("probability", *probability)?,
+            *delay_ns,
+            random,
+        )),
+        StageConfig::Radio(keys) => radio::build(keys, mtu_bytes, random, loader, shared)?,
+        StageConfig::Corrupt { probability } => {
+            Box::new(Corrupt::new(number("probability", *probability)?, random))
+        }
+        StageConfig::Wifi(config) => Box::new(radio::stage(
+            config,
+            mtu_bytes,
+            random,
+            loader,
+            &shared.wifi,
+        )?),
+    })
 }
 
-const fn default_target_ns() -> u64 {
-    5_000_000
+fn profile(
+    file: &Path,
+    end: End,
+    start_ns: u64,
+    loader: &mut Loader<'_>,
+) -> Result<Profile, ConfigError> {
+    let pattern = load("rate", file, start_ns, loader)?;
+    let kind = pattern.kind();
+    Profile::pattern(pattern, end, start_ns, 0).map_or_else(
+        || {
+            lacks(
+                "rate",
+                file,
+                kind,
+                "a pattern of kind steps with the column rate_bps",
+            )
+        },
+        Ok,
+    )
 }
 
-const fn default_interval_ns() -> u64 {
-    100_000_000
+fn server(
+    config: &RateConfig,
+    outage: Outage,
+    mtu_bytes: u32,
+    loader: &mut Loader<'_>,
+) -> Result<Box<dyn Server>, ConfigError> {
+    Ok(match config {
+        RateConfig::Constant { rate_bps } => Box::new(Fluid::new(Profile::constant(*rate_bps))),
+        RateConfig::Pattern {
+            file,
+            end,
+            start_ns,
+        } => at_rate(profile(file, *end, *start_ns, loader)?),
+        RateConfig::Opportunities {
+            file,
+            end,
+            start_ns,
+        } => {
+            if *end == End::Hold {
+                return fail(
+                    "rate.end",
+                    "is hold, but no opportunity lasts: use repeat or stop",
+                );
+            }
+            if outage == Outage::Drop {
+                return fail(
+                    "outage",
+                    "is drop, but opportunities have no rate that could be zero: use hold",
+                );
+            }
+            let pattern = load("rate", file, *start_ns, loader)?;
+            let kind = pattern.kind();
+            match Opportunities::new(pattern, *end, *start_ns, 0) {
+                Some(server) => Box::new(server),
+                None => return lacks("rate", file, kind, "a pattern of kind opportunities"),
+            }
+        }
+        RateConfig::TokenBucket {
+            rate_bps,
+            burst_bytes,
+        } => {
+            if *burst_bytes < u64::from(mtu_bytes) {
+                return fail(
+                    "rate.burst_bytes",
+                    format!("is {burst_bytes}: use at least the MTU, {mtu_bytes}"),
+                );
+            }
+            Box::new(TokenBucket::new(Profile::constant(*rate_bps), *burst_bytes))
+        }
+        RateConfig::Packets { packets_per_s } => {
+            if outage == Outage::Drop {
+                return fail(
+                    "outage",
+                    "is drop, but a rate in packets is never zero: use hold",
+                );
+            }
+            Box::new(Packets::new(*packets_per_s))
+        }
+        RateConfig::Sampled { .. } => return fail("rate.kind", "sampled is not a server"),
+    })
 }
 
-const fn default_fq_ecn() -> bool {
-    true
+fn sampled(
+    rate_config: &RateConfig,
+    queue: &QueueConfig,
+    config: BottleneckConfig,
+    loader: &mut Loader<'_>,
+) -> Result<Box<dyn Stage>, ConfigError> {
+    let RateConfig::Sampled {
+        rate_bps,
+        file,
+        end,
+        start_ns,
+    } = rate_config
+    else {
+        return fail("rate.kind", "is not sampled");
+    };
+    let limit = match queue {
+        QueueConfig::Droptail { limit } => Some(*limit),
+        QueueConfig::Infinite {} => None,
+        _ => {
+            return fail(
+                "queue.kind",
+                "does not fit a sampled rate, which schedules packets on arrival: use droptail or infinite",
+            );
+        }
+    };
+    let profile = match (rate_bps, file) {
+        (Some(rate_bps), None) if end.is_none() && start_ns.is_none() => {
+            Profile::constant(*rate_bps)
+        }
+        (None, Some(file)) => {
+            profile(file, end.unwrap_or_default(), start_ns.unwrap_or(0), loader)?
+        }
+        (Some(_), None) => {
+            return fail(
+                "rate.rate_bps",
+                "is constant: remove end and start_ns, or use file",
+            );
+        }
+        (Some(_), Some(_)) => {
+            return fail("rate", "has both rate_bps and file: remove one of them");
+        }
+        (None, None) => return fail("rate", "has neither rate_bps nor file: add one of them"),
+    };
+    let config = SampledConfig {
+        limit,
+        overhead_bytes: config.overhead_bytes,
+        unit: config.unit,
+        drop_in_outage: config.outage == Outage::Drop,
+    };
+    Ok(Box::new(Sampled::new(config, profile)))
 }
 
-const fn default_flows() -> u32 {
-    1024
+fn delay_stage(
+    config: &DelayConfig,
+    reorder: bool,
+    random: RandomStream,
+    loader: &mut Loader<'_>,
+) -> Result<Delay, ConfigError> {
+    Ok(match config {
+        DelayConfig::Constant { delay_ns } => Delay::constant(*delay_ns, reorder),
+        DelayConfig::Pattern {
+            file,
+            end,
+            start_ns,
+        } => {
+            let pattern = load("delay", file, *start_ns, loader)?;
+            if pattern.delay_ns().is_none() {
+                return lacks(
+                    "delay",
+                    file,
+                    pattern.kind(),
+                    "a steps or packets pattern with the column delay_s",
+                );
+            }
+            Delay::pattern(pattern, *end, *start_ns, reorder)
+        }
+        DelayConfig::Distribution {
+            shape,
+            mean_ns,
+            spread_ns,
+            correlation,
+        } => {
+            let distribution = Distribution {
+                shape: *shape,
+                mean_ns: *mean_ns,
+                spread_ns: *spread_ns,
+                correlation: number("delay.correlation", *correlation)?,
+            };
+            Delay::distribution(distribution, reorder, random)
+        }
+    })
 }
 
-const fn default_quantum_bytes() -> u32 {
-    1514
-}
-
-const fn default_pi2_target_ns() -> u64 {
-    15_000_000
-}
-
-const fn default_rtt_max_ns() -> u64 {
-    100_000_000
-}
-
-const fn default_coupling() -> f64 {
-    2.0
-}
-
-const fn default_threshold_ns() -> u64 {
-    800_000
-}
-
-const fn default_range_ns() -> u64 {
-    400_000
-}
-
-/// Source of the delays.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
-#[garde(allow_unvalidated)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-#[schemars(rename = "Delay")]
-pub enum DelayConfig {
-    /// A constant delay.
-    Constant {
-        /// The delay.
-        #[garde(range(max = MAX_TIME_NS))]
-        delay_ns: u64,
-    },
-    /// The `delay_s` of a pattern.
-    Pattern {
-        /// The pattern, `steps` or `packets`.
-        file: PathBuf,
-        /// Behaviour after its end.
-        #[serde(default)]
-        end: End,
-        /// Its position at time 0, nanoseconds.
-        #[serde(default)]
-        #[garde(range(max = MAX_TIME_NS))]
-        start_ns: u64,
-    },
-    /// Drawn for each wire segment.
-    Distribution {
-        /// Its shape.
-        shape: Shape,
-        /// The mean.
-        #[garde(range(max = MAX_TIME_NS))]
-        mean_ns: u64,
-        /// One unit of the shape.
-        #[garde(range(max = MAX_TIME_NS))]
-        spread_ns: u64,
-        /// Correlation between neighbours.
-        #[serde(default)]
-        #[garde(range(min = 0.0, max = 1.0))]
-        correlation: f64,
-    },
-}
-
-/// Source of the losses.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
-#[garde(allow_unvalidated)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-#[schemars(rename = "Loss")]
-pub enum LossConfig {
-    /// Independent losses.
-    Independent {
-        /// Probability of loss.
-        #[garde(range(min = 0.0, max = 1.0))]
-        probability: f64,
-    },
-    /// Two states.
-    GilbertElliott {
-        /// From good to bad.
-        #[garde(range(min = 0.0, max = 1.0))]
-        p: f64,
-        /// From bad to good.
-        #[garde(range(min = 0.0, max = 1.0))]
-        r: f64,
-        /// Probability of loss in the good state.
-        #[serde(default)]
-        #[garde(range(min = 0.0, max = 1.0))]
-        good_loss: f64,
-        /// Probability of loss in the bad state.
-        #[serde(default = "default_bad_loss")]
-        #[garde(range(min = 0.0, max = 1.0))]
-        bad_loss: f64,
-    },
-    /// Four states, as netem's.
-    FourState {
-        /// From state 1 to 3.
-        #[garde(range(min = 0.0, max = 1.0))]
-        p13: f64,
-        /// From state 3 to 1.
-        #[garde(range(min = 0.0, max = 1.0))]
-        p31: f64,
-        /// From state 2 to 3.
-        #[garde(range(min = 0.0, max = 1.0))]
-        p23: f64,
-        /// From state 3 to 2.
-        #[garde(range(min = 0.0, max = 1.0))]
-        p32: f64,
-        /// From state 1 to 4.
-        #[garde(range(min = 0.0, max = 1.0))]
-        p14: f64,
-    },
-    /// The `loss` of a pattern.
-    Pattern {
-        /// The pattern, `steps` or `packets`.
-        file: PathBuf,
-        /// Behaviour after its end.
-        #[serde(default)]
-        end: End,
-        /// Its position at time 0, nanoseconds.
-        #[serde(default)]
-        #[garde(range(max = MAX_TIME_NS))]
-        start_ns: u64,
-    },
-}
-
-const fn default_bad_loss() -> f64 {
-    1.0
+fn loss_stage(
+    config: &LossConfig,
+    unit: Unit,
+    random: RandomStream,
+    loader: &mut Loader<'_>,
+) -> Result<Loss, ConfigError> {
+    Ok(match config {
+        LossConfig::Independent { probability } => {
+            Loss::independent(number("model.probability", *probability)?, unit, random)
+        }
+        LossConfig::GilbertElliott {
+            p,
+            r,
+            good_loss,
+            bad_loss,
+        } => {
+            let model = GilbertElliott {
+                p: number("model.p", *p)?,
+                r: number("model.r", *r)?,
+                good_loss: number("model.good_loss", *good_loss)?,
+                bad_loss: number("model.bad_loss", *bad_loss)?,
+            };
+            Loss::gilbert_elliott(model, unit, random)
+        }
+        LossConfig::FourState {
+            p13,
+            p31,
+            p23,
+            p32,
+            p14,
+        } => {
+            let model = FourState {
+                p13: *p13,
+                p31: *p31,
+                p32: *p32,
+                p23: *p23,
+                p14: *p14,
+            };
+            if let Some(problem) = model.problem() {
+                return fail("model", format!("breaks a rule: {problem}"));
+            }
+            Loss::four_state(model, unit, random)
+        }
+        LossConfig::Pattern {
+            file,
+            end,
+            start_ns,
+        } => {
+            let pattern = load("model", file, *start_ns, loader)?;
+            if pattern.loss().is_none() {
+                return lacks(
+                    "model",
+                    file,
+                    pattern.kind(),
+                    "a steps or packets pattern with the column loss",
+                );
+            }
+            Loss::pattern(pattern, *end, *start_ns, unit, random)
+        }
+    })
 }

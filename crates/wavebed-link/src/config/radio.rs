@@ -7,20 +7,17 @@ use garde::Validate;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::build::{Loader, fail, load};
-use super::queue::queue_of;
-use super::split::{self, SplitKeys};
-use super::{ConfigError, QueueConfig, RateConfig};
-use crate::bounds::{MAX_OVERHEAD_BYTES, MAX_TIME_NS};
+use super::values::{ConfigError, Loader, QueueConfig, RateConfig, fail, lacks, load, queue_of};
 use crate::pattern::{End, Kind};
+use crate::queue::{Infinite, Queue};
 use crate::radio::{
-    Acknowledged, Aggregation, Air, Carriers, Code, Connection, Direction, Drx, Grants, Handover,
-    Harq, Load, Radio, RadioConfig, Rlc, Rrc, Slots,
+    Acknowledged, Aggregation, Air, Carriers, Code, Connection, Direction, Drx, Grants, Harq, Load,
+    Radio, RadioConfig, Rlc, Rrc, Slots, SplitBearer, SplitConfig,
 };
 use crate::random_stream::RandomStream;
-use crate::stage::Stage;
-use crate::unit::Unit;
-use crate::wifi::SharedAir;
+use crate::rate::Profile;
+use crate::stage::{Handover, MAX_OVERHEAD_BYTES, MAX_TIME_NS, Stage, Unit};
+use crate::wifi::{Bler, SharedAir, Wifi, WifiSettings};
 
 /// Radio layer 2 of one direction. Every part that may be null is off without a value.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
@@ -260,7 +257,7 @@ pub(super) fn build(
         .transpose()?;
     if let Some(split) = &keys.split {
         let rate = (&keys.rate, bler);
-        return split::build(split, config, rate, loader, queue, connection, random);
+        return build_split(split, config, rate, loader, queue, connection, random);
     }
     let air = air(&keys.rate, bler, loader)?;
     Ok(Box::new(Radio::new(config, air, queue, connection, random)))
@@ -284,7 +281,7 @@ pub(super) fn air(
         } => {
             let pattern = load("rate", file, *start_ns, loader)?;
             if pattern.kind() != Kind::Steps || pattern.rate_bps().is_none() {
-                return super::build::lacks(
+                return lacks(
                     "rate",
                     file,
                     pattern.kind(),
@@ -388,7 +385,7 @@ fn window(sn_bits: u32) -> Result<u64, ConfigError> {
     }
 }
 
-/// The connection of the hop: that of the other direction, if it exists and is equal.
+/// The connection of the hop: the other direction's, if it exists and is equal.
 fn connection(keys: ConnectionKeys, shared: &mut Shared) -> Result<Arc<Connection>, ConfigError> {
     let drx = keys.drx.map(drx).transpose()?;
     let rrc = keys.rrc;
@@ -424,4 +421,234 @@ fn drx(keys: DrxKeys) -> Result<Drx, ConfigError> {
         long_cycle_ns: keys.long_cycle_ns,
         on_ns: keys.on_ns,
     })
+}
+
+/// A split bearer: how it gives data to its legs, and the leg on the fallback carrier.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Split")]
+pub struct SplitKeys {
+    /// A leg takes data while less waits in it than its rate carries in this time.
+    #[garde(range(min = 1, max = MAX_TIME_NS))]
+    target_ns: u64,
+    /// Waiting bytes from which on both carriers have new data; null: only one has.
+    #[garde(range(max = MAX_THRESHOLD_BYTES))]
+    threshold_bytes: Option<u64>,
+    /// RLC of the leg on the fallback carrier.
+    #[garde(dive)]
+    rlc: RlcKeys,
+    /// Grants of that leg.
+    #[garde(dive)]
+    grants: Option<Grants>,
+}
+
+const MAX_THRESHOLD_BYTES: u64 = 1_000_000_000_000;
+/// Random streams of the leg on the fallback carrier.
+const FALLBACK: u64 = 5 << 40;
+
+/// The channels of the two legs.
+fn airs(
+    config: &RateConfig,
+    bler: Option<f64>,
+    loader: &mut Loader<'_>,
+) -> Result<[Air; 2], ConfigError> {
+    let RateConfig::Pattern {
+        file,
+        end,
+        start_ns,
+    } = config
+    else {
+        return fail("rate.kind", "does not fit a split bearer: use pattern");
+    };
+    let pattern = load("rate", file, *start_ns, loader)?;
+    let play = |leg| Air::pattern(Arc::new(leg), *end, *start_ns, 0, bler);
+    let fallback = pattern.fallback_leg().and_then(play);
+    let (Some(primary), Some(fallback)) = (play(pattern.primary_leg()), fallback) else {
+        let needs = "a pattern with the column fallback_rate_bps, or remove split";
+        return lacks("rate", file, pattern.kind(), needs);
+    };
+    Ok([primary, fallback])
+}
+
+/// Builds the stage from the settings of the carrier.
+pub(super) fn build_split(
+    keys: &SplitKeys,
+    config: RadioConfig,
+    (rate, bler): (&RateConfig, Option<f64>),
+    loader: &mut Loader<'_>,
+    queue: Box<dyn Queue>,
+    connection: Option<Arc<Connection>>,
+    random: RandomStream,
+) -> Result<Box<dyn Stage>, ConfigError> {
+    let Some(fallback) = config.carriers.fallback.clone() else {
+        return fail(
+            "split",
+            "has no second carrier: add fallback, or remove split",
+        );
+    };
+    let bearer = SplitConfig {
+        direction: config.direction,
+        overhead_bytes: config.overhead_bytes,
+        discard_ns: config.discard_ns,
+        reordering: config.reordering,
+        target_ns: keys.target_ns,
+        threshold_bytes: keys.threshold_bytes,
+    };
+    let leg = RadioConfig {
+        discard_ns: None,
+        reordering: None,
+        carriers: Carriers {
+            fallback: None,
+            ..config.carriers
+        },
+        ..config
+    };
+    let fallback = RadioConfig {
+        carriers: Carriers {
+            primary: fallback.clone(),
+            fallback: Some(fallback),
+        },
+        rlc: rlc(keys.rlc).map_err(in_split)?,
+        grants: keys.grants,
+        aggregation: None,
+        ..leg.clone()
+    };
+    let [primary_air, fallback_air] = airs(rate, bler, loader)?;
+    let radio = |config, air, random| {
+        let queue = Box::new(Infinite::new(Unit::Packet));
+        Radio::new(config, air, queue, connection.clone(), random)
+    };
+    let primary = radio(leg, primary_air, random);
+    let fallback = radio(fallback, fallback_air, random.process(FALLBACK));
+    Ok(Box::new(SplitBearer::new(
+        bearer, queue, connection, primary, fallback,
+    )))
+}
+
+fn in_split(error: ConfigError) -> ConfigError {
+    ConfigError {
+        key: format!("split.{}", error.key),
+        ..error
+    }
+}
+
+/// The MAC of 802.11ad: A-MPDU, block acknowledgement, retries. See `docs/models/wifi-802.11ad.md`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Wifi")]
+pub struct WifiConfig {
+    /// Throughput of full aggregates: constant, or the `rate_bps` of a pattern.
+    #[garde(dive)]
+    pub rate: RateConfig,
+    /// Frame errors, instead of those of the trace.
+    #[garde(range(min = 0.0, max = 1.0))]
+    pub bler: Option<f64>,
+    /// The buffer of this user.
+    #[garde(dive)]
+    pub queue: QueueConfig,
+    /// Most bytes of an aggregate.
+    #[garde(range(min = 1, max = MAX_AGGREGATE_BYTES))]
+    pub aggregate_bytes: u32,
+    /// Most packets of an aggregate.
+    #[garde(range(min = 1, max = MAX_AGGREGATE_FRAMES))]
+    pub aggregate_frames: u32,
+    /// Airtime of an aggregate beside its bytes.
+    #[garde(range(max = MAX_OVERHEAD_NS))]
+    pub overhead_ns: u64,
+    /// Retransmissions of a packet at most.
+    #[garde(range(max = MAX_RETRIES))]
+    pub retries: u32,
+    /// Bytes of a frame beyond the IP bytes of its packet.
+    #[serde(default = "default_overhead_bytes")]
+    #[garde(range(max = MAX_OVERHEAD_BYTES))]
+    pub overhead_bytes: u32,
+}
+
+/// MAC header, check sequence, delimiter and padding of a frame, and the LLC header.
+const fn default_overhead_bytes() -> u32 {
+    40
+}
+
+/// The longest A-MPDU of any 802.11 PHY: exponent 9 of `2^(13 + exponent) - 1` (802.11ay); 802.11ad has 5 at most.
+const MAX_AGGREGATE_BYTES: u32 = (1 << 22) - 1;
+/// The largest block acknowledgement window of any 802.11 PHY (802.11ax, 802.11ay); 802.11ad has 64.
+const MAX_AGGREGATE_FRAMES: u32 = 1024;
+const MAX_OVERHEAD_NS: u64 = 1_000_000_000;
+const MAX_RETRIES: u32 = 255;
+
+/// Builds the stage.
+pub(super) fn stage(
+    config: &WifiConfig,
+    mtu_bytes: u32,
+    random: RandomStream,
+    loader: &mut Loader<'_>,
+    air: &SharedAir,
+) -> Result<Wifi, ConfigError> {
+    let settings = settings(config, mtu_bytes)?;
+    let queue = queue_of(&config.queue, Unit::Packet, mtu_bytes, random)?;
+    let (profile, of_pattern) = match &config.rate {
+        RateConfig::Constant { rate_bps } => {
+            carried("rate.rate_bps", *rate_bps, &settings)?;
+            (Profile::constant(*rate_bps), Bler::OfPattern(None))
+        }
+        RateConfig::Pattern {
+            file,
+            end,
+            start_ns,
+        } => {
+            let pattern = load("rate", file, *start_ns, loader)?;
+            let fastest = pattern.rate_bps().and_then(|rates| rates.iter().max());
+            let Some((profile, fastest)) =
+                Profile::pattern(pattern.clone(), *end, *start_ns, 0).zip(fastest)
+            else {
+                let needs = "a pattern of kind steps with the column rate_bps";
+                return lacks("rate", file, pattern.kind(), needs);
+            };
+            carried("rate.file", *fastest, &settings)?;
+            (profile, Bler::of(&pattern, *end, *start_ns, 0))
+        }
+        _ => return fail("rate.kind", "does not fit wifi: use constant or pattern"),
+    };
+    let bler = match config.bler {
+        Some(bler) => Bler::Constant(bler),
+        None => of_pattern,
+    };
+    let air = air.clone();
+    Ok(Wifi::sharing(air, settings, queue, profile, bler, random))
+}
+
+fn settings(config: &WifiConfig, mtu_bytes: u32) -> Result<WifiSettings, ConfigError> {
+    let frame_bytes = mtu_bytes + config.overhead_bytes;
+    let bytes = config.aggregate_bytes;
+    if bytes < frame_bytes {
+        return fail(
+            "aggregate_bytes",
+            format!("is {bytes}: use at least the MTU with overhead_bytes, {frame_bytes}"),
+        );
+    }
+    Ok(WifiSettings {
+        aggregate_bytes: bytes,
+        aggregate_frames: config.aggregate_frames as usize,
+        overhead_ns: config.overhead_ns,
+        retries: config.retries,
+        overhead_bytes: config.overhead_bytes,
+        mtu_bytes,
+    })
+}
+
+/// Refuses a rate at which the overhead leaves no time for bytes.
+fn carried(key: &str, rate_bps: u64, settings: &WifiSettings) -> Result<(), ConfigError> {
+    let most_bps = settings.most_bps();
+    if rate_bps < most_bps {
+        return Ok(());
+    }
+    fail(
+        key,
+        format!(
+            "has the rate {rate_bps}, but full aggregates of {} bytes with overhead_ns {} carry less than {most_bps} \
+             bits per second: use a lower rate, larger aggregates or less overhead",
+            settings.full_bytes(),
+            settings.overhead_ns
+        ),
+    )
 }

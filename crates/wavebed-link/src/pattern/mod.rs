@@ -4,20 +4,14 @@
 //! nanoseconds, bits per second, bytes, thousandths of a decibel. Only fractions (loss, block errors) are floating point.
 
 mod clock;
-mod cursor;
 mod edit;
-mod legs;
-mod light;
-mod number;
 mod parse;
-mod state;
+mod text;
 
-pub use clock::{Clock, Playback};
-pub use cursor::{Cursor, End, Mark};
+pub use clock::{Clock, Cursor, End, Mark, Playback};
 pub use edit::Value;
-pub use light::Light;
-pub use parse::PatternError;
-pub use state::State;
+pub use parse::Light;
+pub use text::PatternError;
 
 /// The kind of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +50,7 @@ pub struct Pattern {
     need_mdb: Option<Box<[i32]>>,
     state: Option<Box<[State]>>,
     bytes: Option<Box<[u32]>>,
-    fallback: legs::Columns,
+    fallback: Columns,
     light: Option<Light>,
     headers: Vec<(String, String)>,
 }
@@ -157,4 +151,121 @@ impl Pattern {
         };
         Some(u64::try_from(nanobits / u128::from(self.period)).unwrap_or(u64::MAX))
     }
+}
+
+/// The state of the radio in a row of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Line of sight.
+    Los,
+    /// No line of sight: a building blocks the direct path.
+    Nlos,
+    /// An obstacle other than a building blocks the direct path.
+    Blocked,
+    /// The radio link has failed, or is too weak for any block.
+    Outage,
+    /// Interruption by a handover; the buffer is forwarded or lost.
+    Handover,
+    /// The link uses its fallback carrier and the slots of that.
+    Fallback,
+}
+
+impl State {
+    /// Every state, in the order of the reference.
+    pub const ALL: [Self; 6] = [
+        Self::Los,
+        Self::Nlos,
+        Self::Blocked,
+        Self::Outage,
+        Self::Handover,
+        Self::Fallback,
+    ];
+
+    /// Its name in the `state` column.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Los => "los",
+            Self::Nlos => "nlos",
+            Self::Blocked => "blocked",
+            Self::Outage => "outage",
+            Self::Handover => "handover",
+            Self::Fallback => "fallback",
+        }
+    }
+
+    /// The state of this name in the `state` column.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.name().as_bytes() == name)
+    }
+}
+
+impl Pattern {
+    /// Rates of the fallback carrier at all times, bits per second, one for each row, where the pattern has them.
+    #[must_use]
+    pub fn fallback_rate_bps(&self) -> Option<&[u64]> {
+        self.fallback.rate_bps.as_deref()
+    }
+
+    /// The pattern of the carrier alone: its rate is 0 while the link is on the fallback carrier, and until it is back.
+    #[must_use]
+    pub fn primary_leg(&self) -> Self {
+        let mut away = false;
+        let leave = |state: &State| {
+            away = *state == State::Fallback || (away && *state == State::Handover);
+            if away { State::Fallback } else { *state }
+        };
+        let state: Option<Box<[State]>> = self
+            .state()
+            .map(|states| states.iter().map(leave).collect());
+        let silent = |row: usize| {
+            state
+                .as_ref()
+                .is_some_and(|states| states[row] == State::Fallback)
+        };
+        let rates = |(row, &rate): (usize, &u64)| if silent(row) { 0 } else { rate };
+        let rate_bps = self
+            .rate_bps()
+            .map(|values| values.iter().enumerate().map(rates).collect());
+        Self {
+            rate_bps,
+            state,
+            fallback: Columns::default(),
+            light: None,
+            ..self.clone()
+        }
+    }
+
+    /// The pattern of the fallback carrier alone, all of it in that state; `None` without its rates.
+    #[must_use]
+    pub fn fallback_leg(&self) -> Option<Self> {
+        let rate_bps = self.fallback.rate_bps.clone()?;
+        Some(Self {
+            kind: Kind::Steps,
+            period: self.period,
+            at: self.at.clone(),
+            state: Some(vec![State::Fallback; rate_bps.len()].into()),
+            rate_bps: Some(rate_bps),
+            sinr_mdb: self.fallback.sinr_mdb.clone(),
+            need_mdb: self.fallback.need_mdb.clone(),
+            delay_ns: None,
+            loss: None,
+            bler: None,
+            bytes: None,
+            fallback: Columns::default(),
+            light: None,
+            headers: Vec::new(),
+        })
+    }
+}
+
+/// The columns of the fallback carrier; see the columns of the same name in [`Pattern`].
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Columns {
+    rate_bps: Option<Box<[u64]>>,
+    sinr_mdb: Option<Box<[i32]>>,
+    need_mdb: Option<Box<[i32]>>,
 }

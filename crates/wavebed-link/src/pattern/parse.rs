@@ -1,23 +1,13 @@
 //! The parser of the native pattern format.
 
-use super::legs::Columns;
-use super::light::{Light, LightKeys, read_light};
-use super::{Kind, Pattern, State, number};
-
-/// The error of an invalid pattern.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub struct PatternError {
-    /// Number of the line, from 1; one past the last line if a part is missing.
-    pub line: usize,
-    /// The broken rule, and the remedy.
-    pub message: String,
-}
+use super::text::{
+    Lines, MAX_BYTES, PatternError, SECONDS_RULE, decibels, fraction, seconds, shown, whole,
+};
+use super::{Columns, Kind, Pattern, State};
 
 const FIRST_LINE: &str = "# wavebed pattern 1";
 const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 const MAX_PACKETS: u64 = 1_000_000_000_000;
-pub(super) const MAX_BYTES: u64 = 1_000_000_000;
 
 impl Pattern {
     /// Reads a pattern from bytes that should be UTF-8.
@@ -54,42 +44,6 @@ impl Pattern {
         }
         rows.finish(head, &lines)
     }
-}
-
-/// The lines of a text, without their ends.
-pub(super) struct Lines<'a> {
-    rest: &'a [u8],
-    number: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn next(&mut self) -> Option<&'a [u8]> {
-        self.number += 1;
-        if self.rest.is_empty() {
-            return None;
-        }
-        let length = self.rest.iter().position(|&byte| byte == b'\n');
-        let line = &self.rest[..length.unwrap_or(self.rest.len())];
-        self.rest = length.map_or(&[], |length| &self.rest[length + 1..]);
-        Some(line.strip_suffix(b"\r").unwrap_or(line))
-    }
-
-    pub(super) fn error<T>(&self, message: impl Into<String>) -> Result<T, PatternError> {
-        Err(PatternError {
-            line: self.number,
-            message: message.into(),
-        })
-    }
-}
-
-/// A value, shortened for a message.
-pub(super) fn shown(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut shown: String = text.chars().take(40).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,8 +97,6 @@ impl Column {
         }
     }
 }
-
-pub(super) const SECONDS_RULE: &str = "plain decimal seconds from 0 to 1000000000 with at most nine digits after the point, without exponent or sign";
 
 const fn allowed(kind: Kind) -> &'static [Column] {
     match kind {
@@ -279,10 +231,10 @@ fn read_period(
     };
     let (read, rule) = match kind {
         Kind::Packets => (
-            number::whole(value.as_bytes(), MAX_PACKETS),
+            whole(value.as_bytes(), MAX_PACKETS),
             "a whole number from 1 to 1000000000000",
         ),
-        Kind::Steps | Kind::Opportunities => (number::seconds(value.as_bytes()), SECONDS_RULE),
+        Kind::Steps | Kind::Opportunities => (seconds(value.as_bytes()), SECONDS_RULE),
     };
     let fail = |broken: &str| {
         let message = format!(
@@ -437,10 +389,10 @@ impl Rows {
         let name = first_column(self.kind);
         let (read, rule) = match self.kind {
             Kind::Packets => (
-                number::whole(field, MAX_PACKETS),
+                whole(field, MAX_PACKETS),
                 "a whole number from 0 to 1000000000000",
             ),
-            Kind::Steps | Kind::Opportunities => (number::seconds(field), SECONDS_RULE),
+            Kind::Steps | Kind::Opportunities => (seconds(field), SECONDS_RULE),
         };
         let at = match read {
             Ok(at) => at,
@@ -495,15 +447,15 @@ impl Rows {
         field: &[u8],
         lines: &Lines<'_>,
     ) -> Result<(), PatternError> {
-        let rate = |to: &mut Vec<u64>| number::whole(field, MAX_RATE_BPS).map(|rate| to.push(rate));
-        let decibels = |to: &mut Vec<i32>| number::decibels(field).map(|value| to.push(value));
+        let rate = |to: &mut Vec<u64>| whole(field, MAX_RATE_BPS).map(|rate| to.push(rate));
+        let decibels = |to: &mut Vec<i32>| decibels(field).map(|value| to.push(value));
         let read = match column {
             Column::RateBps => rate(&mut self.rate_bps),
             Column::FallbackRate => rate(&mut self.fallback_rate_bps),
             Column::LightRate => rate(&mut self.light_rate_bps),
-            Column::Delay => number::seconds(field).map(|delay| self.delay_ns.push(delay)),
-            Column::Loss => number::fraction(field).map(|loss| self.loss.push(loss)),
-            Column::Bler => number::fraction(field).map(|bler| self.bler.push(bler)),
+            Column::Delay => seconds(field).map(|delay| self.delay_ns.push(delay)),
+            Column::Loss => fraction(field).map(|loss| self.loss.push(loss)),
+            Column::Bler => fraction(field).map(|bler| self.bler.push(bler)),
             Column::Sinr => decibels(&mut self.sinr_mdb),
             Column::Need => decibels(&mut self.need_mdb),
             Column::FallbackSinr => decibels(&mut self.fallback_sinr_mdb),
@@ -511,7 +463,7 @@ impl Rows {
             Column::State => State::from_name(field)
                 .ok_or("is not a state of the radio")
                 .map(|state| self.state.push(state)),
-            Column::Bytes => match number::whole(field, MAX_BYTES) {
+            Column::Bytes => match whole(field, MAX_BYTES) {
                 Ok(0) => Err("is out of range"),
                 Ok(bytes) => {
                     self.bytes
@@ -561,5 +513,195 @@ impl Rows {
             at: self.at.into_boxed_slice(),
             headers: head.headers,
         })
+    }
+}
+
+/// The light rate of a pattern: the column and its two header keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Light {
+    pub(super) rate_bps: Box<[u64]>,
+    pub(super) bytes: u64,
+    pub(super) idle_ns: u64,
+}
+
+impl Light {
+    /// Bits per second, one for each row.
+    #[must_use]
+    pub const fn rate_bps(&self) -> &[u64] {
+        &self.rate_bps
+    }
+
+    /// Bytes that are served at this rate after an idle time, at least 1.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The shortest idle time before them, nanoseconds, at least 1.
+    #[must_use]
+    pub const fn idle_ns(&self) -> u64 {
+        self.idle_ns
+    }
+}
+
+impl Pattern {
+    /// The rate of the first bytes after an idle time, where the pattern has one. A pattern with it has rates.
+    #[must_use]
+    pub const fn light(&self) -> Option<&Light> {
+        self.light.as_ref()
+    }
+
+    /// The pattern of the light rate alone: it is 0 where [`Pattern::rate_bps`] is 0, for an outage is one of all bytes.
+    /// `None` without a light rate.
+    #[must_use]
+    pub fn light_pattern(&self) -> Option<Self> {
+        let pairs = self.light()?.rate_bps.iter().zip(self.rate_bps()?);
+        let rates: Box<[u64]> = pairs
+            .map(|(&light, &full)| if full == 0 { 0 } else { light })
+            .collect();
+        Some(Self {
+            kind: Kind::Steps,
+            period: self.period,
+            at: self.at.clone(),
+            rate_bps: Some(rates),
+            delay_ns: None,
+            loss: None,
+            bler: None,
+            sinr_mdb: None,
+            need_mdb: None,
+            state: None,
+            bytes: None,
+            fallback: super::Columns::default(),
+            light: None,
+            headers: Vec::new(),
+        })
+    }
+}
+
+/// The header keys of a light rate: bytes, and nanoseconds.
+pub(super) type LightKeys = (u64, u64);
+
+/// Reads the header keys of the column `light_rate_bps`, which stand beside it and only there.
+pub(super) fn read_light(
+    headers: &[(String, String, usize)],
+    has_column: bool,
+    lines: &Lines<'_>,
+) -> Result<Option<LightKeys>, PatternError> {
+    const BYTES_RULE: &str = "a whole number of bytes from 1 to 1000000000";
+    const BYTES: &str = "light_bytes";
+    const IDLE: &str = "light_idle_s";
+    let column = "light_rate_bps";
+    let find = |key: &str| headers.iter().find(|(known, ..)| known == key);
+    if !has_column {
+        return match find(BYTES).or_else(|| find(IDLE)) {
+            None => Ok(None),
+            Some((key, _, line)) => Err(PatternError {
+                line: *line,
+                message: format!(
+                    "header '{key}' stands without the column {column}: add {column} or remove {key}"
+                ),
+            }),
+        };
+    }
+    let value = |key: &str,
+                 example: &str,
+                 rule: &str,
+                 read: fn(&[u8]) -> Result<u64, &'static str>| {
+        let Some((_, value, line)) = find(key) else {
+            return lines.error(format!(
+                "column '{column}' stands without the header '{key}': add '# {key} = {example}' or remove {column}"
+            ));
+        };
+        let read = read(value.as_bytes())
+            .and_then(|value| if value == 0 { Err("is 0") } else { Ok(value) });
+        read.map_err(|broken| PatternError {
+            line: *line,
+            message: format!(
+                "header '{key}' {broken} ('{}'): write {rule}",
+                shown(value.as_bytes())
+            ),
+        })
+    };
+    let bytes = value(BYTES, "15000", BYTES_RULE, |text| whole(text, MAX_BYTES))?;
+    let idle_ns = value(
+        IDLE,
+        "0.1",
+        &format!("{SECONDS_RULE}, more than 0"),
+        seconds,
+    )?;
+    Ok(Some((bytes, idle_ns)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pattern::text::{decibels, fraction, seconds, whole};
+
+    #[test]
+    fn seconds_are_exact_nanoseconds() {
+        assert_eq!(seconds(b"0"), Ok(0));
+        assert_eq!(seconds(b"2.1"), Ok(2_100_000_000));
+        assert_eq!(seconds(b"0.000000001"), Ok(1));
+        assert_eq!(seconds(b"1000000000"), Ok(1_000_000_000_000_000_000));
+        assert_eq!(seconds(b"999999999.999999999"), Ok(999_999_999_999_999_999));
+        for bad in [
+            "", ".", "1.", ".5", "1e3", "-1", "+1", " 1", "1 ", "nan", "inf", "0x1", "1_0", "1.2.3",
+        ] {
+            assert!(seconds(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(seconds(b"1000000000.000000001").is_err());
+        assert!(seconds(b"99999999999999999999999").is_err());
+        assert!(seconds(b"0.0000000001").is_err());
+    }
+
+    #[test]
+    fn whole_numbers_and_fractions_have_ranges() {
+        assert_eq!(
+            whole(b"1000000000000", 1_000_000_000_000),
+            Ok(1_000_000_000_000)
+        );
+        assert!(whole(b"1000000000001", 1_000_000_000_000).is_err());
+        assert!(whole(b"99999999999999999999999999", u64::MAX - 1).is_err());
+        assert!(whole(b"1.0", 9).is_err());
+        assert_eq!(fraction(b"0.25"), Ok(0.25));
+        assert_eq!(fraction(b"1"), Ok(1.0));
+        assert!(fraction(b"1.0000001").is_err());
+        assert!(fraction(b"1e-3").is_err());
+    }
+
+    #[test]
+    fn decibels_are_exact_thousandths_with_a_sign() {
+        for (text, value) in [
+            ("0", 0),
+            ("-0", 0),
+            ("-0.0", 0),
+            ("7.9", 7_900),
+            ("-2.85", -2_850),
+            ("12.345", 12_345),
+            ("-0.001", -1),
+            ("100", 100_000),
+            ("-100.000", -100_000),
+            ("0000000000000001.5", 1_500),
+        ] {
+            assert_eq!(decibels(text.as_bytes()), Ok(value), "{text}");
+        }
+        for bad in [
+            "",
+            "-",
+            "--1",
+            "+1",
+            "1-",
+            "-.5",
+            "1.",
+            "-1e1",
+            "1.0000",
+            "100.001",
+            "-100.001",
+            "99999999999999999999",
+            "nan",
+            "-inf",
+            " 1",
+        ] {
+            assert!(decibels(bad.as_bytes()).is_err(), "{bad}");
+        }
     }
 }

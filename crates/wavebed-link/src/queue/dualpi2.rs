@@ -1,11 +1,10 @@
 //! The coupled dual queue of RFC 9332, with the AQMs of its appendix A: PI2 and a ramp.
 
-use super::dequeue_rate::DequeueRate;
+use super::codel::DequeueRate;
 use super::{Fifo, Held, Limit, Queue, Room};
 use crate::counters::Reason;
-use crate::run::Run;
-use crate::stage::{Backlog, Outlet};
-use crate::unit::Unit;
+use crate::run::{Backlog, Run};
+use crate::stage::{Outlet, Unit};
 
 /// Bytes that L4S packets may take for each byte of classic packets, while both wait.
 const L4S_WEIGHT: u64 = 15;
@@ -14,10 +13,10 @@ const MOST_UPDATES: u32 = 10_000;
 /// The marking probability of L4S packets at which classic drops replace marks (`p_Lmax`).
 const MOST_L4S: f64 = 1.0;
 
-/// The queueing delay that decides about marks of the L4S AQM. The controller uses that of the classic queue's head:
+/// The queueing delay that decides about marks of the L4S AQM. The controller uses the delay of the classic queue's head:
 /// its proportional gain would amplify the noise of a prediction to drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Delay {
+pub enum DelayEstimate {
     /// How long the head of the queue has waited.
     #[default]
     Measured,
@@ -40,7 +39,7 @@ pub struct DualPi2Settings {
     /// From that delay to the one at which all are marked, nanoseconds; 0: a step.
     pub range_ns: u64,
     /// Delay of the L4S queue.
-    pub delay: Delay,
+    pub delay: DelayEstimate,
 }
 
 impl Default for DualPi2Settings {
@@ -52,7 +51,7 @@ impl Default for DualPi2Settings {
             coupling: 2.0,
             threshold_ns: 800_000,
             range_ns: 400_000,
-            delay: Delay::Measured,
+            delay: DelayEstimate::Measured,
         }
     }
 }
@@ -67,10 +66,10 @@ struct Half {
 }
 
 impl Half {
-    fn new(unit: Unit, delay: Delay) -> Self {
+    fn new(unit: Unit, delay: DelayEstimate) -> Self {
         let window_ns = match delay {
-            Delay::Measured => 0,
-            Delay::Predicted(window_ns) => window_ns,
+            DelayEstimate::Measured => 0,
+            DelayEstimate::Predicted(window_ns) => window_ns,
         };
         Self {
             fifo: Fifo::new(unit),
@@ -125,7 +124,7 @@ impl DualPi2 {
             settings,
             room: Room::new(limit, unit),
             l4s: Half::new(unit, settings.delay),
-            classic: Half::new(unit, Delay::Measured),
+            classic: Half::new(unit, DelayEstimate::Measured),
             owed: 0,
             controller: Controller::new(&settings),
         }

@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::bounds::MAX_TIME_NS;
-use crate::run::Run;
-use crate::stage::Backlog;
-use crate::unit::Unit;
+use crate::run::{Backlog, Run};
+use crate::stage::{MAX_TIME_NS, Unit};
 
 /// The limit of a queue. The segment in service does not count.
 #[derive(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::conditions::Conditions;
 use crate::pattern::{Clock, End, Kind, Pattern, Playback, State};
+use crate::stage::Conditions;
 
 /// The rate, errors and state of a link over time. Queries may come in any order of time.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Air {
     }
 
     /// A constant channel in place of this one from `at_ns` on. It keeps the errors of that moment: a fixed block error
-    /// rate; that of the moment unless it is 1, which describes a link that carried nothing; or the SINR, for which the
+    /// rate; the rate of the moment unless it is 1, which describes a link that carried nothing; or the SINR, for which the
     /// MCS is then chosen: it needs no more.
     #[must_use]
     pub fn held(&mut self, at_ns: u64, rate_bps: u64) -> Self {
@@ -99,7 +99,7 @@ impl Air {
         air
     }
 
-    /// The same, with this block error rate in place of that of patterns.
+    /// The same, with this block error rate instead of the patterns' rate.
     #[must_use]
     pub const fn with_fixed_bler(mut self, bler: f64) -> Self {
         self.fixed_bler = Some(bler);

@@ -1,19 +1,9 @@
 //! The radio stage: slots, duplex frames, grants, HARQ, RLC, in-order delivery, DRX, RRC release and handover of one
 //! direction of an NR or LTE link. `docs/models/radio.md` describes it, with timelines.
 
-mod aggregation;
 mod air;
 mod block;
 mod connection;
-mod contents;
-mod decode;
-mod entity;
-mod grants;
-mod interruption;
-mod leg;
-mod load;
-mod numbers;
-mod order;
 mod send;
 mod settings;
 mod slots;
@@ -22,33 +12,26 @@ mod split;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub use aggregation::Aggregation;
+pub use crate::run::{BlockRecord, Slot};
+pub use crate::stage::Handover;
 pub use air::{Air, Now, Sinr};
-pub use block::BlockRecord;
+pub use block::{Code, Decoder};
 pub use connection::{Connection, Drx, Rrc};
-pub use decode::{Code, Decoder};
-pub use load::Load;
 pub use settings::{
-    Acknowledged, Configured, Direction, GrantLosses, Grants, Handover, Harq, Rlc, Slots,
+    Acknowledged, Aggregation, Configured, Direction, GrantLosses, Grants, Harq, Load, Rlc, Slots,
 };
-pub use slots::{Carriers, Found, Needs, Slot};
+pub use slots::{Carriers, Found, Needs};
 pub use split::{SplitBearer, SplitConfig};
 
-use crate::conditions::Conditions;
 use crate::counters::Reason;
 use crate::pattern::Clock;
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
-use crate::run::Run;
-use crate::stage::{Backlog, Change, Outlet, Stage};
-use aggregation::Secondary;
-use block::{Block, Phase};
-use contents::{Chunk, Cuts, Part};
-use entity::Entity;
-use grants::Scheduler;
-use load::Others;
-use order::Order;
-use send::Plan;
+use crate::run::{Backlog, NEVER, Run};
+use crate::stage::{Change, Conditions, Outlet, Stage};
+use block::{Block, Chunk, Cuts, Order, Part, Phase};
+use settings::{Entity, Others, Secondary};
+use slots::{Plan, Scheduler};
 
 /// Settings of a [`Radio`].
 #[derive(Clone, Debug)]
@@ -114,8 +97,7 @@ pub struct Radio {
     log: Option<Vec<BlockRecord>>,
 }
 
-const NEVER: u64 = u64::MAX;
-/// Random streams beside those of blocks.
+/// Random streams beside the streams of blocks.
 const GRANTS: u64 = 2 << 40;
 const OTHERS: u64 = 3 << 40;
 const STATUS: u64 = 4 << 40;

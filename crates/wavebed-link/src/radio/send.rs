@@ -1,41 +1,16 @@
 //! The choice of the next slot and of its block.
 
 use super::Radio;
-use super::aggregation::Aggregation;
 use super::air::Now;
-use super::block::{Block, BlockRecord, Errors, Phase};
-use super::contents::{Chunk, Part};
-use super::decode::Decoder;
-use super::entity::Entity;
-use super::settings::{Acknowledged, Rlc};
-use super::slots::{Found, Needs, Slot};
+use super::block::{Block, Chunk, Decoder, Errors, Part, Phase};
+use super::settings::{Acknowledged, Aggregation, Entity, Rlc};
+use super::slots::{Found, Needs, Plan};
 use crate::pattern::State;
-use crate::run::Run;
-use crate::stage::{Backlog, Outlet};
+use crate::run::{Backlog, BlockRecord, Run, Slot};
+use crate::stage::Outlet;
 
-/// The random streams of feedback, beside those of decoding.
+/// The random streams of feedback, beside the streams of decoding.
 const FEEDBACK: u64 = 1 << 40;
-
-/// The next slot that will be used.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// When its block is built.
-    pub at_ns: u64,
-    /// The slot; `None`: none was found, search again.
-    slot: Option<Slot>,
-    /// The block that is sent again in it; `None`: a new one.
-    again: Option<usize>,
-}
-
-impl Plan {
-    fn start_ns(&self) -> u64 {
-        self.slot.map_or(self.at_ns, |slot| slot.start_ns)
-    }
-
-    fn order(&self) -> (u64, u32) {
-        (self.start_ns(), self.slot.map_or(0, |slot| slot.carrier))
-    }
-}
 
 /// The plan that begins first; of two that begin together, `one`.
 fn earlier(one: Option<Plan>, other: Option<Plan>) -> Option<Plan> {
@@ -77,7 +52,7 @@ impl Radio {
             + queue.segments * u64::from(self.config.overhead_bytes)
     }
 
-    /// Chooses the next slot at `now_ns`: the first one; of several that begin together, that of the first carrier.
+    /// Chooses the next slot at `now_ns`: the first one; of several that begin together, the first carrier's.
     pub(super) fn make_plan(&mut self, now_ns: u64) {
         let again = self.plan_again(0, now_ns);
         let new = self.plan_new(now_ns);

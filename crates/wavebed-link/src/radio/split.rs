@@ -3,20 +3,17 @@
 
 use std::sync::Arc;
 
-use super::block::BlockRecord;
+use super::block::{Numbers, Order};
 use super::connection::Connection;
-use super::numbers::Numbers;
-use super::order::Order;
 use super::settings::Direction;
-use super::{NEVER, Radio, deliver};
-use crate::conditions::Conditions;
+use super::{Radio, deliver};
 use crate::counters::Reason;
 use crate::pattern::{Playback, State};
 use crate::queue::Queue;
-use crate::run::Run;
-use crate::stage::{Backlog, Change, Outlet, Stage};
+use crate::run::{Backlog, BlockRecord, NEVER, Run};
+use crate::stage::{Change, Conditions, Outlet, Stage};
 
-/// Settings of a [`SplitBearer`], beside those of its legs.
+/// Settings of a [`SplitBearer`], beside the settings of its legs.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitConfig {
     /// Its direction.
@@ -407,7 +404,7 @@ impl Stage for SplitBearer {
         backlog
     }
 
-    /// A rate is that of the carrier; the fallback carrier keeps the rate of that moment.
+    /// A rate applies to the carrier; the fallback carrier keeps its rate of that moment.
     fn apply(&mut self, now_ns: u64, change: &Change) -> bool {
         let (primary, fallback) = match change {
             Change::RateBps(_) => {

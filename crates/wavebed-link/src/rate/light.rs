@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::profile::{Place, Profile};
-use super::{NANOBITS_PER_BYTE, Server};
+use super::Server;
+use super::profile::{NANOBITS_PER_BYTE, Place, Profile};
 
 /// Serves bits at a light rate until the bytes that an idle time gives are used up, and at the full rate from then on.
 ///

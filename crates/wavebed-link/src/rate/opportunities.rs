@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{NANOBITS_PER_BYTE, Profile, Server};
+use super::profile::NANOBITS_PER_BYTE;
+use super::{Profile, Server};
 use crate::pattern::{End, Pattern};
 
 /// Serves a number of bytes at given times, and nothing in between.

@@ -1,13 +1,48 @@
-//! The medium over time: airtime of aggregates, outages, frame errors.
+//! The medium of 802.11ad over time: airtime of aggregates, outages, frame errors. One station of a hop sends at a time.
 
 use std::sync::Arc;
 
-use super::WifiSettings;
-use crate::chance::Chance;
 use crate::pattern::{Clock, Cursor, End, Pattern, Playback};
-use crate::random_stream::RandomStream;
+use crate::random_stream::{Chance, RandomStream};
 use crate::rate::Profile;
 use crate::stage::Change;
+
+/// Settings of a [`Wifi`] stage, beside its queue, rate and errors.
+#[derive(Clone, Copy, Debug)]
+pub struct WifiSettings {
+    /// Bytes of an aggregate at most, [`WifiSettings::overhead_bytes`] included. At least one frame of
+    /// the MTU.
+    pub aggregate_bytes: u32,
+    /// Frames of an aggregate at most, and the window of the block acknowledgement. At least 1.
+    pub aggregate_frames: usize,
+    /// Airtime of an aggregate beside its bytes: preamble, interframe spaces, block acknowledgement.
+    pub overhead_ns: u64,
+    /// Retransmissions of a frame before it is given up.
+    pub retries: u32,
+    /// Bytes of a frame beyond the IP bytes of its packet.
+    pub overhead_bytes: u32,
+    /// The largest packet, IP bytes.
+    pub mtu_bytes: u32,
+}
+
+impl WifiSettings {
+    /// The bytes of a full aggregate: as many frames of the largest packet as it can hold.
+    #[must_use]
+    pub fn full_bytes(&self) -> u64 {
+        let frame_bytes = u64::from(self.mtu_bytes) + u64::from(self.overhead_bytes);
+        let by_bytes = u64::from(self.aggregate_bytes) / frame_bytes;
+        by_bytes.clamp(1, self.aggregate_frames as u64) * frame_bytes
+    }
+
+    /// The rate at which the overhead takes all the time of full aggregates, bits per second, rounded down; `u64::MAX`
+    /// without overhead. It bounds the throughput.
+    #[must_use]
+    pub fn most_bps(&self) -> u64 {
+        let bits = u128::from(self.full_bytes()) * 8_000_000_000;
+        let rate = bits.checked_div(u128::from(self.overhead_ns));
+        rate.map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+}
 
 const NANOBITS_PER_BYTE: u128 = 8_000_000_000;
 
@@ -63,12 +98,12 @@ impl Bler {
         })
     }
 
-    fn play(playback: &Playback) -> Self {
+    pub(super) fn play(playback: &Playback) -> Self {
         let cursor = || Cursor::of(playback.clone());
         Self::OfPattern(playback.pattern.bler().is_some().then(cursor))
     }
 
-    fn chance(&mut self, at_ns: u64) -> Chance {
+    pub(super) fn chance(&mut self, at_ns: u64) -> Chance {
         let probability = match self {
             Self::Constant(probability) => Some(*probability),
             Self::OfPattern(None) => None,

@@ -3,62 +3,18 @@
 //! See `docs/models/wifi-802.11ad.md`.
 
 mod air;
-mod medium;
 mod station;
-mod window;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::conditions::Conditions;
+pub use air::{Bler, WifiSettings};
+
 use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
-use crate::run::Run;
-use crate::stage::{Backlog, Change, Outlet, Stage};
-
-use medium::Medium;
-use station::Station;
-
-pub use air::Bler;
-
-/// Settings of a [`Wifi`] stage, beside its queue, rate and errors.
-#[derive(Clone, Copy, Debug)]
-pub struct WifiSettings {
-    /// Bytes of an aggregate at most, [`WifiSettings::overhead_bytes`] included. At least one frame of
-    /// the MTU.
-    pub aggregate_bytes: u32,
-    /// Frames of an aggregate at most, and the window of the block acknowledgement. At least 1.
-    pub aggregate_frames: usize,
-    /// Airtime of an aggregate beside its bytes: preamble, interframe spaces, block acknowledgement.
-    pub overhead_ns: u64,
-    /// Retransmissions of a frame before it is given up.
-    pub retries: u32,
-    /// Bytes of a frame beyond the IP bytes of its packet.
-    pub overhead_bytes: u32,
-    /// The largest packet, IP bytes.
-    pub mtu_bytes: u32,
-}
-
-impl WifiSettings {
-    /// The bytes of a full aggregate: as many frames of the largest packet as it can hold.
-    #[must_use]
-    pub fn full_bytes(&self) -> u64 {
-        let frame_bytes = u64::from(self.mtu_bytes) + u64::from(self.overhead_bytes);
-        let by_bytes = u64::from(self.aggregate_bytes) / frame_bytes;
-        by_bytes.clamp(1, self.aggregate_frames as u64) * frame_bytes
-    }
-
-    /// The rate at which the overhead takes all the time of full aggregates, bits per second, rounded down; `u64::MAX`
-    /// without overhead. It bounds the throughput.
-    #[must_use]
-    pub fn most_bps(&self) -> u64 {
-        let bits = u128::from(self.full_bytes()) * 8_000_000_000;
-        let rate = bits.checked_div(u128::from(self.overhead_ns));
-        rate.map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
-    }
-}
-
-const NEVER: u64 = u64::MAX;
+use crate::run::{Backlog, NEVER, Run};
+use crate::stage::{Change, Conditions, Outlet, Stage};
+use station::{Event, Station};
 
 /// The air of one hop, which its stations share.
 #[derive(Clone, Default)]
@@ -149,5 +105,89 @@ impl Stage for Wifi {
             rate_bps: Some(self.air.medium().station(self.place).rate_of(now_ns)),
             ..Conditions::default()
         }
+    }
+}
+
+/// The stations that share the air, advanced together.
+#[derive(Default)]
+struct Medium {
+    stations: Vec<Station>,
+    /// The end of the last aggregate.
+    free_ns: u64,
+    /// Who sent it.
+    last: usize,
+    reached_ns: u64,
+}
+
+impl Medium {
+    /// Adds a station, and returns its place.
+    fn join(&mut self, station: Station) -> usize {
+        self.stations.push(station);
+        self.last = self.stations.len() - 1;
+        self.last
+    }
+
+    fn station(&mut self, place: usize) -> &mut Station {
+        &mut self.stations[place]
+    }
+
+    /// How far the stations have been advanced.
+    const fn reached_ns(&self) -> u64 {
+        self.reached_ns
+    }
+
+    /// When the station at `place` should be polled next, if nothing else arrives.
+    fn next_of(&mut self, place: usize) -> Option<u64> {
+        let free_ns = self.free_ns;
+        self.stations[place].due_ns(free_ns)
+    }
+
+    /// Processes all events of all stations up to `now_ns`, in order. Those of the station at `own` go to `out`.
+    fn advance(&mut self, now_ns: u64, own: usize, out: &mut Outlet<'_>) {
+        self.stations[own].tell(now_ns, out);
+        while let Some((at_ns, event, place)) = self.next()
+            && at_ns <= now_ns
+        {
+            if place == own {
+                self.process(at_ns, event, place, out);
+            } else {
+                let mut effects = std::mem::take(&mut self.stations[place].effects);
+                self.process(at_ns, event, place, &mut Outlet::record(&mut effects));
+                self.stations[place].effects = effects;
+            }
+        }
+        self.reached_ns = self.reached_ns.max(now_ns);
+    }
+
+    fn process(&mut self, at_ns: u64, event: Event, place: usize, out: &mut Outlet<'_>) {
+        let station = &mut self.stations[place];
+        match event {
+            Event::Finish => station.finish(out),
+            Event::Special => station.special(at_ns, out),
+            Event::Start => {
+                if let Some(end_ns) = station.start(at_ns, out) {
+                    self.free_ns = end_ns;
+                    self.last = place;
+                }
+            }
+        }
+    }
+
+    /// The next event, and its station. Of stations that could start together, the one that has been ready longer
+    /// does; of those that have been ready since the same time, one that did not send last.
+    fn next(&mut self) -> Option<(u64, Event, usize)> {
+        let (free_ns, last) = (self.free_ns, self.last);
+        let each = self.stations.iter_mut().enumerate();
+        let next = each.filter_map(|(place, station)| {
+            let (at_ns, event) = station.next(free_ns)?;
+            let ready_ns = if event == Event::Start {
+                station.ready_ns()
+            } else {
+                NEVER
+            };
+            Some((at_ns, event, ready_ns, place == last, place))
+        });
+        next.min()
+            .map(|(at_ns, event, _, _, place)| (at_ns, event, place))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::loss_support::{Bench, assert_fraction, control, groupings, run, segments};
 use proptest::prelude::*;
-use wavebed_link::corrupt::Corrupt;
+use wavebed_link::impairment::Corrupt;
 use wavebed_link::{RandomStream, Reason, Run};
 
 fn pass(probability: f64, seed: u64, runs: &[Run]) -> Bench {

@@ -4,7 +4,7 @@ use crate::loss_support::{Bench, run};
 use wavebed_link::RandomStream;
 use wavebed_link::delay::{Delay, Distribution, Shape};
 
-/// Every tolerance is that of so many draws.
+/// Every tolerance follows from this number of draws.
 const DRAWS: u32 = 250_000;
 const MEAN_NS: u64 = 1_000_000_000;
 const SPREAD_NS: u64 = 10_000_000;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::loss_support::{QueueBench, run};
 use proptest::prelude::*;
-use wavebed_link::queue::{Delay, DualPi2, DualPi2Settings, Limit, Queue};
+use wavebed_link::queue::{DelayEstimate, DualPi2, DualPi2Settings, Limit, Queue};
 use wavebed_link::{Ecn, Reason, Run, Unit};
 
 const MS: u64 = 1_000_000;
@@ -294,7 +294,7 @@ fn classic_packets_have_a_sixteenth_while_both_wait() {
 #[test]
 fn a_predicted_delay_is_the_bytes_ahead_over_the_rate_of_their_queue() {
     let settings = DualPi2Settings {
-        delay: Delay::Predicted(10 * MS),
+        delay: DelayEstimate::Predicted(10 * MS),
         ..DualPi2Settings::default()
     };
     let mut bench = bench(settings);

@@ -2,7 +2,7 @@
 
 use crate::loss_support::{Bench, assert_fraction, control, groupings, run, segments};
 use proptest::prelude::*;
-use wavebed_link::duplicate::Duplicate;
+use wavebed_link::impairment::Duplicate;
 use wavebed_link::{RandomStream, RunFlags};
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use crate::l4s_support::{Flow, Waits, Watched, run};
 use crate::radio_support::{harq, pattern, plain, played};
 use wavebed_link::queue::{
-    Codel, CodelSettings, Delay, DropTail, DualPi2, DualPi2Settings, FqCodel, FqCodelSettings,
-    Limit, Queue,
+    Codel, CodelSettings, DelayEstimate, DropTail, DualPi2, DualPi2Settings, FqCodel,
+    FqCodelSettings, Limit, Queue,
 };
 use wavebed_link::radio::{Acknowledged, Carriers, Radio, RadioConfig, Rlc};
 use wavebed_link::{Ecn, Link, MillisecondRow, RandomStream, Unit};
@@ -133,7 +133,7 @@ fn outcome(queue: impl Queue + 'static) -> Outcome {
     }
 }
 
-fn dual(delay: Delay) -> DualPi2 {
+fn dual(delay: DelayEstimate) -> DualPi2 {
     let settings = DualPi2Settings {
         delay,
         ..DualPi2Settings::default()
@@ -159,7 +159,7 @@ fn fq_codel(ce_threshold_ns: Option<u64>) -> FqCodel {
 
 #[test]
 fn a_scalable_and_a_cubic_flow_share_a_radio_with_marks_before_drops() {
-    let found = outcome(dual(Delay::Predicted(12_500_000)));
+    let found = outcome(dual(DelayEstimate::Predicted(12_500_000)));
     println!("dualpi2, predicted {found:?}");
     let [first_mark, first_drop] = found.first_ms;
     assert!(first_drop.is_none_or(|at_ms| first_mark.is_some_and(|mark_ms| mark_ms < at_ms)));
@@ -175,7 +175,10 @@ fn other_queues_lack_the_short_wait_or_the_fair_share_of_a_scalable_flow() {
     let codel = outcome(Codel::new(codel(Some(MS)), LIMIT, Unit::Packet));
     let droptail = outcome(DropTail::new(LIMIT, Unit::Packet));
     println!("fq_codel {fq_codel:?}\ncodel, 1 ms {codel:?}\ndroptail {droptail:?}");
-    println!("dualpi2, measured {:?}", outcome(dual(Delay::Measured)));
+    println!(
+        "dualpi2, measured {:?}",
+        outcome(dual(DelayEstimate::Measured))
+    );
     assert!(fq_codel[0].waits_ms[0][1] > 10.0, "{fq_codel:?}");
     assert!(fq_codel[1].waits_ms[0][1] <= 10.0, "{fq_codel:?}");
     assert!(codel.share() < 0.35, "{codel:?}");

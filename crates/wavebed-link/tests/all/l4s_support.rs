@@ -1,5 +1,5 @@
 //! Senders in virtual time: CUBIC (RFC 9438) with classic ECN, and a scalable one with the law of DCTCP (RFC 8257), which
-//! is that of Prague without its independence of the round trip. Each packet is acknowledged with its ECN field, after
+//! is the law of Prague without its independence of the round trip. Each packet is acknowledged with its ECN field, after
 //! the rest of the round trip.
 
 use std::cmp::Reverse;

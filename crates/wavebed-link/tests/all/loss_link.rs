@@ -2,11 +2,11 @@
 
 use crate::loss_support::{control, run};
 use proptest::prelude::*;
-use wavebed_link::corrupt::Corrupt;
 use wavebed_link::delay::{Delay, Distribution, Shape};
-use wavebed_link::duplicate::Duplicate;
+use wavebed_link::impairment::Corrupt;
+use wavebed_link::impairment::Duplicate;
+use wavebed_link::impairment::Reorder;
 use wavebed_link::loss::{GilbertElliott, Loss};
-use wavebed_link::reorder::Reorder;
 use wavebed_link::{Change, Link, RandomStream, Run, Stage, Unit};
 
 #[derive(Clone, Debug)]

@@ -195,7 +195,7 @@ impl<Q: Queue> QueueBench<Q> {
 }
 
 /// Whether `count` hits of `draws` agree with `probability` within `deviations` standard deviations, the variance
-/// being `inflation` times that of independent draws.
+/// being `inflation` times the variance of independent draws.
 #[track_caller]
 pub fn assert_fraction(count: u64, draws: u64, probability: f64, inflation: f64) {
     let (count, draws) = (count as f64, draws as f64);

@@ -6,7 +6,7 @@ use crate::link_support::random::{events, link, radios, split_radios, stages};
 use crate::link_support::{Event, Outcome, drive, each, segment, super_packet};
 use crate::radio_support::{SLOT_BYTES, SLOT_NS, air, decoded, harq, plain, radio, slots};
 use proptest::prelude::*;
-use wavebed_link::packet_log::{Entry, Event as Logged};
+use wavebed_link::counters::{Entry, Event as Logged};
 use wavebed_link::radio::{
     Acknowledged, BlockRecord, Carriers, Direction, Grants, RadioConfig, Rlc, Slots,
 };
@@ -81,7 +81,7 @@ proptest! {
             let dropped = of(&entries, |event| event == Logged::Dropped(reason));
             prop_assert_eq!(dropped.len() as u64, total.dropped[reason as usize].segments);
         }
-        // Everything that is named has entered: the numbers of a split bearer's legs are those of its packets again.
+        // Everything that is named has entered: the legs of a split bearer number its packets again.
         let known: BTreeSet<(u32, u16)> = entered.iter().map(|&(packet, index, _)| (packet, index)).collect();
         for (packet, index, _) in of(&entries, |_| true) {
             prop_assert!(known.contains(&(packet, index)), "{} {}", packet, index);

@@ -147,7 +147,7 @@ fn a_timer_without_blocks_deactivates_the_secondary_carriers() {
     };
     // Until slot 9 the primary carrier serves 16 packets; the rest takes slots 9 and 10 of the others.
     let first = big(10, 0, 32);
-    // The last block of a secondary carrier is that of slot 10, at 1.25 ms: the timer expires at 3.25 ms, slot 26.
+    // The last block of a secondary carrier is in slot 10, at 1.25 ms: the timer expires at 3.25 ms, slot 26.
     for (at_ns, expected) in [(3_000_010, 25), (3_125_010, 34)] {
         let arrivals = [first.clone(), big(at_ns, 32, 24)].concat();
         let outcome = drive(&mut radio(with(FOUR), STEADY), &arrivals, 10 * MS);
@@ -448,7 +448,7 @@ fn a_block_of_a_deactivated_carrier_is_left_to_rlc() {
         &burst(10, 100),
         20 * MS,
     );
-    // Three blocks of two packets: that of the primary carrier is sent again, on the fallback carrier.
+    // Three blocks of two packets: the primary carrier's is sent again, on the fallback carrier.
     assert_eq!(unacknowledged.dropped(Reason::Block), 6);
     assert_eq!(unacknowledged.lost[0].1, 2 * MS, "when it falls back");
     let config = RadioConfig {
@@ -487,7 +487,7 @@ fn a_short_timer_flushes_what_waits_for_its_retransmission() {
     let outcome = drive(&mut radio(config, air("1", &rows)), &burst(10, 24), 20 * MS);
     assert_eq!(outcome.dropped(Reason::Block), 6);
     assert!(outcome.lost.iter().all(|&(_, at_ns)| at_ns == 11 * SLOT_NS));
-    assert_eq!(outcome.of(17), decoded(13), "that of the primary carrier");
+    assert_eq!(outcome.of(17), decoded(13), "the primary carrier's");
 }
 
 #[test]

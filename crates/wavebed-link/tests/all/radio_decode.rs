@@ -43,7 +43,7 @@ impl Buffer {
         }
     }
 
-    /// Information of these transmissions, as multiples of that of one symbol, nats.
+    /// Information of these transmissions, as multiples of one symbol's, nats.
     fn gathered(&self, snrs: &[f64]) -> f64 {
         let mut energy = vec![0.0; self.bits];
         for (attempt, snr) in snrs.iter().enumerate() {
@@ -229,7 +229,7 @@ fn a_small_block_has_a_flatter_curve_and_needs_more() {
     assert!((0.2..0.6).contains(&shift_db), "{shift_db}");
     let shifted = failure(Code::Ldpc, 7.9, 52, &[7.9 + shift_db]);
     assert!((shifted - 0.1).abs() < 1e-4, "{shifted}");
-    // Where all blocks of the rate are small, the need is that of such a block.
+    // Where all blocks of the rate are small, the need is a small block's.
     let alone = Decoder::new(Code::Ldpc, 7.9, 52, 52).receive(1, 7.9);
     assert!((alone - 0.1).abs() < 1e-12, "{alone}");
 }

@@ -176,7 +176,7 @@ fn a_switched_bearer_stands_still_during_the_failure() {
     let queue = Box::new(Infinite::new(Unit::Packet));
     let mut radio = Radio::new(config, air, queue, None, RandomStream::new(1, 0));
     let outcome = run(&mut radio, &across_the_failure(), 80 * MS);
-    // From 2.6 to 8 ms five subframes begin, of which 7 is on air when the link goes back.
+    // From 2.6 to 8 ms five subframes begin. Subframe 7 is on air when the link goes back.
     assert_eq!(outcome.of(3), decoded_lte(3));
     assert_eq!(outcome.of(6), decoded_lte(6));
     assert!(outcome.of(8) > 9 * MS, "{outcome:?}");

@@ -1,4 +1,4 @@
-//! Common code of the radio tests: a plain link of which each test changes one setting, and its driver.
+//! Common code of the radio tests: a plain link, and its driver. Each test changes one setting.
 
 use std::sync::Arc;
 

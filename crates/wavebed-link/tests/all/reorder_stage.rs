@@ -2,7 +2,7 @@
 
 use crate::loss_support::{Bench, assert_fraction, control, groupings, run, segments};
 use proptest::prelude::*;
-use wavebed_link::reorder::Reorder;
+use wavebed_link::impairment::Reorder;
 use wavebed_link::{RandomStream, Run};
 
 #[test]

@@ -6,9 +6,10 @@ use wavebed_link::config::{LossConfig, QueueConfig, RateConfig, StageConfig, bui
 use wavebed_link::pattern::Pattern;
 use wavebed_link::queue::Limit;
 use wavebed_link::radio::Direction;
+use wavebed_link::sim::preset_names;
 use wavebed_link::sim::{
     Departure, Fate, LinkSpec, Packet, PathSpec, Rate, SAMPLE_DOWN, SAMPLE_UP, SimLink, SimPath,
-    SpecError, Trial, preset_names,
+    SpecError, Trial,
 };
 use wavebed_link::{Change, Ecn, Link, RandomStream, Reason, Run, RunFlags, Unit};
 

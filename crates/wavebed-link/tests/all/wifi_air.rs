@@ -6,7 +6,8 @@ use std::sync::Arc;
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::{Codel, CodelSettings, Infinite, Limit, Queue};
 use wavebed_link::rate::Profile;
-use wavebed_link::wifi::{Bler, SharedAir, Wifi, WifiSettings};
+use wavebed_link::wifi::{Bler, WifiSettings};
+use wavebed_link::wifi::{SharedAir, Wifi};
 use wavebed_link::{Backlog, Change, Link, RandomStream, Run, Unit};
 
 /// Four frames of 1000 bytes are full. At 1.6 Gbit/s they take 20 µs: 10 µs of overhead and 2.5 ns for each byte.

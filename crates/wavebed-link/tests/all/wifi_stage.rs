@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use wavebed_link::pattern::{End, Pattern};
 use wavebed_link::queue::{Codel, CodelSettings, Infinite, Limit, Queue};
 use wavebed_link::rate::Profile;
-use wavebed_link::wifi::{Bler, Wifi, WifiSettings};
+use wavebed_link::wifi::Wifi;
+use wavebed_link::wifi::{Bler, WifiSettings};
 use wavebed_link::{Change, Link, RandomStream, Reason, Run, Unit};
 
 const END_NS: u64 = 10_000_000_000;
@@ -195,7 +196,7 @@ fn what_follows_a_frame_that_is_given_up_is_delivered_then() {
         segment(30_000, 2, 1000),
     ]);
     let (outcome, _) = run(played(settings, &pattern, End::Hold), &arrivals);
-    // The error probability is that of the aggregate's start: 1 ns, 20 001 ns, 32 501 ns.
+    // The error probability at the aggregate's start counts: 1 ns, 20 001 ns, 32 501 ns.
     assert_eq!(
         outcome.departures()[..4],
         [0, 1, 2, 3].map(|index| (0, index, 20_001))

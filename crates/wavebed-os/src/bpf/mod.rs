@@ -4,16 +4,13 @@
 //! the process, programs are detached and maps are freed.
 
 pub mod assembler;
-mod call;
-mod link;
 mod map;
 mod program;
 
 use std::io;
 
-pub use link::{Link, XdpMode};
 pub use map::{Map, SharedMemory};
-pub use program::{Program, ProgramKind};
+pub use program::{Link, Program, ProgramKind, XdpMode};
 
 use crate::error::{Context, Result};
 

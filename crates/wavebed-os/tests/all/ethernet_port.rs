@@ -8,7 +8,7 @@ use wavebed_os::clock;
 use wavebed_os::ethernet_port::{EthernetPort, Refusal};
 use wavebed_os::namespace::{NetworkNamespace, effective_user};
 use wavebed_os::netlink::{Netlink, interface_index};
-use wavebed_os::nft_ingress::Ingress;
+use wavebed_os::nft::Ingress;
 use wavebed_os::poll;
 
 const VIRTIO: [u8; 10] = [0; 10];

@@ -6,9 +6,9 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use wavebed_link::corrupt::Corrupt;
 use wavebed_link::delay::{Delay, Distribution, Shape as DelayShape};
-use wavebed_link::duplicate::Duplicate;
+use wavebed_link::impairment::Corrupt;
+use wavebed_link::impairment::Duplicate;
 use wavebed_link::loss::Loss;
 use wavebed_link::{Counts, Link, RandomStream, Reason, Stage, Unit};
 use wavebed_os::ethernet_port::Refusal;
@@ -16,8 +16,8 @@ use wavebed_packet::{Shape, VnetHeader, checksum, complete_segment, inspect};
 use wavebed_path::coalesce::Coalesce;
 use wavebed_path::direction::Direction;
 use wavebed_path::link_chain::{LinkChain, NamedLink};
-use wavebed_path::packet_memory::PacketMemory;
-use wavebed_path::packets::Packets;
+use wavebed_path::pool::PacketMemory;
+use wavebed_path::pool::Packets;
 use wavebed_path::port::Port;
 
 #[derive(Default)]
@@ -530,7 +530,7 @@ impl Port for TimedList {
     }
 }
 
-/// Stages of which the last settles each departure on arrival.
+/// Stages; the last one settles each departure on arrival.
 fn foreseeing(seed: u64) -> Vec<Box<dyn Stage>> {
     let jitter = Distribution {
         shape: DelayShape::Normal,

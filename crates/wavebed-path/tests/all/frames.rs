@@ -5,21 +5,21 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use wavebed_link::corrupt::Corrupt;
 use wavebed_link::delay::Delay;
+use wavebed_link::impairment::Corrupt;
 use wavebed_link::loss::Loss;
 use wavebed_link::{Link, RandomStream, Stage, Unit};
 use wavebed_packet::{VnetHeader, checksum};
 use wavebed_path::FrameAccount;
-use wavebed_path::classes::{Address, Classes, Side};
 use wavebed_path::coalesce::Coalesce;
 use wavebed_path::direction::{ClassChain, Direction};
 use wavebed_path::frames::Frames;
 use wavebed_path::link_chain::{LinkChain, NamedLink};
-use wavebed_path::outages::Outages;
-use wavebed_path::packet_memory::PacketMemory;
-use wavebed_path::packets::Packets;
+use wavebed_path::on_time::Outages;
+use wavebed_path::pool::PacketMemory;
+use wavebed_path::pool::Packets;
 use wavebed_path::port::Port;
+use wavebed_path::series::{Address, Classes, Side};
 
 const PLAIN: &[u8] = &[8, 0];
 const TAGGED: &[u8] = &[0x81, 0, 0x60, 5, 8, 0];

@@ -10,7 +10,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde::Deserialize;
-use wavebed_os::foreign;
+use wavebed_os::unix;
 
 /// Bytes of a public key (RFC 8032).
 const PUBLIC_BYTES: usize = 32;
@@ -88,7 +88,7 @@ impl PrivateKey {
     /// One line: it is no key, or others own it or may read it.
     pub fn read(file: &Path) -> Result<Self, String> {
         let failed = |error: &dyn fmt::Display| format!("{}: {error}", file.display());
-        let text = foreign::read_private(file, MAX_BYTES).map_err(|error| failed(&error))?;
+        let text = unix::read_private(file, MAX_BYTES).map_err(|error| failed(&error))?;
         let bytes = bytes_of(text.trim()).ok_or_else(|| failed(&Self::NONE))?;
         Self::of(bytes).map_err(|error| failed(&error))
     }

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use wavebed_os::capabilities::{self, Set};
-use wavebed_os::landlock;
+use wavebed_os::confinement;
+use wavebed_os::confinement::Set;
 use wavebed_os::namespace::effective_user;
 use wavebed_os::process::Signals;
 
@@ -14,13 +14,13 @@ use super::engine::{EndState, Engine};
 use super::key::PrivateKey;
 use super::outgoing::Outgoing;
 use super::settings::{Kind, LawName, Settings};
-use super::transport::{self, OVERHEAD_BYTES};
-use crate::STOP_SIGNALS;
+use super::transport;
+use super::transport::OVERHEAD_BYTES;
 use crate::problem::Problem;
-use crate::system_calls;
 use crate::tunnel::law::{AutorateLaw, DeliveryLaw, Law};
 use crate::tunnel::queue::FlowQueuesSettings;
 use crate::tunnel::{Sender, SenderSettings};
+use crate::{STOP_SIGNALS, system_calls};
 
 /// Carry packets to the other end of a radio link at the link's own rate, with fair queues before it.
 #[derive(Args, Debug)]
@@ -90,12 +90,12 @@ fn serve(settings: &Settings, state: Option<u16>) -> Result<(), Problem> {
     // All that needs rights is open.
     let user = (effective_user().0 == 0).then_some(settings.user_id);
     match user {
-        Some(_) => capabilities::become_user(user, Set::empty()),
-        None => capabilities::renounce(Set::empty()),
+        Some(_) => confinement::become_user(user, Set::empty()),
+        None => confinement::renounce(Set::empty()),
     }
     .map_err(|error| stop(&format!("cannot drop privileges: {error}")))?;
     // A kernel without Landlock refuses nothing.
-    landlock::refuse_all().map_err(|error| stop(&format!("landlock: {error}")))?;
+    confinement::refuse_all().map_err(|error| stop(&format!("landlock: {error}")))?;
     let sender = Sender::new(
         SenderSettings {
             queues: FlowQueuesSettings {
