@@ -14,7 +14,7 @@ from tests.unit.test_bridge_command import PORTS
 from wavebed._core import find_core
 from wavebed.cli import main
 from wavebed.errors import MachineError, UserError
-from wavebed.path.core import clean_environment
+from wavebed.path.launch import clean_environment
 from wavebed.path.live import change_request
 
 CORE = """#!/bin/sh

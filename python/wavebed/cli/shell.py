@@ -13,8 +13,8 @@ from wavebed.cli.options import add_memory_option, add_time_options, guest_memor
 from wavebed.config.problems import Problem, at
 from wavebed.config.values import end_wait
 from wavebed.config.values import name as read_name
-from wavebed.path.core import clean_environment, make_folder, write_laboratory
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
+from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.model import scene_maps
 from wavebed.path.tables import add_path_options, chosen_path
 from wavebed.path.traces import Traces

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -14,44 +13,12 @@ from wavebed._core import find_core
 from wavebed.errors import UserError
 from wavebed.lab.protocol import LIMITS, LaboratoryGoneError, Process
 from wavebed.path.control import Connection
+from wavebed.path.launch import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path as FilePath
+    from collections.abc import Callable, Sequence
 
-    from wavebed.config.data import Json
     from wavebed.lab.protocol import Limits
-
-
-_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
-
-
-def write_laboratory(laboratory: Mapping[str, Json]) -> int:
-    """Write the laboratory file into memory and return its descriptor, which a new program inherits."""
-    descriptor = os.memfd_create("laboratory.json", 0)
-    with open(descriptor, "wb", closefd=False) as memory:
-        memory.write(json.dumps(laboratory).encode())
-    return descriptor
-
-
-def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those that name a proxy, which nothing inside a laboratory can reach."""
-    return {name: value for name, value in environment.items() if name.lower() not in _PROXIES}
-
-
-def make_folder(folder: FilePath, option: str) -> None:
-    """Make a folder for results.
-
-    Raises
-    ------
-    UserError
-        If there is something else of this name, or the folder cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or "cannot be made").lower()
-        raise UserError(f"{option}: {str(folder)!r}: {reason}: name a folder that can be made") from None
 
 
 STOP_GRACE_S = 5.0

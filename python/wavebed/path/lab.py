@@ -26,8 +26,9 @@ from wavebed.lab.protocol import (
 )
 from wavebed.lab.tools import Computing, ProgramTime
 from wavebed.path.control import answer_as
-from wavebed.path.core import Core, LabProcess, Pump, clean_environment, make_folder, pipe_or, write_laboratory
+from wavebed.path.core import Core, LabProcess, Pump, pipe_or
 from wavebed.path.laboratory import laboratory_file
+from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.live import apply_change, change_request, show
 from wavebed.prepared import prepared
 

@@ -7,14 +7,12 @@ from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config.units import Limit, format_limit, format_rate
 from wavebed.errors import UserError
 from wavebed.path.model import DistributedDelay, LimitedLoss, LostPackets, LostTimes, PatternFile, ScenePattern
-from wavebed.pattern.model import packets, steps
 from wavebed.radio.presets import WifiSettings, radio_stage, ue_limit_stage, wifi_stage
 from wavebed.spec import types as spec
 from wavebed.spec.network import WrittenQueue, least_limit, limit_in_words
@@ -57,6 +55,10 @@ def loss_pattern(loss: MadeLoss, direction: str, seed: int) -> tuple[Pattern, Li
 
 
 def _listed(loss: LostPackets) -> Pattern:
+    import numpy as np  # wavebed shell starts without
+
+    from wavebed.pattern.model import packets
+
     lost = np.array(loss.numbers, dtype=np.int64) - 1
     index = np.unique(np.concatenate(([0], lost, lost + 1)))
     values = np.isin(index, lost).astype(np.float64)
@@ -64,6 +66,10 @@ def _listed(loss: LostPackets) -> Pattern:
 
 
 def _timed(loss: LostTimes) -> Pattern:
+    import numpy as np
+
+    from wavebed.pattern.model import steps
+
     edges = {0: 0.0}
     for begin_ns, end_ns in loss.spans_ns:
         edges |= {begin_ns: 1.0, end_ns: 0.0}
@@ -72,6 +78,10 @@ def _timed(loss: LostTimes) -> Pattern:
 
 
 def _drawn(loss: LimitedLoss, random: Random) -> Pattern:
+    import numpy as np
+
+    from wavebed.pattern.model import packets
+
     lost = np.zeros(DRAWN_PACKETS)
     in_a_row = 0
     for number in range(DRAWN_PACKETS):

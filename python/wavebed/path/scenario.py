@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.path.traces import Traces
-    from wavebed.remedy.model import Chosen
+    from wavebed.remedy import Chosen
 
 MAX_HOPS = 64
 TOP_KEYS = ("title", "source", "lab", "path", "run", "workload", "treatment")

@@ -24,8 +24,7 @@ from wavebed.path.model import Delay, DrawnStart, Loss, Rate, TraceEnd
 from wavebed.radio.presets import PRESETS, UeLimit
 from wavebed.radio.read import preset, ue_limit
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
-from wavebed.remedy import REMEDIES
-from wavebed.remedy.model import Chosen
+from wavebed.remedy import REMEDIES, Chosen
 from wavebed.spec.network import MOST_SEED, QUEUE, WrittenQueue
 from wavebed.spec.types import BottleneckStage, Coalesce, ReorderStage, TimeCoalesce
 

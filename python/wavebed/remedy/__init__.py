@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from msgspec import Struct
+
 from wavebed.config.plugins import class_of
 from wavebed.config.problems import Problem, at, described
 from wavebed.config.reader import Reader
 from wavebed.config.table import raw_values, read_table, table_schema
 from wavebed.config.values import table_of
-from wavebed.remedy.model import Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from wavebed.config.reader import Schema
     from wavebed.remedy.model import AnyRemedy
 
-__all__ = ["KINDS", "REMEDIES", "kind_of", "remedy_of"]
+__all__ = ["KINDS", "REMEDIES", "Chosen", "kind_of", "remedy_of"]
 
 KINDS = {
     "syn": "wavebed.remedy.edge:Syn",
@@ -31,6 +32,15 @@ KINDS = {
 """The class of each kind of remedy; imported when it is needed."""
 
 MOST = 8
+
+
+class Chosen(Struct, frozen=True):
+    """A remedy of a scenario: its kind, and the keys of its kind, none left out."""
+
+    kind: str
+    options: dict[str, Json]
+
+
 _FORM = '{ kind = "syn" }'
 
 

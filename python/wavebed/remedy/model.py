@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from wavebed.config.data import Json
     from wavebed.lab.protocol import Host, Lab, Process
 
 
@@ -35,13 +34,6 @@ HOSTS = ("server", "edge", "client")
 EDGE = "wavebed-edge"
 
 _Options = TypeVar("_Options", bound=Struct)
-
-
-class Chosen(Struct, frozen=True):
-    """A remedy of a scenario: its kind, and the keys of its kind, none left out."""
-
-    kind: str
-    options: dict[str, Json]
 
 
 class RunningRemedy(ABC):
