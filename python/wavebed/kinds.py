@@ -80,8 +80,7 @@ class ResultKind(ABC):
 def compared_by_metric(comparison: Comparison) -> ComparedFolders:
     """Return each form of a comparison of metrics."""
     from wavebed.compare.page import comparison_page
-    from wavebed.compare.samples import comparison_csv, comparison_json
-    from wavebed.compare.text import comparison_text
+    from wavebed.compare.text import comparison_csv, comparison_json, comparison_text
 
     return ComparedFolders(
         "compare",

@@ -22,7 +22,7 @@ from wavebed.lab.protocol import LaboratoryGoneError, LaboratoryHungError, Labor
 from wavebed.path import live
 from wavebed.path.control import MOST_ANSWER_BYTES, Connection, Running, Watch
 from wavebed.ui import events, prometheus
-from wavebed.ui.command import Labs
+from wavebed.ui.guard import Labs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

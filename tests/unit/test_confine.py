@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.unit.forward.example import device, record
 
 from wavebed.cli import main
-from wavebed.forward.cpu import open_meter
+from wavebed.forward.cpu_remote import open_meter
 from wavebed.forward.folder import write_forward
 from wavebed.forward.report.build import write_forward_report
 from wavebed.forward.settings import ForwardOptions, ForwardSpec, parse_options

@@ -201,7 +201,7 @@ def test_a_split_bearer_of_a_scene_has_the_rates_of_both_carriers(laboratory: An
 
 
 def scene_radio() -> RadioSettings:
-    from wavebed.scene.model import load
+    from wavebed.scene import load
 
     radio = load("kau-e5g-1").radio
     assert isinstance(radio, RadioSettings)

@@ -343,7 +343,7 @@ mod tests {
         // The harness has threads; a program of its own has one.
         if std::env::var_os("WAVEBED_DEADLINE").is_none() {
             let own = std::env::current_exe().unwrap();
-            let name = "deadline::tests::a_stopped_process_is_killed_at_its_deadline";
+            let name = "clock::tests::a_stopped_process_is_killed_at_its_deadline";
             let done = std::process::Command::new(own)
                 .args(["--exact", name, "--test-threads=1", "--nocapture"])
                 .env("WAVEBED_DEADLINE", "1")

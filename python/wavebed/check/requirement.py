@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from wavebed.check.trials import known_link_metrics
+from wavebed.check.trials import Key, known_link_metrics
 from wavebed.config.problems import Problem, described
 from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
 from wavebed.path.model import PathModel
@@ -185,9 +185,6 @@ def _check(
 
 
 Comparison: TypeAlias = Literal["<", "<=", ">", ">=", "="]
-Key: TypeAlias = tuple[str, str]
-"""Workload and name of a metric."""
-
 EVERY = "every"
 _FORM = "write WORKLOAD.METRIC STATISTIC < VALUE UNIT, as in 'web.speed index p90 < 2500 ms'"
 _STATISTICS = "p50, p90, p95 or another percentile, mean, min, max or every"

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.check.requirement import Key
     from wavebed.config.data import Json
     from wavebed.lab.tools import Computing
     from wavebed.result.model import Check, TrialRecord, WorkloadRecord
+
+Key: TypeAlias = tuple[str, str]
+"""Workload and name of a metric."""
 
 _ROW_NS = 1_000_000
 """Time of a row of the table of departures."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.compare.notes import seeds_text
-from wavebed.compare.samples import finding_json
+from wavebed.compare.text import finding_json
 from wavebed.compare.words import counts_text, effect_text, p_text, reason_text, sample_text
 from wavebed.page.tables import markdown_escaped, markdown_table
 from wavebed.terminal import table_text

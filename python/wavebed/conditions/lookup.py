@@ -425,7 +425,7 @@ def load_scene(name: str) -> Scene:
     UserError
         If there is none, or it is wrong.
     """
-    from wavebed.scene.model import load
+    from wavebed.scene import load
 
     if _is_scene(name):
         return load(name)

@@ -82,30 +82,6 @@ def _nothing_more(text: str, parts: SplitResult) -> None:
         raise Problem(f"{described(redacted(text))} has something after the host: write {_EXAMPLES}")
 
 
-def open_meter(source: CpuSource, cores: Collection[int] | None = None) -> CpuMeter:
-    """Make the meter of a source.
-
-    Parameters
-    ----------
-    cores : collection of int, optional
-        For ``local``: the device's processors, when it is on this machine.
-    """
-    if source.kind == "local":
-        return LocalMeter(cores)
-    if source.kind == "ssh":
-        from wavebed.forward.cpu_remote import SshMeter
-
-        return SshMeter(source.host, source.user, source.port)
-    if source.kind == "snmp":
-        from wavebed.forward.cpu_remote import SnmpMeter
-
-        assert source.community is not None
-        return SnmpMeter(source.community, source.host, source.port)
-    from wavebed.forward.cpu_remote import NodeExporterMeter
-
-    return NodeExporterMeter(source.address)
-
-
 WARM_UP = "warm-up"
 GIVE_UP = 3
 """After so many failures in a row the source is not asked again: each may take as long as a reading is allowed to."""

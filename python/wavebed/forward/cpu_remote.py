@@ -21,13 +21,14 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cpu import LIMIT_S, CpuMeter, CpuUse, Reading, Ticks, reading
+from wavebed.forward.cpu import LIMIT_S, CpuMeter, CpuUse, LocalMeter, Reading, Ticks, reading
 from wavebed.secret import HIDDEN, redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import IO
 
+    from wavebed.forward.cpu import CpuSource
     from wavebed.secret import Secret
 
 _END_S = 0.5
@@ -391,3 +392,21 @@ def _ticks(modes: Mapping[str, float]) -> Ticks:
     total = sum(modes.values())
     idle = sum(seconds for mode, seconds in modes.items() if mode in _IDLE)
     return Ticks(total - idle, modes.get("softirq", 0.0), total, modes.get("steal", 0.0))
+
+
+def open_meter(source: CpuSource, cores: Collection[int] | None = None) -> CpuMeter:
+    """Make the meter of a source.
+
+    Parameters
+    ----------
+    cores : collection of int, optional
+        For ``local``: the device's processors, when it is on this machine.
+    """
+    if source.kind == "local":
+        return LocalMeter(cores)
+    if source.kind == "ssh":
+        return SshMeter(source.host, source.user, source.port)
+    if source.kind == "snmp":
+        assert source.community is not None
+        return SnmpMeter(source.community, source.host, source.port)
+    return NodeExporterMeter(source.address)

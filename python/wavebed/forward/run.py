@@ -16,7 +16,8 @@ from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
 from wavebed.experiment.estimate import duration_text
 from wavebed.experiment.machine_lock import measuring
-from wavebed.forward.cpu import CpuLog, open_meter
+from wavebed.forward.cpu import CpuLog
+from wavebed.forward.cpu_remote import open_meter
 from wavebed.forward.devices import read_device
 from wavebed.forward.folder import KEPT, ForwardRecord, rewrite_forward, write_forward
 from wavebed.forward.frames import Layout, Tags

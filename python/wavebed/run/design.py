@@ -13,12 +13,11 @@ from wavebed.spec.trial import HostsLab
 from wavebed.store.disk import attempt_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wavebed.result.model import CampaignRecord, TrialLine
     from wavebed.run.scenario import Plan, TreatmentPlan
     from wavebed.store.folder import Keep, Ledger
-    from wavebed.workload.model import AnyWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +167,6 @@ def expected_end_s(treatment: TreatmentPlan) -> float:
                 waiting.remove(workload)
     tail_s = max((workload.tail_s for workload in treatment.workloads), default=0.0)
     return max(ends.values(), default=0.0) + tail_s
-
-
-def limits_s(workloads: Iterable[AnyWorkload]) -> float:
-    """Return the seconds after which all workloads of a trial have ended, by their limits."""
-    return sum(each.common.start_s + each.common.limit_s + each.tail_s for each in workloads if not each.endless)
 
 
 def expected_bytes(treatment: TreatmentPlan) -> float | None:

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from wavebed._core import find_edge
-from wavebed.errors import MachineError, UserError
+from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.experiment.inputs import changes
 from wavebed.extras import require
 from wavebed.foreign import MAX_TEXT_BYTES, read_text
 from wavebed.hosts.agent import host_address
-from wavebed.lab.tools import missing, not_found
+from wavebed.lab.tools import cache_folder, missing, not_found
 from wavebed.remedy.model import EDGE
 from wavebed.result.machine import machine, versions
 from wavebed.result.model import Group, RunRecord
@@ -21,7 +21,7 @@ from wavebed.run.remedies import remedy_programs
 from wavebed.secret import redacted_toml, redacted_value
 from wavebed.spec.trial import HostsLab, is_virtual
 from wavebed.store.folder import PlannedTrial, RunFolder, head_files
-from wavebed.store.journal import RunBegun
+from wavebed.store.journal import RunBegun, StepBegun
 from wavebed.store.records import read_run
 from wavebed.virtual.kernel import needed_kernel
 
@@ -198,3 +198,23 @@ def design_in(folder: Path, plan: Plan) -> Design:
     if changed:
         raise UserError(f"{folder}: {changed[0]}: its trials would differ: restore it, or name a new folder")
     return Design(resume=True, machine=cast("dict[str, str]", dict(before.machine)))
+
+
+def prepare(plan: Plan, folder: RunFolder) -> None:
+    """Make the content of the workloads."""
+    cache = cache_folder()
+    told: set[str] = set()
+    for treatment in plan.treatments:
+        for workload in treatment.workloads:
+            if workload.name not in told:
+                step = StepBegun(step=f"preparing {workload.name}", left_s=folder.trials.left_s)
+                folder.journal.emit(step)
+                told.add(workload.name)
+            try:
+                workload.prepare(cache)
+            except OSError as error:
+                what = (error.strerror or "cannot be written").lower()
+                raise WavebedError(
+                    f"{workload.name}: {error.filename or cache}: {what}: its content cannot be stored; $WAVEBED_CACHE"
+                    " can name another folder"
+                ) from error

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from wavebed.errors import WavebedError
 from wavebed.experiment.machine_lock import measuring
-from wavebed.lab.tools import cache_folder, in_guest
+from wavebed.lab.tools import in_guest
 from wavebed.result.model import COUNTED, TrialLine
 from wavebed.run.design import Design, next_trial, ordered
-from wavebed.run.executor.remote import Session
-from wavebed.run.folder import check_programs, in_virtual_time, open_folder, programs, record_of
+from wavebed.run.executor.carrier import Session
+from wavebed.run.folder import check_programs, in_virtual_time, open_folder, prepare, programs, record_of
 from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
 from wavebed.run.trial import run_trial
@@ -179,26 +179,6 @@ def _repeated(ledger: Ledger, slots: Sequence[Slot], design: Design) -> dict[int
     """Return by number of the trial whether each attempt leads to another one; a deleted one does."""
     attempts = ledger.attempts(slots[0].block)
     return {number: [each is None or design.is_repeated(each) for each in lines] for number, lines in attempts.items()}
-
-
-def prepare(plan: Plan, folder: RunFolder) -> None:
-    """Make the content of the workloads."""
-    cache = cache_folder()
-    told: set[str] = set()
-    for treatment in plan.treatments:
-        for workload in treatment.workloads:
-            if workload.name not in told:
-                step = StepBegun(step=f"preparing {workload.name}", left_s=folder.trials.left_s)
-                folder.journal.emit(step)
-                told.add(workload.name)
-            try:
-                workload.prepare(cache)
-            except OSError as error:
-                what = (error.strerror or "cannot be written").lower()
-                raise WavebedError(
-                    f"{workload.name}: {error.filename or cache}: {what}: its content cannot be stored; $WAVEBED_CACHE"
-                    " can name another folder"
-                ) from error
 
 
 def _one(

@@ -21,7 +21,6 @@ from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.tables import path_schema
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
-from wavebed.run.design import limits_s
 from wavebed.run.lab_table import LabTable, read_lab
 from wavebed.secret import restored
 from wavebed.spec.network import MOST_SEED
@@ -31,7 +30,7 @@ from wavebed.workload import KINDS, kind_of, read_workload
 from wavebed.workload.model import Common, read_common
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.config.data import Json
@@ -605,3 +604,8 @@ def _workload(name: str) -> Json:
     assert isinstance(properties, dict), "an object has properties"
     schema["properties"] = properties | {"kind": {"const": name, "description": kind.summary}}
     return schema
+
+
+def limits_s(workloads: Iterable[AnyWorkload]) -> float:
+    """Return the seconds after which all workloads of a trial have ended, by their limits."""
+    return sum(each.common.start_s + each.common.limit_s + each.tail_s for each in workloads if not each.endless)

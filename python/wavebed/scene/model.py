@@ -354,21 +354,3 @@ def find(scene: str | Path) -> Path:
         if not file.suffix:
             raise UserError(f"{file}: no such file or scene: write a file, or one of {', '.join(shipped())}")
     return file
-
-
-def load(scene: str | Path) -> Scene:
-    """Read a scene.
-
-    Parameters
-    ----------
-    scene : str or pathlib.Path
-        A file; or, if there is none of this name, a shipped scene such as ``kau-e5g-1`` or ``scenes/kau-e5g-1.toml``.
-
-    Raises
-    ------
-    UserError
-        If there is no such scene, or it is wrong.
-    """
-    from wavebed.scene.read import read_scene  # the models take a moment to load
-
-    return read_scene(find(scene))

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wavebed.config.data import Json
-    from wavebed.ui.command import Labs
     from wavebed.ui.events import Recordings
-    from wavebed.ui.guard import Request
+    from wavebed.ui.guard import Labs, Request
 
 
 _Body = TypeVar("_Body")

@@ -17,67 +17,18 @@ from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.foreign import read_private
-from wavebed.lab.protocol import LaboratoryGoneError
 from wavebed.page import asset
-from wavebed.path.control import connect, connect_to, running
 from wavebed.secret import Secret
 from wavebed.ui.api import description, find, routes
 from wavebed.ui.events import Recordings
-from wavebed.ui.guard import Answer, Guard, RefusedError, json_answer
+from wavebed.ui.guard import Answer, Guard, Labs, json_answer
 from wavebed.ui.server import PageServer, listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wavebed.path.control import Connection, Running
     from wavebed.ui.guard import Request
-
-
-class Labs:
-    """Running laboratories.
-
-    Parameters
-    ----------
-    only : str, optional
-        The name of the only one that is shown.
-    """
-
-    def __init__(self, only: str | None = None) -> None:
-        self.only = only
-
-    def running(self) -> list[Running]:
-        """Return those that run now, by name."""
-        found = [lab for lab in running() if self.only in (None, lab.name)]
-        return sorted(found, key=lambda lab: (lab.name, lab.uid))
-
-    def open(self, lab: Running) -> Connection:
-        """Return a connection to one that was listed.
-
-        Raises
-        ------
-        LaboratoryGoneError
-            If it has ended since.
-        """
-        connection = connect(lab)
-        if connection is None:
-            raise LaboratoryGoneError(f"laboratory {lab.name!r} has ended")
-        return connection
-
-    def connect(self, name: str) -> Connection:
-        """Return a connection to one.
-
-        Raises
-        ------
-        RefusedError
-            If none of this name runs, or it is not shown.
-        """
-        if self.only not in (None, name):
-            raise RefusedError(404, f"{name!r} is not shown here: this page is that of {self.only!r}")
-        try:
-            return connect_to(name)
-        except UserError as error:
-            raise RefusedError(404, str(error)) from None
 
 
 class _File(NamedTuple):

@@ -1,4 +1,4 @@
-"""Requests and answers, between the server and what it serves."""
+"""Requests and answers, between the server and what it serves: who may ask, and the laboratories that are shown."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
-from wavebed.errors import WavebedError
+from wavebed.errors import UserError, WavebedError
+from wavebed.lab.protocol import LaboratoryGoneError
+from wavebed.path.control import connect, connect_to, running
 from wavebed.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from email.message import Message
+
+    from wavebed.path.control import Connection, Running
 
 
 JSON = "application/json"
@@ -186,3 +190,49 @@ def _opens_the_page(request: Request) -> bool:
     """Tell whether somebody follows a link to the page, which has the token in it."""
     opens = request.headers.get("Sec-Fetch-Mode") == "navigate" and "token" in request.query
     return opens and request.path == "/" and request.method in SAFE
+
+
+class Labs:
+    """Running laboratories.
+
+    Parameters
+    ----------
+    only : str, optional
+        The name of the only one that is shown.
+    """
+
+    def __init__(self, only: str | None = None) -> None:
+        self.only = only
+
+    def running(self) -> list[Running]:
+        """Return those that run now, by name."""
+        found = [lab for lab in running() if self.only in (None, lab.name)]
+        return sorted(found, key=lambda lab: (lab.name, lab.uid))
+
+    def open(self, lab: Running) -> Connection:
+        """Return a connection to one that was listed.
+
+        Raises
+        ------
+        LaboratoryGoneError
+            If it has ended since.
+        """
+        connection = connect(lab)
+        if connection is None:
+            raise LaboratoryGoneError(f"laboratory {lab.name!r} has ended")
+        return connection
+
+    def connect(self, name: str) -> Connection:
+        """Return a connection to one.
+
+        Raises
+        ------
+        RefusedError
+            If none of this name runs, or it is not shown.
+        """
+        if self.only not in (None, name):
+            raise RefusedError(404, f"{name!r} is not shown here: this page is that of {self.only!r}")
+        try:
+            return connect_to(name)
+        except UserError as error:
+            raise RefusedError(404, str(error)) from None

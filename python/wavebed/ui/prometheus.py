@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wavebed.path.control import DirectionState, LabState, LinkState
-    from wavebed.ui.command import Labs
+    from wavebed.ui.guard import Labs
 
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"

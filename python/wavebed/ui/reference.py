@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from wavebed.output import write_output
 from wavebed.ui import events
 from wavebed.ui.api import EVENTS, PLACES, routes, schemas
-from wavebed.ui.command import Labs
 from wavebed.ui.events import COLUMNS, Recordings
-from wavebed.ui.guard import Answer
+from wavebed.ui.guard import Answer, Labs
 from wavebed.ui.prometheus import DIRECTION_METRICS, LINK_METRICS
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import pytest
 from tests.unit.forward.test_cpu import AFTER, BEFORE, SOFTIRQS, _patient, softnet, write_proc  # noqa: F401
 
 from wavebed.errors import MachineError, WavebedError
-from wavebed.forward.cpu import open_meter, parse_source
-from wavebed.forward.cpu_remote import NodeExporterMeter, SnmpMeter, SshMeter
+from wavebed.forward.cpu import parse_source
+from wavebed.forward.cpu_remote import NodeExporterMeter, SnmpMeter, SshMeter, open_meter
 from wavebed.secret import Secret
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import msgspec
 
 from wavebed.errors import UserError
 from wavebed.result.names import CHANGES_FILE, TRIAL_FILE
-from wavebed.run.design import limits_s
 from wavebed.run.executor.block import TASK_FILE, BlockTask, TrialTask, unpack
 from wavebed.run.executor.worker import (
     FailedError,
@@ -28,7 +27,7 @@ from wavebed.run.executor.worker import (
     read_piece,
     run_task,
 )
-from wavebed.run.scenario import StoredTrial
+from wavebed.run.scenario import StoredTrial, limits_s
 from wavebed.secret import redacted_table
 from wavebed.spec.patterns import GIVEN, SITES
 from wavebed.spec.trial import is_virtual
@@ -42,17 +41,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.run.design import Slot
+    from wavebed.run.design import Design, Slot
     from wavebed.run.executor.block import BlockResult, Packed, RunTrial
     from wavebed.run.executor.cluster import Cluster, Worker
-    from wavebed.run.executor.remote import Session
+    from wavebed.run.progress import Live
+    from wavebed.run.resolve import Resolver
+    from wavebed.run.scenario import Plan
     from wavebed.spec.trial import TrialSpec
+    from wavebed.store.folder import RunFolder
 
 IN_FLIGHT_BYTES = 256 << 20
 """Most bytes of results that are under way at the same time, of all workers."""
 PIECE_BYTES = 8 << 20
 BESIDE_S = 600.0
 """What a block may take beside its trials: the way there and back, and the wait for another run on the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A run whose folder is open.
+
+    Parameters
+    ----------
+    slots : sequence of Slot
+        The trials of the plan in order.
+    programs : set of str
+        Programs that the workloads start.
+    """
+
+    plan: Plan
+    slots: Sequence[Slot]
+    programs: set[str]
+    folder: RunFolder
+    resolver: Resolver
+    live: Live
+    design: Design
+
+    def left(self) -> dict[int, list[Slot]]:
+        """Return the blocks that have not ended, in order, with their trials."""
+        ended = self.folder.ledger.ended
+        grouped = itertools.groupby(self.slots, key=lambda slot: slot.block)
+        return {block: list(slots) for block, slots in grouped if block not in ended}
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,7 @@ from wavebed.run.executor.cluster import Worker
 from wavebed.run.executor.inside import ERROR_FILE, OPENED_FILE, PACKED_FILE, write_place
 from wavebed.run.executor.remote import Remote
 from wavebed.run.executor.worker import FailedError, LostError
-from wavebed.run.folder import check_programs
-from wavebed.run.runner import prepare
+from wavebed.run.folder import check_programs, prepare
 from wavebed.spec.patterns import GIVEN, given_in
 from wavebed.spec.trial import IN_NAMESPACES, NamespacesLab
 from wavebed.stranger import is_inside, one_line
@@ -54,7 +53,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.run.executor.remote import Account, Session
+    from wavebed.run.executor.carrier import Session
+    from wavebed.run.executor.remote import Account
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
     from wavebed.virtual.channel import Made, Step

@@ -8,13 +8,11 @@ plan (`wavebed.store.folder`), and the stop rule is asked before each: blocks be
 
 from __future__ import annotations
 
-import itertools
 import queue
 import shutil
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
 from wavebed import __version__
@@ -29,41 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from wavebed.run.design import Design, Slot
     from wavebed.run.executor.block import RunTrial, Site
-    from wavebed.run.executor.carrier import Carried
+    from wavebed.run.executor.carrier import Carried, Session
     from wavebed.run.executor.cluster import Cluster, Worker
     from wavebed.run.progress import Live
-    from wavebed.run.resolve import Resolver
     from wavebed.run.scenario import Plan
-    from wavebed.store.folder import RunFolder
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A run whose folder is open.
-
-    Parameters
-    ----------
-    slots : sequence of Slot
-        The trials of the plan in order.
-    programs : set of str
-        Programs that the workloads start.
-    """
-
-    plan: Plan
-    slots: Sequence[Slot]
-    programs: set[str]
-    folder: RunFolder
-    resolver: Resolver
-    live: Live
-    design: Design
-
-    def left(self) -> dict[int, list[Slot]]:
-        """Return the blocks that have not ended, in order, with their trials."""
-        ended = self.folder.ledger.ended
-        grouped = itertools.groupby(self.slots, key=lambda slot: slot.block)
-        return {block: list(slots) for block, slots in grouped if block not in ended}
 
 
 class Executor(Protocol):
