@@ -25,7 +25,7 @@ from wavebed.result.tables import SCHEMAS, samples_table
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
 from wavebed.store.metrics import COLUMNS
-from wavebed.workload.model import Metric, Outcome, Series, Span
+from wavebed.workload.model import Metric, Outcome, Series, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -248,7 +248,7 @@ def _write_trial(folder: Path, wanted: Wanted, levels: Mapping[str, str], line: 
     for name, table in tables.items():
         pq.write_table(table, partial / "series" / f"{name}.parquet", compression="zstd")
     outcome = Outcome(metrics=[Metric("download time", 10 * scale, "s", "lower")])
-    workloads = [WorkloadRecord("download", "download", Span(0.0, 2.0, True), outcome)]
+    workloads = [WorkloadRecord("download", "download", TimeSpan(0.0, 2.0, True), outcome)]
     record = TrialRecord(
         line.folder, line.block, line.treatment, line.seed, START, 2.5, line.verdict, line.reasons, [], workloads
     )

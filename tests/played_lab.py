@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from wavebed.errors import UserError
-from wavebed.path.control import Connection, Running
+from wavebed.path.control import ControlConnection, Running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,10 +134,10 @@ class PlayedLab:
         """Return for how many whole seconds it has run."""
         return (time.monotonic_ns() - self._zero_ns) // 1_000_000_000
 
-    def connect(self) -> Connection:
+    def connect(self) -> ControlConnection:
         ours, theirs = socket.socketpair()
         threading.Thread(target=self._serve, args=(theirs,), daemon=True).start()
-        return Connection(self.name, ours)
+        return ControlConnection(self.name, ours)
 
     def _serve(self, stream: socket.socket) -> None:
         with stream, suppress(OSError):
@@ -247,7 +247,7 @@ def played(monkeypatch: pytest.MonkeyPatch, *labs: PlayedLab) -> Iterator[None]:
     def running() -> list[Running]:
         return [Running(lab.name, os.geteuid(), "x") for lab in labs if not lab.ended.is_set()]
 
-    def connect(name: str) -> Connection:
+    def connect(name: str) -> ControlConnection:
         if name not in known or known[name].ended.is_set():
             raise UserError(f"{name!r} is no running laboratory")
         return known[name].connect()

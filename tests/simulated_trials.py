@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.spec.part import plain
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,7 +101,7 @@ def _trial(
         verdict="invalid" if invalid else "valid",
         reasons=["not so"] if invalid else [],
         checks=list(of_machine()),
-        workloads=[WorkloadRecord("command", "command", Span(0, 1, False), Outcome(metrics=[metric]))],
+        workloads=[WorkloadRecord("command", "command", TimeSpan(0, 1, False), Outcome(metrics=[metric]))],
         resolved=plain(resolved.spec),
         attempt=slot.attempt,
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.stats.looks import Score
-    from wavebed.stats.paired import Design
+    from wavebed.stats.paired import PairedDesign
 
     Floats = NDArray[np.float64]
     Looks = NDArray[np.int64]
@@ -129,7 +129,7 @@ def primary(differences: Floats, margin: Margin | None = None) -> Primary:
     return Primary([0.0] * len(differences), differences.tolist(), margin, "lower")
 
 
-def covered(found: Floats, centre: float, design: Design) -> Share:
+def covered(found: Floats, centre: float, design: PairedDesign) -> Share:
     """Return how often the intervals of all primary metrics contain the centre."""
     level = simultaneous_level(design.level, found.shape[1])
     hits = []
@@ -139,7 +139,7 @@ def covered(found: Floats, centre: float, design: Design) -> Share:
     return Share.of(hits)
 
 
-def alarms(found: Floats, design: Design) -> Share:
+def alarms(found: Floats, design: PairedDesign) -> Share:
     """Return how often a primary metric is said to be better or worse."""
     return Share.of(
         [

@@ -25,7 +25,7 @@ from wavebed.shipped import folder
 
 if TYPE_CHECKING:
     from wavebed.conditions.condition import PublishedTable
-    from wavebed.conditions.text import Figures
+    from wavebed.conditions.text import ConditionFigures
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "conditions.md"
@@ -89,7 +89,7 @@ def table() -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _compared(figure: PublishedTable, ours: Figures) -> str:
+def _compared(figure: PublishedTable, ours: ConditionFigures) -> str:
     source = figure.source.partition(",")[0]
     if figure.figure not in RATES:
         return f"no service {figure.number() * 100:g} % ({source})"

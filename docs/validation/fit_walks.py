@@ -17,7 +17,7 @@ from wavebed.fit.page import distance_rows, prediction_rows, trait_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.fit.judgement import Judgement
+    from wavebed.fit.judgement import FitJudgement
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE.parent / "models" / "fit.md"
@@ -40,7 +40,7 @@ def main() -> int:
     return 0
 
 
-def fitted(folder: Path, rule: str) -> Judgement:
+def fitted(folder: Path, rule: str) -> FitJudgement:
     """Return the judgement of the walks of a folder by a rule."""
     files = [file for file in find_files([folder]) if "walking" in file.name]
     return fit_map(split(files, rule), "map", lambda _text, _left_s: None, lambda _places: None, [])[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from wavebed.errors import UserError
 from wavebed.pattern import FORMATS, read_source, to_native
 from wavebed.pattern.formats.base import ReadOptions
-from wavebed.pattern.source import Source
+from wavebed.pattern.source import TraceSource
 
 
 def test_one_input(data: bytes) -> None:
@@ -16,9 +16,9 @@ def test_one_input(data: bytes) -> None:
     name = first if first in FORMATS else None
     options = ReadOptions(columns=("time=t:s", "rate=r:mbit")) if name == "table" else ReadOptions()
     try:
-        pattern = read_source(Source("fuzzed", text), name, options)
+        pattern = read_source(TraceSource("fuzzed", text), name, options)
     except UserError as error:
         assert "\n" not in str(error).strip(), "one line"
         return
-    again = read_source(Source("native", to_native(pattern)), "native")
+    again = read_source(TraceSource("native", to_native(pattern)), "native")
     assert again.same_series(pattern), "the native format keeps the pattern"

@@ -24,12 +24,12 @@ from wavebed.path.live import apply_change, change_request, control_timeline, sh
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from wavebed.path.control import Connection
+    from wavebed.path.control import ControlConnection
 
 STARTED = b"Capturing on"
 
 
-def told(connection: Connection, *words: str) -> dict[str, Any]:
+def told(connection: ControlConnection, *words: str) -> dict[str, Any]:
     """Control the timeline; return the times before and after, and its state."""
     before = time.monotonic_ns()
     state = control_timeline(connection, timeline_request(words))
@@ -39,7 +39,7 @@ def told(connection: Connection, *words: str) -> dict[str, Any]:
 class Burst:
     """Numbered datagrams from the router to the phone, sent in bursts and counted where they leave the bridge."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ControlConnection) -> None:
         self._connection = connection
         with within("router"):
             self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

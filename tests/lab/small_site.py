@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from wavebed.workload.site.model import BuiltSite, Origin, Site, SiteObject
+from wavebed.workload.site.model import BuiltSite, Site, SiteObject, SiteOrigin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,5 +37,5 @@ def small_site(folder: Path, more: str = "") -> BuiltSite:
             (OTHER, "picture.png", "image", "image/png"),
         )
     )
-    origins = (Origin(MAIN, MAIN), Origin(OTHER, OTHER))
+    origins = (SiteOrigin(MAIN, MAIN), SiteOrigin(OTHER, OTHER))
     return BuiltSite(Site("small", "Small", "made for this test", "/index.html", origins, objects), folder)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wavebed.run.play import RunningWorkload
     from wavebed.run.scenario import Plan
     from wavebed.store.load import Run
-    from wavebed.workload.model import Outcome, Span, TrialContext
+    from wavebed.workload.model import Outcome, TimeSpan, TrialContext
 
     Look = Callable[[Lab, Sequence[RunningWorkload]], None]
 
@@ -56,7 +56,7 @@ class Trial:
         """Return the outcome of a workload, by default of the first."""
         return next(each.outcome for each in self.record.workloads if name in ("", each.name))
 
-    def span(self, name: str = "") -> Span:
+    def span(self, name: str = "") -> TimeSpan:
         """Return when a workload ran."""
         span = next(each.span for each in self.record.workloads if name in ("", each.name))
         assert span is not None

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wavebed.lab.protocol import Host
-    from wavebed.workload.browser.remote import Agent
+    from wavebed.workload.browser.remote import BrowserAgent
 
 
 HEAD = "import json, sys\nhear = lambda: json.loads(sys.stdin.readline())\n"
 SAY = "print(json.dumps({'result': 1}), flush=True)\n"
 
 
-def test_one_that_ends_says_its_last_line(agent: Callable[[str], Agent]) -> None:
+def test_one_that_ends_says_its_last_line(agent: Callable[[str], BrowserAgent]) -> None:
     with pytest.raises(WavebedError, match="the_agent ended: no display"):
         agent("import sys\nsys.exit('no display')").result(threading.Event(), never)
 
 
-def test_what_is_told_after_its_end_goes_nowhere(agent: Callable[[str], Agent]) -> None:
+def test_what_is_told_after_its_end_goes_nowhere(agent: Callable[[str], BrowserAgent]) -> None:
     """The numbers of its pipes may be those of other files by then."""
     one = agent(f"{HEAD}hear()\n{SAY}")
     assert one.result(threading.Event(), never)
@@ -51,7 +51,7 @@ def test_what_is_told_after_its_end_goes_nowhere(agent: Callable[[str], Agent]) 
         os.close(reading)
 
 
-def test_messages_may_come_in_pieces_and_together(agent: Callable[[str], Agent]) -> None:
+def test_messages_may_come_in_pieces_and_together(agent: Callable[[str], BrowserAgent]) -> None:
     one = agent("import json\nprint(json.dumps({'a': 'x' * 200_000}) + '\\n' + json.dumps({'b': 2}), flush=True)")
     assert len(str(one.hear(60)["a"])) == 200_000
     assert one.hear(60) == {"b": 2}

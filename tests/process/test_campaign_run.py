@@ -20,7 +20,7 @@ from wavebed.run.progress import Live
 from wavebed.store.journal import RunResumed, TrialStored, read_journal
 from wavebed.store.load import load_run
 from wavebed.store.records import read_run
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ class Simulated:
         noise = random.Random(f"{slot.seed}").gauss(0, 1)
         value = (100 if slot.treatment.name.startswith("5ms") else 130) + noise + 0.1 * (slot.seed % 3)
         outcome = Outcome(metrics=[Metric("time", value, "ms", "lower")])
-        workload = WorkloadRecord("command", "command", Span(0, 1, False), outcome)
+        workload = WorkloadRecord("command", "command", TimeSpan(0, 1, False), outcome)
         verdict = self._verdict(slot)
         reasons = [] if verdict == "valid" else ["not so"]
         return TrialRecord(

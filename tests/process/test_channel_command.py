@@ -20,7 +20,7 @@ from wavebed.channel.summary import Gathering, as_text
 from wavebed.cli import main
 from wavebed.pattern import read_trace
 from wavebed.scene import load
-from wavebed.scene.model import Interval
+from wavebed.scene.model import SceneInterval
 from wavebed.terminal import StepProgress
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ def made_up(scene, *, mode="3gpp", seed=1) -> Realisation:
         up_bler=np.choose(state, [0.05, 0.1, 0.0, 1.0]),
         losses_db={},
         intervals=(
-            Interval("LOS", 0.0, 2.0),
-            Interval("NLOS", 2.0, 4.0),
-            Interval("OUTAGE", 4.0, 5.0),
-            Interval("LOS", 5.0, end),
+            SceneInterval("LOS", 0.0, 2.0),
+            SceneInterval("NLOS", 2.0, 4.0),
+            SceneInterval("OUTAGE", 4.0, 5.0),
+            SceneInterval("LOS", 5.0, end),
         ),
         warnings=(WARNING,),
     )
@@ -297,7 +297,7 @@ def test_drawn_los_states_that_differ_by_seed_are_summed_up_by_kind() -> None:
     scene = load(SCENE)
     for seed, end_s in ((1, 10.0), (2, 20.0)):
         made = made_up(scene, seed=seed)
-        gathering.add(replace(made, intervals=(Interval("LOS", 0.0, end_s), Interval("NLOS", end_s, 40.0))))
+        gathering.add(replace(made, intervals=(SceneInterval("LOS", 0.0, end_s), SceneInterval("NLOS", end_s, 40.0))))
     summary = gathering.summary()
     assert summary.states_differ
     assert [row.state for row in summary.rows] == ["LOS", "NLOS"]
@@ -308,7 +308,7 @@ def test_drawn_los_states_that_differ_by_seed_are_summed_up_by_kind() -> None:
 def test_means_are_those_of_exact_edges_not_of_whole_steps() -> None:
     made = made_up(load(SCENE))
     gathering = Gathering()
-    gathering.add(replace(made, intervals=(Interval("LOS", 0.0, 2.005), Interval("NLOS", 2.005, 40.0))))
+    gathering.add(replace(made, intervals=(SceneInterval("LOS", 0.0, 2.005), SceneInterval("NLOS", 2.005, 40.0))))
     row = gathering.summary().rows[0]
     assert row.rate_bps.median == pytest.approx((2.0 * 900.001e6 + 0.005 * 100e6) / 2.005)
 

@@ -17,7 +17,7 @@ from wavebed.errors import UserError
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.run.checks import verdict
 from wavebed.run.progress import Live
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[int, Sequence[
             if "broken" in str(value):
                 outcome = Outcome("failed", "sh ended with 1")
             checks = [LATE] if "late" in str(value) else []
-            workloads = [WorkloadRecord("command", "command", Span(0.0, 1.0, is_load=True), outcome)]
+            workloads = [WorkloadRecord("command", "command", TimeSpan(0.0, 1.0, is_load=True), outcome)]
             found, reasons = verdict(checks, workloads)
             return TrialRecord(
                 slot.folder, slot.block, slot.treatment.name, slot.seed, "", 0.1, found, reasons, checks, workloads,

@@ -15,7 +15,7 @@ from wavebed.cli import main
 from wavebed.explain.model import CAUSES, PLACE
 from wavebed.explain.split import Fates
 from wavebed.explain.summary import stalls_of
-from wavebed.export.trial import Trial, Window
+from wavebed.export.trial import ExportedTrial, TimeWindow
 from wavebed.path.api import Path as EmulatedPath
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.traces import Traces
@@ -23,7 +23,7 @@ from wavebed.result.model import WorkloadRecord
 from wavebed.result.tables import SCHEMAS
 from wavebed.spec.part import plain
 from wavebed.spec.types import ConstantDelay, DelayStage, Hop
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +142,7 @@ def test_the_causes_stand_beside_what_users_waited_for() -> None:
     ]
     page = Outcome(metrics=[Metric("on load", 800.0, "ms", "lower")], details={"start_s": 0.5})
     workloads = [
-        WorkloadRecord("video", "video", Span(0, 9, True), Outcome()),
+        WorkloadRecord("video", "video", TimeSpan(0, 9, True), Outcome()),
         WorkloadRecord("web", "web", None, page),
     ]
     trial = SimpleNamespace(
@@ -153,7 +153,7 @@ def test_the_causes_stand_beside_what_users_waited_for() -> None:
     ns[:, PLACE["outage"]] = [900 * MS, 5 * MS]
     nothing = np.full(2, None, object)
     fates = Fates(np.array([2_100, 5_000]) * MS, np.ones(2, np.int64), ns.sum(axis=1), ns, nothing, nothing)
-    found = stalls_of(cast("Trial", trial), Window(0, 8_000 * MS), {"a.down": fates})
+    found = stalls_of(cast("ExportedTrial", trial), TimeWindow(0, 8_000 * MS), {"a.down": fates})
     assert [(each.workload, each.kind, each.start_s, each.end_s) for each in found] == [
         ("web", "page load", 0.5, 1.3),
         ("video", "stall", 3.0, 3.5),

@@ -20,7 +20,7 @@ from wavebed.cli import ctl, main
 from wavebed.errors import UserError, WavebedError
 from wavebed.lab.protocol import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
 from wavebed.path import live
-from wavebed.path.control import MOST_ANSWER_BYTES, Connection, Running, Watch
+from wavebed.path.control import MOST_ANSWER_BYTES, ControlConnection, Running, Watch
 from wavebed.ui import events, prometheus
 from wavebed.ui.guard import Labs
 
@@ -54,9 +54,9 @@ class False_(threading.Thread):  # noqa: N801 - what it is
 
 
 @contextmanager
-def answering(answer: bytes, then: bytes = b"", every_s: float = 0.0) -> Iterator[tuple[Connection, False_]]:
+def answering(answer: bytes, then: bytes = b"", every_s: float = 0.0) -> Iterator[tuple[ControlConnection, False_]]:
     laboratory = False_(answer, then, every_s)
-    with Connection(NAME, laboratory.client) as connection:
+    with ControlConnection(NAME, laboratory.client) as connection:
         yield connection, laboratory
     laboratory.join(LONG_S)
     assert not laboratory.is_alive()
@@ -140,14 +140,14 @@ def wrong_states() -> Iterator[dict[str, Json]]:
 class Played:
     """Laboratories that a test plays, as `wavebed.ui.command` has them."""
 
-    def __init__(self, *laboratories: Callable[[], Connection]) -> None:
+    def __init__(self, *laboratories: Callable[[], ControlConnection]) -> None:
         self._laboratories = laboratories
         self.opened = 0
 
     def running(self) -> list[Running]:
         return [Running(NAME, number, "x") for number in range(len(self._laboratories))]
 
-    def open(self, lab: Running) -> Connection:
+    def open(self, lab: Running) -> ControlConnection:
         self.opened += 1
         return self._laboratories[lab.uid]()
 
@@ -159,7 +159,7 @@ def test_every_wrong_state_is_understood_or_one_error(
     given = {"json": False, "all_users": False, "lab": NAME, "changes": []}
     for state in wrong_states():
         answer = line(state)
-        labs = Played(lambda answer=answer: Connection(NAME, False_(answer).client))  # type: ignore[misc]
+        labs = Played(lambda answer=answer: ControlConnection(NAME, False_(answer).client))  # type: ignore[misc]
         assert prometheus.metrics(cast("Labs", labs)).startswith(b"# HELP wavebed_link")
         monkeypatch.setattr(ctl, "connect_to", lambda *_, labs=labs, **__: labs.open(labs.running()[0]))
         for action in ("show", "timeline"):
@@ -170,7 +170,7 @@ def test_every_wrong_state_is_understood_or_one_error(
 
 @pytest.mark.parametrize("wrong", [{}, {"maps": 5}, {"maps": [{}]}, {"timeline": 5}, {"watching": {}}, {"watching": 5}])
 def test_other_answers_of_wrong_form_are_the_same_error(wrong: dict[str, Json]) -> None:
-    uses: list[Callable[[Connection], object]] = [
+    uses: list[Callable[[ControlConnection], object]] = [
         live.maps, Watch, live.state, lambda connection: live.control_timeline(connection, {"do": "timeline"}),
     ]  # fmt: skip
     for use in uses:
@@ -207,7 +207,7 @@ def test_metrics_have_a_limit_of_their_own_whoever_is_silent(monkeypatch: pytest
     monkeypatch.setattr(prometheus, "ALL_S", 0.2)
     walk = PlayedLab(NAME)
     pairs = [socket.socketpair() for _ in range(100)]
-    silent = [lambda ours=ours: Connection(NAME, ours) for ours, _ in pairs]  # type: ignore[misc]
+    silent = [lambda ours=ours: ControlConnection(NAME, ours) for ours, _ in pairs]  # type: ignore[misc]
     labs = Played(walk.connect, *silent)
     prometheus.metrics(cast("Labs", labs))
     assert labs.opened <= 6, "each silent one takes 0.05 s of 0.2 s"
@@ -220,7 +220,7 @@ def test_metrics_leave_out_what_is_no_answer_and_have_the_others(monkeypatch: py
     monkeypatch.setattr(prometheus, "LAB_S", 60.0)
     monkeypatch.setattr(prometheus, "ALL_S", 60.0)
     walk = PlayedLab(NAME)
-    wrong = [lambda answer=answer: Connection(NAME, False_(answer).client) for answer in NONSENSE]  # type: ignore[misc]
+    wrong = [lambda answer=answer: ControlConnection(NAME, False_(answer).client) for answer in NONSENSE]  # type: ignore[misc]
     text = prometheus.metrics(cast("Labs", Played(*wrong, walk.connect, *wrong))).decode()
     assert text.count("wavebed_link_offered_segments_total{") == len(walk.links)
 
@@ -229,7 +229,7 @@ def test_an_error_of_a_stranger_reaches_no_terminal_as_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = line({"error": "radio.down\x1b]0;pwned\x07\x1b[31mRED\nsecond line\u202e"})
-    monkeypatch.setattr(ctl, "connect_to", lambda *_, **__: Connection(NAME, False_(answer).client))
+    monkeypatch.setattr(ctl, "connect_to", lambda *_, **__: ControlConnection(NAME, False_(answer).client))
     assert main(["ctl", NAME, "set", "rate=1mbit"]) != 0
     told = capsys.readouterr().err
     assert not set(told.removesuffix("\n")) & set("\x1b\x07\n\u202e"), repr(told)

@@ -8,7 +8,7 @@ import pytest
 from tests.made_up_walks import write_walks
 
 from wavebed.cli import main
-from wavebed.fit.physics import Settings
+from wavebed.fit.physics import FitSettings
 from wavebed.scene import load
 
 STREET = """
@@ -39,7 +39,7 @@ def folder(tmp_path, monkeypatch):
     walks.mkdir()
     write_walks(walks, 4)
     (tmp_path / "street.toml").write_text(STREET)
-    brief = Settings(seeds=1, first=1, rounds=1, descents=1, resamples=5)
+    brief = FitSettings(seeds=1, first=1, rounds=1, descents=1, resamples=5)
     monkeypatch.setattr("wavebed.fit.judgement.Settings", lambda: brief)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.lab.protocol import Clock
-    from wavebed.path.control import Connection
+    from wavebed.path.control import ControlConnection
 
 
 LATE_S = 1.3
@@ -74,12 +74,12 @@ class Conversation:
     def close(self) -> None:
         pass
 
-    def again(self) -> AbstractContextManager[Connection]:
-        return nullcontext(cast("Connection", self))
+    def again(self) -> AbstractContextManager[ControlConnection]:
+        return nullcontext(cast("ControlConnection", self))
 
 
 def process(conversation: Conversation) -> LabProcess:
-    return LabProcess(cast("Connection", conversation), 7, ["sleep"], conversation.again)  # type: ignore[arg-type]
+    return LabProcess(cast("ControlConnection", conversation), 7, ["sleep"], conversation.again)  # type: ignore[arg-type]
 
 
 def test_the_end_of_a_killed_process_is_awaited_for_longer_than_its_grace() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavebed._core import find_core
 from wavebed.errors import UserError
-from wavebed.pattern import Source, read_source
+from wavebed.pattern import TraceSource, read_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +74,7 @@ def light_key(draw: random.Random, key: str) -> str:
 
 def refused_here(pattern: str) -> str | None:
     try:
-        read_source(Source("pattern", pattern), "native")
+        read_source(TraceSource("pattern", pattern), "native")
     except UserError as error:
         return str(error)
     return None

@@ -15,7 +15,7 @@ from wavebed.lab.protocol import MachineClock
 from wavebed.result.model import Check, TrialRecord, WorkloadRecord
 from wavebed.run.checks import verdict
 from wavebed.store.records import trial_json
-from wavebed.workload.model import Metric, Span
+from wavebed.workload.model import Metric, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Check]], list
             ends = {end: SimpleNamespace(name=end, **vars(host)) for end in ("server", "client")}
             session = workload.open(SimpleNamespace(**ends, folder=raw, clock=MachineClock()))
             session.run()
-            records = [WorkloadRecord("test", "test", Span(0.0, 1.0, is_load=True), session.report({}))]
+            records = [WorkloadRecord("test", "test", TimeSpan(0.0, 1.0, is_load=True), session.report({}))]
             found, reasons = verdict(checks, records)
             path = [Metric("queueing delay p95 down", 12.0, "ms")]
             record = TrialRecord(name, 1, "x", plan.seed, "", 1.0, found, reasons, checks, records, path, engine=ENGINE)

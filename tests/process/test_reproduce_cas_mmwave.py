@@ -17,7 +17,7 @@ from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.design import expected_s
 from wavebed.run.progress import Live
 from wavebed.spec.trial import encode_spec, load_spec
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def measured(slot: Slot, resolved: Resolved, partial: Path, _look: object, of_ma
 
 def bulk(name: str, goodput: float) -> WorkloadRecord:
     outcome = Outcome(metrics=[Metric("goodput", goodput, "Mbit/s", "higher")])
-    return WorkloadRecord(name, "bulk", Span(0, 1, False), outcome)
+    return WorkloadRecord(name, "bulk", TimeSpan(0, 1, False), outcome)
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from wavebed.store.journal import (
     read_journal,
 )
 from wavebed.store.load import load_run
-from wavebed.workload.model import Outcome, Span, Workload
+from wavebed.workload.model import Outcome, TimeSpan, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,7 +111,7 @@ def test_the_trials_of_a_run_that_did_not_end_are_those_that_are_there(
 
 
 def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spans = {"soon": Span(0.0, 1.0, False), "command": Span(0.5, 2.0, False)}
+    spans = {"soon": TimeSpan(0.0, 1.0, False), "command": TimeSpan(0.5, 2.0, False)}
 
     def trial(slot: Slot, _resolved: Resolved, _partial: Path, look: Callable[..., None], _: object) -> TrialRecord:
         running = [SimpleNamespace(workload=SimpleNamespace(name="soon"), start_s=0.0, end_s=None)]

@@ -19,12 +19,12 @@ from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
 
 from wavebed.errors import UserError
-from wavebed.path.control import Head, LabState, Sample, Watch
+from wavebed.path.control import Head, LabState, LinkSample, Watch
 from wavebed.path.live import CHANGES, FAULTS
 from wavebed.ui import events, prometheus
 from wavebed.ui.command import Options
 from wavebed.ui.events import COLUMNS, MOST_RUNNING, Meter, Recordings
-from wavebed.ui.guard import RefusedError
+from wavebed.ui.guard import RequestRefusedError
 from wavebed.ui.reference import reference_page
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ def test_nothing_is_left_open_of_recordings_that_are_forgotten(lab: PlayedLab, t
         recordings.stop(recordings.start("walk", 10, lambda: Watch(lab.connect(), 10)).id)
     wait_until("the laboratory's ends are closed", lambda: lab.watches == 0)
     recordings.close()
-    with pytest.raises(RefusedError, match="records nothing"):
+    with pytest.raises(RequestRefusedError, match="records nothing"):
         recordings.start("walk", 10, lambda: pytest.fail("no watch is opened"))
     assert len(_open_in(tmp_path)) == 5, "the folder, for each file that may be fetched"
     del recordings
@@ -407,10 +407,10 @@ LINK_COLUMNS = (
 HEAD = Head(("a.down",), ("x-y.down",), LINK_COLUMNS, ("transit_ns", "transit_segments"), 10, 0)
 
 
-def sample(at_ms: int, **values: float | str | None) -> Sample:
+def sample(at_ms: int, **values: float | str | None) -> LinkSample:
     row = [values.get(name, 0) for name in HEAD.link_columns]
     row[0] = at_ms * 1_000_000
-    return Sample([row], [[values.get("transit_ns", 0), values.get("transit_segments", 0)]], 0)
+    return LinkSample([row], [[values.get("transit_ns", 0), values.get("transit_segments", 0)]], 0)
 
 
 def test_a_point_is_made_of_the_differences_of_two_samples() -> None:

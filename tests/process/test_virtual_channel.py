@@ -11,7 +11,7 @@ import pytest
 
 from wavebed.errors import UserError
 from wavebed.lab.protocol import LaboratoryGoneError
-from wavebed.path.control import Connection, Running, connect
+from wavebed.path.control import ControlConnection, Running, connect
 from wavebed.run.executor.inside import exactness, kept_changes
 from wavebed.stranger import StrangerError
 from wavebed.virtual.channel import ANSWERS, CHANGES, MAPS, STATE, Channel, Made, made_changes
@@ -33,7 +33,7 @@ class Guest:
             each.mkdir()
         self.name = f"test-{os.getpid()}"
         self.channel = Channel(self.given, self.told, self.name, repeated)
-        self.connections: list[Connection] = []
+        self.connections: list[ControlConnection] = []
         self.at_ns = 0
 
     def state(self, lab: int, zero_ns: int | None = 10, sample: object = None) -> None:
@@ -83,7 +83,7 @@ class Guest:
 class Visitor:
     """A connection as of ``wavebed ctl``, whose requests are served at once."""
 
-    def __init__(self, guest: Guest, connection: Connection) -> None:
+    def __init__(self, guest: Guest, connection: ControlConnection) -> None:
         self._guest = guest
         self._connection = connection
 

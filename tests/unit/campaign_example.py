@@ -17,7 +17,7 @@ from wavebed.campaign.read import read_campaign
 from wavebed.campaign.run import resume_campaign, run_campaign
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.progress import Live
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -74,7 +74,7 @@ def simulated(
         (partial / "raw" / "out.txt").write_text("raw")
         value = 100 + random.Random(f"{slot.treatment.name} {slot.seed}").gauss(0, 1)
         workload = WorkloadRecord(
-            "command", "command", Span(0, 1, False), Outcome(metrics=[Metric("time", value, "ms", "lower")])
+            "command", "command", TimeSpan(0, 1, False), Outcome(metrics=[Metric("time", value, "ms", "lower")])
         )
         found = verdict(slot)
         reasons = [] if found == "valid" else ["not so"]

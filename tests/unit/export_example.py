@@ -11,7 +11,7 @@ from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadReco
 from wavebed.result.tables import SCHEMAS, write_tables
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
-from wavebed.workload.model import Event, Metric, Outcome, Series, Span
+from wavebed.workload.model import Event, Metric, Outcome, Series, TimeSpan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +119,7 @@ def made_run(tmp_path: Path, *, packet_log: bool = True, raw: dict[str, bytes] |
     )
     trial = TrialRecord(
         "0001-cubic", 1, "cubic", 7, "2026-11-21T10:00:01+00:00", 12.0, "valid",
-        workloads=[WorkloadRecord("ping", "latency", Span(0.0, 0.03, False), outcome)],
+        workloads=[WorkloadRecord("ping", "latency", TimeSpan(0.0, 0.03, False), outcome)],
         engine={"zero_unix_ns": ZERO_UNIX_NS},
     )  # fmt: skip
     write_trial(folder, partial, trial)

@@ -16,7 +16,7 @@ from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, Workl
 from wavebed.result.tables import SCHEMAS, capacity_table, events_table, samples_table
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
-from wavebed.workload.model import Event, Metric, Outcome, Series, Span
+from wavebed.workload.model import Event, Metric, Outcome, Series, TimeSpan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,14 +34,14 @@ STATES = [
     (22.1, 1005e6, "los"),
 ]
 SPANS = {
-    "ping": Span(0.0, 40.0, False),
-    "bulk": Span(5.0, 20.0, True),
-    "download": Span(23.0, 27.5, True),
-    "voice": Span(0.0, 20.0, False),
-    "call": Span(1.0, 21.0, True),
-    "video": Span(1.0, 38.0, True),
-    "web": Span(30.0, 33.0, True),
-    "counter": Span(34.0, 35.0, False),
+    "ping": TimeSpan(0.0, 40.0, False),
+    "bulk": TimeSpan(5.0, 20.0, True),
+    "download": TimeSpan(23.0, 27.5, True),
+    "voice": TimeSpan(0.0, 20.0, False),
+    "call": TimeSpan(1.0, 21.0, True),
+    "video": TimeSpan(1.0, 38.0, True),
+    "web": TimeSpan(30.0, 33.0, True),
+    "counter": TimeSpan(34.0, 35.0, False),
 }
 KINDS = {name: name for name in SPANS} | {"ping": "latency", "counter": "command"}
 EVIL = '<script>alert("x")</script>'

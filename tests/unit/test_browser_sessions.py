@@ -20,7 +20,7 @@ from wavebed.workload import call as call_module
 from wavebed.workload import read_workload
 from wavebed.workload import video as video_module
 from wavebed.workload import web as web_module
-from wavebed.workload.browser.remote import LOOK_EVERY_S, READY_S, STOP_GRACE_S, Agent
+from wavebed.workload.browser.remote import LOOK_EVERY_S, READY_S, STOP_GRACE_S, BrowserAgent
 from wavebed.workload.model import TrialContext
 
 if TYPE_CHECKING:
@@ -222,10 +222,10 @@ def is_deaf(process: MemoryProcess) -> int:
     return 0
 
 
-def in_memory(folder: Path, script: Script) -> tuple[Agent, MemoryLab]:
+def in_memory(folder: Path, script: Script) -> tuple[BrowserAgent, MemoryLab]:
     lab = MemoryLab({Path(sys.executable).name: script})
     lab.begin()
-    return Agent(lab.host("client"), "the_agent", {}, folder), lab
+    return BrowserAgent(lab.host("client"), "the_agent", {}, folder), lab
 
 
 class RealHost:
@@ -248,11 +248,11 @@ class RealHost:
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Callable[[str], Agent]]:
+def agent(tmp_path: Path) -> Iterator[Callable[[str], BrowserAgent]]:
     made = []
 
-    def make(script: str) -> Agent:
-        made.append(Agent(cast("Host", RealHost(script)), "the_agent", {}, tmp_path))
+    def make(script: str) -> BrowserAgent:
+        made.append(BrowserAgent(cast("Host", RealHost(script)), "the_agent", {}, tmp_path))
         return made[-1]
 
     yield make

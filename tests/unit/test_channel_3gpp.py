@@ -9,7 +9,7 @@ import pytest
 
 from wavebed.channel import Realisation, ensemble, realise, to_pattern
 from wavebed.channel.batch import _adapted
-from wavebed.channel.budget import Budget
+from wavebed.channel.budget import LinkBudget
 from wavebed.pattern.model import STATES
 from wavebed.radio.presets import PRESETS
 from wavebed.scene.model import (
@@ -161,7 +161,7 @@ def test_the_sinr_of_a_link_is_that_of_one_layer_and_more_layers_carry_more():
 @pytest.mark.parametrize("layers", [1, 4])
 def test_a_carrier_says_what_its_data_have_and_need(layers: int):
     scene = replace(SCENE, carrier=replace(SCENE.carrier, layers=layers, evm=0.08, implementation_loss_db=2.0))
-    budget = Budget(scene)
+    budget = LinkBudget(scene)
     down_db, up_db = np.array([np.linspace(-5, 40, 4000)]), np.array([np.linspace(-30, 15, 4000)])
     air = _adapted(budget, budget.sights[0], down_db, up_db, 1.0)
     for sinr_db, data_db, need_db, bler, rate_bps in (

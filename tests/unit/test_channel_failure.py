@@ -8,8 +8,8 @@ import pytest
 from wavebed.channel.serving import (
     BEACON_S,
     LOST_S,
-    Link,
     Phase,
+    ServingLink,
     follow,
     follow_sectors,
     indications,
@@ -95,9 +95,9 @@ def test_beam_management_switches_a_live_link_without_a_gap():
     both = np.stack([sinr(3, (1.0, 2.0)), sinr(3, good=5.0)])[None]
     phases = follow(both, Timers())
     assert [(p.start_s, p.link, p.beam) for p in phases] == [
-        (0.0, Link.CONNECTED, 0),
-        (pytest.approx(1.0), Link.CONNECTED, 1),
-        (pytest.approx(2.0), Link.CONNECTED, 0),
+        (0.0, ServingLink.CONNECTED, 0),
+        (pytest.approx(1.0), ServingLink.CONNECTED, 1),
+        (pytest.approx(2.0), ServingLink.CONNECTED, 0),
     ]
 
 
@@ -155,7 +155,7 @@ def beam(*levels: tuple[float, float]) -> np.ndarray:
     return values
 
 
-def followed(*beams: np.ndarray) -> list[tuple[float, Link, int]]:
+def followed(*beams: np.ndarray) -> list[tuple[float, ServingLink, int]]:
     phases = follow_sectors(np.stack(beams), STEP_S, 1.0, TRAINING_S)
     return [(p.start_s, p.link, p.beam) for p in phases]
 
@@ -168,24 +168,24 @@ def test_a_lost_beam_is_replaced_after_detection_and_one_sweep():
     got = followed(beam((0, 20), (0.95, -20)), beam((0, 8)))
     lost_s = 0.95 + LOST_S - STEP_S
     assert got == [
-        (0.0, Link.CONNECTED, 0),
-        (pytest.approx(lost_s), Link.OUTAGE, 1),
-        (pytest.approx(lost_s + TRAINING_S), Link.CONNECTED, 1),
+        (0.0, ServingLink.CONNECTED, 0),
+        (pytest.approx(lost_s), ServingLink.OUTAGE, 1),
+        (pytest.approx(lost_s + TRAINING_S), ServingLink.CONNECTED, 1),
     ]
 
 
 def test_the_first_beacon_after_the_obstacle_has_gone_brings_the_better_beam_back():
     got = followed(beam((0, 20), (0.95, -20), (1.3, 20)), beam((0, 8)))
     start_s, link, used = got[3]
-    assert (link, used) == (Link.CONNECTED, 0)
+    assert (link, used) == (ServingLink.CONNECTED, 0)
     assert 1.3 <= start_s <= 1.3 + BEACON_S
 
 
 def test_without_another_beam_each_beacon_tries_again():
     got = followed(beam((0, 20), (0.95, -20), (1.3, 20)))
-    assert [link for _, link, _ in got] == [Link.CONNECTED, Link.OUTAGE, Link.CONNECTED]
+    assert [link for _, link, _ in got] == [ServingLink.CONNECTED, ServingLink.OUTAGE, ServingLink.CONNECTED]
     assert 1.3 + TRAINING_S <= got[2][0] <= 1.3 + BEACON_S + TRAINING_S
 
 
 def test_a_short_fade_is_not_a_lost_beam():
-    assert followed(beam((0, 20), (0.95, -20), (0.955, 20)), beam((0, 8))) == [(0.0, Link.CONNECTED, 0)]
+    assert followed(beam((0, 20), (0.95, -20), (0.955, 20)), beam((0, 8))) == [(0.0, ServingLink.CONNECTED, 0)]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wavebed.channel import realise
-from wavebed.channel.budget import Budget
+from wavebed.channel.budget import LinkBudget
 from wavebed.channel.signal import signal
 from wavebed.radio.presets import PRESETS
 from wavebed.scene.model import BaseStation, Box, Carrier, Obstacle, Scene, Screen, Trajectory, Ue
@@ -58,7 +58,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 
 
 def best_db(scene: Scene, seed: int) -> np.ndarray:
-    budget = Budget(scene)
+    budget = LinkBudget(scene)
     got = signal(budget, budget.sights[0], [seed], "0")
     return np.max([np.broadcast_to(beam.snr_db, got.shape)[0] for beam in got.beams], axis=0)
 
@@ -114,7 +114,7 @@ def test_more_power_is_never_less_rate(scene: Scene, seed: int, more_db: float):
 @given(scene=scenes(), seed=st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
 def test_no_gain_is_above_that_of_both_arrays(scene: Scene, seed: int):
-    budget = Budget(scene)
+    budget = LinkBudget(scene)
     got = signal(budget, budget.sights[0], [seed], "0")
     peak = sum(
         10 * np.log10(a.rows * a.columns) + {"3gpp": 8, "3gpp-ue": 5}.get(a.element, 0)

@@ -39,7 +39,7 @@ from wavebed.result.tables import SCHEMAS
 from wavebed.run.scenario import read_plan
 from wavebed.spec.types import ConstantDelay, DelayStage, DistributionDelay, Hop, Host, Leg, Network, OffCoalesce
 from wavebed.workload import KINDS, read_workload
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +150,7 @@ def trial(
     doubts: Sequence[str] = (),
     lasted_s: float = 1.0,
 ) -> TrialRecord:
-    span = Span(0.0, lasted_s, is_load=True) if began else None
+    span = TimeSpan(0.0, lasted_s, is_load=True) if began else None
     outcome = Outcome(status, "it broke" if status != "ok" else "", [Metric("wall time", 1.0, "s")], doubts=doubts)
     workload = WorkloadRecord(kind, kind, span, outcome)
     return TrialRecord("0001-x", 1, "x", 1, "", 1.0, verdict, reasons, checks, [workload])
@@ -191,7 +191,7 @@ def test_a_command_that_failed_and_sent_nothing_has_failed() -> None:
 def slow(value: float, name: str = "wall time", unit: str = "s", kind: str = "command", *more: WorkloadRecord) -> Seen:
     better: Better = "higher" if name == "goodput" else "lower"
     outcome = Outcome(metrics=[Metric(name, value, unit, better)])
-    workload = WorkloadRecord(kind, kind, Span(0.0, 1.0, is_load=True), outcome)
+    workload = WorkloadRecord(kind, kind, TimeSpan(0.0, 1.0, is_load=True), outcome)
     return seen(replace(trial(checks=[BUSY], verdict="suspect"), workloads=[workload, *more]))
 
 
@@ -215,7 +215,7 @@ def test_a_slow_machine_leaves_a_fixed_amount_of_work_that_was_fast_enough(
 
 
 def test_beside_another_workload_a_slow_machine_may_help() -> None:
-    other = WorkloadRecord("load", "bulk", Span(0.0, 1.0, is_load=True), Outcome())
+    other = WorkloadRecord("load", "bulk", TimeSpan(0.0, 1.0, is_load=True), Outcome())
     found = slow(1.0, "wall time", "s", "command", other)
     assert decide([parse_requirement("wall time p50 < 2 s")], [found], 1)[1].outcome == "inconclusive"
 
@@ -237,7 +237,7 @@ def virtual(
 ) -> Seen:
     """Return a trial of 1 s in virtual time, whose programs computed for a while on the host."""
     metric = Metric("figure", value, unit, better)
-    workload = WorkloadRecord(kind, kind, Span(0.0, 1.0, is_load=True), Outcome(metrics=[metric]))
+    workload = WorkloadRecord(kind, kind, TimeSpan(0.0, 1.0, is_load=True), Outcome(metrics=[metric]))
     resolved: dict[str, Json] = {
         "lab": {"kind": "namespaces", "time": "virtual"},
         "workloads": [{"name": kind, "limit_ns": 4 * 10**9}],

@@ -25,7 +25,7 @@ from wavebed.result.model import CampaignRecord, PrimaryRecord, TrialLine, Trial
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
 from wavebed.store.load import Run
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ def write_values(
 
 
 def _trial(name: str, block: int, treatment: str, seed: int, metrics: Sequence[Metric]) -> TrialRecord:
-    workload = WorkloadRecord("file", "download", Span(0.0, 1.0, True), Outcome(metrics=metrics))
+    workload = WorkloadRecord("file", "download", TimeSpan(0.0, 1.0, True), Outcome(metrics=metrics))
     return replace(
         trial_record(name),
         block=block,

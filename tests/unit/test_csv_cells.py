@@ -17,7 +17,7 @@ from wavebed.output import csv_cell, csv_rows
 from wavebed.page.tables import Table, csv_text
 
 if TYPE_CHECKING:
-    from wavebed.export.trial import Trial
+    from wavebed.export.trial import ExportedTrial
 
 FORMULAS = [
     "=1+1",
@@ -49,7 +49,7 @@ def test_numbers_and_other_texts_stay(value: object) -> None:
 
 def test_tables_of_a_trial_and_of_a_campaign_have_the_rule() -> None:
     table = pa.table({"text": [*FORMULAS, None, "-4", "plain"], "value": [-1.5] * (len(FORMULAS) + 3)})
-    trial = cast("Trial", SimpleNamespace(table=lambda _: table))
+    trial = cast("ExportedTrial", SimpleNamespace(table=lambda _: table))
     rows = list(csv.reader(io.StringIO(table_csv(trial, "events").decode(), newline="")))
     cells = [f"'{text}".replace("\r", " ") for text in FORMULAS]
     assert rows == [

@@ -21,13 +21,13 @@ from wavebed.export.flent import export_flent
 from wavebed.export.perfetto import export_perfetto
 from wavebed.export.qlog import export_qlog
 from wavebed.export.trace_file import Lanes, TraceFile
-from wavebed.export.trial import NAMES, Window, export_csv, open_trial, table_csv
+from wavebed.export.trial import NAMES, TimeWindow, export_csv, open_trial, table_csv
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
 from wavebed.result.names import TABLES
 from wavebed.result.tables import SCHEMAS, write_tables
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
-from wavebed.workload.model import Outcome, Series, Span
+from wavebed.workload.model import Outcome, Series, TimeSpan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -237,7 +237,7 @@ def made(tmp_path: Path, flows: list[tuple[str, float]], rtt_ms: float | None, t
         pq.write_table(tables["flows"].from_pylist(rows, schema=SCHEMAS["flows"]), partial / "series/flows.parquet")
         trial = TrialRecord(
             name, 1, "cubic", 7, "2026-11-21T10:00:01+00:00", 12.0, "valid",
-            workloads=[WorkloadRecord("ping", "latency", Span(0.0, 10.0, False), Outcome())],
+            workloads=[WorkloadRecord("ping", "latency", TimeSpan(0.0, 10.0, False), Outcome())],
         )  # fmt: skip
         write_trial(folder, partial, trial)
         record.trials.append(TrialLine(name, 1, "cubic", 7, "valid"))
@@ -357,7 +357,7 @@ def read(content: bytes) -> Read:
     return found
 
 
-def exported(tmp_path: Path, window: Window | None = None, **options) -> Read:
+def exported(tmp_path: Path, window: TimeWindow | None = None, **options) -> Read:
     trial = open_trial(made_run(tmp_path, **options))
     file = tmp_path / "a.perfetto-trace"
     export_perfetto(trial, file, window or trial.window(None, None))
@@ -446,22 +446,22 @@ def test_the_sinr_is_that_of_the_stored_pattern_from_its_start_on(tmp_path: Path
     assert main(["resolve", str(tmp_path / "s.toml"), "-o", str(run / "spec.json")]) == 0
     (run / "spec.json").rename(run / "trials" / "0001-cubic" / "spec.json")
     steps = [(0, 20.5), (3 * MS, -3.25), (19 * MS, 20.5), (23 * MS, -3.25)]
-    assert exported_again(tmp_path, Window(0, 30 * MS)).counters["link radio.down/SINR"] == steps
-    later = exported_again(tmp_path, Window(5 * MS, 20 * MS)).counters["link radio.down/SINR"]
+    assert exported_again(tmp_path, TimeWindow(0, 30 * MS)).counters["link radio.down/SINR"] == steps
+    later = exported_again(tmp_path, TimeWindow(5 * MS, 20 * MS)).counters["link radio.down/SINR"]
     assert later == [(5 * MS, -3.25), (19 * MS, 20.5)]
 
 
 def test_a_window_has_the_packets_that_are_in_a_link_meanwhile_and_these_whole(tmp_path: Path) -> None:
-    trace = exported(tmp_path, Window(12 * MS, 13 * MS))
+    trace = exported(tmp_path, TimeWindow(12 * MS, 13 * MS))
     assert [each[2:4] for each in trace.slices if each[1] == "queued"] == [(9 * MS, 9_500_000)] * 3
     assert len(trace.on("link radio.down/transport blocks")) == 2, "the blocks of these packets"
     assert trace.on("link internet.down/delivery") == []
     assert trace.counters["link radio.down/queue"] == [(12 * MS, 1100)], "that at its begin"
-    later = exported_again(tmp_path, Window(13 * MS, 14 * MS))
+    later = exported_again(tmp_path, TimeWindow(13 * MS, 14 * MS))
     assert [each for each in later.slices if each[1] != "ping" and "state" not in each[0]] == []
 
 
-def exported_again(tmp_path: Path, window: Window) -> Read:
+def exported_again(tmp_path: Path, window: TimeWindow) -> Read:
     file = tmp_path / "b.perfetto-trace"
     export_perfetto(open_trial(tmp_path / "run"), file, window)
     return read(file.read_bytes())

@@ -23,7 +23,7 @@ from wavebed.fit.applications import (
     USUAL_BUFFER,
     Measure,
     Sessions,
-    Video,
+    VideoOnWalk,
     Volumes,
     applications,
     combine,
@@ -311,10 +311,10 @@ def test_a_second_is_the_mean_of_what_the_trace_has_in_it(tmp_path):
     assert lap.rates.tolist() == [2.0] * 60
 
 
-STUDY = Video(buffer_s=6.0, top_buffer_s=6.0, segment_s=4.0, duration_s=24.0, ladder="study")
+STUDY = VideoOnWalk(buffer_s=6.0, top_buffer_s=6.0, segment_s=4.0, duration_s=24.0, ladder="study")
 
 
-def watched(rates: np.ndarray, start_s: float, video: Video) -> Sessions:
+def watched(rates: np.ndarray, start_s: float, video: VideoOnWalk) -> Sessions:
     return watch(Volumes([rates]), np.array([0]), np.array([start_s]), video)
 
 

@@ -12,8 +12,8 @@ from wavebed.errors import UserError
 from wavebed.fit.judge import LTE, MMWAVE, dips
 from wavebed.fit.physics import (
     Figures,
-    Parameter,
-    Settings,
+    FitSettings,
+    SceneParameter,
     Target,
     figures,
     fit_physics,
@@ -57,7 +57,7 @@ def street() -> dict[str, object]:
 def test_a_fit_is_repeatable_and_tells_of_each_realisation(street: dict[str, object]) -> None:
     walks = walks_of(street, range(501, 505))
     told: list[int] = []
-    brief = Settings(seeds=2, first=2, rounds=1, descents=1, resamples=20)
+    brief = FitSettings(seeds=2, first=2, rounds=1, descents=1, resamples=20)
     one, two = (
         fit_physics(walks, street, LTE, keys=KEYS, settings=brief, tell=lambda count, *_: told.append(count))
         for _ in range(2)
@@ -130,9 +130,9 @@ def test_refuses_more_than_twelve(street: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameter", "value"), [(Parameter("a", -20, 30, "db"), -3.0), (Parameter("b", 1, 100, "%", True), 7.0)]
+    ("parameter", "value"), [(SceneParameter("a", -20, 30, "db"), -3.0), (SceneParameter("b", 1, 100, "%", True), 7.0)]
 )
-def test_a_parameter_has_a_place_in_its_range(parameter: Parameter, value: float) -> None:
+def test_a_parameter_has_a_place_in_its_range(parameter: SceneParameter, value: float) -> None:
     assert parameter.value(parameter.part(value)) == pytest.approx(value)
     assert (parameter.part(parameter.low), parameter.part(parameter.high)) == (0, 1)
     assert parameter.part(1e9) == 1
@@ -156,4 +156,4 @@ def test_the_text_of_a_scene_is_the_scene(name: str) -> None:
 
 @pytest.mark.parametrize(("value", "said"), [(3.006e-5, "0db"), (-1.23456e-3, "-0.0012db"), (12.34567, "12.35db")])
 def test_a_value_near_0_is_written_without_an_exponent(value: float, said: str) -> None:
-    assert Parameter("nlos-offset", -20, 30, "db").written(value) == said
+    assert SceneParameter("nlos-offset", -20, 30, "db").written(value) == said

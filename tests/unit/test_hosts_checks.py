@@ -9,7 +9,7 @@ import pytest
 
 from wavebed.lab.protocol import ClockOffset
 from wavebed.run.hosts import cross_traffic_check, hosts_checks
-from wavebed.workload.probing import Probe, on_one_clock
+from wavebed.workload.probing import EchoProbe, on_one_clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,7 @@ class Clocked:
 
 
 def delays(server: ClockOffset | None, client: ClockOffset | None) -> tuple[list[float | None], dict[str, Json]]:
-    probes = [Probe(number, float(number), 20.0, up_ms=60.0, down_ms=-40.0) for number in range(3)]
+    probes = [EchoProbe(number, float(number), 20.0, up_ms=60.0, down_ms=-40.0) for number in range(3)]
     corrected, told = on_one_clock(probes, Clocked(server), Clocked(client))  # type: ignore[arg-type]
     return [each for probe in corrected for each in (probe.up_ms, probe.down_ms)], told
 
@@ -134,6 +134,6 @@ def test_a_clock_that_was_set_leaves_no_one_way_delays() -> None:
 
 
 def test_hosts_with_one_clock_keep_their_delays() -> None:
-    probes = [Probe(0, 0.0, 20.0, up_ms=12.0, down_ms=8.0)]
+    probes = [EchoProbe(0, 0.0, 20.0, up_ms=12.0, down_ms=8.0)]
     corrected, told = on_one_clock(probes, Clocked(ClockOffset()), Clocked(ClockOffset()))  # type: ignore[arg-type]
     assert (corrected, told) == (probes, {})

@@ -16,7 +16,7 @@ from tests.virtual_clock import VirtualClock
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.lab.protocol import LaboratoryGoneError, LaboratoryHungError, MachineClock
-from wavebed.path.control import Connection
+from wavebed.path.control import ControlConnection
 from wavebed.run.design import plan_text
 from wavebed.run.scenario import read_plan
 from wavebed.spec.trial import HostsLab, NamespacesLab
@@ -236,9 +236,9 @@ def play() -> Iterator[list[Play]]:
         each.close()
 
 
-def connect(play: list[Play], answer: bytes) -> Connection:
+def connect(play: list[Play], answer: bytes) -> ControlConnection:
     play.append(Play(answer))
-    return Connection(NAME, play[-1].client)
+    return ControlConnection(NAME, play[-1].client)
 
 
 def test_an_answer_is_one_line(play: list[Play]) -> None:
@@ -266,7 +266,7 @@ def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> 
     heard: list[str] = []
     with (
         theirs,
-        Connection(NAME, ours, 0.05, heard.append) as connection,
+        ControlConnection(NAME, ours, 0.05, heard.append) as connection,
         pytest.raises(LaboratoryHungError, match=r"did not answer 'show' within 0\.05 s"),
     ):
         connection.ask({"do": "show"})
@@ -274,7 +274,7 @@ def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> 
     # What is sent waits no longer than what is received: nobody reads these 8 MB.
     with (
         theirs,
-        Connection(NAME, ours, 0.05, heard.append) as connection,
+        ControlConnection(NAME, ours, 0.05, heard.append) as connection,
         pytest.raises(LaboratoryHungError, match="did not answer 'set'"),
     ):
         connection.ask({"do": "set", "value": "x" * (8 << 20)})
@@ -283,7 +283,7 @@ def test_a_laboratory_that_does_not_answer_hangs_and_its_owner_hears_of_it() -> 
 
 def test_a_late_answer_is_not_that_of_the_next_request() -> None:
     ours, theirs = socket.socketpair()
-    with theirs, Connection(NAME, ours) as connection:
+    with theirs, ControlConnection(NAME, ours) as connection:
         with pytest.raises(LaboratoryHungError, match="did not answer 'show'"):
             connection.ask({"do": "show"}, limit_s=0.01)
         with pytest.raises(BrokenPipeError):

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wavebed.errors import UserError
-from wavebed.pattern import FORMATS, Pattern, ReadOptions, Source, WriteOptions, read_source, render, to_native
+from wavebed.pattern import FORMATS, Pattern, ReadOptions, TraceSource, WriteOptions, read_source, render, to_native
 from wavebed.pattern.formats import detect
 from wavebed.pattern.model import STATES, opportunities, packets, steps
 
 
 def read(text: str, format_name: str | None = None, name: str = "trace", **options) -> tuple[Pattern, list[str]]:
-    source = Source(name, text)
+    source = TraceSource(name, text)
     return read_source(source, format_name, ReadOptions(**options)), source.notes
 
 
@@ -196,7 +196,7 @@ def test_what_a_format_writes_is_recognised_as_it(name: str) -> None:
         pattern = steps(index, 4 * 10**9, rate_bps=column * 1000)
     found = FORMATS[name]
     suffix = found.suffixes[0] if found.suffixes else ""
-    assert detect(Source("file" + suffix, render(pattern, name))) is found
+    assert detect(TraceSource("file" + suffix, render(pattern, name))) is found
 
 
 @pytest.mark.parametrize("name", ["mahimahi", "seconds-mbit", "kaunet", "ns3-mmwave", "lumos5g", "cellreplay-heavy"])
@@ -263,11 +263,11 @@ def test_a_pattern_over_packets_is_not_written_to_formats_over_time(name: str) -
 
 
 def test_the_file_name_decides_only_between_formats_that_both_fit() -> None:
-    assert detect(Source("x.down", "1\n2\n")).name == "mahimahi"
-    assert detect(Source("x/up-pdo", "1\n2\n")).name == "cellreplay-heavy"
-    assert detect(Source("x.down", "1.0 5\n2.0 6\n")).name == "seconds-mbit"
+    assert detect(TraceSource("x.down", "1\n2\n")).name == "mahimahi"
+    assert detect(TraceSource("x/up-pdo", "1\n2\n")).name == "cellreplay-heavy"
+    assert detect(TraceSource("x.down", "1.0 5\n2.0 6\n")).name == "seconds-mbit"
     with pytest.raises(UserError, match="--format mahimahi or --format cellreplay-heavy"):
-        detect(Source("x.txt", "1\n2\n"))
+        detect(TraceSource("x.txt", "1\n2\n"))
 
 
 def test_times_off_the_grid_are_averaged_and_said() -> None:
@@ -280,7 +280,7 @@ def test_times_off_the_grid_are_averaged_and_said() -> None:
 @pytest.mark.parametrize("time", ["888888e8888000", "1e999999", "9e41"])
 def test_a_number_beyond_all_bounds_is_refused_at_once(time: str) -> None:
     with pytest.raises(UserError, match=r"too large|more than|at most"):
-        read_source(Source("file", f"{time}\t10000\n"), "seconds-mbit")
+        read_source(TraceSource("file", f"{time}\t10000\n"), "seconds-mbit")
 
 
 U32_MAX = 2**32 - 1
@@ -368,9 +368,9 @@ def deliveries(draw, packet_bytes: int) -> Pattern:
 
 def assert_round_trip(pattern: Pattern, name: str, options: ReadOptions | None = None) -> None:
     text = render(pattern, name)
-    again = read_source(Source("trace", text), name, options)
+    again = read_source(TraceSource("trace", text), name, options)
     assert again.same_series(pattern)
-    native = read_source(Source("pattern", to_native(again)), "native")
+    native = read_source(TraceSource("pattern", to_native(again)), "native")
     assert render(native, name) == text
 
 
@@ -382,16 +382,16 @@ VALUES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z
 def test_native_steps_come_back_with_their_header(pattern: Pattern, header: dict[str, str]) -> None:
     whole = replace(pattern, header=tuple(header.items()))
     text = to_native(whole)
-    again = read_source(Source("pattern", text), "native")
+    again = read_source(TraceSource("pattern", text), "native")
     assert again == whole
     assert to_native(again) == text
-    assert read_source(Source("pattern", text.replace("\n", "\r\n")), "native") == whole
+    assert read_source(TraceSource("pattern", text.replace("\n", "\r\n")), "native") == whole
 
 
 @given(radio_steps())
 def test_native_steps_of_a_radio_come_back(pattern: Pattern) -> None:
     text = to_native(pattern)
-    again = read_source(Source("pattern", text), "native")
+    again = read_source(TraceSource("pattern", text), "native")
     assert again == pattern
     assert to_native(again) == text
 
@@ -401,7 +401,7 @@ def test_native_opportunities_come_back(data) -> None:
     times = sorted(data.draw(st.lists(st.integers(0, 10**12), min_size=1, max_size=12)))
     sizes = data.draw(st.lists(st.integers(1, 10**9), min_size=len(times), max_size=len(times)))
     pattern = opportunities(ints(times), times[-1] + data.draw(st.integers(0 if times[-1] else 1, 10**12)), ints(sizes))
-    assert read_source(Source("pattern", to_native(pattern))) == pattern
+    assert read_source(TraceSource("pattern", to_native(pattern))) == pattern
 
 
 @given(st.data())
@@ -410,7 +410,7 @@ def test_native_packets_come_back(data) -> None:
     losses = floats(columns(data.draw, SHARES, index))
     delays = ints(columns(data.draw, st.integers(0, 10**12), index))
     pattern = packets(index, count, loss=losses, delay_ns=delays)
-    assert read_source(Source("pattern", to_native(pattern))) == pattern
+    assert read_source(TraceSource("pattern", to_native(pattern))) == pattern
 
 
 @given(deliveries(1500))
@@ -475,7 +475,7 @@ def test_netem_trace_comes_back(pattern: Pattern, kept: set[str]) -> None:
 def test_a_table_with_columns_reads_what_a_native_pattern_holds(pattern: Pattern) -> None:
     body = "\n".join(line for line in to_native(pattern).splitlines() if not line.startswith("#"))
     options = ReadOptions(columns=("time=time_s:s", "rate=rate_bps:bit"), duration_ns=pattern.period)
-    assert read_source(Source("table.csv", body), None, options).same_series(pattern)
+    assert read_source(TraceSource("table.csv", body), None, options).same_series(pattern)
 
 
 @settings(max_examples=60)
@@ -487,7 +487,7 @@ def test_a_rate_as_opportunities_delivers_the_same_bytes_within_one_packet(patte
     count = len(text.splitlines())
     added = sum("added at the end" in note for note in options.notes)
     assert (count - added) * size * 8 <= pattern.total_bits() < (count - added + 1) * size * 8
-    again = read_source(Source("trace", text), name)
+    again = read_source(TraceSource("trace", text), name)
     assert again.period == -(-pattern.period // 10**6) * 10**6
 
 
@@ -509,7 +509,7 @@ def test_any_bytes_end_in_a_pattern_or_one_line(data: bytes) -> None:
 
     for name in (None, *FORMATS):
         try:
-            read_source(Source("trace", data), name)
+            read_source(TraceSource("trace", data), name)
         except UserError as error:
             assert "\n" not in str(error)
 
@@ -544,6 +544,6 @@ def test_text_like_a_trace_ends_in_a_pattern_or_one_line(text: str, start: str) 
 
     for name in (None, *FORMATS):
         try:
-            read_source(Source("trace", start + text), name, ReadOptions(columns=()))
+            read_source(TraceSource("trace", start + text), name, ReadOptions(columns=()))
         except UserError as error:
             assert "trace" in str(error)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.traces import SECONDS, trace
 
 from wavebed.errors import UserError
-from wavebed.pattern import ReadOptions, Source, read_source, read_trace, render
+from wavebed.pattern import ReadOptions, TraceSource, read_source, read_trace, render
 from wavebed.pattern.curves import PERCENTILES, outages, state_spans, summarise, weighted_percentiles
 from wavebed.pattern.curves import draw as draw_curves
 from wavebed.pattern.model import Pattern, cut, opportunities, packets, scale_rate, scale_time, scale_to_mean, steps
@@ -84,7 +84,7 @@ def test_windows_hold_the_average_of_their_nanoseconds(pattern: Pattern, window:
 
 def test_a_slow_steady_link_has_no_outages() -> None:
     slow = steps(np.array([0]), 60 * 10**9, rate_bps=np.array([16_000]))
-    pattern = read_source(Source("slow.down", render(slow, "mahimahi")))
+    pattern = read_source(TraceSource("slow.down", render(slow, "mahimahi")))
     summary = summarise(pattern)
     assert summary.outages is not None
     assert len(summary.outages.spans_ns) == 0
@@ -94,7 +94,7 @@ def test_a_slow_steady_link_has_no_outages() -> None:
 
 def test_an_outage_of_a_slow_link_is_found() -> None:
     times = [*range(750, 15_001, 750), *range(30_000, 45_001, 750)]
-    pattern = read_source(Source("slow.down", "".join(f"{time}\n" for time in times)))
+    pattern = read_source(TraceSource("slow.down", "".join(f"{time}\n" for time in times)))
     summary = summarise(pattern)
     assert summary.outages is not None
     assert summary.outages.spans_ns.tolist() == [[16_500_000_000, 30_000_000_000]]
@@ -295,7 +295,7 @@ def test_scaling_time_stretches_and_refuses_to_merge_rows() -> None:
         scale_time(pattern, Fraction(1, 10))
 
 
-SOURCE = Source("trace", "")
+SOURCE = TraceSource("trace", "")
 MOST = 10**18
 
 

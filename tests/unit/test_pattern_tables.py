@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wavebed.errors import UserError
-from wavebed.pattern import Pattern, ReadOptions, Source, read_source, render
+from wavebed.pattern import Pattern, ReadOptions, TraceSource, read_source, render
 from wavebed.pattern.formats.base import clock_ns
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ S = 10**9
 def read(
     content: str | bytes, *columns: str, format_name: str | None = None, duration_ns: int | None = None
 ) -> tuple[Pattern, list[str]]:
-    source = Source("trace", content)
+    source = TraceSource("trace", content)
     return read_source(source, format_name, ReadOptions(columns=columns, duration_ns=duration_ns)), source.notes
 
 
@@ -391,7 +391,7 @@ def test_a_gap_between_two_columns_is_told() -> None:
 @pytest.mark.parametrize("name", ["seconds-mbit", "lumos5g"])
 def test_a_long_first_step_is_written_so_that_it_is_not_read_as_an_offset(name: str) -> None:
     pattern, _ = read("0 9\n100 4\n101 5\n102 6\n")
-    again = read_source(Source("trace", render(pattern, name)), name)
+    again = read_source(TraceSource("trace", render(pattern, name)), name)
     assert again.same_series(pattern)
 
 
@@ -456,7 +456,7 @@ def test_netem_trace_delays_per_packet_become_a_pattern_over_packets_and_come_ba
     assert (pattern.kind, pattern.index.tolist(), pattern.period) == ("packets", [0, 2, 3, 5], 6)
     assert pattern.delay_ns is not None
     assert pattern.delay_ns.tolist() == [10_000_000, 20_000_000, 10_000_000, 20_000_000]
-    assert read_source(Source("trace", render(pattern, "netem-trace"))).same_series(pattern)
+    assert read_source(TraceSource("trace", render(pattern, "netem-trace"))).same_series(pattern)
 
 
 def ntrace(*entries: dict[str, object], **header: object) -> str:

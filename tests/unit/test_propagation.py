@@ -25,7 +25,7 @@ from wavebed.channel.propagation.pathloss import (
     rural_breakpoint_m,
     wall_db,
 )
-from wavebed.channel.propagation.shadowing import Route, los_spread_db, normal_field
+from wavebed.channel.propagation.shadowing import UeRoute, los_spread_db, normal_field
 from wavebed.config.problems import Problem
 from wavebed.scene import load
 from wavebed.scene.model import Trajectory
@@ -138,7 +138,7 @@ def line(start: tuple[float, float], end: tuple[float, float], steps: int) -> np
 
 
 def field(places: np.ndarray, seeds: int = 20) -> np.ndarray:
-    return normal_field(generators(range(seeds), "s"), Route.of(places), D)
+    return normal_field(generators(range(seeds), "s"), UeRoute.of(places), D)
 
 
 def test_a_place_that_is_met_again_has_the_same_value():
@@ -193,7 +193,7 @@ def test_every_place_has_the_standard_normal_distribution():
 
 def test_a_member_of_an_ensemble_is_the_field_of_its_seed():
     places = line((0, 0), (90, 5), 3001)
-    assert (field(places, 9)[7] == normal_field(generators([7], "s"), Route.of(places), D)[0]).all()
+    assert (field(places, 9)[7] == normal_field(generators([7], "s"), UeRoute.of(places), D)[0]).all()
 
 
 def test_a_ue_that_comes_back_meets_the_same_shadow():

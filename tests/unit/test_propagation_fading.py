@@ -16,7 +16,7 @@ from wavebed.channel.propagation.fading import (
     subbands,
     wavelengths_moved,
 )
-from wavebed.channel.propagation.shadowing import Route
+from wavebed.channel.propagation.shadowing import UeRoute
 
 TIME_S = np.arange(0, 10, 0.001)
 WALK_M = 1.4 * TIME_S
@@ -24,8 +24,8 @@ DIRECT_M = 75 + WALK_M
 LOS = np.ones(TIME_S.size, dtype=np.bool_)
 
 
-def straight(walk_m: np.ndarray) -> Route:
-    return Route.of(np.stack([75 + walk_m, 0 * walk_m, 1.5 + 0 * walk_m], axis=1))
+def straight(walk_m: np.ndarray) -> UeRoute:
+    return UeRoute.of(np.stack([75 + walk_m, 0 * walk_m, 1.5 + 0 * walk_m], axis=1))
 
 
 ROUTE = straight(WALK_M)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from wavebed.channel.propagation.correlated import gaussian, generator, generators, normal_cdf, walked_m
-from wavebed.channel.propagation.shadowing import Route, draw_los, shadowing_db
+from wavebed.channel.propagation.shadowing import UeRoute, draw_los, shadowing_db
 
 WALK_M = np.linspace(0.0, 200.0, 5001)
-ROUTE = Route.of(np.stack([WALK_M, 0 * WALK_M, 1.5 + 0 * WALK_M], axis=1))
+ROUTE = UeRoute.of(np.stack([WALK_M, 0 * WALK_M, 1.5 + 0 * WALK_M], axis=1))
 
 
 def test_stages_and_seeds_have_their_own_luck():
@@ -53,8 +53,8 @@ def test_los_and_nlos_are_separate_fields():
 
 def test_free_space_has_no_shadows():
     rngs = generators([1, 2], "s")
-    assert not np.any(shadowing_db(rngs, "free-space", Route.of(np.zeros((3, 3)))))
-    assert draw_los(rngs, "free-space", np.ones(3), Route.of(np.zeros((3, 3)))).all()
+    assert not np.any(shadowing_db(rngs, "free-space", UeRoute.of(np.zeros((3, 3)))))
+    assert draw_los(rngs, "free-space", np.ones(3), UeRoute.of(np.zeros((3, 3)))).all()
 
 
 def test_certain_states_are_not_left_to_luck():

@@ -31,7 +31,7 @@ from wavebed.reproduce.study_words import explains_text, moved_text
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.design import expected_s
 from wavebed.run.folder import in_virtual_time
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,7 +219,7 @@ def measured(slot: Slot, _resolved: object, partial: Path, _look: object, of_mac
     draw = random.Random(f"{slot.treatment.name} {slot.seed}")
     names = {"goodput first 2mb": 52, "goodput first 20mb": 133, "goodput first 200mb": 240, "goodput": 265}
     metrics = [Metric(name, value * draw.uniform(0.95, 1.05), "Mbit/s", "higher") for name, value in names.items()]
-    workload = WorkloadRecord("download", "download", Span(0, 1, False), Outcome(metrics=metrics))
+    workload = WorkloadRecord("download", "download", TimeSpan(0, 1, False), Outcome(metrics=metrics))
     head = (slot.folder, slot.block, slot.treatment.name, slot.seed, "", 0.1, "valid", [])
     return TrialRecord(*head, [], [workload], attempt=slot.attempt)
 

@@ -24,7 +24,7 @@ from wavebed.result.names import TABLES
 from wavebed.result.tables import SCHEMAS, packet_tables, write_tables
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
-from wavebed.workload.model import Event, Metric, Outcome, Series, Span
+from wavebed.workload.model import Event, Metric, Outcome, Series, TimeSpan
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def run_dir(tmp_path: Path) -> Path:
         verdict = "valid" if number == 1 else "invalid"
         trial = TrialRecord(
             name, 1, treatment, 7, "", 1.0, verdict,
-            workloads=[WorkloadRecord("ping", "latency", Span(0.0, 2.0, False), outcome)],
+            workloads=[WorkloadRecord("ping", "latency", TimeSpan(0.0, 2.0, False), outcome)],
             transport=[Metric("share of capacity used", 90.0 + number, "%", "higher")],
         )  # fmt: skip
         write_trial(folder, partial, trial)

@@ -24,7 +24,7 @@ from wavebed.run.checks import (
     verdict,
 )
 from wavebed.spec.types import Network
-from wavebed.workload.model import Outcome, Span
+from wavebed.workload.model import Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def judged(summary: dict[str, Json], *workloads: WorkloadRecord) -> tuple[str, l
 
 
 def record(outcome: Outcome) -> WorkloadRecord:
-    return WorkloadRecord("download", "download", Span(0, 1, is_load=True), outcome)
+    return WorkloadRecord("download", "download", TimeSpan(0, 1, is_load=True), outcome)
 
 
 def test_a_quiet_trial_is_valid_and_says_why() -> None:
@@ -279,31 +279,33 @@ def tables(*busy: tuple[float, float]) -> dict[str, pa.Table]:
 
 def test_busy_time_of_all_processors_counts_under_load_only() -> None:
     series = tables((1.0, 1.0), (0.5, 0.25), (1.0, 0.0), (1.0, 1.0))
-    found = {each.name: each for each in processor_metrics(series, {"bulk": Span(0.1, 0.3, True)}, 5e8)}
+    found = {each.name: each for each in processor_metrics(series, {"bulk": TimeSpan(0.1, 0.3, True)}, 5e8)}
     assert found["processor time"].value == pytest.approx(0.175)
     assert found["processor time per GB"].value == pytest.approx(0.35)
     assert {each.better for each in found.values()} == {"lower"}
 
 
 def test_nothing_delivered_has_no_ratio() -> None:
-    (_, ratio) = processor_metrics(tables((1.0, 1.0), (1.0, 1.0)), {"bulk": Span(0.0, 0.2, True)}, 0.0)
+    (_, ratio) = processor_metrics(tables((1.0, 1.0), (1.0, 1.0)), {"bulk": TimeSpan(0.0, 0.2, True)}, 0.0)
     assert ratio.value is None
 
 
 @pytest.mark.parametrize(
     ("series", "spans"),
     [
-        ({}, {"bulk": Span(0.0, 1.0, True)}),
-        ({"cpu": SCHEMAS["cpu"].empty_table()}, {"bulk": Span(0.0, 1.0, True)}),
-        (tables((1.0, 1.0), (1.0, 1.0)), {"ping": Span(0.0, 1.0, False)}),
+        ({}, {"bulk": TimeSpan(0.0, 1.0, True)}),
+        ({"cpu": SCHEMAS["cpu"].empty_table()}, {"bulk": TimeSpan(0.0, 1.0, True)}),
+        (tables((1.0, 1.0), (1.0, 1.0)), {"ping": TimeSpan(0.0, 1.0, False)}),
     ],
 )
-def test_without_a_series_or_without_load_there_is_nothing(series: dict[str, pa.Table], spans: dict[str, Span]) -> None:
+def test_without_a_series_or_without_load_there_is_nothing(
+    series: dict[str, pa.Table], spans: dict[str, TimeSpan]
+) -> None:
     assert list(processor_metrics(series, spans, 1e9)) == []
 
 
 def whole_record(status: Status, reason: str = "") -> WorkloadRecord:
-    return WorkloadRecord("bulk", "bulk", Span(0.0, 1.0, is_load=True), Outcome(status, reason))
+    return WorkloadRecord("bulk", "bulk", TimeSpan(0.0, 1.0, is_load=True), Outcome(status, reason))
 
 
 def test_a_partial_workload_makes_its_trial_suspect() -> None:

@@ -21,7 +21,7 @@ from wavebed.run.play import (
     perform,
     settle,
 )
-from wavebed.workload.model import Common, Event, Metric, NoOptions, Outcome, Series, Session, Span, Workload
+from wavebed.workload.model import Common, Event, Metric, NoOptions, Outcome, Series, Session, TimeSpan, Workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -266,7 +266,7 @@ def test_the_schedule_tells_each_when_the_others_ran(tmp_path: Path) -> None:
     trial.perform()
     session.report = lambda schedule: seen.append(schedule) or Outcome()  # type: ignore[func-returns-value, method-assign]
     outcomes(trial.running)
-    assert seen == [{"a": Span(0.0, 3.0, is_load=True)}]
+    assert seen == [{"a": TimeSpan(0.0, 3.0, is_load=True)}]
 
 
 def test_the_end_of_the_laboratory_ends_the_waiting(tmp_path: Path) -> None:

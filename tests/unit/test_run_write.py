@@ -18,7 +18,7 @@ from wavebed.result.model import Check, RunRecord, TrialLine, TrialRecord, Workl
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import compress_raw, write_trial
 from wavebed.store.records import read_run, read_trial
-from wavebed.workload.model import Metric, Outcome, Span
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def trial_record(folder: str = "0001-cubic", value: float | None = 42.0) -> Tria
         reasons=["late"],
         checks=[Check("engine in time", False, "suspect", "p99 3 ms")],
         workloads=[
-            WorkloadRecord("file", "download", Span(0.0, 10.0, True), outcome),
+            WorkloadRecord("file", "download", TimeSpan(0.0, 10.0, True), outcome),
             WorkloadRecord("never", "bulk", None, Outcome("failed", "did not start")),
         ],
         transport=[Metric("share of capacity used", 93.5, "%", "higher")],

@@ -18,7 +18,7 @@ from wavebed.path.timeline import TimedPath, load_timeline, timed_path
 from wavebed.path.traces import Traces
 from wavebed.pattern import Pattern, read_trace
 from wavebed.pattern.model import STATES, steps
-from wavebed.pattern.resample import CLEAR_NEED_MDB, CLEAR_SINR_MDB, Part, part_of, sequence
+from wavebed.pattern.resample import CLEAR_NEED_MDB, CLEAR_SINR_MDB, PatternPart, part_of, sequence
 from wavebed.scene.tables import Timers
 from wavebed.shipped import names
 
@@ -62,14 +62,14 @@ def test_a_part_begins_anywhere_and_is_repeated_or_holds() -> None:
 
 
 def test_parts_stand_one_after_another_to_the_nanosecond() -> None:
-    made = sequence([Part("a", rates([0], [10], 1)), Part("b", rates([0, 0.5], [20, 30], 1.5))])
+    made = sequence([PatternPart("a", rates([0], [10], 1)), PatternPart("b", rates([0, 0.5], [20, 30], 1.5))])
     assert made.index.tolist() == [0, SECOND, SECOND * 3 // 2]
     assert made.period == SECOND * 5 // 2
 
 
 def test_a_transition_is_even_and_ends_in_the_rows_of_its_part() -> None:
     second = rates([0, 0.5], [200, 400], 2)
-    made = sequence([Part("a", rates([0, 0.9], [7, 100], 1)), Part("b", second, SECOND)])
+    made = sequence([PatternPart("a", rates([0, 0.9], [7, 100], 1)), PatternPart("b", second, SECOND)])
     assert at(made, 1) == 100
     for share in (0.1, 0.25, 0.49):
         assert at(made, 1 + share) == pytest.approx(100 + share * 100, abs=1.1)
@@ -82,13 +82,13 @@ def test_a_transition_is_even_and_ends_in_the_rows_of_its_part() -> None:
 
 def test_what_a_part_lacks_is_no_impairment() -> None:
     sinr = {"sinr_mdb": np.array([5000]), "need_mdb": np.array([4000]), "state": np.array([1], dtype=np.uint8)}
-    made = sequence([Part("a", rates([0], [10], 1)), Part("b", rates([0], [20], 1, **sinr))])
+    made = sequence([PatternPart("a", rates([0], [10], 1)), PatternPart("b", rates([0], [20], 1, **sinr))])
     assert (at(made, 0, "sinr_mdb"), at(made, 0, "need_mdb")) == (CLEAR_SINR_MDB, CLEAR_NEED_MDB)
     assert (at(made, 1, "sinr_mdb"), at(made, 1, "state")) == (5000, 1)
     assert STATES[int(at(made, 0, "state"))] == "los"
     lossy = rates([0], [20], 1, bler=np.array([0.5]))
     with pytest.raises(UserError, match="'c' has block errors by bler, 'b' by SINR"):
-        sequence([Part("c", lossy), Part("b", rates([0], [20], 1, **sinr))])
+        sequence([PatternPart("c", lossy), PatternPart("b", rates([0], [20], 1, **sinr))])
 
 
 FIXED = """

@@ -11,10 +11,10 @@ from wavebed.reproduce.tcp_models import bbr_mbps, cubic_mbps, mathis_mbps, pftk
 from wavebed.result.course import bottlenecks, load_spans
 from wavebed.result.tables import SCHEMAS, capacity_table
 from wavebed.result.transport import Recovery, bulk_bytes, jain, recoveries, retransmission_fraction, transport_metrics
-from wavebed.workload.model import Span
+from wavebed.workload.model import TimeSpan
 
 MBIT = 10**6
-LOAD = {"file": Span(0.0, 10.0, True), "ping": Span(0.0, 12.0, False)}
+LOAD = {"file": TimeSpan(0.0, 10.0, True), "ping": TimeSpan(0.0, 12.0, False)}
 
 
 def link_rows(link: str, rows: dict[int, dict[str, float]]) -> list[dict[str, object]]:
@@ -64,7 +64,7 @@ def test_half_of_the_capacity_used_is_half() -> None:
 
 
 def test_only_what_is_carried_while_there_is_load_counts() -> None:
-    spans = {"file": Span(2.0, 4.0, True)}
+    spans = {"file": TimeSpan(2.0, 4.0, True)}
     rows = steady(0, 2_000, 12_000) | steady(3_000, 10_000, 12_000)
     assert figures(made(rows, constant()), spans)["share of capacity used down"] == pytest.approx(50)
 
@@ -83,7 +83,7 @@ def test_without_a_rate_limit_nothing_is_said_of_capacity_and_the_queue_is_still
 
 
 def test_without_load_there_are_no_metrics() -> None:
-    assert transport_metrics(made(steady(0, 100, 100), constant()), {"ping": Span(0.0, 9.0, False)}) == []
+    assert transport_metrics(made(steady(0, 100, 100), constant()), {"ping": TimeSpan(0.0, 9.0, False)}) == []
 
 
 def test_the_link_that_can_carry_least_is_the_bottleneck_of_its_direction() -> None:
@@ -94,11 +94,11 @@ def test_the_link_that_can_carry_least_is_the_bottleneck_of_its_direction() -> N
 
 def test_spans_with_load_that_overlap_or_touch_are_one() -> None:
     spans = {
-        "a": Span(1.0, 3.0, True),
-        "b": Span(2.0, 4.0, True),
-        "c": Span(4.0, 5.0, True),
-        "d": Span(7.0, 8.0, True),
-        "e": Span(0.0, 9.0, False),
+        "a": TimeSpan(1.0, 3.0, True),
+        "b": TimeSpan(2.0, 4.0, True),
+        "c": TimeSpan(4.0, 5.0, True),
+        "d": TimeSpan(7.0, 8.0, True),
+        "e": TimeSpan(0.0, 9.0, False),
     }
     assert load_spans(spans) == [(1000, 5000), (7000, 8000)]
 
@@ -173,7 +173,7 @@ def test_on_a_slow_link_the_omniscient_sender_waits_for_its_packet_to_be_sent() 
 
 
 def test_the_ramp_ends_with_the_first_100_ms_in_which_the_capacity_is_used() -> None:
-    spans = {"file": Span(2.0, 10.0, True)}
+    spans = {"file": TimeSpan(2.0, 10.0, True)}
     # Half of the capacity until 2.5 s after the start, then all of it: 90 % are reached with 80 of 100 ms.
     rows = steady(2_000, 4_500, 6_000) | steady(4_500, 10_000, 12_000)
     assert figures(made(rows, constant()), spans)["time to ramp up down"] == pytest.approx(2.58)
@@ -232,7 +232,7 @@ def test_a_rate_that_changes_by_less_than_two_in_one_state_is_no_change() -> Non
 
 def test_changes_without_load_or_too_short_to_tell_are_left_out() -> None:
     capacity = changing((0, 2 * MBIT, "LOS"), (1, 9 * MBIT, "LOS"), (5, 2 * MBIT, "LOS"), (5.05, 9 * MBIT, "LOS"))
-    spans = {"file": Span(3.0, 10.0, True)}
+    spans = {"file": TimeSpan(3.0, 10.0, True)}
     course = bottlenecks(made(steady(3_000, 10_000, 9_000), capacity), spans)["down"]
     assert recoveries(course) == [Recovery(5.05, 0.1)]
 
@@ -325,7 +325,7 @@ def test_each_direction_has_its_fairness() -> None:
     tables = made_flows(
         flow(1, 0, 4, 3e6), flow(2, 0, 4, 1e6), flow(3, 0, 4, 1e6, host="client"), flow(4, 0, 4, 1e6, host="client")
     )
-    found = {metric.name: metric.value for metric in transport_metrics(tables, {"bulk": Span(0.0, 4.0, True)})}
+    found = {metric.name: metric.value for metric in transport_metrics(tables, {"bulk": TimeSpan(0.0, 4.0, True)})}
     assert found == {
         "retransmission share": 0,
         "fairness between flows down": pytest.approx(0.8),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
-from wavebed.workload.bulk import Bulk, Flows, goodput_series
+from wavebed.workload.bulk import Bulk, BulkFlows, goodput_series
 from wavebed.workload.parsers import read_end, shortfall
 
 
@@ -88,7 +88,9 @@ def test_retransmissions_are_a_series_of_segments_per_second() -> None:
         )
     )
     again = [
-        each for each in Flows("down", end.sent, end.received, "cubic").series(10, only=True) if each.unit != "Mbit/s"
+        each
+        for each in BulkFlows("down", end.sent, end.received, "cubic").series(10, only=True)
+        if each.unit != "Mbit/s"
     ]
     assert [(each.name, each.unit) for each in again] == [("retransmits", "segments/s")]
     assert again[0].value == pytest.approx([20, 0])
@@ -133,7 +135,7 @@ def test_goodput_after_it_settled_counts_the_intervals_from_then_on() -> None:
     sizes = [1_000_000, 1_000_000, 500_000, 250_000]
     rows = [interval(5, number, number + 1, size, sender=False) for number, size in enumerate(sizes)]
     received = read_end(json.dumps({"start": {}, "intervals": [{"streams": [row]} for row in rows], "end": {}}))
-    flows = Flows.of("down", {"client": received, "server": read_end(document())})
+    flows = BulkFlows.of("down", {"client": received, "server": read_end(document())})
     options = bulk(duration="4s", settle="2s").options
     found = {each.name: each.value for each in flows.metrics(options, only=True)}
     assert found["goodput"] == pytest.approx(5.5)

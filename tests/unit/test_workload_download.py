@@ -17,7 +17,7 @@ from wavebed.workload.download import metrics_of as metrics_of_download
 from wavebed.workload.drafts import drafted
 from wavebed.workload.serve import make_certificate, start_resolver
 from wavebed.workload.serve.names import chromium_arguments
-from wavebed.workload.web_figures import Course, PageTrace
+from wavebed.workload.web_figures import PageCourse, PageTrace
 from wavebed.workload.web_figures import metrics_of as metrics_of_page
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def test_a_download_has_the_time_of_its_lookup_where_it_makes_one() -> None:
 
 def test_a_page_has_the_time_of_the_lookup_of_its_document() -> None:
     navigation = {"domainLookupStart": 8.5, "domainLookupEnd": 5039.0}
-    course, trace = Course(page={"navigation": navigation, "tasks": []}), PageTrace(0, [], 0, [])
+    course, trace = PageCourse(page={"navigation": navigation, "tasks": []}), PageTrace(0, [], 0, [])
     found = {metric.name: metric.value for metric in metrics_of_page(course, trace, looks_up=True)[0]}
     assert found["name lookup"] == pytest.approx(5030.5)
     assert "name lookup" not in {metric.name for metric in metrics_of_page(course, trace)[0]}

@@ -16,11 +16,11 @@ from wavebed.config.problems import Problem
 from wavebed.errors import WavebedError
 from wavebed.lab.protocol import MachineClock
 from wavebed.workload import read_workload, rpm
-from wavebed.workload.model import Span, TrialContext
+from wavebed.workload.model import TimeSpan, TrialContext
 from wavebed.workload.parsers import read_irtt, read_ping, summary_line
 from wavebed.workload.probing import (
-    Probe,
-    Watch,
+    EchoProbe,
+    ProbeWatch,
     answered_or_lost,
     delay_metrics,
     least_values,
@@ -69,9 +69,9 @@ def clock(zero_unix_s: float = 1000.0) -> MachineClock:
     return made
 
 
-def probes(delays: Sequence[float | None], every_s: float = 0.1, start_s: float = 0.0) -> list[Probe]:
+def probes(delays: Sequence[float | None], every_s: float = 0.1, start_s: float = 0.0) -> list[EchoProbe]:
     return [
-        Probe(number, start_s + number * every_s, ms, lost="" if ms is not None else "somewhere")
+        EchoProbe(number, start_s + number * every_s, ms, lost="" if ms is not None else "somewhere")
         for number, ms in enumerate(delays)
     ]
 
@@ -81,11 +81,11 @@ def value(metrics: Sequence[Metric], name: str) -> float | None:
     return found
 
 
-def rtt(probe: Probe) -> float | None:
+def rtt(probe: EchoProbe) -> float | None:
     return probe.rtt_ms
 
 
-def figures(some: Sequence[Probe], loads: Sequence[Span]) -> list[Metric]:
+def figures(some: Sequence[EchoProbe], loads: Sequence[TimeSpan]) -> list[Metric]:
     return delay_metrics(some, loads, "rtt", rtt, increase="increase", definition="by hand")
 
 
@@ -153,18 +153,18 @@ def test_a_path_that_answers_nothing_has_lost_what_was_sent_a_second_before_the_
 
 
 def test_a_path_is_loaded_while_a_load_runs_and_idle_a_second_after_it() -> None:
-    loads = [Span(2, 4, is_load=True)]
+    loads = [TimeSpan(2, 4, is_load=True)]
     assert [window_of(at_s, loads) for at_s in (1.99, 2, 3, 4, 4.5, 5.0, 9)] == [
         "idle", "loaded", "loaded", "loaded", None, "idle", "idle",
     ]  # fmt: skip
-    assert window_of(4.5, [*loads, Span(4.2, 6, is_load=True)]) == "loaded"
+    assert window_of(4.5, [*loads, TimeSpan(4.2, 6, is_load=True)]) == "loaded"
     assert window_of(1.0, []) == "idle"
 
 
 def test_the_increase_is_the_difference_of_the_percentiles_of_both_windows() -> None:
     idle = [40 + index / 100 for index in range(100)]
     loaded = [60 + index for index in range(100)]
-    found = figures(probes(idle + loaded), [Span(9.95, 30, is_load=True)])
+    found = figures(probes(idle + loaded), [TimeSpan(9.95, 30, is_load=True)])
     for share in (50, 95, 99):
         assert value(found, f"rtt idle p{share}") == pytest.approx(np.percentile(idle, share))
         assert value(found, f"rtt loaded p{share}") == pytest.approx(np.percentile(loaded, share))
@@ -175,17 +175,17 @@ def test_the_increase_is_the_difference_of_the_percentiles_of_both_windows() -> 
 
 
 def test_a_window_of_fewer_than_20_probes_says_nothing() -> None:
-    found = figures(probes([40.0] * 30 + [80.0] * 19), [Span(2.95, 10, is_load=True)])
+    found = figures(probes([40.0] * 30 + [80.0] * 19), [TimeSpan(2.95, 10, is_load=True)])
     assert value(found, "rtt idle p50") == 40
     assert value(found, "rtt loaded p50") is None
     assert value(found, "increase p50") is None
-    found = figures(probes([40.0] * 30 + [80.0] * 20), [Span(2.95, 10, is_load=True)])
+    found = figures(probes([40.0] * 30 + [80.0] * 20), [TimeSpan(2.95, 10, is_load=True)])
     assert value(found, "increase p50") == 40
     assert value(found, "increase p95") == 40
 
 
 def test_a_window_of_fewer_than_100_probes_has_no_p99() -> None:
-    found = figures(probes([40.0] * 100 + [80.0] * 99), [Span(9.95, 30, is_load=True)])
+    found = figures(probes([40.0] * 100 + [80.0] * 99), [TimeSpan(9.95, 30, is_load=True)])
     assert value(found, "rtt idle p99") == 40
     assert value(found, "rtt loaded p95") == 80
     assert value(found, "rtt loaded p99") is None
@@ -201,7 +201,7 @@ def test_mdev_is_that_of_ping() -> None:
 
 def test_loss_is_counted_in_each_window_and_missing_without_probes() -> None:
     some = probes([40, None, 40, 40, None, None, 40, 40])
-    loads = [Span(0.35, 0.75, is_load=True)]
+    loads = [TimeSpan(0.35, 0.75, is_load=True)]
     found = loss_metrics(some, loads, "probe loss", lambda probe: probe.rtt_ms is None, "by hand")
     assert value(found, "probe loss") == pytest.approx(100 * 3 / 8)
     assert value(found, "probe loss idle") == pytest.approx(25)
@@ -284,7 +284,7 @@ def test_each_window_has_its_own_figure_and_failures_are_counted() -> None:
     loaded = [Exchange(3 + index / 4, 80, 80, 80) for index in range(12)]
     failed = [Exchange(6.0, None, None, None)]
     found = {
-        metric.name: metric.value for metric in rpm_metrics([*idle, *loaded, *failed], [Span(2.9, 9, is_load=True)])
+        metric.name: metric.value for metric in rpm_metrics([*idle, *loaded, *failed], [TimeSpan(2.9, 9, is_load=True)])
     }
     assert found["rpm foreign idle"] == pytest.approx(1500)
     assert found["rpm foreign loaded"] == pytest.approx(750)
@@ -403,7 +403,7 @@ def process_clock() -> VirtualClock:
 def test_when_one_fails_the_others_end(process_clock: VirtualClock, fault: str, words: str) -> None:
     bad, good = Fake(dead=fault == "dead", stuck=fault == "stuck"), Fake()
     with pytest.raises(WavebedError, match=words):
-        Watch(process_clock, 5.0, 0.0).keep([bad, good])
+        ProbeWatch(process_clock, 5.0, 0.0).keep([bad, good])
     assert (bad.ended, good.ended) == (1, 1)
 
 
@@ -411,20 +411,20 @@ def test_one_that_dies_is_noticed_before_the_duration_is_over(process_clock: Vir
     bad, good = Fake(), Fake()
     process_clock.at(10.0, lambda: setattr(bad, "dead", True))
     with pytest.raises(WavebedError, match="before its time"):
-        Watch(process_clock, 60.0, 0.0).keep([good, bad])
+        ProbeWatch(process_clock, 60.0, 0.0).keep([good, bad])
     assert 10 <= process_clock.now_s() <= 10.2
     assert good.ended == 1
 
 
 def test_it_lasts_as_long_as_it_should(process_clock: VirtualClock) -> None:
-    watch, prober = Watch(process_clock, 12.5, 0.0), Fake()
+    watch, prober = ProbeWatch(process_clock, 12.5, 0.0), Fake()
     assert watch.keep([prober]) == pytest.approx(12.5)
     assert prober.ended == 1
     assert not watch.stopped_early
 
 
 def test_asked_to_stop_before_it_began_it_ends_at_once(process_clock: VirtualClock) -> None:
-    watch, prober = Watch(process_clock, 60, 0.0), Fake()
+    watch, prober = ProbeWatch(process_clock, 60, 0.0), Fake()
     watch.stop()
     watch.stop()
     assert watch.keep([prober]) == 0
@@ -433,7 +433,7 @@ def test_asked_to_stop_before_it_began_it_ends_at_once(process_clock: VirtualClo
 
 
 def test_its_tail_comes_after_the_word_to_stop(process_clock: VirtualClock) -> None:
-    watch, prober = Watch(process_clock, None, 2.0), Fake()
+    watch, prober = ProbeWatch(process_clock, None, 2.0), Fake()
     process_clock.at(100.0, watch.stop)
     assert watch.keep([prober]) == pytest.approx(102)
     assert not watch.stopped_early

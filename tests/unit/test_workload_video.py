@@ -12,7 +12,7 @@ from wavebed.lab.protocol import MachineClock
 from wavebed.workload import read_workload
 from wavebed.workload.video import Video, page
 from wavebed.workload.video_media import LADDERS, Content, player_settings, read_ladder
-from wavebed.workload.video_report import Chunk, Playback, Stall, outcome_of, p1203_input, pensieve, read, stalled
+from wavebed.workload.video_report import Chunk, Playback, PlayStall, outcome_of, p1203_input, pensieve, read, stalled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -308,7 +308,7 @@ def test_sessions_below_five_seconds_are_left_out() -> None:
 
 
 def test_the_first_stall_for_p1203_is_always_the_startup_at_zero() -> None:
-    given = p1203_input(_chunks(1.15), 0.4, [Stall(2.5, 1.25)], frames_per_s=24, audio_bps=33_000)
+    given = p1203_input(_chunks(1.15), 0.4, [PlayStall(2.5, 1.25)], frames_per_s=24, audio_bps=33_000)
     assert given["I23"] == {"stalling": [[0, 0.4], [2.5, 1.25]], "streamId": 0}
     assert given["I13"] == {
         "segments": [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
-from wavebed.workload.probing import Probe
+from wavebed.workload.probing import EchoProbe
 from wavebed.workload.voice import (
     CODECS,
     Packet,
@@ -23,11 +23,11 @@ from wavebed.workload.voice import (
 )
 
 PROBES = [
-    Probe(0, 0.00, 40.0, 20.0, 20.0),
-    Probe(1, 0.02, None, lost="up"),
-    Probe(2, 0.04, None, lost="down"),
-    Probe(3, 0.06, 150.0, 100.0, 50.0),
-    Probe(4, 0.08, None, lost="somewhere"),
+    EchoProbe(0, 0.00, 40.0, 20.0, 20.0),
+    EchoProbe(1, 0.02, None, lost="up"),
+    EchoProbe(2, 0.04, None, lost="down"),
+    EchoProbe(3, 0.06, 150.0, 100.0, 50.0),
+    EchoProbe(4, 0.08, None, lost="somewhere"),
 ]
 
 

@@ -14,10 +14,10 @@ from wavebed.config.problems import Problem
 from wavebed.workload import read_workload
 from wavebed.workload.web_figures import (
     MOST_BYTES,
-    Course,
     Frame,
+    PageCourse,
+    PageRequest,
     PageTrace,
-    Request,
     VisualProgress,
     doubts_of,
     metrics_of,
@@ -145,7 +145,7 @@ def test_broken_and_refused_requests_failed(tmp_path: Path) -> None:
     )
     assert [(request.path, request.failed) for request in trace.requests] == [("/broken", True), ("/missing", True)]
     assert trace.requests[0].end_ms == pytest.approx(33)
-    course = Course(loaded=True, settled=True)
+    course = PageCourse(loaded=True, settled=True)
     doubts = doubts_of(course, trace, ["www.site.example"])
     assert doubts[0] == f"2 of 2 requests failed; the first: {URL}broken: no whole answer"
 
@@ -155,7 +155,7 @@ def test_expected_requests_to_other_hosts_are_no_reason_to_doubt(tmp_path: Path)
         tmp_path, asked("1", 10, "https://ads.example/a.js"), finished("1", 30, 0, failed=True),
         asked("2", 11, f"{URL}broken"), finished("2", 61, 0, failed=True),
     )  # fmt: skip
-    course = Course(loaded=True, settled=True)
+    course = PageCourse(loaded=True, settled=True)
     doubts = doubts_of(course, trace, ["www.site.example"])
     assert doubts[:2] == [
         "2 of 2 requests failed; the first: https://ads.example/a.js: no whole answer",
@@ -169,7 +169,7 @@ def test_what_the_browser_had_is_no_request(tmp_path: Path) -> None:
     trace = read(
         tmp_path, asked("1", 10, URL), answered("1", 12, fromCache=True), received("1", 12, 900), finished("1", 12, 0)
     )
-    metrics, _ = metrics_of(Course(loaded=True, settled=True), trace)
+    metrics, _ = metrics_of(PageCourse(loaded=True, settled=True), trace)
     values = {metric.name: metric.value for metric in metrics}
     assert (values["requests"], values["connections"], values["bytes"]) == (0, 0, 0)
 
@@ -190,9 +190,9 @@ def test_a_file_that_is_no_trace_or_has_no_page_says_nothing(tmp_path: Path) -> 
 
 
 def test_what_was_not_reached_is_missing() -> None:
-    trace = PageTrace(0, [Frame(100.0, picture(9))], 1, [Request(URL, "document", 1.0)])
+    trace = PageTrace(0, [Frame(100.0, picture(9))], 1, [PageRequest(URL, "document", 1.0)])
     page = {"navigation": {"responseStart": 90.5, "loadEventEnd": 0}, "paints": [], "largest": []}
-    metrics, progress = metrics_of(Course(loaded=False, page=page), trace)
+    metrics, progress = metrics_of(PageCourse(loaded=False, page=page), trace)
     values = {metric.name: metric.value for metric in metrics}
     assert progress is None
     assert values["ttfb"] == 90.5
@@ -203,32 +203,32 @@ def test_what_was_not_reached_is_missing() -> None:
 @pytest.mark.parametrize(
     ("course", "failure", "stopped_s", "status", "reason"),
     [
-        (Course(loaded=True, settled=True), None, None, "ok", ""),
+        (PageCourse(loaded=True, settled=True), None, None, "ok", ""),
         (
-            Course(loaded=True, settled=True),
+            PageCourse(loaded=True, settled=True),
             "nginx was ended by signal 9",
             None,
             "failed",
             "nginx was ended by signal 9",
         ),
-        (Course(loaded=True), None, 8.1, "partial", "loaded, but stopped before the screen was recorded for 2 s"),
-        (Course(), None, 8.1, "failed", "not loaded within 8 s"),
-        (Course(), None, None, "failed", "not loaded within 8 s"),
-        (Course(), None, 3.0, "failed", "stopped after 3.0 s, before it was loaded"),
-        (Course(error="no answer to the first request"), None, 8.1, "failed", "no answer to the first request"),
+        (PageCourse(loaded=True), None, 8.1, "partial", "loaded, but stopped before the screen was recorded for 2 s"),
+        (PageCourse(), None, 8.1, "failed", "not loaded within 8 s"),
+        (PageCourse(), None, None, "failed", "not loaded within 8 s"),
+        (PageCourse(), None, 3.0, "failed", "stopped after 3.0 s, before it was loaded"),
+        (PageCourse(error="no answer to the first request"), None, 8.1, "failed", "no answer to the first request"),
         (None, None, 0.5, "failed", "stopped before it started"),
         (None, None, None, "failed", "the browser recorded nothing"),
     ],
 )
 def test_the_status_tells_a_late_page_from_a_broken_one(
-    course: Course | None, failure: str | None, stopped_s: float | None, status: str, reason: str
+    course: PageCourse | None, failure: str | None, stopped_s: float | None, status: str, reason: str
 ) -> None:
     assert status_of(course, failure, stopped_s, limit_s=8, settle_s=2) == (status, reason)
 
 
 def test_the_largest_paint_is_the_later_of_render_and_load_of_the_last_entry() -> None:
     entries = [{"renderTime": 900, "loadTime": 0}, {"renderTime": 0, "loadTime": 400}]
-    metrics, _ = metrics_of(Course(loaded=True, page={"largest": entries}), PageTrace(0, [], 0, []))
+    metrics, _ = metrics_of(PageCourse(loaded=True, page={"largest": entries}), PageTrace(0, [], 0, []))
     assert {metric.name: metric.value for metric in metrics}["largest contentful paint"] == 400
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from wavebed.channel import Realisation, ensemble, realise
-from wavebed.channel.budget import Budget
+from wavebed.channel.budget import LinkBudget
 from wavebed.pattern.model import STATES
 from wavebed.scene import load
 from wavebed.scene.model import Box
@@ -104,7 +104,7 @@ def knife_edges_db(tx: tuple[float, ...], rx: np.ndarray, box: Box) -> float:
 
 def test_the_boxes_of_scene_3_cost_what_model_b_says():
     scene = load("kau-e5g-3")
-    budget = Budget(scene)
+    budget = LinkBudget(scene)
     blockage = budget.sights[0].blockage_db
     boxes = [obstacle.shape for obstacle in scene.obstacles]
     for place in range(0, len(blockage), 97):

@@ -12,7 +12,7 @@ from wavebed.channel.propagation.blockage import knife_edge_db
 from wavebed.channel.propagation.correlated import gaussian, generators, normal_cdf
 from wavebed.channel.propagation.fading import fading_db
 from wavebed.channel.propagation.pathloss import los_probability, path_loss_db
-from wavebed.channel.propagation.shadowing import SHADOWING, Route, draw_los, normal_field, shadowing_db
+from wavebed.channel.propagation.shadowing import SHADOWING, UeRoute, draw_los, normal_field, shadowing_db
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +30,8 @@ def ks_distance(sample: np.ndarray, distribution: Callable[[np.ndarray], np.ndar
     return float(max(np.max(ranks[1:] - expected), np.max(expected - ranks[:-1])))
 
 
-def eastwards(walk_m: np.ndarray) -> Route:
-    return Route.of(np.stack([75 + walk_m, 0 * walk_m, 1.5 + 0 * walk_m], axis=1))
+def eastwards(walk_m: np.ndarray) -> UeRoute:
+    return UeRoute.of(np.stack([75 + walk_m, 0 * walk_m, 1.5 + 0 * walk_m], axis=1))
 
 
 def bessel_j0(x: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def test_shadowing_is_normal_with_the_spread_of_the_table(scenario, los):
 def test_shadowing_is_correlated_by_an_exponential_of_the_distance_between_places(distance_m, angle_deg):
     seeds, angle = 4000, math.radians(angle_deg)
     there = (20 + distance_m * math.cos(angle), -7 + distance_m * math.sin(angle), 1.5)
-    route = Route.of(np.array([(20.0, -7.0, 1.5), (300.0, 80.0, 1.5), there]))  # far away between the two
+    route = UeRoute.of(np.array([(20.0, -7.0, 1.5), (300.0, 80.0, 1.5), there]))  # far away between the two
     here, _, after = normal_field(generators(range(seeds), "s"), route, 10.0).T
     expected = math.exp(-distance_m / 10)
     error = 4 * (1 - expected**2) / math.sqrt(seeds) + 0.07  # 0.07: 256 waves, up to 5 D

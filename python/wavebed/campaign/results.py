@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.result.model import CampaignRecord, PrimaryRecord, RunRecord
-    from wavebed.stats.paired import Design, Exclusions
+    from wavebed.stats.paired import Exclusions, PairedDesign
     from wavebed.stats.verdict import Better, Finding
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class Answer:
     worst: Finding | None
 
 
-def design_of(record: CampaignRecord, *, complete: bool = True) -> Design:
+def design_of(record: CampaignRecord, *, complete: bool = True) -> PairedDesign:
     """Return the method of a campaign.
 
     Before the end, or if the end depends on the answers, it is a confidence sequence, which is valid at every look.
@@ -403,7 +403,7 @@ def _both(question: Question) -> tuple[Mapping[int, float], Mapping[int, float]]
     return by_cell.get(question.pair.baseline, {}), by_cell.get(question.pair.cell, {})
 
 
-def answer_of(question: Question, finding: Finding, ended: Sequence[int], design: Design) -> Answer:
+def answer_of(question: Question, finding: Finding, ended: Sequence[int], design: PairedDesign) -> Answer:
     """Return the answer with a finding, and with the missing values at their worst.
 
     Parameters
@@ -453,7 +453,11 @@ class Exploration:
 
 
 def exploration(
-    metrics: Iterable[Matrix], pairs: Sequence[Comparison], cells: Sequence[str], blocks: Sequence[int], design: Design
+    metrics: Iterable[Matrix],
+    pairs: Sequence[Comparison],
+    cells: Sequence[str],
+    blocks: Sequence[int],
+    design: PairedDesign,
 ) -> Exploration:
     """Return findings on metrics, each by itself: with many of them, some are false alarms.
 
@@ -548,7 +552,7 @@ class CampaignResults:
         return bool(self.campaign.stopped) or len(self.ended) >= self.run.blocks
 
     @property
-    def design(self) -> Design:
+    def design(self) -> PairedDesign:
         """The method of the answers."""
         return design_of(self.campaign, complete=self.complete)
 

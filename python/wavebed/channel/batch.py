@@ -1,7 +1,7 @@
 """The fraction of the cell that other users leave: given over time, or users that come and go.
 
 Users arrive as a Poisson process and stay for exponential times, so that their number is Poisson and forgets itself
-within the mean stay. Each has a weight, exponentially distributed with mean 1; that of this user is 1. The cell is
+within the mean stay. Each has a weight, exponentially distributed with mean 1; this user's is 1. The cell is
 shared by weight, so that 1/(1 + S) is left, S being the sum of the other weights. With m users on average E[e^(-tS)] is
 e^(-mt/(1 + t)), and the mean of 1/(1 + S) is the integral of e^(-t) E[e^(-tS)] over t.
 """
@@ -22,12 +22,12 @@ from wavebed.channel.beams import panels_seen
 from wavebed.channel.propagation.antenna import angles_deg
 from wavebed.channel.propagation.correlated import generator
 from wavebed.channel.realisation import FallbackCarrier, Realisation
-from wavebed.channel.serving import Link, Phase, follow, follow_sectors, sweep_s
+from wavebed.channel.serving import Phase, ServingLink, follow, follow_sectors, sweep_s
 from wavebed.channel.signal import Beam, fading, signal, unobstructed_db, uplink_offset_db
 from wavebed.channel.transport_formats import FIRST_DATA_MCS, waterfall
 from wavebed.pattern.model import STATES
 from wavebed.radio.presets import RadioSettings, WifiSettings
-from wavebed.scene.model import Interval
+from wavebed.scene.model import SceneInterval
 from wavebed.scene.values import LoadProcess
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.channel.budget import Budget, Sight
+    from wavebed.channel.budget import LinkBudget, Sight
     from wavebed.channel.signal import Signal
     from wavebed.scene.model import Scene
     from wavebed.scene.tables import Array
@@ -121,12 +121,12 @@ def _weights(
     return np.where(came > left, np.maximum(sums[0][came] - sums[1][left], 0.0), 0.0)
 
 
-def interfered(budget: Budget, signals: Sequence[Signal]) -> list[Signal]:
+def interfered(budget: LinkBudget, signals: Sequence[Signal]) -> list[Signal]:
     """Return the signals of the base stations, each with the interference of the others.
 
     Parameters
     ----------
-    budget : Budget
+    budget : LinkBudget
         The scene.
     signals : sequence of Signal
         One for each of its base stations.
@@ -145,7 +145,7 @@ def interfered(budget: Budget, signals: Sequence[Signal]) -> list[Signal]:
     return result
 
 
-def _received_snr(budget: Budget, place: int, signal: Signal) -> Floats:
+def _received_snr(budget: LinkBudget, place: int, signal: Signal) -> Floats:
     """Return the power of a base station at the UE over noise, over all its beams and at full load."""
     station, ue = budget.scene.base_stations[place], budget.scene.ue
     azimuth, elevation = (angle[:, None] for angle in angles_deg(budget.position_m - np.asarray(station.position_m)))
@@ -170,7 +170,7 @@ ABSENT_DB = -200.0
 """SNR of a beam that one base station has and another has not."""
 
 
-class Course(NamedTuple):
+class ChannelCourse(NamedTuple):
     """The serving beam of one seed: phases, and for each step the link, the base station and the beam."""
 
     phases: tuple[Phase, ...]
@@ -179,12 +179,12 @@ class Course(NamedTuple):
     beam: NDArray[np.int16]
 
 
-def courses(budget: Budget, signals: Sequence[Signal], count: int) -> list[Course]:
+def courses(budget: LinkBudget, signals: Sequence[Signal], count: int) -> list[ChannelCourse]:
     """Follow the connection of each seed.
 
     Parameters
     ----------
-    budget : Budget
+    budget : LinkBudget
         The scene and its times.
     signals : sequence of Signal
         One for each base station.
@@ -241,35 +241,35 @@ def _sectors(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...
     return follow_sectors(sinr_db, period_s, needed_db, training_s)
 
 
-def _laid_out(phases: tuple[Phase, ...], time_s: Floats) -> Course:
+def _laid_out(phases: tuple[Phase, ...], time_s: Floats) -> ChannelCourse:
     starts = np.searchsorted(time_s, [phase.start_s - 1e-9 for phase in phases])
     lengths = np.diff(starts, append=len(time_s))
     link, station, beam = (np.repeat([phase[part] for phase in phases], lengths) for part in (1, 2, 3))
-    return Course(phases, link.astype(np.uint8), station.astype(np.int16), beam.astype(np.int16))
+    return ChannelCourse(phases, link.astype(np.uint8), station.astype(np.int16), beam.astype(np.int16))
 
 
-def seen_intervals(budget: Budget, course: Course) -> tuple[Interval, ...]:
+def seen_intervals(budget: LinkBudget, course: ChannelCourse) -> tuple[SceneInterval, ...]:
     """States of the geometry, exactly, as the serving base station sees them; the fallback carrier does not count."""
     ends = [*(phase.start_s for phase in course.phases[1:]), budget.scene.duration_s]
     parts = [
-        Interval(part.state, max(part.start_s, phase.start_s), min(part.end_s, end_s))
+        SceneInterval(part.state, max(part.start_s, phase.start_s), min(part.end_s, end_s))
         for phase, end_s in zip(course.phases, ends, strict=True)
         for part in budget.sights[phase.station].intervals
     ]
     return _joined([part for part in parts if part.end_s > part.start_s])
 
 
-def drawn_intervals(los: NDArray[np.bool_], time_s: Floats, duration_s: float) -> tuple[Interval, ...]:
+def drawn_intervals(los: NDArray[np.bool_], time_s: Floats, duration_s: float) -> tuple[SceneInterval, ...]:
     """States of a line of sight that was drawn, step by step."""
     edges = [0, *(np.flatnonzero(np.diff(los)) + 1).tolist(), len(los)]
     bounds = [*time_s[edges[:-1]].tolist(), duration_s]
     return tuple(
-        Interval("LOS" if los[first] else "NLOS", *span)
+        SceneInterval("LOS" if los[first] else "NLOS", *span)
         for first, span in zip(edges[:-1], pairwise(bounds), strict=True)
     )
 
 
-def _joined(parts: list[Interval]) -> tuple[Interval, ...]:
+def _joined(parts: list[SceneInterval]) -> tuple[SceneInterval, ...]:
     joined = parts[:1]
     for part in parts[1:]:
         if part.state == joined[-1].state:
@@ -337,12 +337,12 @@ class _Air(NamedTuple):
             values[where] = nothing
 
 
-def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
-    """Realise a scene for some seeds at once; each result equals that of its seed alone.
+def realise_batch(budget: LinkBudget, seeds: Sequence[int]) -> list[Realisation]:
+    """Realise a scene for some seeds at once; each result is the same as for its seed alone.
 
     Parameters
     ----------
-    budget : Budget
+    budget : LinkBudget
         The parts that all seeds have in common.
     seeds : sequence of int
         Not negative.
@@ -364,7 +364,7 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
     down_db = large_db + _pick(fade_db, station) - rise_db
     up_db = large_db + _pick(up_fade_db, station) + offsets[station]
     air = _adapted(budget, budget.sights[0], down_db, up_db, own_fraction(budget.scene.cell_load, budget.time_s, seeds))
-    fallen = link == Link.FALLBACK
+    fallen = link == ServingLink.FALLBACK
     radio = budget.scene.radio
     split = isinstance(radio, RadioSettings) and radio.bearer == "split" and budget.fallback is not None
     rows = np.arange(len(seeds)) if split else np.flatnonzero(fallen.any(axis=1))
@@ -393,10 +393,10 @@ def realise_batch(budget: Budget, seeds: Sequence[int]) -> list[Realisation]:
 
 
 def _row(
-    budget: Budget,
+    budget: LinkBudget,
     seed: int,
     row: int,
-    course: Course,
+    course: ChannelCourse,
     air: _Air,
     los: NDArray[np.bool_],
     state: NDArray[np.uint8],
@@ -429,14 +429,14 @@ def _row(
     )
 
 
-def _reciprocal(budget: Budget) -> bool:
+def _reciprocal(budget: LinkBudget) -> bool:
     """Whether both directions share one carrier frequency, and therefore their fading: TDD and 802.11ad."""
     carrier = budget.scene.carrier
     return carrier.technology == "802.11ad" or bool(carrier.frame)
 
 
 def _faded(
-    budget: Budget,
+    budget: LinkBudget,
     place: int,
     signals: Sequence[Signal],
     served: Beam,
@@ -473,7 +473,7 @@ def _served(signals: Sequence[Signal], station: NDArray[np.int16], beam: NDArray
     return Beam(*columns)
 
 
-def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_fraction: Floats | float) -> _Air:
+def _adapted(budget: LinkBudget, sight: Sight, down_db: Floats, up_db: Floats, own_fraction: Floats | float) -> _Air:
     """Adapt both directions to the SINR that all power has in one layer."""
     carrier, step_s = sight.carrier, budget.scene.step_s
     wifi = budget.scene.radio if isinstance(budget.scene.radio, WifiSettings) else None
@@ -494,7 +494,7 @@ def _adapted(budget: Budget, sight: Sight, down_db: Floats, up_db: Floats, own_f
     )
 
 
-def _second_carrier(budget: Budget, seeds: Sequence[int]) -> _Air:
+def _second_carrier(budget: LinkBudget, seeds: Sequence[int]) -> _Air:
     """Return the fallback carrier's values; its reflected path, if any, is as good as a beam."""
     fallback, sight = budget.scene.fallback, budget.fallback
     assert fallback is not None, "only a scene with a fallback carrier falls back"
@@ -517,7 +517,7 @@ def _states(
     """Return the state of the radio at each step."""
     code = {name: np.uint8(STATES.index(name)) for name in STATES}
     state = np.where(los, np.where(blockage_db > BLOCKED_DB, code["blocked"], code["los"]), code["nlos"])
-    state[link == Link.FALLBACK] = code["fallback"]
-    state[(link == Link.OUTAGE) | (mcs < 0)] = code["outage"]
-    state[link == Link.HANDOVER] = code["handover"]
+    state[link == ServingLink.FALLBACK] = code["fallback"]
+    state[(link == ServingLink.OUTAGE) | (mcs < 0)] = code["outage"]
+    state[link == ServingLink.HANDOVER] = code["handover"]
     return state

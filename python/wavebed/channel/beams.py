@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.channel.budget import Budget, Sight
+    from wavebed.channel.budget import LinkBudget, Sight
     from wavebed.channel.propagation.correlated import Lattice
     from wavebed.scene.tables import Array
 
@@ -71,7 +71,7 @@ class Measurements:
     fraction : (n,) float64
         How far each step is on the way to the next measurement.
     places : tuple of Lattice
-        The places, for the clusters of LOS and for those of NLOS; none in free space.
+        The places, for the clusters of LOS and of NLOS; none in free space.
     """
 
     steps: NDArray[np.intp]
@@ -80,7 +80,7 @@ class Measurements:
     places: tuple[Lattice, ...]
 
     @classmethod
-    def of(cls, budget: Budget, sight: Sight) -> Measurements:
+    def of(cls, budget: LinkBudget, sight: Sight) -> Measurements:
         """Return the measurements of a base station's beams."""
         steps = _measured_steps(budget, sight)
         length = np.diff(steps, append=budget.time_s.size)
@@ -105,7 +105,7 @@ class Measurements:
 
 
 class _Arrivals(NamedTuple):
-    """Waves at `p` measurements: direct first, then the clusters of LOS, then those of NLOS.
+    """Waves at `p` measurements: direct first, then the clusters of LOS, then of NLOS.
 
     `share` (p, waves) is the part of the power of their kind; `first` are the places where the kinds begin.
     """
@@ -125,13 +125,13 @@ class Side(NamedTuple):
         return tuple(self.seen.at(across[rows], up[rows]) for across, up in self.bins)
 
 
-def beamless(budget: Budget, sight: Sight) -> bool:
+def beamless(budget: LinkBudget, sight: Sight) -> bool:
     """Return whether neither end has a direction: then every gain is 1."""
     arrays = (sight.station.array, budget.scene.ue.array)
     return all(array.rows * array.columns == 1 and array.element == "isotropic" for array in arrays)
 
 
-def _measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
+def _measured_steps(budget: LinkBudget, sight: Sight) -> NDArray[np.intp]:
     update_s = max(sight.station.array.update_s, budget.scene.ue.array.update_s)
     beat = np.floor(budget.time_s / update_s + 1e-9)
     candidates = np.concatenate(([0], np.flatnonzero(np.diff(beat)) + 1))
@@ -150,7 +150,7 @@ def _measured_steps(budget: Budget, sight: Sight) -> NDArray[np.intp]:
 
 
 def track(
-    budget: Budget, sight: Sight, measured: Measurements, powers: Powers, k_db: Floats, seed: int, role: str
+    budget: LinkBudget, sight: Sight, measured: Measurements, powers: Powers, k_db: Floats, seed: int, role: str
 ) -> list[list[tuple[Floats, Floats]]]:
     """Follow two beam pairs: the best one, and the best one for the scattered waves alone.
 
@@ -184,7 +184,7 @@ def track(
     return [_summed(arrivals, *held) for held in _followed(sides, weights, errors)]
 
 
-def _errors(budget: Budget, sight: Sight, count: int, seed: int, role: str) -> tuple[Floats, Floats]:
+def _errors(budget: LinkBudget, sight: Sight, count: int, seed: int, role: str) -> tuple[Floats, Floats]:
     """Return the pointing errors of both ends, (2, count) degrees each: azimuth, elevation."""
     ends = ((sight.station.array, "station"), (budget.scene.ue.array, "ue"))
     out, back = (
@@ -202,7 +202,7 @@ def _parts(arrivals: _Arrivals) -> tuple[slice, slice, slice]:
 
 
 def _seen(
-    budget: Budget, sight: Sight, measured: Measurements, k_db: Floats, seed: int, role: str
+    budget: LinkBudget, sight: Sight, measured: Measurements, k_db: Floats, seed: int, role: str
 ) -> tuple[_Arrivals, tuple[Side, Side]]:
     """Return the waves, and what the panels of the base station and of the UE make of each."""
     ray = budget.position_m[measured.steps] - np.asarray(sight.station.position_m)

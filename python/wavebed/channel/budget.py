@@ -22,14 +22,14 @@ from wavebed.channel.propagation.pathloss import (
     rain_db_per_km,
     range_warnings,
 )
-from wavebed.channel.propagation.shadowing import Route, los_spread_db
+from wavebed.channel.propagation.shadowing import UeRoute, los_spread_db
 from wavebed.scene.geometry import heading_deg, intervals, los, positions
 from wavebed.scene.model import Box
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import BaseStation, Carrier, Interval, Obstacle, Scene
+    from wavebed.scene.model import BaseStation, Carrier, Obstacle, Scene, SceneInterval
     from wavebed.scene.tables import Propagation, ShadowTable
 
     Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ class Sight:
         Its carrier, and the scenario of TR 38.901.
     los : (n,) bool
         Whether no building stands in the direct path; all true where LOS is drawn.
-    intervals : tuple of Interval
+    intervals : tuple of SceneInterval
         The same, with exact edges.
     probability : (n,) float64 or None
         Probability of LOS, where it is drawn.
@@ -74,7 +74,7 @@ class Sight:
     carrier: Carrier
     propagation: Propagation
     los: NDArray[np.bool_]
-    intervals: tuple[Interval, ...]
+    intervals: tuple[SceneInterval, ...]
     probability: Floats | None
     los_loss_db: Floats
     behind_db: Floats
@@ -84,14 +84,14 @@ class Sight:
     shadowing: ShadowTable | None
 
 
-class Budget:
+class LinkBudget:
     """The part that all realisations of a scene have in common; each value is computed at its first use."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.time_s = step_times_s(scene)
         self.position_m = positions(scene.ue.trajectory, self.time_s)
-        self.route = Route.of(self.position_m)
+        self.route = UeRoute.of(self.position_m)
         self.walked_m = self.route.walked_m
         self.heading_deg = heading_deg(scene.ue, self.time_s)
         self.sights = tuple(
@@ -132,12 +132,14 @@ def step_times_s(scene: Scene) -> Floats:
     return np.asarray(np.arange(count) * scene.step_s)
 
 
-def sight(budget: Budget, station: BaseStation, carrier: Carrier, propagation: Propagation, index: int | None) -> Sight:
+def sight(
+    budget: LinkBudget, station: BaseStation, carrier: Carrier, propagation: Propagation, index: int | None
+) -> Sight:
     """Work out how the UE sees a base station.
 
     Parameters
     ----------
-    budget : Budget
+    budget : LinkBudget
         Times and places.
     station, carrier, propagation
         What is seen.
@@ -183,9 +185,9 @@ def _rain_db(scene: Scene, station: BaseStation, carrier: Carrier, plane_m: Floa
 
 
 def _open_part(
-    budget: Budget, station: BaseStation, carrier: Carrier, free: NDArray[np.bool_], behind_db: Floats
+    budget: LinkBudget, station: BaseStation, carrier: Carrier, free: NDArray[np.bool_], behind_db: Floats
 ) -> Floats:
-    """Return the fraction of the power of LOS around the buildings beyond that of NLOS, which is there besides."""
+    """Return the fraction of the power of LOS around the buildings beyond the power of NLOS, which is there besides."""
     screens = [_as_screen(obstacle) for obstacle in budget.scene.obstacles if obstacle.decides_los]
     if not screens:
         return np.where(free, 1.0, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavebed.channel.batch import realise_batch
-from wavebed.channel.budget import Budget
+from wavebed.channel.budget import LinkBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,14 +54,14 @@ def ensemble(
     seeds : sequence of int
         Not negative.
     progress : callable, optional
-        Is told how many seeds are done, and how many there are.
+        Receives the number of finished seeds, and of all.
 
     Raises
     ------
     UserError
         As `realise`.
     """
-    budget = Budget(scene) if mode == "3gpp" else None
+    budget = LinkBudget(scene) if mode == "3gpp" else None
     steps = max(1, round(scene.duration_s / scene.step_s))
     size = max(1, min(BATCH_SEEDS, BATCH_STEPS // steps))
     for start in range(0, len(seeds), size):
@@ -71,7 +71,7 @@ def ensemble(
             progress(start + len(some), len(seeds))
 
 
-def _batch(scene: Scene, budget: Budget | None, seeds: Sequence[int]) -> list[Realisation]:
+def _batch(scene: Scene, budget: LinkBudget | None, seeds: Sequence[int]) -> list[Realisation]:
     if budget is not None:
         return realise_batch(budget, seeds)
     from wavebed.channel.reference import realise_reference

@@ -193,7 +193,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True, rename={"version": 
 
 
 def is_map(file: str | Path) -> bool:
-    """Tell whether a name is that of a map, and not of a scene: it ends in ``.json``."""
+    """Tell whether a name means a map and not a scene: it ends in ``.json``."""
     return Path(file).suffix.lower() == SUFFIX
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.channel.plot_data import Panel, View
+    from wavebed.channel.plot_data import ChannelPanel, ChannelView
     from wavebed.channel.plot_map import Region
     from wavebed.page.charts import Axes, Figure
 
@@ -58,7 +58,7 @@ LEAST_SPAN = 1500
 LETTER = 0.064
 
 
-def table_rows(view: View) -> list[tuple[str, ...]]:
+def table_rows(view: ChannelView) -> list[tuple[str, ...]]:
     """Write the rows of the table of states; where there are too many, the longest times are kept."""
     rows = list(view.summary.rows)
     kept = rows
@@ -109,11 +109,11 @@ class _Plan:
         self.height = self.notes_top + 0.165 * notes + 0.12
 
 
-def _lines(view: View) -> list[str]:
+def _lines(view: ChannelView) -> list[str]:
     return [line for note in view.notes for line in textwrap.wrap(note, 165)]
 
 
-def _build(view: View) -> Figure:
+def _build(view: ChannelView) -> Figure:
     region = region_of(view.scene)
     rows = table_rows(view)
     lines = _lines(view)
@@ -161,7 +161,7 @@ def _draw_table(page: _Page, plan: _Plan, rows: Sequence[tuple[str, ...]]) -> No
             )
 
 
-def _draw_series(page: _Page, view: View, top: float) -> None:
+def _draw_series(page: _Page, view: ChannelView, top: float) -> None:
     width = WIDTH - LEFT - RIGHT
     strip = page.axes(LEFT, top, width, STRIP)
     _draw_strip(strip, view)
@@ -177,7 +177,7 @@ def _draw_series(page: _Page, view: View, top: float) -> None:
             axes.set_xlabel("time  (s)")
 
 
-def _draw_strip(axes: Axes, view: View) -> None:
+def _draw_strip(axes: Axes, view: ChannelView) -> None:
     least = view.scene.duration_s / LEAST_SPAN
     for state, times in view.spans.items():
         wide = [(start, max(end - start, least)) for start, end in joined_spans(times, least)]
@@ -203,7 +203,7 @@ def _held(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate((values, values[-1:]))
 
 
-def _draw_panel(axes: Axes, panel: Panel, view: View) -> None:
+def _draw_panel(axes: Axes, panel: ChannelPanel, view: ChannelView) -> None:
     for state, times in view.spans.items():
         if state != "los":
             spans(axes, times, view.scene.duration_s / LEAST_SPAN, STATE_COLOURS[state])
@@ -247,7 +247,7 @@ class MapPicture(NamedTuple):
     box: tuple[float, float, float, float]
 
 
-def render_map(view: View) -> MapPicture:
+def render_map(view: ChannelView) -> MapPicture:
     """Draw the map alone."""
     with styled():
         region = region_of(view.scene)
@@ -271,7 +271,7 @@ def _for_a_page(svg: str) -> str:
     return re.sub(r"<!--.*?-->\s*", "", re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg), flags=re.DOTALL)
 
 
-def render_picture(view: View, kind: str = "png") -> bytes:
+def render_picture(view: ChannelView, kind: str = "png") -> bytes:
     """Draw everything into one picture; the same view makes the same bytes.
 
     Parameters
@@ -286,7 +286,7 @@ def render_picture(view: View, kind: str = "png") -> bytes:
 HEIGHTS = {"SINR": 190, "MCS": 150, "capacity": 230, "BLER": 150}
 
 
-def render_page(view: View) -> bytes:
+def render_page(view: ChannelView) -> bytes:
     """Make the page; the same view makes the same bytes."""
     picture = render_map(view)
     data = {
@@ -311,7 +311,7 @@ def render_page(view: View) -> bytes:
     )
 
 
-def _panel(panel: Panel, view: View) -> dict[str, object]:
+def _panel(panel: ChannelPanel, view: ChannelView) -> dict[str, object]:
     least = view.scene.duration_s / 4000
     curves = [
         {**curve_data(curve, series, 1.0), **({"name": name} if len(panel.curves) > 1 else {"name": ""})}
@@ -334,7 +334,7 @@ def _panel(panel: Panel, view: View) -> dict[str, object]:
     }
 
 
-def _walk(view: View, picture: MapPicture) -> dict[str, list[float]]:
+def _walk(view: ChannelView, picture: MapPicture) -> dict[str, list[float]]:
     """Return times, and places as fractions of the map's width and height."""
     left, top, width, height = picture.box
     region = picture.region

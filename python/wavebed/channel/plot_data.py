@@ -31,7 +31,7 @@ NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class ChannelPanel:
     """One chart over time: its curves by name, and the range of its axis."""
 
     name: str
@@ -52,7 +52,7 @@ class Walk:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ChannelView:
     """Everything that a picture shows.
 
     Parameters
@@ -67,7 +67,7 @@ class View:
 
     scene: Scene
     subtitle: str
-    panels: tuple[Panel, ...]
+    panels: tuple[ChannelPanel, ...]
     spans: dict[str, list[tuple[float, float]]]
     walk: Walk
     summary: Summary
@@ -131,7 +131,7 @@ class Album:
         """Work out the figures."""
         return self._gathering.summary()
 
-    def view(self) -> View:
+    def view(self) -> ChannelView:
         """Prepare the picture."""
         first = self._first
         assert first is not None, "the caller has added a realisation"
@@ -145,7 +145,7 @@ class Album:
                 notes.append("Lines are means of each point's time; bands go from its lowest to its highest value.")
         else:
             notes.append("Lines are medians over the seeds, bands their percentiles 5 to 95; states the most frequent.")
-        return View(
+        return ChannelView(
             scene=first.scene,
             subtitle=_subtitle(first, self._seeds),
             panels=_panels(curves),
@@ -173,7 +173,7 @@ def _subtitle(first: Realisation, seeds: list[int]) -> str:
     return f"{radio} · mode {first.mode} · {seeded} · {first.scene.anchor}"
 
 
-def _panels(curves: dict[str, Curve]) -> tuple[Panel, ...]:
+def _panels(curves: dict[str, Curve]) -> tuple[ChannelPanel, ...]:
     sinr, mcs = curves["sinr"], curves["mcs"]
     rate_high = max(float(curves[name].high.max()) for name in ("down", "up"))
     scale, unit = (1e9, "Gbit/s") if rate_high >= 1e9 else (1e6, "Mbit/s")
@@ -183,10 +183,10 @@ def _panels(curves: dict[str, Curve]) -> tuple[Panel, ...]:
     low, high = float(sinr.low.min()), float(sinr.high.max())
     room = max(2.0, (high - low) * 0.06)
     return (
-        Panel("SINR", "SINR", "dB", (("down", sinr),), low - room, high + room),
-        Panel("MCS", "MCS", "", (("down", mcs),), -1.5, max(10.0, float(mcs.high.max()) + 1)),
-        Panel("capacity", "capacity", unit, rates, 0.0, rate_high / scale * 1.06 or 1.0),
-        Panel("BLER", "loss (BLER)", "%", blocks, 0.0, min(104.0, max(20.0, block_high * 1.06))),
+        ChannelPanel("SINR", "SINR", "dB", (("down", sinr),), low - room, high + room),
+        ChannelPanel("MCS", "MCS", "", (("down", mcs),), -1.5, max(10.0, float(mcs.high.max()) + 1)),
+        ChannelPanel("capacity", "capacity", unit, rates, 0.0, rate_high / scale * 1.06 or 1.0),
+        ChannelPanel("BLER", "loss (BLER)", "%", blocks, 0.0, min(104.0, max(20.0, block_high * 1.06))),
     )
 
 

@@ -435,7 +435,7 @@ class Labels:
         return Patch(float(left), float(bottom), float(right), float(top))
 
     def around(self, x_m: float, y_m: float, radius: float) -> Patch:
-        """Return the square of so many pixels around a place in metres."""
+        """Return the square of this many pixels around a place in metres."""
         x, y, _, _ = self.pixels(x_m, y_m, x_m, y_m)
         return Patch(x - radius, y - radius, x + radius, y + radius)
 

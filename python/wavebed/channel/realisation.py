@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.pattern.model import Pattern
-    from wavebed.scene.model import Interval, Mode, Scene
+    from wavebed.scene.model import Mode, Scene, SceneInterval
 
 
 class FallbackCarrier(NamedTuple):
-    """The fallback carrier of one seed at all times; the arrays are those of the same name in `Realisation`."""
+    """The fallback carrier of one seed at all times; `Realisation` describes the arrays of the same names."""
 
     rate_bps: NDArray[np.int64]
     up_rate_bps: NDArray[np.int64]
@@ -62,7 +62,7 @@ class Realisation:
     losses_db : mapping of str to (n,) float64
         The parts of the link budget, for pictures: ``path loss``, ``shadowing``, ``blockage``, ``gain``, ``fading``,
         ``interference``.
-    intervals : tuple of Interval
+    intervals : tuple of SceneInterval
         States of the geometry, with exact edges (not rounded to steps).
     fallback : FallbackCarrier or None
         The fallback carrier at all times, with a split bearer.
@@ -85,7 +85,7 @@ class Realisation:
     up_rate_bps: NDArray[np.int64]
     up_bler: NDArray[np.float64]
     losses_db: Mapping[str, NDArray[np.float64]]
-    intervals: tuple[Interval, ...]
+    intervals: tuple[SceneInterval, ...]
     warnings: tuple[str, ...] = ()
     data_db: NDArray[np.float64] | None = None
     need_db: NDArray[np.float64] | None = None

@@ -26,7 +26,7 @@ from wavebed.channel.realisation import Realisation
 from wavebed.errors import UserError
 from wavebed.pattern.model import STATES, Pattern, steps
 from wavebed.scene.geometry import intervals, positions
-from wavebed.scene.model import Interval
+from wavebed.scene.model import SceneInterval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -146,7 +146,7 @@ def _strongest(matrices: Complex) -> Complex:
 
 
 RESOURCE_ELEMENTS = 48 * 72 - 864
-"""Per symbol: 48 subcarriers in each of 72 sub-bands, less those of reference signals."""
+"""Per symbol: 48 subcarriers in each of 72 sub-bands, less the reference signals."""
 
 USABLE_SYMBOLS = 22
 """Of 24 in a subframe; one at each end carries control."""
@@ -193,12 +193,12 @@ def levels() -> tuple[Level, ...]:
 
 
 def rates_bps() -> NDArray[np.int64]:
-    """Return the rate of each level; the first entry, 0, is that of no level."""
+    """Return the rate of each level; the first entry, 0, means no level."""
     return np.array([0, *(round(level.rate_bps) for level in levels())], dtype=np.int64)
 
 
 def mcs_numbers() -> NDArray[np.int16]:
-    """Return the MCS of each level; the first entry, -1, is that of no level."""
+    """Return the MCS of each level; the first entry, -1, means no level."""
     return np.array([-1, *(level.mcs for level in levels())], dtype=np.int16)
 
 
@@ -371,13 +371,13 @@ def _walk(scene: Scene) -> tuple[Floats, Floats]:
     return time_s, positions(scene.ue.trajectory, time_s)
 
 
-def _losses_db(scene: Scene, parts: tuple[Interval, ...], time_s: Floats, position_m: Floats) -> dict[str, Floats]:
+def _losses_db(scene: Scene, parts: tuple[SceneInterval, ...], time_s: Floats, position_m: Floats) -> dict[str, Floats]:
     distance_m = np.linalg.norm(position_m - np.asarray(scene.base_stations[0].position_m), axis=1)
     behind = [(part.start_s, part.end_s) for part in parts if part.state != "LOS"]
     return {"path loss": free_path_db(distance_m), "blockage": blockage_db(time_s, behind)}
 
 
-def _state(parts: tuple[Interval, ...], time_s: Floats) -> NDArray[np.uint8]:
+def _state(parts: tuple[SceneInterval, ...], time_s: Floats) -> NDArray[np.uint8]:
     starts = np.array([part.start_s for part in parts])
     codes = np.array([_CODES[part.state] for part in parts], dtype=np.uint8)
     return codes[np.maximum(np.searchsorted(starts, time_s, side="right") - 1, 0)]
@@ -393,7 +393,7 @@ def _before_gain_db(scene: Scene, losses: Mapping[str, Floats]) -> Floats:
 def _realise(
     scene: Scene,
     seed: int,
-    parts: tuple[Interval, ...],
+    parts: tuple[SceneInterval, ...],
     time_s: Floats,
     position_m: Floats,
     state: NDArray[np.uint8],
@@ -447,7 +447,7 @@ def _drawn(seed: int, time_s: Floats) -> NDArray[np.int64]:
 def _adapted(
     needed: Floats, drawn: NDArray[np.int64], before_gain_db: Floats, delay: int
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Return the level that an old report chooses, and the dB by which the channel of now exceeds its needs."""
+    """Return the level that an old report chooses, and the margin of the present channel over its need, in dB."""
     allowed = (before_gain_db[:, np.newaxis] >= needed[drawn]).sum(axis=1)
     level = np.concatenate((allowed[:1].repeat(delay), allowed))[: len(allowed)]
     return level, before_gain_db - needed[drawn, np.maximum(level, 1) - 1]
@@ -482,7 +482,7 @@ def _constant(scene: Scene, seed: int, rate_bps: float) -> Realisation:
         up_rate_bps=rate,
         up_bler=nothing,
         losses_db={},
-        intervals=(Interval("LOS", 0.0, scene.duration_s),),
+        intervals=(SceneInterval("LOS", 0.0, scene.duration_s),),
         warnings=("mode reference: this rate is a constant of the study's script; no channel was simulated",),
     )
 

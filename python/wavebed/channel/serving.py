@@ -120,7 +120,7 @@ class LinkMonitor:
 
 
 class BeamMonitor:
-    """BFI_COUNTER of TS 38.321 5.17: so many beam failure instances in a row are a beam failure."""
+    """BFI_COUNTER of TS 38.321 5.17: this many beam failure instances in a row are a beam failure."""
 
     def __init__(self, timers: Timers) -> None:
         self.most = timers.beam_failure_instances
@@ -140,7 +140,7 @@ BEAM_HYSTERESIS_DB = 3.0
 """How much better another beam of the same base station is before it is used: the usual offset of a beam switch."""
 
 
-class Link(IntEnum):
+class ServingLink(IntEnum):
     """The state of the link in a phase."""
 
     CONNECTED = 0
@@ -153,7 +153,7 @@ class Phase(NamedTuple):
     """From `start_s` to the next phase: the state of the link, its base station and its beam."""
 
     start_s: float
-    link: Link
+    link: ServingLink
     station: int
     beam: int
 
@@ -235,7 +235,7 @@ class _Connection:
         self.beams = BeamMonitor(timers)
         self.several = len(lists.sinr_db) > 1 or len(lists.sinr_db[0]) > 1
         self.station, self.beam = self._best(0)
-        self.link = Link.CONNECTED
+        self.link = ServingLink.CONNECTED
         self.busy_until_s = 0.0
         self.failed_s = 0.0
         self.recovering_s: float | None = None
@@ -245,8 +245,12 @@ class _Connection:
 
     def run(self, periods: int) -> tuple[Phase, ...]:
         """Take every indication in turn."""
-        self._enter(0.0, Link.CONNECTED)
-        step = {Link.CONNECTED: self._connected, Link.OUTAGE: self._failed, Link.FALLBACK: self._fallen_back}
+        self._enter(0.0, ServingLink.CONNECTED)
+        step = {
+            ServingLink.CONNECTED: self._connected,
+            ServingLink.OUTAGE: self._failed,
+            ServingLink.FALLBACK: self._fallen_back,
+        }
         k = 0
         while k < periods:
             if self._calm():
@@ -264,16 +268,16 @@ class _Connection:
     def _calm(self) -> bool:
         """Whether nothing is counted or timed: periods without an event then change nothing."""
         counting = self.monitor.out or self.monitor.expires_s is not None or self.beams.count
-        return self.link is Link.CONNECTED and not counting and self.recovering_s is None and self.better is None
+        return self.link is ServingLink.CONNECTED and not counting and self.recovering_s is None and self.better is None
 
-    def _enter(self, start_s: float, link: Link) -> None:
+    def _enter(self, start_s: float, link: ServingLink) -> None:
         self.link = link
         if self.phases and self.phases[-1].start_s >= start_s:
             self.phases.pop()
         if not self.phases or self.phases[-1][1:] != (link, self.station, self.beam):
             self.phases.append(Phase(start_s, link, self.station, self.beam))
 
-    def _pass(self, now_s: float, through: Link, length_s: float, to: Link) -> None:
+    def _pass(self, now_s: float, through: ServingLink, length_s: float, to: ServingLink) -> None:
         """Spend a time in one state, then be in another."""
         self._enter(now_s, through)
         self.busy_until_s = now_s + length_s
@@ -308,7 +312,7 @@ class _Connection:
         if beams[best][k] > beams[self.beam][k] + BEAM_HYSTERESIS_DB:
             self.beam = best
             self.beams.reset()
-            self._enter(now_s, Link.CONNECTED)
+            self._enter(now_s, ServingLink.CONNECTED)
 
     def _hands_over(self, k: int, now_s: float) -> bool:
         """Event A3 (TS 38.331 5.5.4.4): another base station is better by an offset for the time to trigger."""
@@ -323,19 +327,19 @@ class _Connection:
         if now_s - self.better[1] < self.timers.time_to_trigger_s - 1e-9:
             return False
         self.station, self.beam = station, beam
-        self._pass(now_s, Link.HANDOVER, self.timers.handover_s, Link.CONNECTED)
+        self._pass(now_s, ServingLink.HANDOVER, self.timers.handover_s, ServingLink.CONNECTED)
         return True
 
     def _recover_beam(self, k: int, now_s: float) -> None:
         """TS 38.321 5.17: random access on a beam of the base station above the threshold, while there is time."""
         if self.recovering_s is None:
             self.recovering_s = now_s
-            self._enter(now_s, Link.OUTAGE)
-            self.link = Link.CONNECTED  # nothing is sent, but radio link monitoring goes on
+            self._enter(now_s, ServingLink.OUTAGE)
+            self.link = ServingLink.CONNECTED  # nothing is sent, but radio link monitoring goes on
         best = self.lists.best_beam[self.station][k]
         if self.lists.sinr_db[self.station][best][k] > self.timers.in_sync_db:
             self.beam = best
-            self._pass(now_s, Link.OUTAGE, self.timers.beam_recovery_s, Link.CONNECTED)
+            self._pass(now_s, ServingLink.OUTAGE, self.timers.beam_recovery_s, ServingLink.CONNECTED)
         elif now_s - self.recovering_s >= self.timers.beam_recovery_limit_s - 1e-9:
             self._fail(now_s)
 
@@ -345,9 +349,9 @@ class _Connection:
         """Radio link failure: to the fallback carrier (SCG failure, TS 38.331 5.7.3), or search for a cell."""
         self.failed_s = now_s
         if self.falls_back:
-            self._pass(now_s, Link.HANDOVER, self.timers.fallback_s, Link.FALLBACK)
+            self._pass(now_s, ServingLink.HANDOVER, self.timers.fallback_s, ServingLink.FALLBACK)
         else:
-            self._pass(now_s, Link.OUTAGE, 0.0, Link.OUTAGE)
+            self._pass(now_s, ServingLink.OUTAGE, 0.0, ServingLink.OUTAGE)
 
     def _failed(self, k: int, now_s: float) -> None:
         """Re-establish once a cell is found within T311 (TS 38.331 5.3.7); after T311, set up a new connection."""
@@ -356,7 +360,9 @@ class _Connection:
             return
         self.station, self.beam = station, beam
         in_time = now_s - self.failed_s <= self.timers.t311_s + 1e-9
-        self._pass(now_s, Link.OUTAGE, self.timers.reestablish_s if in_time else self.setup_s, Link.CONNECTED)
+        self._pass(
+            now_s, ServingLink.OUTAGE, self.timers.reestablish_s if in_time else self.setup_s, ServingLink.CONNECTED
+        )
 
     # --- on the fallback carrier ---
 
@@ -370,7 +376,7 @@ class _Connection:
             self.good_since_s = now_s
         if now_s - self.good_since_s >= self.timers.return_hysteresis_s - 1e-9:
             self.station, self.beam = station, beam
-            self._pass(now_s, Link.HANDOVER, self.timers.return_s, Link.CONNECTED)
+            self._pass(now_s, ServingLink.HANDOVER, self.timers.return_s, ServingLink.CONNECTED)
 
 
 BEACON_S = 0.1024
@@ -415,7 +421,7 @@ def follow_sectors(
     periods = sinr_db.shape[1]
     phases: list[Phase] = []
 
-    def enter(start_s: float, link: Link, beam: int) -> None:
+    def enter(start_s: float, link: ServingLink, beam: int) -> None:
         if phases and phases[-1].start_s >= start_s:
             phases.pop()
         if not phases or phases[-1][1:] != (link, 0, beam):
@@ -424,14 +430,14 @@ def follow_sectors(
     def train(k: int, start_s: float) -> int:
         """Sweep; the best beam, or the old state of having none."""
         best = int(np.argmax(sinr_db[:, k]))
-        enter(start_s, Link.OUTAGE, best)
+        enter(start_s, ServingLink.OUTAGE, best)
         if sinr_db[best, k] < needed_db:
             return -1
-        enter(start_s + training_s, Link.CONNECTED, best)
+        enter(start_s + training_s, ServingLink.CONNECTED, best)
         return best
 
     beam = int(np.argmax(sinr_db[:, 0]))
-    enter(0.0, Link.CONNECTED, beam)
+    enter(0.0, ServingLink.CONNECTED, beam)
     edges = np.append(np.arange(0, periods, BEACON_S / period_s).astype(int), periods)
     for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         best = int(np.argmax(sinr_db[:, first]))
@@ -439,7 +445,7 @@ def follow_sectors(
             beam = train(first, first * period_s) if sinr_db[best, first] >= needed_db else -1
         elif sinr_db[best, first] > sinr_db[beam, first] + BEAM_HYSTERESIS_DB and not lost[beam, first]:
             beam = best
-            enter(first * period_s, Link.CONNECTED, beam)
+            enter(first * period_s, ServingLink.CONNECTED, beam)
         k = first
         while beam >= 0 and k < end and lost[beam, k:end].any():
             k += int(np.argmax(lost[beam, k:end]))

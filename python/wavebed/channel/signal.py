@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.channel.budget import Budget, Sight
+    from wavebed.channel.budget import LinkBudget, Sight
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
@@ -51,7 +51,7 @@ class Signal:
         Whether no building stands in the direct path.
     path_loss_db, shadowing_db, gain_db : float64
         Parts of the budget of the first beam, had the direct ray been free; the path loss includes the edges of
-        buildings, the gain is that of both antennas over all paths.
+        buildings, the gain covers both antennas over all paths.
     blockage_db : float64
         Loss of the direct ray by obstacles, the user's body and a crowd that is not described.
     bare : callable
@@ -77,7 +77,7 @@ class Signal:
         return np.broadcast_shapes(*(beam.snr_db.shape for beam in self.beams))
 
 
-def signal(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Signal:
+def signal(budget: LinkBudget, sight: Sight, seeds: Sequence[int], role: str) -> Signal:
     """Draw a base station's signal.
 
     Parameters
@@ -154,7 +154,9 @@ def _beam(scale: Floats, powers: Powers, gains: Gains, passed: Floats) -> Beam:
     return Beam(_decibels(total), scattered)
 
 
-def _pairs(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seeds: Sequence[int], role: str) -> list[Gains]:
+def _pairs(
+    budget: LinkBudget, sight: Sight, powers: Powers, k_db: Floats, seeds: Sequence[int], role: str
+) -> list[Gains]:
     """Return the gains of the beam pairs, each (seeds, n)."""
     if beamless(budget, sight):
         one = np.ones((1, 1))
@@ -172,7 +174,7 @@ def _pairs(budget: Budget, sight: Sight, powers: Powers, k_db: Floats, seeds: Se
 
 
 def fading(
-    budget: Budget,
+    budget: LinkBudget,
     sight: Sight,
     los: Flags,
     scattered: Floats,
@@ -196,19 +198,19 @@ def fading(
     )
 
 
-def unobstructed_db(budget: Budget, sight: Sight) -> float:
+def unobstructed_db(budget: LinkBudget, sight: Sight) -> float:
     """Return the SNR of the downlink before path loss and antennas: transmit power over the noise of the UE."""
     noise = noise_dbm(sight.carrier.bandwidth_hz, budget.scene.ue.noise_figure_db)
     return sight.station.power_dbm - noise
 
 
-def uplink_offset_db(budget: Budget, sight: Sight) -> float:
-    """SINR of the uplink over that of the downlink: same path, the UE's power, the base station's receiver."""
+def uplink_offset_db(budget: LinkBudget, sight: Sight) -> float:
+    """SINR of the uplink over the downlink's: same path, the UE's power, the base station's receiver."""
     ue, station = budget.scene.ue, sight.station
     return (ue.power_dbm - station.noise_figure_db - station.noise_rise_db) - (station.power_dbm - ue.noise_figure_db)
 
 
-def _blockage_db(budget: Budget, sight: Sight, seeds: Sequence[int], role: str) -> Floats:
+def _blockage_db(budget: LinkBudget, sight: Sight, seeds: Sequence[int], role: str) -> Floats:
     """Add up described obstacles (model B), the user's body and, where nothing is described, a crowd (model A)."""
     scene = budget.scene
     azimuth, elevation = angles_deg(np.asarray(sight.station.position_m) - budget.position_m)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.channel.realisation import Realisation
-    from wavebed.scene.model import Interval, Scene
+    from wavebed.scene.model import Scene, SceneInterval
 
     Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ LEAST_KNOWN = 0.01
 """Fraction of a span that a mean needs."""
 
 
-class Spread(NamedTuple):
+class SeedSpread(NamedTuple):
     """A figure over seeds: its median, and the percentiles 5 and 95; all three are equal for one seed."""
 
     median: float
@@ -37,7 +37,7 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Figures:
+class ChannelFigures:
     """Means over some time of the walk; ``None`` where a mean has nothing to be taken of.
 
     Parameters
@@ -46,24 +46,24 @@ class Figures:
         State of the geometry, or ``all``.
     start_s, end_s : float or None
         When it holds; ``None`` where the times differ from seed to seed, and for ``all``.
-    duration_s : Spread
+    duration_s : SeedSpread
         How long it holds, in all.
-    sinr_db : Spread or None
+    sinr_db : SeedSpread or None
         Mean of decibels.
-    rate_bps, up_rate_bps : Spread or None
+    rate_bps, up_rate_bps : SeedSpread or None
         Mean capacity of the downlink and the uplink.
-    bler : Spread or None
+    bler : SeedSpread or None
         Mean fraction of first downlink transmissions that fail, of the time in which something is sent.
     """
 
     state: str
     start_s: float | None
     end_s: float | None
-    duration_s: Spread
-    sinr_db: Spread | None
-    rate_bps: Spread | None
-    up_rate_bps: Spread | None
-    bler: Spread | None
+    duration_s: SeedSpread
+    sinr_db: SeedSpread | None
+    rate_bps: SeedSpread | None
+    up_rate_bps: SeedSpread | None
+    bler: SeedSpread | None
 
 
 @dataclass(frozen=True)
@@ -72,30 +72,30 @@ class Summary:
 
     Parameters
     ----------
-    states : tuple of Interval
+    states : tuple of SceneInterval
         States of the geometry of the first seed.
     states_differ : bool
         Whether other seeds have others, because LOS is drawn; then `rows` has one row for each kind of state.
-    rows : tuple of Figures
+    rows : tuple of ChannelFigures
         One for each state of the geometry, in their order.
     rule : str
         The source of the states of the geometry.
-    whole : Figures
+    whole : ChannelFigures
         The whole time.
-    radio_fractions : dict of str to Spread
+    radio_fractions : dict of str to SeedSpread
         Fraction of time in each state of the radio that occurs.
-    rate_percentiles_bps, up_rate_percentiles_bps : dict of int to Spread
+    rate_percentiles_bps, up_rate_percentiles_bps : dict of int to SeedSpread
         The capacity that is not exceeded in that fraction of the time.
     """
 
-    states: tuple[Interval, ...]
+    states: tuple[SceneInterval, ...]
     states_differ: bool
-    rows: tuple[Figures, ...]
+    rows: tuple[ChannelFigures, ...]
     rule: str
-    whole: Figures
-    radio_fractions: dict[str, Spread]
-    rate_percentiles_bps: dict[int, Spread]
-    up_rate_percentiles_bps: dict[int, Spread]
+    whole: ChannelFigures
+    radio_fractions: dict[str, SeedSpread]
+    rate_percentiles_bps: dict[int, SeedSpread]
+    up_rate_percentiles_bps: dict[int, SeedSpread]
 
 
 def step_edges_s(realisation: Realisation) -> Floats:
@@ -108,7 +108,7 @@ class Gathering:
 
     def __init__(self) -> None:
         self._rule = ""
-        self._states: list[tuple[Interval, ...]] = []
+        self._states: list[tuple[SceneInterval, ...]] = []
         self._by_interval: list[Floats] = []
         self._by_kind: list[Floats] = []
         self._whole: list[Floats] = []
@@ -210,24 +210,24 @@ def _percentiles(rates_bps: NDArray[np.int64], times_s: Floats) -> list[float]:
     return [float(rate) for rate in rates_bps[order[places]]]
 
 
-def _by_percentile(rows: Sequence[Sequence[float]]) -> dict[int, Spread]:
+def _by_percentile(rows: Sequence[Sequence[float]]) -> dict[int, SeedSpread]:
     table = np.array(rows)
     return {percentile: _spread(table[:, column]) for column, percentile in enumerate(PERCENTILES)}
 
 
-def _spread(values: Floats) -> Spread:
+def _spread(values: Floats) -> SeedSpread:
     low, median, high = np.percentile(values, PERCENTILES).tolist()
-    return Spread(median, low, high)
+    return SeedSpread(median, low, high)
 
 
-def _spread_of_known(values: Floats) -> Spread | None:
+def _spread_of_known(values: Floats) -> SeedSpread | None:
     known = values[np.isfinite(values)]
     return _spread(known) if len(known) else None
 
 
-def _figures(state: str, start_s: float | None, end_s: float | None, table: Floats) -> Figures:
+def _figures(state: str, start_s: float | None, end_s: float | None, table: Floats) -> ChannelFigures:
     """Make figures of one row for each seed: duration and the four means."""
-    return Figures(
+    return ChannelFigures(
         state,
         start_s,
         end_s,
@@ -243,7 +243,7 @@ COLUMNS = ("state", "start", "end", "duration", "SINR", "capacity down", "up", "
 NOTHING = "\N{EN DASH}"
 
 
-def _say(spread: Spread | None, write: Callable[[float], str]) -> str:
+def _say(spread: SeedSpread | None, write: Callable[[float], str]) -> str:
     """Write a figure, over several seeds with its percentiles 5 and 95."""
     if spread is None:
         return NOTHING
@@ -273,7 +273,7 @@ def _percent(value: float) -> str:
     return f"{value * 100:.1f} %"
 
 
-def cells(figures: Figures) -> tuple[str, ...]:
+def cells(figures: ChannelFigures) -> tuple[str, ...]:
     """Write figures as a row of the table; the columns are `COLUMNS`."""
     return (
         figures.state,
@@ -306,14 +306,14 @@ def as_text(title: str, summary: Summary) -> str:
     return "\n".join([title, "", table_text(rows), "", *lines])
 
 
-def _plain(spread: Spread | None) -> object:
+def _plain(spread: SeedSpread | None) -> object:
     """One number for one seed, percentiles for several."""
     if spread is None or spread.low == spread.high:
         return None if spread is None else spread.median
     return {"p5": spread.low, "p50": spread.median, "p95": spread.high}
 
 
-def _means(figures: Figures) -> dict[str, object]:
+def _means(figures: ChannelFigures) -> dict[str, object]:
     return {
         "mean_sinr_db": _plain(figures.sinr_db),
         "mean_rate_bps": _plain(figures.rate_bps),

@@ -328,7 +328,7 @@ def information_bits(modulation_order: int) -> NDArray[np.float64]:
 
 
 def needed_snr_db(modulation_order: int, bits_per_symbol: ArrayLike) -> NDArray[np.float64]:
-    """Return the SNR at which a modulation carries so many bits a symbol; infinite where it never does."""
+    """Return the SNR at which a modulation carries this number of bits a symbol; infinite where it never does."""
     carried = information_bits(modulation_order)
     below = carried < modulation_order - 1e-4
     bits = np.asarray(bits_per_symbol, dtype=np.float64)
@@ -397,7 +397,7 @@ def need_db(modulation_order: ArrayLike, bits_per_symbol: ArrayLike, block_bits:
 
 
 def slopes_per_db(snr_db: Floats, bits_per_symbol: ArrayLike, block_bits: ArrayLike) -> Floats:
-    """Return the logit slope at 10 % error rate: that of the code, with `SPREAD_DB` added as a variance.
+    """Return the logit slope at 10 % error rate: the slope of the code, with `SPREAD_DB` added as a variance.
 
     Parameters
     ----------
@@ -480,7 +480,7 @@ def _logit(fraction: float) -> float:
 
 
 FEWER_BLOCKS = (1, 2, 3, 4, 6, 10, 15, 25, 50, 75, 100, 150, 200, 400, 800, 1600)
-"""Uplink allocations below the whole band: products of 2, 3 and 5 (TS 38.211 6.3.1.4), those of the table of LTE."""
+"""Uplink allocations below the whole band: products of 2, 3 and 5 (TS 38.211 6.3.1.4), as in LTE's table."""
 
 
 class Formats(NamedTuple):
@@ -626,7 +626,7 @@ def _reports_db(carrier: Carrier, full: list[Formats]) -> Floats:
 
 
 def _wifi_formats(carrier: Carrier, wifi: WifiSettings | None) -> Formats:
-    """Return the data MCS of 802.11ad: their needs are those of a receiver with loss, so that nothing is added."""
+    """Return the data MCS of 802.11ad: their needs include the receiver's loss, so nothing is added."""
     rates = mcs_rates_bps(carrier, "down", wifi)[FIRST_DATA_MCS:]
     curve = waterfall("802.11ad")
     snr_db, slope = curve.snr_db[FIRST_DATA_MCS:], curve.slope_per_db[FIRST_DATA_MCS:]

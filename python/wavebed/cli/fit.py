@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from wavebed.channel.placemap import PlaceMap
     from wavebed.fit.judge import Network
-    from wavebed.fit.judgement import Judgement
-    from wavebed.fit.laps import Split
+    from wavebed.fit.judgement import FitJudgement
+    from wavebed.fit.laps import LapSplit
     from wavebed.fit.learn import Learned
     from wavebed.terminal import StepProgress
 
@@ -146,7 +146,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("-o and --report: name one file: write to different ones")
 
 
-def _fit_map(args: argparse.Namespace, chosen: Split, progress: StepProgress) -> tuple[Judgement, Learned | None]:
+def _fit_map(args: argparse.Namespace, chosen: LapSplit, progress: StepProgress) -> tuple[FitJudgement, Learned | None]:
     from wavebed.channel.placemap import encode_map
     from wavebed.fit.judgement import fit_map
     from wavebed.output import write_output
@@ -162,7 +162,7 @@ def _fit_map(args: argparse.Namespace, chosen: Split, progress: StepProgress) ->
     return fitted
 
 
-def _fit_physics(args: argparse.Namespace, chosen: Split, progress: StepProgress) -> tuple[Judgement, None]:
+def _fit_physics(args: argparse.Namespace, chosen: LapSplit, progress: StepProgress) -> tuple[FitJudgement, None]:
     from wavebed.fit.judgement import fit_scene
     from wavebed.foreign import read_toml
     from wavebed.output import write_output
@@ -205,7 +205,7 @@ def _tell(notes: list[str]) -> None:
         print(f"wavebed fit: note: {printable(note)}", file=sys.stderr)
 
 
-_FITS: dict[str, Callable[[argparse.Namespace, Split, StepProgress], tuple[Judgement, Learned | None]]] = {
+_FITS: dict[str, Callable[[argparse.Namespace, LapSplit, StepProgress], tuple[FitJudgement, Learned | None]]] = {
     "map": _fit_map,
     "physics": _fit_physics,
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.compare.find import Comparison
-    from wavebed.export.trial import Trial
+    from wavebed.export.trial import ExportedTrial
     from wavebed.kinds import ComparedFolders, ResultKind
 
 __all__ = [
@@ -218,13 +218,13 @@ def run_export(args: argparse.Namespace) -> int:
     return 0
 
 
-def _flent(trial: Trial, file: Path, args: argparse.Namespace) -> str:  # noqa: ARG001 - it has no options
+def _flent(trial: ExportedTrial, file: Path, args: argparse.Namespace) -> str:  # noqa: ARG001 - it has no options
     from wavebed.export.flent import export_flent
 
     return f"as flent's test {export_flent(trial, file)}"
 
 
-def _perfetto(trial: Trial, file: Path, args: argparse.Namespace) -> str:
+def _perfetto(trial: ExportedTrial, file: Path, args: argparse.Namespace) -> str:
     from wavebed.export.perfetto import MOST_EVENTS, export_perfetto
 
     most = MOST_EVENTS if args.most_events is None else args.most_events
@@ -243,7 +243,7 @@ def _perfetto(trial: Trial, file: Path, args: argparse.Namespace) -> str:
     )
 
 
-def _qlog(trial: Trial, file: Path, args: argparse.Namespace) -> str:  # noqa: ARG001 - it has no options
+def _qlog(trial: ExportedTrial, file: Path, args: argparse.Namespace) -> str:  # noqa: ARG001 - it has no options
     from wavebed.export.qlog import export_qlog
 
     merged = export_qlog(trial, file)
@@ -252,7 +252,7 @@ def _qlog(trial: Trial, file: Path, args: argparse.Namespace) -> str:  # noqa: A
     return f"{merged.traces} traces, {merged.events} events"
 
 
-def _csv(trial: Trial, file: Path, args: argparse.Namespace) -> str:
+def _csv(trial: ExportedTrial, file: Path, args: argparse.Namespace) -> str:
     from wavebed.export.trial import NAMES, export_csv, table_csv
     from wavebed.output import write_output
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from wavebed.pattern import Pattern
-    from wavebed.pattern.curves import Summary
+    from wavebed.pattern.curves import PatternSummary
 
 __all__ = ["register_trace", "run_trace"]
 
@@ -176,7 +176,7 @@ def _blame(file: str, error: UserError) -> UserError:
 def _info(args: argparse.Namespace) -> None:
     from wavebed.pattern.curves import summarise
 
-    summaries: list[tuple[str, Summary]] = []
+    summaries: list[tuple[str, PatternSummary]] = []
     for file in args.files:
         pattern = _read(args, file)
         try:
@@ -193,7 +193,7 @@ def _info(args: argparse.Namespace) -> None:
     print("\n\n".join(_as_text(file, summary) for file, summary in summaries))
 
 
-def _as_json(file: str, summary: Summary) -> dict[str, object]:
+def _as_json(file: str, summary: PatternSummary) -> dict[str, object]:
     result: dict[str, object] = {"file": file, "kind": summary.kind, "rows": summary.rows}
     if summary.kind == "packets":
         result["packets"] = summary.period
@@ -235,7 +235,7 @@ def _as_json(file: str, summary: Summary) -> dict[str, object]:
     return result
 
 
-def _as_text(file: str, summary: Summary) -> str:
+def _as_text(file: str, summary: PatternSummary) -> str:
     from wavebed.pattern.curves import say_rate, say_time
     from wavebed.pattern.source import plural
 
@@ -280,7 +280,7 @@ def _as_text(file: str, summary: Summary) -> str:
     return "\n".join(lines)
 
 
-def _decibels(summary: Summary) -> list[tuple[str, float, dict[int, float]]]:
+def _decibels(summary: PatternSummary) -> list[tuple[str, float, dict[int, float]]]:
     """Return name, mean and percentiles of the SINR and of what the MCS needs, where there are any."""
     columns = (
         ("sinr", summary.mean_sinr_db, summary.sinr_percentiles_db),

@@ -42,7 +42,7 @@ def paragraph(value: object) -> str:
 
 
 def part_of_scene() -> Schema:
-    """Return the JSON Schema of some keys of a scene file, none of which has to be there."""
+    """Return the JSON Schema of some keys of a scene file, all optional."""
     whole = dict(table_schema(SceneTable))
     properties = cast("dict[str, Json]", whole["properties"])
     usual: Json = dict(table_schema(BaseStationTable)) | {"description": USUAL}
@@ -290,7 +290,7 @@ def _technology(name: str) -> dict[str, object]:
 
 
 def _merged(lower: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, object]:
-    """Return tables with the keys of `upper` above those of `lower`; an array replaces an array."""
+    """Return tables with the keys of `upper` above the keys of `lower`; an array replaces an array."""
     found = dict(lower)
     for key, value in upper.items():
         below = found.get(key)

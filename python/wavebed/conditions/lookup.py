@@ -1,6 +1,6 @@
 """The scenarios of the network simulator of the QUIC interop runner, by its names and with its options.
 
-Names, options and their meaning are those of github.com/quic-interop/quic-network-simulator. One link with a rate, a
+Names, options and their meaning come from github.com/quic-interop/quic-network-simulator. One link with a rate, a
 delay and a droptail queue in each direction; losses are at its far end, as there.
 """
 
@@ -300,7 +300,7 @@ class Found(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        The whole name: that of a condition with its variant, as ``motorway-handover/lte``.
+        The whole name: a condition with its variant, as ``motorway-handover/lte``.
     kind : str
         ``condition``, ``5qi``, ``quic`` (a scenario of the QUIC network simulator) or ``scene`` (a radio scene).
     title : str
@@ -326,7 +326,7 @@ def names(kind: Kind | None = None) -> tuple[str, ...]:
     Parameters
     ----------
     kind : str, optional
-        Only those of this kind.
+        Only names of this kind.
     """
     every: dict[Kind, tuple[str, ...]] = {
         "condition": variant_names(),
@@ -418,7 +418,7 @@ def unknown(name: str) -> UserError:
 
 
 def load_scene(name: str) -> Scene:
-    """Return the radio scene of a name: that of a condition, or a scene as `wavebed.scene.load` finds it.
+    """Return the radio scene of a name: of a condition, or a scene as `wavebed.scene.load` finds it.
 
     Raises
     ------
@@ -438,7 +438,7 @@ def load_scene(name: str) -> Scene:
 
 
 def with_condition(given: Mapping[str, object], base: Path | None) -> tuple[Mapping[str, object], bool]:
-    """Return the keys of a hop with those of the condition that its ``scene`` names, and whether it replaces all below.
+    """Return the keys of a hop and of the condition that its ``scene`` names, and whether it replaces all below.
 
     A key that stands beside ``scene`` is above the same one of the condition. A condition without a radio gives no
     scene: it is the whole hop.

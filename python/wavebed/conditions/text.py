@@ -43,7 +43,7 @@ SEED_FIGURES = (
 """What is kept of a seed: of whole seconds the mean rate and its statistics, and the time in which nothing is sent."""
 
 
-class Spread(Struct, frozen=True):
+class ConditionSpread(Struct, frozen=True):
     """A figure over seeds: its median, and the percentiles 5 and 95."""
 
     median: float
@@ -51,34 +51,34 @@ class Spread(Struct, frozen=True):
     high: float
 
 
-class Figures(Struct, frozen=True):
+class ConditionFigures(Struct, frozen=True):
     """The figures of a variant.
 
     Parameters
     ----------
     seeds : tuple of int
         The seeds.
-    down_mean_bps, down_median_bps, down_p5_bps, down_p95_bps : Spread
+    down_mean_bps, down_median_bps, down_p5_bps, down_p95_bps : ConditionSpread
         Downlink rate that arrives at the first attempt, averaged over whole seconds: the mean, the median and the
         percentiles of the seconds of a seed.
-    up_median_bps : Spread
+    up_median_bps : ConditionSpread
         The same of the uplink: the median.
-    no_service : Spread
+    no_service : ConditionSpread
         Fraction of time in outage or handover.
-    longest_gap_s : Spread
+    longest_gap_s : ConditionSpread
         The longest time without a break in which nothing is sent.
     rtt_idle_ms : float
         Median round trip of a packet of 64 bytes in an idle path, by the link engine in virtual time.
     """
 
     seeds: tuple[int, ...]
-    down_mean_bps: Spread
-    down_median_bps: Spread
-    down_p5_bps: Spread
-    down_p95_bps: Spread
-    up_median_bps: Spread
-    no_service: Spread
-    longest_gap_s: Spread
+    down_mean_bps: ConditionSpread
+    down_median_bps: ConditionSpread
+    down_p5_bps: ConditionSpread
+    down_p95_bps: ConditionSpread
+    up_median_bps: ConditionSpread
+    no_service: ConditionSpread
+    longest_gap_s: ConditionSpread
     rtt_idle_ms: float
 
 
@@ -89,18 +89,18 @@ def stored() -> dict[str, dict[str, object]]:
     return found
 
 
-def figures_of(name: str) -> Figures:
+def figures_of(name: str) -> ConditionFigures:
     """Return the stored figures of a variant."""
     rows = stored()[name]
 
-    def spread(key: str, unit: float = 1.0) -> Spread:
+    def spread(key: str, unit: float = 1.0) -> ConditionSpread:
         values = rows[key]
         assert isinstance(values, list), "a value for each seed"
         return _spread([value * unit for value in values])
 
     rtt = rows["rtt_idle_us"]
     assert isinstance(rtt, int), "it is shipped"
-    return Figures(
+    return ConditionFigures(
         seeds=tuple(SEEDS),
         **{key: spread(key) for key in SEED_FIGURES if key.endswith("_bps")},
         no_service=spread("no_service_ppm", 1e-6),
@@ -109,7 +109,7 @@ def figures_of(name: str) -> Figures:
     )
 
 
-def _spread(values: Sequence[float]) -> Spread:
+def _spread(values: Sequence[float]) -> ConditionSpread:
     """Return the median and the percentiles 5 and 95, with linear interpolation."""
     ordered = sorted(values)
 
@@ -119,7 +119,7 @@ def _spread(values: Sequence[float]) -> Spread:
         high = min(low + 1, len(ordered) - 1)
         return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
-    return Spread(at(0.5), at(0.05), at(0.95))
+    return ConditionSpread(at(0.5), at(0.05), at(0.95))
 
 
 def seconds_bps(realisation: Realisation, direction: str) -> NDArray[np.float64]:
@@ -325,7 +325,7 @@ def _variant_lines(variant: Variant) -> list[str]:
     return lines
 
 
-def _ours(figures: Figures) -> list[tuple[str, Spread, object]]:
+def _ours(figures: ConditionFigures) -> list[tuple[str, ConditionSpread, object]]:
     return [
         ("down, median of seconds", figures.down_median_bps, _rate),
         ("down, p5 of seconds", figures.down_p5_bps, _rate),
@@ -337,7 +337,7 @@ def _ours(figures: Figures) -> list[tuple[str, Spread, object]]:
     ]
 
 
-def _said(spread: Spread, write: object) -> tuple[str, str, str]:
+def _said(spread: ConditionSpread, write: object) -> tuple[str, str, str]:
     assert callable(write), "of _ours"
     return write(spread.median), write(spread.low), write(spread.high)
 
@@ -356,7 +356,7 @@ def _published_lines(figure: PublishedTable) -> list[str]:
     return lines
 
 
-def _spread_json(spread: Spread, digits: int) -> dict[str, Json]:
+def _spread_json(spread: ConditionSpread, digits: int) -> dict[str, Json]:
     return {
         "p50": round(spread.median, digits),
         "p5": round(spread.low, digits),

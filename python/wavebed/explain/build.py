@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wavebed.explain.model import OfDirection
-    from wavebed.explain.records import Direction
+    from wavebed.explain.records import LoggedDirection
     from wavebed.explain.split import Fates
-    from wavebed.export.trial import Trial, Window
+    from wavebed.export.trial import ExportedTrial, TimeWindow
 
 
 STEP_NS = 100_000_000
@@ -32,7 +32,9 @@ _NO_LOG = (
 )
 
 
-def explain_trial(trial: Trial, window: Window, *, step_ns: int = STEP_NS, most: int = WORST) -> Explanation:
+def explain_trial(
+    trial: ExportedTrial, window: TimeWindow, *, step_ns: int = STEP_NS, most: int = WORST
+) -> Explanation:
     """Explain the delays and losses of the packets that were sent in a part of a trial.
 
     Parameters
@@ -83,7 +85,9 @@ def explain_trial(trial: Trial, window: Window, *, step_ns: int = STEP_NS, most:
     )
 
 
-def _from_log(trial: Trial, known: Sequence[Direction], span: tuple[int, int]) -> dict[str, tuple[list[str], Fates]]:
+def _from_log(
+    trial: ExportedTrial, known: Sequence[LoggedDirection], span: tuple[int, int]
+) -> dict[str, tuple[list[str], Fates]]:
     packets, blocks, capacity = trial.table("packets"), trial.table("blocks"), trial.table("capacity")
     found = {}
     for direction in known:
@@ -98,14 +102,14 @@ def _from_log(trial: Trial, known: Sequence[Direction], span: tuple[int, int]) -
 
 
 def _from_series(
-    trial: Trial, known: Sequence[Direction], links: pa.Table, span: tuple[int, int]
+    trial: ExportedTrial, known: Sequence[LoggedDirection], links: pa.Table, span: tuple[int, int]
 ) -> dict[str, tuple[list[str], Fates]]:
     capacity = trial.table("capacity")
     names = [name for direction in known for name in _names(direction)]
     return {name: ([name], coarse_fates(name, _of(links, name), dark_times(capacity, name), span)) for name in names}
 
 
-def _names(direction: Direction) -> list[str]:
+def _names(direction: LoggedDirection) -> list[str]:
     return [layout.name for layout in direction.links]
 
 
@@ -127,7 +131,7 @@ def _hosts(departures: pa.Table, span: tuple[int, int]) -> list[HostLateness]:
     return found
 
 
-def _missing(trial: Trial, found: Sequence[OfDirection]) -> list[str]:
+def _missing(trial: ExportedTrial, found: Sequence[OfDirection]) -> list[str]:
     """Return what the trial did not record."""
     if not trial.has_packet_log:
         return [_NO_LOG]

@@ -165,7 +165,7 @@ class OfDirection(Struct, frozen=True):
 
 
 class HostLateness(Struct, frozen=True):
-    """The latest departure of a direction: written so long after it was due."""
+    """The latest departure of a direction: how long it was written after its due time."""
 
     direction: str
     late_max_ms: float

@@ -68,7 +68,7 @@ class LinkLayout:
 
 
 @dataclass(frozen=True)
-class Direction:
+class LoggedDirection:
     """One direction between two hosts, ``server-client.down``, and its links in the order of the packets."""
 
     name: str
@@ -94,14 +94,14 @@ def network_of(record: TrialRecord, folder: Path) -> Network:
         raise UserError(f"{folder}: its network is not as documented ({error}): run the trial again") from None
 
 
-def directions(network: Network) -> list[Direction]:
+def directions(network: Network) -> list[LoggedDirection]:
     """Return the directions of a network."""
     found = []
     for leg in network.legs:
         name = f"{leg.start}-{leg.end}"
         down = [_layout(f"{hop.name}.down", hop.down) for hop in leg.hops]
         up = [_layout(f"{hop.name}.up", hop.up) for hop in reversed(leg.hops)]
-        found += [Direction(f"{name}.down", down), Direction(f"{name}.up", up)]
+        found += [LoggedDirection(f"{name}.down", down), LoggedDirection(f"{name}.up", up)]
     return found
 
 
@@ -192,7 +192,7 @@ class Transmissions:
     harq_ns: Ints
     """The end of their retransmissions by HARQ: decoded, or given up."""
     arrived_ns: Ints
-    """When the last block that was decoded had been, those of RLC included; without one `harq_ns`."""
+    """Decode time of the last block, RLC included; `harq_ns` if there was none."""
     awake_ns: Ints
     granted_ns: Ints
     """`awake_ns` and `granted_ns` of the first block; long ago without."""

@@ -185,7 +185,7 @@ class _Rows:
         """Add the time in a radio: queue, wait for the slot, first transmissions, HARQ, RLC, order."""
         sent = np.clip(_ints(self._packets, "sent_ns"), dequeued, np.maximum(end, dequeued))
         air = Transmissions(self._blocks, self._packets["blocks"])
-        # A block is built so long before its slot: the slot before was built as early.
+        # A block is built this long before its slot: the slot before was built as early.
         first = np.clip(air.slot_before(sent) - (sent - dequeued), begin, dequeued)
         self._add_lit("queue", begin, first, where)
         awake = np.clip(air.awake_ns, first, sent)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from wavebed.explain.model import Cause
     from wavebed.explain.records import Ints
     from wavebed.explain.split import Fates
-    from wavebed.export.trial import Trial
-    from wavebed.export.trial import Window as Period
+    from wavebed.export.trial import ExportedTrial
+    from wavebed.export.trial import TimeWindow as Period
 
 
 MOMENT_NS = 100_000_000
@@ -208,7 +208,7 @@ _EVENTS = ("stall", "startup", "freeze")
 _LOADED = "on load"
 
 
-def stalls_of(trial: Trial, window: Period, fates: Mapping[str, Fates]) -> list[Stall]:
+def stalls_of(trial: ExportedTrial, window: Period, fates: Mapping[str, Fates]) -> list[Stall]:
     """Return stalls and starts of videos, freezes of calls and loads of pages, in order of time.
 
     Parameters
@@ -232,7 +232,9 @@ def _causes(direction: str, fates: Fates, span: tuple[int, int]) -> StallCauses:
     return StallCauses(direction, worst.late_max_ms, worst.lost_segments, worst.late_ms_by_cause)
 
 
-def _times(trial: Trial) -> Iterator[tuple[str, Literal["stall", "startup", "freeze", "page load"], float, float, str]]:
+def _times(
+    trial: ExportedTrial,
+) -> Iterator[tuple[str, Literal["stall", "startup", "freeze", "page load"], float, float, str]]:
     """Yield workload, kind, start and end (s) and a text."""
     workloads = {each.name for each in trial.record.workloads}
     events = trial.table("events")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from wavebed.export.trial import Trial
+    from wavebed.export.trial import ExportedTrial
     from wavebed.result.model import TrialRecord
     from wavebed.store.load import Run
 
@@ -56,12 +56,12 @@ class _Series:
         return [float(sums / number) if number else None for sums, number in zip(total, count, strict=True)]
 
 
-def export_flent(opened: Trial, file: Path) -> str:
+def export_flent(opened: ExportedTrial, file: Path) -> str:
     """Write one trial as a file for ``flent FILE``.
 
     Parameters
     ----------
-    opened : Trial
+    opened : ExportedTrial
         The trial.
     file : pathlib.Path
         ``NAME.flent.gz``.

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.export.trace_file import Value
-    from wavebed.export.trial import Trial, Window
+    from wavebed.export.trial import ExportedTrial, TimeWindow
     from wavebed.pattern.model import Pattern
 
 
-def sinr_of_links(trial: Trial) -> dict[str, list[tuple[int, float]]]:
+def sinr_of_links(trial: ExportedTrial) -> dict[str, list[tuple[int, float]]]:
     """Return the steps of each radio link: time since time zero (ns; the first may be before) and SINR (dB).
 
     A link without SINR in its pattern has none, and so has a trial without its specification or patterns, as in a copy
@@ -138,7 +138,7 @@ class _Block(NamedTuple):
         return {**found, "feedback": "wrong"} if self.misheard else found
 
 
-def in_window(packets: pa.Table, window: Window, end_ns: int) -> pa.Table:
+def in_window(packets: pa.Table, window: TimeWindow, end_ns: int) -> pa.Table:
     """Return the rows of ``packets`` that are in their link during the window; undelivered ones are until `end_ns`."""
     left = pc.coalesce(packets["delivered_ns"], packets["dropped_ns"], pa.scalar(end_ns, pa.int64()))
     inside = pc.and_(pc.less(packets["entered_ns"], window.end_ns), pc.greater_equal(left, window.start_ns))
@@ -146,7 +146,7 @@ def in_window(packets: pa.Table, window: Window, end_ns: int) -> pa.Table:
 
 
 def add_packets(
-    trace: TraceFile, link: tuple[int, int], packets: pa.Table, blocks: pa.Table, window: Window, end_ns: int
+    trace: TraceFile, link: tuple[int, int], packets: pa.Table, blocks: pa.Table, window: TimeWindow, end_ns: int
 ) -> tuple[int, int]:
     """Add the packets that are in a link during the window, and its blocks; both whole, also outside the window.
 
@@ -209,7 +209,7 @@ def _add_queue(trace: TraceFile, group: int, rows: Sequence[_Packet], flows: Seq
 
 
 def _add_blocks(trace: TraceFile, group: int, sent: Sequence[_Block], flows: Mapping[int, list[int]]) -> None:
-    """Add every transmission; all those of a block are in the flows of its packets."""
+    """Add every transmission; all transmissions of a block are in the flows of its packets."""
     first, again = Lanes(trace, "transport blocks", group), Lanes(trace, "HARQ retransmissions", group)
     for block in sent:
         what = "transport block" if block.attempt == 1 else "retransmission"
@@ -283,7 +283,7 @@ class _Event(NamedTuple):
     value: float | None
 
 
-def add_workloads(trace: TraceFile, trial: Trial, window: Window, links: Sequence[str]) -> None:
+def add_workloads(trace: TraceFile, trial: ExportedTrial, window: TimeWindow, links: Sequence[str]) -> None:
     """Add each workload: its span, its events and its series.
 
     Parameters
@@ -309,7 +309,7 @@ def add_workloads(trace: TraceFile, trial: Trial, window: Window, links: Sequenc
         _add_samples(trace, group, _of(samples, "workload", workload.name), window)
 
 
-def add_link(trace: TraceFile, group: int, name: str, trial: Trial, window: Window) -> None:
+def add_link(trace: TraceFile, group: int, name: str, trial: ExportedTrial, window: TimeWindow) -> None:
     """Add the states, the capacity, the delivered rate, the queue and the drops of a link.
 
     Raises
@@ -330,7 +330,7 @@ def add_link(trace: TraceFile, group: int, name: str, trial: Trial, window: Wind
         return
     at_ns = rows["time_ms"].to_numpy() * 1_000_000
     dropped = sum(rows[column].to_numpy() for column in rows.column_names if column.startswith("dropped_"))
-    # The rates are those of the millisecond that begins; a queue is that at its end.
+    # Rates belong to the millisecond that begins; a queue is as at its end.
     for title, unit, times_ns, values in (
         ("delivered", "Mbit/s", at_ns, rows["delivered_bytes"].to_numpy() * 8 / 1e3),
         ("queue", "byte", at_ns + 1_000_000, rows["queue_bytes"].to_numpy()),
@@ -340,7 +340,7 @@ def add_link(trace: TraceFile, group: int, name: str, trial: Trial, window: Wind
             _add_steps(trace, group, (title, unit), list(zip(times_ns.tolist(), values.tolist(), strict=True)), window)
 
 
-def add_sinr(trace: TraceFile, group: int, steps: Sequence[tuple[int, float]], window: Window) -> None:
+def add_sinr(trace: TraceFile, group: int, steps: Sequence[tuple[int, float]], window: TimeWindow) -> None:
     """Add the SINR of a link: time (ns) and dB.
 
     Raises
@@ -351,7 +351,7 @@ def add_sinr(trace: TraceFile, group: int, steps: Sequence[tuple[int, float]], w
     _add_steps(trace, group, ("SINR", "dB"), steps, window)
 
 
-def add_connections(trace: TraceFile, trial: Trial, window: Window) -> None:
+def add_connections(trace: TraceFile, trial: ExportedTrial, window: TimeWindow) -> None:
     """Add congestion window, RTT, delivery rate and retransmissions of each TCP connection that moved data.
 
     Raises
@@ -379,7 +379,7 @@ def add_connections(trace: TraceFile, trial: Trial, window: Window) -> None:
             _add_steps(trace, group, (title, unit), points, window)
 
 
-def add_processors(trace: TraceFile, trial: Trial, window: Window) -> None:
+def add_processors(trace: TraceFile, trial: ExportedTrial, window: TimeWindow) -> None:
     """Add the busy fraction of each processor.
 
     Raises
@@ -399,8 +399,8 @@ def add_processors(trace: TraceFile, trial: Trial, window: Window) -> None:
         _add_steps(trace, group, (f"processor {core}", "%"), points, window)
 
 
-def _add_events(trace: TraceFile, group: int, events: pa.Table, window: Window) -> None:
-    """Add the events of a workload or the states of a link, those of each name on tracks of their own."""
+def _add_events(trace: TraceFile, group: int, events: pa.Table, window: TimeWindow) -> None:
+    """Add the events of a workload or the states of a link, each name on tracks of its own."""
     by_name: dict[str, list[_Event]] = {}
     for event in map(_Event._make, zip(*(events[name].to_pylist() for name in _Event._fields), strict=True)):
         by_name.setdefault(event.name, []).append(event)
@@ -420,7 +420,7 @@ def _add_events(trace: TraceFile, group: int, events: pa.Table, window: Window) 
                 trace.slice(lane, (begin_ns, end_ns), event.text or name, {"value": event.value})
 
 
-def _add_samples(trace: TraceFile, group: int, samples: pa.Table, window: Window) -> None:
+def _add_samples(trace: TraceFile, group: int, samples: pa.Table, window: TimeWindow) -> None:
     for series in pc.unique(samples["series"]).to_pylist():
         rows = _of(samples, "series", series)
         rows = rows.filter(pc.is_valid(rows["value"])).sort_by("time_s")
@@ -430,7 +430,11 @@ def _add_samples(trace: TraceFile, group: int, samples: pa.Table, window: Window
 
 
 def _add_steps(
-    trace: TraceFile, group: int, name_and_unit: tuple[str, str], points: Sequence[tuple[int, float]], window: Window
+    trace: TraceFile,
+    group: int,
+    name_and_unit: tuple[str, str],
+    points: Sequence[tuple[int, float]],
+    window: TimeWindow,
 ) -> None:
     """Add a counter: the value that holds where the window begins, and every later one that differs from the last."""
     before = [value for at_ns, value in points if at_ns < window.start_ns][-1:]
@@ -451,7 +455,7 @@ def _of(table: pa.Table, column: str, value: str | int) -> pa.Table:
     return table.filter(pc.equal(table[column], value))
 
 
-def _overlaps(begin_ns: int, end_ns: int, window: Window) -> bool:
+def _overlaps(begin_ns: int, end_ns: int, window: TimeWindow) -> bool:
     return begin_ns < window.end_ns and end_ns >= window.start_ns
 
 
@@ -485,7 +489,7 @@ class Exported:
     bytes: int = 0
 
 
-def export_perfetto(trial: Trial, file: Path, window: Window, most: int = MOST_EVENTS) -> Exported:
+def export_perfetto(trial: ExportedTrial, file: Path, window: TimeWindow, most: int = MOST_EVENTS) -> Exported:
     """Write a part of a trial as a trace; without a packet log it has no packets.
 
     Parameters

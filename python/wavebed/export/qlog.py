@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.export.trial import Trial
+    from wavebed.export.trial import ExportedTrial
 
 
 SUFFIX = ".qlog"
@@ -34,7 +34,7 @@ _RECORD = b"\x1e"
 _REMEDY = "remove it, or export another trial"
 _NEW = {"file_schema": "urn:ietf:params:qlog:file:contained", "serialization_format": "application/qlog+json"}
 _DAY_MS = 86_400_000
-"""Times further from the trial are not of its clock: a reference may be any number, such as that of an uptime."""
+"""Times further from the trial are not of its clock: a reference may be any number, such as an uptime."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Object: TypeAlias = dict[str, "Json"]
 
@@ -63,7 +63,7 @@ def qlog_files(raw: Path) -> list[Path]:
     return sorted(file for file in raw.rglob("*") if file.name.endswith(_ENDINGS) and file.is_file())
 
 
-def export_qlog(trial: Trial, file: Path) -> Merged:
+def export_qlog(trial: ExportedTrial, file: Path) -> Merged:
     """Write the qlog files of a trial as one.
 
     Raises
@@ -96,7 +96,7 @@ def export_qlog(trial: Trial, file: Path) -> Merged:
     return Merged(len(traces), sum(len(trace.events) for trace in traces), unmoved)
 
 
-def _without(trial: Trial) -> str:
+def _without(trial: ExportedTrial) -> str:
     """Return the error for a trial without qlog files."""
     need = "run a QUIC program that writes them into its working folder as a workload of kind command (QLOGDIR=.)"
     networks = cast("Sequence[Mapping[str, Json]]", trial.record.resolved.get("workloads") or ())

@@ -50,7 +50,7 @@ class TraceFile:
         return self._track(TrackDescriptor(name=name, child_ordering=TrackDescriptor.EXPLICIT), parent)
 
     def track(self, name: str, parent: int) -> int:
-        """Add a track of slices, none of which may overlap, and return its number."""
+        """Add a track of slices that may not overlap, and return its number."""
         return self._track(TrackDescriptor(name=name), parent)
 
     def counter(self, name: str, unit: str, parent: int) -> int:

@@ -27,7 +27,7 @@ _HEAD = ["folder", "block", "treatment"]
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeWindow:
     """A part of a trial.
 
     Parameters
@@ -41,7 +41,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Trial:
+class ExportedTrial:
     """A trial of a run, with its tables."""
 
     run: Run
@@ -73,7 +73,7 @@ class Trial:
         spans = [each.span.end_s for each in self.record.workloads if each.span is not None]
         return round(max(spans, default=0.0) * 1e9)
 
-    def window(self, start_ns: int | None, end_ns: int | None) -> Window:
+    def window(self, start_ns: int | None, end_ns: int | None) -> TimeWindow:
         """Return a part of the trial; without its ends, the trial from time zero to the end of the last workload.
 
         Raises
@@ -81,7 +81,7 @@ class Trial:
         UserError
             If it is empty.
         """
-        found = Window(start_ns or 0, self.end_ns if end_ns is None else end_ns)
+        found = TimeWindow(start_ns or 0, self.end_ns if end_ns is None else end_ns)
         if found.end_ns <= found.start_ns:
             start_s, end_s = found.start_ns / 1e9, found.end_ns / 1e9
             raise UserError(
@@ -91,7 +91,7 @@ class Trial:
         return found
 
 
-def open_trial(source: Path, name: str | None = None) -> Trial:
+def open_trial(source: Path, name: str | None = None) -> ExportedTrial:
     """Open a trial.
 
     Parameters
@@ -114,7 +114,7 @@ def open_trial(source: Path, name: str | None = None) -> Trial:
         if len(folders) != 1:
             raise UserError(f"{source}: has {len(folders)} trials: name one by --trial ({', '.join(folders[:8])})")
         name = folders[0]
-    return Trial(run, run.trial(name))
+    return ExportedTrial(run, run.trial(name))
 
 
 METRICS = "metrics"
@@ -122,13 +122,13 @@ NAMES = (METRICS, *TABLES, *LOG_TABLES)
 """The tables that can be exported."""
 
 
-def export_csv(trial: Trial, folder: Path) -> list[str]:
+def export_csv(trial: ExportedTrial, folder: Path) -> list[str]:
     """Write every table of a trial as ``NAME.csv`` into a folder, which is made if it is missing.
 
     Returns
     -------
     list of str
-        The names of the tables; those of a packet log only if the trial has one.
+        The names of the tables; tables of a packet log only if the trial has one.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def export_csv(trial: Trial, folder: Path) -> list[str]:
     return names
 
 
-def table_csv(trial: Trial, name: str) -> bytes:
+def table_csv(trial: ExportedTrial, name: str) -> bytes:
     """Return one of `NAMES` as CSV.
 
     Raises
@@ -161,7 +161,7 @@ def table_csv(trial: Trial, name: str) -> bytes:
     return out.getvalue()
 
 
-def _metrics(trial: Trial) -> pa.Table:
+def _metrics(trial: ExportedTrial) -> pa.Table:
     from wavebed.store.records import PATH_WORKLOAD
 
     record = trial.record

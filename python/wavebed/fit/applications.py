@@ -98,7 +98,7 @@ _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Video:
+class VideoOnWalk:
     """A video of the workload ``video`` with ``abr = "throughput"``, and its keys.
 
     Parameters
@@ -121,9 +121,9 @@ class Video:
         return np.array([each.rate_bps / 1e6 for each in LADDERS[self.ladder].representations])
 
 
-USUAL_BUFFER = Video(18.0, 30.0, 4.0)
+USUAL_BUFFER = VideoOnWalk(18.0, 30.0, 4.0)
 """With the buffer that dash.js has by default."""
-SHORT_BUFFER = Video(4.0, 4.0, 1.0)
+SHORT_BUFFER = VideoOnWalk(4.0, 4.0, 1.0)
 """With the buffer of a live stream: stalls are common."""
 
 
@@ -146,7 +146,7 @@ class Sessions:
     stall_s: Floats
 
 
-def watch(volumes: Volumes, walk: Integers, start_s: Floats, video: Video) -> Sessions:
+def watch(volumes: Volumes, walk: Integers, start_s: Floats, video: VideoOnWalk) -> Sessions:
     """Watch a video from each start."""
     player = _Player(volumes, walk, start_s, video)
     segments = max(1, round(video.duration_s / video.segment_s))
@@ -173,7 +173,7 @@ def watch(volumes: Volumes, walk: Integers, start_s: Floats, video: Video) -> Se
 class _Player:
     """Players that all fetch their segments in turn, one for each start."""
 
-    def __init__(self, volumes: Volumes, walk: Integers, start_s: Floats, video: Video) -> None:
+    def __init__(self, volumes: Volumes, walk: Integers, start_s: Floats, video: VideoOnWalk) -> None:
         self._volumes, self._walk, self._video = volumes, walk, video
         self.rates = video.rates_mbps
         self.rung = np.zeros(len(walk), dtype=np.int64)
@@ -283,7 +283,7 @@ class Measure:
     key, name, unit : str
         What it is.
     by_walk : sequence of float array
-        The values of each walk. Those of one walk are not independent.
+        The values of each walk. Values of one walk are not independent.
     whole : bool
         Compared by its mean: the median of most of such figures is 0.
     """
@@ -349,7 +349,7 @@ def downloads(walks: Sequence[Floats], size_mb: float) -> Measure:
     return Measure(f"download_{size_mb:g}_mb_s", f"download of {size_mb:g} MB", "s", times)
 
 
-def videos(walks: Sequence[Floats], video: Video) -> list[Measure]:
+def videos(walks: Sequence[Floats], video: VideoOnWalk) -> list[Measure]:
     """Return the figures of a video: durations of stalls; time stalled, stalls and bitrate of each session."""
     volumes = Volumes(walks)
     walk, start_s = volumes.starts()

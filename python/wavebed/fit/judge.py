@@ -107,7 +107,7 @@ def crps(samples: Floats, measured: Floats) -> Floats:
 
 
 FAST_MBPS = 400.0
-"""A 95th percentile from here on is that of a mmWave network."""
+"""Networks with at least this 95th percentile are mmWave."""
 
 
 @dataclass(frozen=True, slots=True)

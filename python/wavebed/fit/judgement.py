@@ -15,7 +15,7 @@ from wavebed.fit.applications import applications
 from wavebed.fit.judge import distances, network_of, pooled, traits
 from wavebed.fit.laps import QUARTERS, ROUNDS
 from wavebed.fit.learn import learn, predictions
-from wavebed.fit.physics import Settings, fit_physics, parameters_of, scene_text, walks_of
+from wavebed.fit.physics import FitSettings, fit_physics, parameters_of, scene_text, walks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.fit.applications import Application
     from wavebed.fit.judge import Band, Distance, Network, Trait
-    from wavebed.fit.laps import Lap, Split
+    from wavebed.fit.laps import Lap, LapSplit
     from wavebed.fit.learn import Learned, Prediction
     from wavebed.fit.physics import Document
 
@@ -42,7 +42,7 @@ class FittedValue:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judgement:
+class FitJudgement:
     """Drawn walks beside measured ones.
 
     Parameters
@@ -51,7 +51,7 @@ class Judgement:
         How the walks were fitted.
     network : Network
         The thresholds and targets.
-    split : Split
+    split : LapSplit
         Which walks were held out.
     drawn : sequence of float array
         Walks that were drawn before the held-out ones were read.
@@ -69,7 +69,7 @@ class Judgement:
 
     method: str
     network: Network
-    split: Split
+    split: LapSplit
     drawn: Sequence[Floats]
     fitted: Sequence[Lap]
     held_out: Sequence[Lap]
@@ -110,13 +110,18 @@ def target_of(network: Network, prediction: Prediction, key: str) -> tuple[float
 
 
 def judge(
-    method: str, network: Network, split: Split, drawn: Sequence[Floats], fitted: Sequence[Lap], held_out: Sequence[Lap]
-) -> Judgement:
+    method: str,
+    network: Network,
+    split: LapSplit,
+    drawn: Sequence[Floats],
+    fitted: Sequence[Lap],
+    held_out: Sequence[Lap],
+) -> FitJudgement:
     """Return the judgement of drawn walks, without predictions of seconds."""
     quarter = split.quarter
     parts = [[_quarter(walk, quarter)] for walk in drawn]
     known, unseen = ([lap.rates for lap in laps] for laps in (fitted, held_out))
-    return Judgement(
+    return FitJudgement(
         method,
         network,
         split,
@@ -138,7 +143,7 @@ def _quarter(walk: Floats, quarter: int | None) -> Floats:
     return np.asarray(walk[place == quarter], dtype=np.float64)
 
 
-def as_json(judgement: Judgement) -> dict[str, Json]:
+def as_json(judgement: FitJudgement) -> dict[str, Json]:
     """Return what ``--json`` prints."""
     network = judgement.network
     return {
@@ -230,8 +235,8 @@ _PREDICT_COST_S = 1.5e-3
 
 
 def fit_map(
-    chosen: Split, name: str, tell: Tell, keep: Callable[[PlaceMap], None], notes: list[str]
-) -> tuple[Judgement, Learned]:
+    chosen: LapSplit, name: str, tell: Tell, keep: Callable[[PlaceMap], None], notes: list[str]
+) -> tuple[FitJudgement, Learned]:
     """Return the judgement of a map, and what was learned.
 
     Parameters
@@ -239,7 +244,7 @@ def fit_map(
     name : str
         Of the map.
     tell : callable
-        Is told each step, and the time that is left, seconds.
+        Receives each step, and the time that is left, seconds.
     keep : callable
         Is given the map before the held-out walks are read.
     notes : list of str
@@ -266,7 +271,7 @@ def fit_map(
     return judgement, learned
 
 
-def _source(chosen: Split) -> str:
+def _source(chosen: LapSplit) -> str:
     names = [file.name for file in chosen.fitted]
     listed = ", ".join(names if len(names) <= 3 else [*names[:2], "…", names[-1]])
     return f"{len(names)} walks ({listed}), held out by rule {chosen.rule}"
@@ -286,7 +291,7 @@ def _predictions(
 class _Work:
     """Tells the progress, and the time left: measured costs on one core, scaled by the speed of what is done."""
 
-    def __init__(self, tell: Tell, chosen: Split, fitted_s: int) -> None:
+    def __init__(self, tell: Tell, chosen: LapSplit, fitted_s: int) -> None:
         self._tell = tell
         self._begin_s = time.monotonic()
         mean_s = fitted_s / len(chosen.fitted)
@@ -296,11 +301,11 @@ class _Work:
         self._all_s = self._align_s + walks * self._walk_s
 
     def align(self, done: int, rounds: int) -> None:
-        """Say that so many rounds of the alignment are done."""
+        """Report the finished rounds of the alignment."""
         self._say(f"aligning walks, round {done + 1} of {rounds}", self._align_s * done / rounds)
 
     def predict(self, done: int, text: str) -> None:
-        """Say that the alignment is done, and the seconds of so many walks are predicted."""
+        """Report the end of the alignment, and the number of walks with predicted seconds."""
         self._say(text, self._align_s + done * self._walk_s)
 
     def _say(self, text: str, done_s: float) -> None:
@@ -309,17 +314,17 @@ class _Work:
 
 
 JUDGED_SEEDS = range(1001, 1013)
-"""Walks by which the scene is judged: seeds that the fit has not seen."""
+"""Walks that judge the scene: seeds that the fit has not seen."""
 
 
 def fit_scene(
-    chosen: Split,
+    chosen: LapSplit,
     start: Callable[[Network], Document],
     tell: Tell,
     keep: Callable[[str], None],
     notes: list[str],
-    settings: Settings | None = None,
-) -> Judgement:
+    settings: FitSettings | None = None,
+) -> FitJudgement:
     """Return the judgement of a fitted scene.
 
     Parameters
@@ -327,12 +332,12 @@ def fit_scene(
     start : callable
         Returns the scene to begin with, as TOML gives it, for a kind of network.
     tell : callable
-        Is told each step, and the time that is left at most, seconds.
+        Receives each step, and the time that is left at most, seconds.
     keep : callable
         Is given the text of the fitted scene before the held-out walks are read.
     notes : list of str
         Gets a line for each file that is left out.
-    settings : Settings, optional
+    settings : FitSettings, optional
         How much work the fit is.
 
     Raises
@@ -340,7 +345,7 @@ def fit_scene(
     UserError
         If no walk can be read, or the scene has nothing to fit.
     """
-    work = settings or Settings()
+    work = settings or FitSettings()
     fitted = chosen.fitted_laps(notes)
     network = network_of(pooled([lap.parts for lap in fitted]))
     document = start(network)

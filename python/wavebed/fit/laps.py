@@ -60,7 +60,7 @@ class Lap:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class LapSplit:
     """The files to learn from, and those held out; no file has been read.
 
     Parameters
@@ -94,7 +94,7 @@ class Split:
 
 
 def find_files(names: Sequence[Path]) -> list[Path]:
-    """Return the files of walks, those of folders included, each once, in the natural order of their names.
+    """Return the files of walks, also from folders, each once, in the natural order of their names.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _lap(file: Path) -> Lap:
     return Lap(file.name, np.asarray(rates[:seconds] / 1e6, dtype=np.float64))
 
 
-def split(files: Sequence[Path], rule: str) -> Split:
+def split(files: Sequence[Path], rule: str) -> LapSplit:
     """Divide walks by a rule, by their names only.
 
     Parameters
@@ -169,10 +169,10 @@ def split(files: Sequence[Path], rule: str) -> Split:
     """
     files = tuple(files)
     if rule == "none":
-        return Split(rule, files, ())
+        return LapSplit(rule, files, ())
     kind, _, value = rule.partition(":")
     if kind == "quarter" and re.fullmatch("[1-4]", value):
-        return Split(rule, files, files, int(value))
+        return LapSplit(rule, files, files, int(value))
     if kind == "files" and value:
         return _by_files(rule, files, Path(value))
     held = _held_out(kind, value, len(files))
@@ -182,14 +182,14 @@ def split(files: Sequence[Path], rule: str) -> Split:
         what = "all walks" if held else "no walk"
         raise UserError(f"--held-out {rule}: holds out {what} of {len(files)}: write another rule, or name more walks")
     chosen = frozenset(held)
-    return Split(
+    return LapSplit(
         rule,
         tuple(file for place, file in enumerate(files) if place not in chosen),
         tuple(files[place] for place in held),
     )
 
 
-def _by_files(rule: str, files: tuple[Path, ...], path: Path) -> Split:
+def _by_files(rule: str, files: tuple[Path, ...], path: Path) -> LapSplit:
     try:
         held_out = tuple(find_files([path]))
     except UserError as error:
@@ -198,7 +198,7 @@ def _by_files(rule: str, files: tuple[Path, ...], path: Path) -> Split:
     fitted = tuple(file for file in files if file.resolve() not in judging)
     if not fitted:
         raise UserError(f"--held-out {rule}: holds out all walks: name other walks to learn from")
-    return Split(rule, fitted, held_out)
+    return LapSplit(rule, fitted, held_out)
 
 
 def _held_out(kind: str, value: str, count: int) -> Sequence[int] | None:
@@ -228,7 +228,7 @@ _PRIOR_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class LapCourse:
     """Mean and standard deviation of the smoothed log rate at each place."""
 
     mean: Floats
@@ -258,12 +258,12 @@ def places_of_seconds(alignment: Alignment, seconds: int) -> Integers:
     return alignment.places[np.minimum(np.arange(seconds) // STEP_S, len(alignment.places) - 1)]
 
 
-def align(courses: Sequence[Course], laps: Sequence[Lap]) -> list[Alignment]:
+def align(courses: Sequence[LapCourse], laps: Sequence[Lap]) -> list[Alignment]:
     """Return the likeliest course of each walk and its likeliest path through it."""
     return _aligned(courses, [_steps_of(lap) for lap in laps])
 
 
-def _aligned(courses: Sequence[Course], steps: Sequence[Floats]) -> list[Alignment]:
+def _aligned(courses: Sequence[LapCourse], steps: Sequence[Floats]) -> list[Alignment]:
     paths = [_paths(course, steps) for course in courses]
     costs = np.array([cost for _, cost in paths])
     best = costs.argmin(axis=0).tolist()
@@ -273,7 +273,7 @@ def _aligned(courses: Sequence[Course], steps: Sequence[Floats]) -> list[Alignme
     ]
 
 
-def _paths(course: Course, steps: Sequence[Floats]) -> tuple[Integers, Floats]:
+def _paths(course: LapCourse, steps: Sequence[Floats]) -> tuple[Integers, Floats]:
     """Return the likeliest places of all walks, (walks, steps), and the mean cost of a step of each (Viterbi)."""
     count, lengths = len(course.mean), np.array([len(each) for each in steps])
     table = np.full((len(steps), lengths.max()), np.nan)
@@ -300,7 +300,7 @@ def _paths(course: Course, steps: Sequence[Floats]) -> tuple[Integers, Floats]:
     return places, np.asarray(last.min(axis=1) / lengths, dtype=np.float64)
 
 
-def _costs(course: Course, values: Floats) -> Floats:
+def _costs(course: LapCourse, values: Floats) -> Floats:
     """Return the negative log-likelihood of values at each place, (values, places); 0 for those that are NaN."""
     costs = ((values[:, None] - course.mean) / course.spread) ** 2 / 2 + np.log(course.spread)
     return np.where(np.isnan(values)[:, None], 0.0, costs)
@@ -308,7 +308,7 @@ def _costs(course: Course, values: Floats) -> Floats:
 
 def find_courses(
     laps: Sequence[Lap], count: int, random: np.random.Generator, tell: Callable[[int], None]
-) -> tuple[list[Course], list[Alignment]]:
+) -> tuple[list[LapCourse], list[Alignment]]:
     """Return the courses of walks, and the places that each walk passes.
 
     Parameters
@@ -318,7 +318,7 @@ def find_courses(
     random : Generator
         Where the search begins.
     tell : callable
-        Is told the number of rounds that are left, before each of the `ROUNDS`.
+        Receives the number of rounds that are left, before each of the `ROUNDS`.
     """
     steps = [_steps_of(lap) for lap in laps]
     length = round(float(np.median([len(each) for each in steps]))) + MARGIN
@@ -327,7 +327,7 @@ def find_courses(
         Alignment(int(course), np.minimum(np.arange(len(each)), length - 1), 0.0)
         for course, each in zip(chosen, steps, strict=True)
     ]
-    courses: list[Course] = []
+    courses: list[LapCourse] = []
     for turn in range(ROUNDS):
         tell(ROUNDS - turn)
         width = 6.0 if turn < _COARSE_ROUNDS else 3.0
@@ -336,7 +336,7 @@ def find_courses(
     return courses, found
 
 
-def _template(steps: Sequence[Floats], found: Sequence[Alignment], course: int, length: int, width: float) -> Course:
+def _template(steps: Sequence[Floats], found: Sequence[Alignment], course: int, length: int, width: float) -> LapCourse:
     sums = np.zeros((3, length))
     for each, alignment in zip(steps, found, strict=True):
         if alignment.course == course:
@@ -348,7 +348,7 @@ def _template(steps: Sequence[Floats], found: Sequence[Alignment], course: int, 
     weight = weight + _PRIOR_SECONDS
     mean = (total + _PRIOR_SECONDS * np.nanmean(everything)) / weight
     square = (squares + _PRIOR_SECONDS * np.nanmean(everything**2)) / weight
-    return Course(mean, np.sqrt(np.maximum(square - mean**2, LEAST_SPREAD**2)))
+    return LapCourse(mean, np.sqrt(np.maximum(square - mean**2, LEAST_SPREAD**2)))
 
 
 def _clusters(steps: Sequence[Floats], count: int, random: np.random.Generator) -> Integers:

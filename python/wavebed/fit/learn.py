@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wavebed.channel.placemap import Context, Floats, Integers
-    from wavebed.fit.laps import Alignment, Course, Lap
+    from wavebed.fit.laps import Alignment, Lap, LapCourse
 
 
 STATE_EDGES_MBPS = (5.0, 100.0)
@@ -56,10 +56,10 @@ _MOVES = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """A map, and the courses by which further walks are aligned."""
+    """A map, and the courses to align further walks with."""
 
     places: PlaceMap
-    courses: Sequence[Course]
+    courses: Sequence[LapCourse]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +127,7 @@ def learn(
 
 
 def _edges(rates: Floats) -> Floats:
-    """Return the edges of the levels: those of the states, and between them quantiles of the rates."""
+    """Return the edges of the levels: the edges of the states, and between them quantiles of the rates."""
     ordered = np.sort(rates)
     edges: list[float] = []
     for edge in (*STATE_EDGES_MBPS, *np.quantile(rates, np.arange(1, LEVELS) / LEVELS).tolist()):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wavebed.channel.placemap import Floats
     from wavebed.fit.applications import Application
     from wavebed.fit.judge import Band, Distance
-    from wavebed.fit.judgement import Judgement
+    from wavebed.fit.judgement import FitJudgement
     from wavebed.fit.learn import Learned, Prediction
 
 __all__ = [
@@ -64,7 +64,7 @@ _PREDICTIONS = (
 _VALUES = "Intervals by resampling walks and seeds. What the scene assumes and the fit leaves alone is not in them."
 
 
-def page(judgement: Judgement, learned: Learned | None) -> str:
+def page(judgement: FitJudgement, learned: Learned | None) -> str:
     """Return the page; `learned` is the map, for a method that has one."""
     title = f"Fit of {len(judgement.fitted)} walks as {judgement.method}"
     parts = [
@@ -86,7 +86,7 @@ def page(judgement: Judgement, learned: Learned | None) -> str:
     return document(title, joined(parts), style=_STYLE)
 
 
-def _tables(judgement: Judgement) -> Markup:
+def _tables(judgement: FitJudgement) -> Markup:
     floor = "pooling" if judgement.split.quarter is not None else "real walks"
     parts = [("", _DISTANCES.format(floor=floor), distance_rows(judgement), 0)]
     if judgement.traits:
@@ -101,7 +101,7 @@ def _tables(judgement: Judgement) -> Markup:
     return filled(_TEMPLATE, "tables", parts)
 
 
-def _distributions(judgement: Judgement) -> Markup:
+def _distributions(judgement: FitJudgement) -> Markup:
     quarter = judgement.split.quarter
     fitted, held = (pooled([lap.parts for lap in laps]) for laps in (judgement.fitted, judgement.held_out))
     curves = [_cumulative("fitted walks", "ink", fitted)]
@@ -143,7 +143,7 @@ def _cumulative(name: str, style: str, values: Floats) -> ChartLine:
     return _line(name, style, np.quantile(values, shares), 100 * shares)
 
 
-def _memory(judgement: Judgement) -> Markup:
+def _memory(judgement: FitJudgement) -> Markup:
     lags = np.array(LAGS_S, dtype=np.float64)
     fitted = _autocorrelations([lap.rates for lap in judgement.fitted])
     curves = [_line("fitted walks, p10 to p90", "ink", lags, *_percentiles(fitted, 10, 90))]
@@ -163,8 +163,8 @@ def _percentiles(values: Floats, *percentiles: int) -> list[Floats]:
     return [np.asarray(np.percentile(values, each, axis=0), dtype=np.float64) for each in percentiles]
 
 
-def _places(judgement: Judgement, learned: Learned) -> Markup:
-    """Draw the mean rate by place of each course, and that of the held-out walks which were aligned to it."""
+def _places(judgement: FitJudgement, learned: Learned) -> Markup:
+    """Draw the mean rate by place of each course, and of the held-out walks that were aligned to it."""
     places = learned.places
     middle = places.quantiles_mbps.mean(axis=1)
     time_s = np.asarray(np.arange(places.places) * places.step_s, dtype=np.float64)
@@ -206,7 +206,7 @@ def _mean_by_place(walks: Sequence[tuple[object, Floats]], count: int, step_s: f
     return np.asarray(np.where(weight > 0.05, total / np.maximum(weight, 1e-9), np.nan), dtype=np.float64)
 
 
-def _example(judgement: Judgement) -> Markup:
+def _example(judgement: FitJudgement) -> Markup:
     """Draw a measured walk above a drawn one."""
     real = (judgement.held_out or judgement.fitted)[0]
     drawn = judgement.drawn[0]
@@ -228,7 +228,7 @@ _TARGETS: tuple[Callable[[float], str], ...] = (
 )
 
 
-def as_text(judgement: Judgement) -> str:
+def as_text(judgement: FitJudgement) -> str:
     """Return the tables, and the verdict below them."""
     tables = [distance_rows(judgement)]
     if judgement.traits:
@@ -242,7 +242,7 @@ def as_text(judgement: Judgement) -> str:
     return "\n\n".join([split_text(judgement), *map(table_text, tables), judgement.verdict()])
 
 
-def split_text(judgement: Judgement) -> str:
+def split_text(judgement: FitJudgement) -> str:
     """Say what was fitted and held out."""
     split, network = judgement.split, judgement.network
     if split.quarter is not None:
@@ -252,7 +252,7 @@ def split_text(judgement: Judgement) -> str:
     return f"{held} (rule {split.rule}); {network.name}; {len(judgement.drawn)} walks drawn"
 
 
-def distance_rows(judgement: Judgement) -> Rows:
+def distance_rows(judgement: FitJudgement) -> Rows:
     """Return the table of distances; the first row is its head."""
     floor = "pooling" if judgement.split.quarter is not None else "real walks"
     rows: Rows = [("new walks", "fitted", "held out", floor, "target", "met")]
@@ -264,7 +264,7 @@ def _distance(each: Distance) -> tuple[str, ...]:
     return (each.name, *values, MISSING if each.target is None else f"≤ {each.target:.2f}", _met(each.met))
 
 
-def trait_rows(judgement: Judgement) -> Rows:
+def trait_rows(judgement: FitJudgement) -> Rows:
     """Return the table of traits."""
     rows: Rows = [("traits: median (p10 to p90)", "drawn", "fitted", "held out", "in band")]
     for each in judgement.traits:
@@ -273,7 +273,7 @@ def trait_rows(judgement: Judgement) -> Rows:
     return rows
 
 
-def application_rows(judgement: Judgement) -> Rows:
+def application_rows(judgement: FitJudgement) -> Rows:
     """Return the table of applications."""
     rows: Rows = [("applications", "drawn", "fitted", "held out", "deviation", "KS", "real walks", "KS", "met")]
     return rows + [_application(each) for each in judgement.applications]
@@ -295,7 +295,7 @@ def _deviation(share: float) -> str:
     return MISSING if share != share else f"{100 * share:+.0f} %".replace("-", "−")
 
 
-def prediction_rows(judgement: Judgement) -> Rows:
+def prediction_rows(judgement: FitJudgement) -> Rows:
     """Return the table of predictions; its last columns are for the held-out walks, or the fitted if none is."""
     held = any(held is not None for _, held in judgement.predictions)
     rows: Rows = [
@@ -320,7 +320,7 @@ def prediction_rows(judgement: Judgement) -> Rows:
     return rows
 
 
-def _scores(judgement: Judgement | None, each: Prediction) -> list[str]:
+def _scores(judgement: FitJudgement | None, each: Prediction) -> list[str]:
     shown = [f"{each.mae_mbps:.0f}" if each.mae_mbps >= 100 else figure(each.mae_mbps), _percent(each.gain)]
     shown.append(_two(each.correlation))
     if judgement is None:
@@ -356,7 +356,7 @@ def _met(met: bool | None) -> str:
     return "" if met is None else "yes" if met else "no"
 
 
-def value_rows(judgement: Judgement) -> Rows:
+def value_rows(judgement: FitJudgement) -> Rows:
     """Return the table of fitted values; the first row is its head."""
     rows: Rows = [("value of the scene", "fitted", "90 % interval")]
     return rows + [(each.key, each.value, f"{each.low} to {each.high}") for each in judgement.values]

@@ -35,7 +35,7 @@ LONGEST_LINE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SceneParameter:
     """One value of a scene, or one that several tables have in common.
 
     Parameters
@@ -84,28 +84,28 @@ def _rounded(value: float) -> float:
 
 
 _KNOWN = (
-    Parameter("base-station.*.power", 0.0, 60.0, "dbm"),
-    *(Parameter(f"base-station.{place}.array.azimuth", -360.0, 360.0, "deg") for place in range(4)),
-    Parameter("nlos-offset", -20.0, 30.0, "db"),
-    Parameter("shadowing.spread", 1.0, 20.0, "db"),
-    Parameter("shadowing.distance", 3.0, 200.0, "", logarithmic=True),
-    Parameter("carrier.evm", 3.0, 40.0, "%", logarithmic=True),
-    Parameter("cell-load.mean", 1.0, 95.0, "%"),
-    Parameter("cell-load.time-constant", 500.0, 500_000.0, "ms", logarithmic=True),
-    Parameter("timers.out-of-sync", -10.0, 3.0, "db"),
-    Parameter("timers.in-sync", 3.0, 20.0, "db"),
-    Parameter("timers.t310", 50.0, 6000.0, "ms", logarithmic=True),
-    Parameter("timers.fallback", 20.0, 4000.0, "ms", logarithmic=True),
-    Parameter("timers.return-hysteresis", 50.0, 30_000.0, "ms", logarithmic=True),
-    Parameter("ue.body-loss", 0.0, 40.0, "db"),
-    Parameter("fallback.cell-load", 0.0, 95.0, "%"),
-    Parameter("fallback.base-station.power", -20.0, 60.0, "dbm"),
+    SceneParameter("base-station.*.power", 0.0, 60.0, "dbm"),
+    *(SceneParameter(f"base-station.{place}.array.azimuth", -360.0, 360.0, "deg") for place in range(4)),
+    SceneParameter("nlos-offset", -20.0, 30.0, "db"),
+    SceneParameter("shadowing.spread", 1.0, 20.0, "db"),
+    SceneParameter("shadowing.distance", 3.0, 200.0, "", logarithmic=True),
+    SceneParameter("carrier.evm", 3.0, 40.0, "%", logarithmic=True),
+    SceneParameter("cell-load.mean", 1.0, 95.0, "%"),
+    SceneParameter("cell-load.time-constant", 500.0, 500_000.0, "ms", logarithmic=True),
+    SceneParameter("timers.out-of-sync", -10.0, 3.0, "db"),
+    SceneParameter("timers.in-sync", 3.0, 20.0, "db"),
+    SceneParameter("timers.t310", 50.0, 6000.0, "ms", logarithmic=True),
+    SceneParameter("timers.fallback", 20.0, 4000.0, "ms", logarithmic=True),
+    SceneParameter("timers.return-hysteresis", 50.0, 30_000.0, "ms", logarithmic=True),
+    SceneParameter("ue.body-loss", 0.0, 40.0, "db"),
+    SceneParameter("fallback.cell-load", 0.0, 95.0, "%"),
+    SceneParameter("fallback.base-station.power", -20.0, 60.0, "dbm"),
 )
 """What may be fitted. The power stands for the EIRP, whose other part is the array; the EVM is the SINR ceiling. The
 bounds of the two levels meet, since in-sync is never below out-of-sync."""
 
 
-def parameters_of(document: Document, keys: Sequence[str] | None = None) -> list[Parameter]:
+def parameters_of(document: Document, keys: Sequence[str] | None = None) -> list[SceneParameter]:
     """Return the parameters of a scene: those named, or those that its `fitted` names, or all that it has.
 
     Raises
@@ -150,7 +150,7 @@ def _places(document: object, key: str) -> list[tuple[dict[str, object], str]]:
     return _places(document[here], rest) if rest else [(document, here)]
 
 
-def value_of(document: Document, parameter: Parameter) -> float:
+def value_of(document: Document, parameter: SceneParameter) -> float:
     """Return the value that a scene has, in the unit of the parameter."""
     table, key = _places(document, parameter.key)[0]
     given = table[key]
@@ -192,7 +192,7 @@ def _degrees(given: object) -> float:
 _READERS = {"ms": _milliseconds, "%": _percent, "db": _decibels, "dbm": _power, "deg": _degrees}
 
 
-def with_values(document: Document, values: Mapping[Parameter, float]) -> Document:
+def with_values(document: Document, values: Mapping[SceneParameter, float]) -> Document:
     """Return a scene with other values; the one given stays as it is."""
     copied: Document = json.loads(json.dumps(document))
     for parameter, value in values.items():
@@ -418,7 +418,7 @@ LEAST_CURVATURE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FitSettings:
     """How much work a fit is.
 
     Parameters
@@ -446,7 +446,7 @@ class Settings:
 class FittedParameter:
     """A parameter, its value, and the bounds between which nine of ten resamples lie."""
 
-    parameter: Parameter
+    parameter: SceneParameter
     value: float
     low: float
     high: float
@@ -485,7 +485,7 @@ def fit_physics(
     network: Network,
     *,
     keys: Sequence[str] | None = None,
-    settings: Settings | None = None,
+    settings: FitSettings | None = None,
     seed: int = 1,
     tell: Callable[[int, float, Floats], None] | None = None,
 ) -> PhysicsFit:
@@ -501,19 +501,19 @@ def fit_physics(
         What to fit; see `parameters_of`.
     network : Network
         Its thresholds divide the seconds.
-    settings : Settings, optional
+    settings : FitSettings, optional
         How much work it is.
     seed : int
         Of the search and of the resamples.
     tell : callable, optional
-        Is told the number of realisations so far, the cost and the parameters (parts of their ranges) of each.
+        Receives the number of realisations so far, the cost and the parameters (parts of their ranges) of each.
 
     Raises
     ------
     UserError
         If a key cannot be fitted, or the scene is wrong.
     """
-    work = settings or Settings()
+    work = settings or FitSettings()
     search = _Search(laps, document, parameters_of(document, keys), network, work, tell)
     ends = search.run(seed)
     parameters = search.intervals(ends, seed)
@@ -533,9 +533,9 @@ class _Search:
         self,
         laps: Sequence[Floats],
         document: Document,
-        parameters: list[Parameter],
+        parameters: list[SceneParameter],
         network: Network,
-        work: Settings,
+        work: FitSettings,
         tell: Callable[[int, float, Floats], None] | None,
     ) -> None:
         self.laps = laps
@@ -547,7 +547,7 @@ class _Search:
         self.seconds = _seconds(laps)
         self.seen: dict[bytes, tuple[Floats, Floats]] = {}
 
-    def values(self, place: Floats) -> dict[Parameter, float]:
+    def values(self, place: Floats) -> dict[SceneParameter, float]:
         """Return the parameters at a place."""
         pairs = zip(self.parameters, place.tolist(), strict=True)
         return {parameter: parameter.value(part) for parameter, part in pairs}

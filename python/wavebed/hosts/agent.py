@@ -56,9 +56,9 @@ class HostAddress:
     name : str
         Its name or address for ssh, perhaps an alias of the user's configuration; empty: this machine.
     user : str
-        The account; empty: that of the user's configuration.
+        The account; empty: from the user's configuration.
     port : int or None
-        The port of ssh; ``None``: that of the user's configuration.
+        The port of ssh; ``None``: from the user's configuration.
     """
 
     name: str = ""
@@ -161,7 +161,7 @@ _Address = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f:][0-9A-Fa-f:.]{1,63
 _MOST_WORDS = 1000
 
 
-class Output(msgspec.Struct, frozen=True, tag_field="event", tag="output"):
+class ProgramOutput(msgspec.Struct, frozen=True, tag_field="event", tag="output"):
     """Output of a program."""
 
     pid: Count
@@ -198,7 +198,7 @@ class Piece(msgspec.Struct, frozen=True, tag_field="event", tag="piece"):
     offset: Count
 
 
-Event = Output | Closed | Exit | File | Piece
+Event = ProgramOutput | Closed | Exit | File | Piece
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -402,7 +402,7 @@ exec "$d/wavebed-agent" --remove-own-file"""
 """Receives the agent on standard input and becomes it; the agent removes its file and folder first. Half an agent, of a
 connection that broke, is not run."""
 SILENT_S = 20.0
-"""So long an agent may be silent before its trial is given up; a silent wavebed ends it as well (SILENCE_NS)."""
+"""A trial is given up after this silence of an agent; a silent wavebed ends it as well (SILENCE_NS)."""
 _SSH_FAILED = 255
 _START_S = 30.0
 _LAST_WORDS_S = 5.0
@@ -444,7 +444,7 @@ class Agent:
         self.unix = ClockBounds()
         """The host's system clock beside CLOCK_MONOTONIC of this machine."""
         self.monotonic = ClockBounds()
-        """CLOCK_MONOTONIC of the host beside that of this machine."""
+        """CLOCK_MONOTONIC of the host beside this machine's."""
         self._process = self._start()
         assert self._process.stdin is not None
         self._input = cast("BinaryIO", self._process.stdin)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.hosts.agent import MOST_PAYLOAD_BYTES, Agent, ClockSteppedError, Closed, Exit, File, Output, Piece
+from wavebed.hosts.agent import MOST_PAYLOAD_BYTES, Agent, ClockSteppedError, Closed, Exit, File, Piece, ProgramOutput
 from wavebed.lab.confine import Confined, confinement_rules, program_files
 from wavebed.lab.protocol import ClockOffset, Host, LaboratoryGoneError, Process
 from wavebed.lab.tools import find, known_names, missing, not_found
@@ -493,7 +493,7 @@ class AgentHost(Host):
         return frozenset(cast("list[Port]", self.agent.ask({"do": "ports"})["ports"]))
 
     def clock_offset(self, at_s: float) -> ClockOffset | None:
-        """Return the offset of its system clock from that of this machine; ``None`` if one of them was set."""
+        """Return the offset of its system clock from this machine's; ``None`` if one of them was set."""
         at_ns = self.clock.to_monotonic_ns(at_s)
         if self.address.is_local:
             return ClockOffset() if self.agent.unix.is_consistent() else None
@@ -564,7 +564,7 @@ class AgentHost(Host):
             self._fetched.hear(event, payload)
         elif (running := self._processes.get(event.pid)) is not None:
             match event:
-                case Output():
+                case ProgramOutput():
                     running.hear(event.stream, payload)
                 case Closed():
                     running.hear_closed(event.stream)

@@ -21,7 +21,7 @@ from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.hosts.agent import SILENT_S, ClockSteppedError, host_address
 from wavebed.hosts.host import AgentHost
 from wavebed.hosts.live import Answers, LiveTrial, Seen
-from wavebed.hosts.samples import NONE, Load, ModemSamples, load_of, merge_samples
+from wavebed.hosts.samples import NONE, HostLoad, ModemSamples, load_of, merge_samples
 from wavebed.lab.protocol import (
     LIMITS,
     WORKLOAD_PORTS,
@@ -132,7 +132,7 @@ class RealHosts(Lab):
         self._is_over_limit = False
         self._modem: ModemSamples | None = None
         self._idle: dict[str, list[float]] = {}
-        self._load: dict[str, Load] = {}
+        self._load: dict[str, HostLoad] = {}
         self._over = threading.Event()
         self._asking: threading.Thread | None = None
         self._live: LiveTrial | None = None
@@ -174,7 +174,7 @@ class RealHosts(Lab):
         if spec.server_congestion_control is not None:
             towards = self._towards("client")["address"]
             seen = self._said["server"].get("reached_from")
-            # Behind NAT the server knows the client by another address, which is that of ssh if that goes the same way.
+            # Behind NAT the server knows the client by another address, where ssh comes from if it goes the same way.
             if spec.server_address is None and self._hosts["client"].address.is_local and _is_ipv4(seen):
                 towards = seen
             controls["server"] = (towards, spec.server_congestion_control)
@@ -244,7 +244,7 @@ class RealHosts(Lab):
         """Return the interface of a host towards the other, and its counters."""
         if name == "client":
             return self._hosts[name].agent.ask({"do": "towards", "address": self._address})
-        if "client" not in self._begun:  # what failed before the time began is told, and no error of its end
+        if "client" not in self._begun:  # report what failed before the time began, and no error of its end
             return {}
         with suppress(UserError):  # behind NAT, the server has no route to the client's own address
             return self._hosts[name].agent.ask({"do": "towards", "address": self._begun["client"]["address"]})

@@ -255,7 +255,7 @@ class ModemSamples:
 BUSY = 0.97
 """A host is saturated in an interval if all its processors together were busier."""
 _LATE = 1.5
-"""A sample is late if it comes after so many intervals."""
+"""A sample is late after this number of intervals."""
 _BUSY, _CORE = CPU.index("busy"), CPU.index("core")
 _COOKIE, _LOCAL, _REMOTE = FLOWS.index("cookie"), FLOWS.index("local"), FLOWS.index("remote")
 _NUMBER = "-?[0-9]{0,18}"
@@ -275,7 +275,7 @@ _FIELDS = {
 """What a column may have; the others are whole numbers, or the texts of `FLOW_TEXTS`."""
 
 
-class Load(NamedTuple):
+class HostLoad(NamedTuple):
     """How busy a host was: intervals of the sampler, those in which it was saturated, and those that came late."""
 
     intervals: int
@@ -283,7 +283,7 @@ class Load(NamedTuple):
     late: int
 
 
-def load_of(folder: Path, every_ns: int) -> Load:
+def load_of(folder: Path, every_ns: int) -> HostLoad:
     """Return the load of a host from its ``cpu.csv``; without one there are no intervals.
 
     Raises
@@ -299,11 +299,11 @@ def load_of(folder: Path, every_ns: int) -> Load:
         saturated += sum(busy) / len(busy) > BUSY
         late += before_ns is not None and at_ns - before_ns > _LATE * every_ns
         before_ns = at_ns
-    return Load(intervals, saturated, late)
+    return HostLoad(intervals, saturated, late)
 
 
 def merge_samples(folders: Mapping[str, Path], log: Path) -> None:
-    """Write ``flows.csv`` and ``cpu.csv`` of a laboratory from those of its hosts; a missing one counts as empty.
+    """Write ``flows.csv`` and ``cpu.csv`` of a laboratory from the files of its hosts; a missing one counts as empty.
 
     Parameters
     ----------

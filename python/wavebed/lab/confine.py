@@ -90,7 +90,7 @@ def confinement_rules() -> dict[str, Json]:
 
 
 def hidden_homes() -> list[str]:
-    """Return the folders of users, of which a confined program sees only what it needs."""
+    """Return the folders of users: a confined program sees only what it needs of them."""
     homes = [*_HOMES]
     own = (os.environ.get("HOME", ""), _home_of_account())
     homes.extend(home for home in own if home.startswith("/") and not _holds_system(home))
@@ -125,7 +125,7 @@ def _is_site(path: str) -> bool:
 
 
 def module_path() -> list[str]:
-    """Return the folders for ``PYTHONPATH`` by which a program without this home finds wavebed and its packages."""
+    """Return the folders for ``PYTHONPATH`` with which a program without this home finds wavebed and its packages."""
     package = str(Path(__file__).parents[2])
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     # Python finds the user's site by the variable HOME, which differs in a confined program.

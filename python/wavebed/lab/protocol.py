@@ -28,7 +28,7 @@ class LaboratoryGoneError(WavebedError):
 
 
 class LaboratoryKilledError(LaboratoryGoneError):
-    """A signal ended the laboratory, such as that of a machine without memory."""
+    """A signal ended the laboratory; a machine without memory sends one."""
 
 
 class LaboratoryHungError(WavebedError):
@@ -75,7 +75,7 @@ PORTS_EACH = 20
 MOST_WORKLOADS = 32
 _FIRST = 20_000
 WORKLOAD_PORTS = range(_FIRST, _FIRST + PORTS_EACH * MOST_WORKLOADS)
-"""Those of all workloads of a trial, TCP and UDP."""
+"""Ports of all workloads of a trial, TCP and UDP."""
 
 
 def first_ports(counts: Sequence[int]) -> list[int]:
@@ -119,14 +119,14 @@ CPU = ("time_ns", "core", "busy", "softirq")
 
 
 Redirect: TypeAlias = int | IO[bytes] | IO[str] | None
-"""A file, a descriptor, ``subprocess.PIPE`` or ``subprocess.DEVNULL``; ``None``: that of this process."""
+"""A file, a descriptor, ``subprocess.PIPE`` or ``subprocess.DEVNULL``; ``None``: as this process."""
 
 Port: TypeAlias = tuple[Literal["tcp", "udp"], int]
 
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """How far a clock is ahead of another one, and the most by which this may be wrong, seconds."""
+    """How far a clock is ahead of another one, and the largest error of this, seconds."""
 
     ahead_s: float = 0.0
     error_s: float = 0.0
@@ -141,7 +141,7 @@ class Undelivered:
     queued_segments : int
         In the links.
     unacknowledged_bytes : int
-        Sent by programs of any host and not acknowledged; those of ended programs count too.
+        Sent by programs of any host and not acknowledged; bytes of ended programs count too.
     unread_bytes : int
         At sockets of the server and the edge, not yet read.
     """
@@ -268,7 +268,7 @@ class Host(Stamps, Protocol):
         stdin, stdout, stderr : int or file, optional
             Its streams; standard input is empty by default.
         env : mapping, optional
-            Its variables; by default those of this process, or a small set if it is confined.
+            Its variables; by default as this process, or a small set if it is confined.
         cwd : path, optional
             Its working folder.
         confined : bool or Confined
@@ -329,7 +329,7 @@ class Host(Stamps, Protocol):
         """
 
     def clock_offset(self, at_s: float) -> ClockOffset | None:
-        """Return the offset of its system clock from that of the laboratory, whose hosts share one by default.
+        """Return the offset of its system clock from the laboratory's clock, whose hosts share one by default.
 
         Parameters
         ----------

@@ -51,7 +51,7 @@ PACKAGES = {
 _COMMANDS = {
     "sing-box": "go install -tags with_quic github.com/sagernet/sing-box/cmd/sing-box@v1.14.1",
 }
-"""The command that installs a program of which Debian has no package."""
+"""The command that installs a program without a Debian package."""
 
 _VERSION_OPTION = {
     "caddy": "version",
@@ -104,7 +104,7 @@ class Program:
 
 
 def known_names(name: str) -> tuple[str, ...]:
-    """Return the names by which systems have a program."""
+    """Return the names of a program on different systems."""
     return (name, *_OTHER_NAMES.get(name, ()))
 
 

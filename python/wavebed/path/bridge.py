@@ -31,7 +31,7 @@ LONGEST_NAME = 32
 """Of a hop, with the name of its device and a dot before it."""
 
 
-class Device(Struct, frozen=True):
+class BridgeDevice(Struct, frozen=True):
     """A device: its name, its MAC and IP addresses, and its hops."""
 
     name: str
@@ -39,7 +39,7 @@ class Device(Struct, frozen=True):
     hops: tuple[Hop, ...]
 
 
-def read_devices(options: Sequence[str], mtu: int, traces: Traces) -> list[Device]:
+def read_devices(options: Sequence[str], mtu: int, traces: Traces) -> list[BridgeDevice]:
     """Return the devices of these options.
 
     Parameters
@@ -56,7 +56,7 @@ def read_devices(options: Sequence[str], mtu: int, traces: Traces) -> list[Devic
     UserError
         If an option or a scenario is wrong, or a name or an address is given twice.
     """
-    devices: list[Device] = []
+    devices: list[BridgeDevice] = []
     for number, option in enumerate(options, 1):
         device = _device(option, number, mtu, traces)
         for other in devices:
@@ -69,7 +69,7 @@ def read_devices(options: Sequence[str], mtu: int, traces: Traces) -> list[Devic
     return devices
 
 
-def _device(option: str, number: int, mtu: int, traces: Traces) -> Device:
+def _device(option: str, number: int, mtu: int, traces: Traces) -> BridgeDevice:
     who, equals, scenario = option.partition("=")
     if not equals or not scenario:
         raise UserError(f"--devices: {option!r} names no scenario: write {WRITE}")
@@ -81,7 +81,7 @@ def _device(option: str, number: int, mtu: int, traces: Traces) -> Device:
         raise UserError(f"--devices: {scenario}: a bridge has neither NAT nor a second radio: leave them out")
     if network.rebind_at_ns:
         raise UserError(f"--devices: {scenario}: rebind-at: a bridge has no server: leave it out")
-    return Device(
+    return BridgeDevice(
         name=name,
         addresses=tuple(_address(address) for address in addresses.split(",")),
         hops=tuple(_named(hop, name) for leg in network.legs for hop in leg.hops),
@@ -157,7 +157,7 @@ def read_port(option: str, name: str) -> str:
     return name
 
 
-def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[Device] = ()) -> dict[str, Json]:
+def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[BridgeDevice] = ()) -> dict[str, Json]:
     """Return the bridge file of a path: its hops in a row, whichever hosts stand between them; and those of `devices`.
 
     Raises

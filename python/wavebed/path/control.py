@@ -235,7 +235,7 @@ def running(*, all_users: bool = False) -> list[Running]:
     return [Running(lab["name"], lab["uid"], lab["socket"]) for lab in json.loads(done.stdout)["laboratories"]]
 
 
-def connect_to(name: str, *, all_users: bool = False) -> Connection:
+def connect_to(name: str, *, all_users: bool = False) -> ControlConnection:
     """Return a connection to the laboratory called `name`: this user's, or else the only one of another user.
 
     Parameters
@@ -260,10 +260,10 @@ def connect_to(name: str, *, all_users: bool = False) -> Connection:
     return connection
 
 
-def connect(lab: Running) -> Connection | None:
+def connect(lab: Running) -> ControlConnection | None:
     """Return a connection to a laboratory that was listed; ``None`` if its user listens no more."""
     stream = _connected(lab)
-    return None if stream is None else Connection(lab.name, stream)
+    return None if stream is None else ControlConnection(lab.name, stream)
 
 
 def _connected(lab: Running) -> socket.socket | None:
@@ -286,7 +286,7 @@ def peer_uid(stream: socket.socket) -> int:
     return uid
 
 
-class Connection:
+class ControlConnection:
     """One conversation with a laboratory.
 
     Parameters
@@ -466,7 +466,7 @@ class _Watching(Struct):
     watching: Head
 
 
-class Sample(Struct, frozen=True):
+class LinkSample(Struct, frozen=True):
     """The values of all links and directions at one time, a row each.
 
     Parameters
@@ -488,7 +488,7 @@ class Watch:
 
     Parameters
     ----------
-    connection : Connection
+    connection : ControlConnection
         To the laboratory; closing it ends the watch.
     every_ms : int
         Milliseconds between two samples, `LEAST_MS` to `MOST_MS`.
@@ -501,14 +501,14 @@ class Watch:
         If the laboratory does not answer.
     """
 
-    def __init__(self, connection: Connection, every_ms: int = LEAST_MS) -> None:
+    def __init__(self, connection: ControlConnection, every_ms: int = LEAST_MS) -> None:
         if not LEAST_MS <= every_ms <= MOST_MS:
             raise UserError(f"every_ms: {every_ms} is out of range: write a whole number from {LEAST_MS} to {MOST_MS}")
         self._connection = connection
         answer = connection.ask({"do": "watch", "every_ms": every_ms})
         self.head = answer_as(connection.name, answer, _Watching).watching
 
-    def next(self, timeout_s: float | None = None) -> Sample:
+    def next(self, timeout_s: float | None = None) -> LinkSample:
         """Wait for the next sample.
 
         Raises
@@ -520,7 +520,7 @@ class Watch:
         LaboratoryMalformedError
             If it is no sample.
         """
-        sample = answer_as(self._connection.name, self._connection.answer(timeout_s), Sample)
+        sample = answer_as(self._connection.name, self._connection.answer(timeout_s), LinkSample)
         head = self.head
         with understood(self._connection.name):
             for names, columns, rows in (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wavebed._core import find_core
 from wavebed.errors import UserError
 from wavebed.lab.protocol import LIMITS, LaboratoryGoneError, Process
-from wavebed.path.control import Connection
+from wavebed.path.control import ControlConnection
 from wavebed.path.launch import clean_environment
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LabProcess(Process):
 
     Parameters
     ----------
-    connection : Connection
+    connection : ControlConnection
         The conversation in which the process was started; its next answer says how it ended.
     pid : int
         Its number inside the laboratory.
@@ -74,10 +74,10 @@ class LabProcess(Process):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ControlConnection,
         pid: int,
         args: Sequence[str],
-        connect: Callable[[], Connection],
+        connect: Callable[[], ControlConnection],
         host_cpu_before_ns: str | None = None,
     ) -> None:
         self._connection = connection
@@ -240,7 +240,7 @@ class Core:
         """Return whether it still runs."""
         return self._process.poll() is None
 
-    def connect(self) -> Connection:
+    def connect(self) -> ControlConnection:
         """Return a new connection to the laboratory.
 
         Raises
@@ -264,7 +264,7 @@ class Core:
             raise LaboratoryGoneError(told) from None
         finally:
             theirs.close()
-        return Connection(self.name, ours, self._limits.answer_s, self.kill)
+        return ControlConnection(self.name, ours, self._limits.answer_s, self.kill)
 
     def kill(self, why: str = "") -> None:
         """End it at once, whatever hangs inside; the kernel ends the rest."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Redirect
-    from wavebed.path.control import Connection
+    from wavebed.path.control import ControlConnection
     from wavebed.path.laboratory import LabPlan
     from wavebed.spec.types import Network
 
@@ -79,12 +79,12 @@ class LabHost(Host):
             The program and its arguments; it is looked for in ``PATH``.
         stdin, stdout, stderr : int or file, optional
             A file or descriptor, ``subprocess.PIPE`` (read with `LabProcess.output`), ``subprocess.DEVNULL``, or
-            ``None`` for those of this process.
+            ``None``: as this process.
         env : mapping, optional
             Its variables; by default those of this process without the ones that name a proxy. A confined program has
-            these on top of a few harmless ones of this process: ``PATH``, those of the language, ``TZ`` and ``TERM``.
+            these on top of a few harmless ones of this process: ``PATH``, the language's, ``TZ`` and ``TERM``.
         cwd : path, optional
-            Its working directory; by default that of this process, and for a confined program its temporary folder.
+            Its working directory; by default as this process, and for a confined program its temporary folder.
         input : str, optional
             What it reads from standard input.
         confined : bool or Confined
@@ -238,7 +238,7 @@ class Laboratory(Lab):
     plan : LabPlan
         Its name and seed, and where its records go.
     descriptors : sequence of int
-        Those of pattern files in memory.
+        The content of pattern files in memory.
     limits : Limits
         How long its answers, its start and its end may take.
 
@@ -330,7 +330,7 @@ class Laboratory(Lab):
         """The fault of the laboratory itself: one line, or nothing."""
         return self._core.problem
 
-    def connect(self) -> Connection:
+    def connect(self) -> ControlConnection:
         """Return a new connection to it.
 
         Raises

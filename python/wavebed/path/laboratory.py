@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
-    from wavebed.path.model import Delay, DrawnStart, Link, Loss, MadeLoss, PathModel, Rate
-    from wavebed.path.model import Hop as PathHop
+    from wavebed.path.model import Delay, DrawnStart, Link, Loss, MadeLoss, PathHop, PathModel, Rate
     from wavebed.path.traces import Traces
     from wavebed.pattern.model import Pattern
     from wavebed.radio.presets import AirRate
@@ -96,7 +95,7 @@ VERSION = 1
 SAMPLE_FLOWS_NS = 10_000_000
 SAMPLE_CPU_NS = 100_000_000
 LEAST_LIMIT_PACKETS = {"droptail": 1000, "drophead": 1000, "codel": 1000, "fq_codel": 10_240, "dualpi2": 10_000}
-"""The smallest default limits: those of Linux (netem and pfifo, codel, fq_codel, dualpi2)."""
+"""The smallest default limits, as in Linux (netem and pfifo, codel, fq_codel, dualpi2)."""
 
 
 class LabPlan(Struct, frozen=True):
@@ -115,7 +114,7 @@ class LabPlan(Struct, frozen=True):
     log_dir, pcap_dir, summary_file : pathlib.Path or None
         Where the series, the captures and the summary go.
     wait : bool
-        Whether time begins only when it is told to.
+        Whether time begins only on request.
     sample : bool
         Whether connections and processors are sampled into `log_dir`.
     confine : mapping or None
@@ -125,7 +124,7 @@ class LabPlan(Struct, frozen=True):
     drain_s : float
         Longest time after the end of `command` in which the last data may arrive and be read.
     grace_s : float or None
-        Time from SIGTERM to SIGKILL for the programs at the end; ``None``: that of ``wavebed-core``, 0.2 s.
+        Time from SIGTERM to SIGKILL for the programs at the end; ``None``: the default of ``wavebed-core``, 0.2 s.
     maps : sequence of JSON data
         The maps of its scenes, by `wavebed.path.model.scene_maps`, for displays.
     timeline : mapping or None
@@ -211,7 +210,7 @@ def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
 
 
 def default_limit(kind: str, peak_bps: int, rtt_ns: int, mtu: int) -> Limit:
-    """Return the limit of a queue that was given none: that of Linux, or the bandwidth-delay product if it is more.
+    """Return the limit of a queue that was given none: Linux's, or the bandwidth-delay product if it is more.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Scene, radio and UE limit of a hop, which act on both of its links.
 
 As in `wavebed.path.layers`, a later source stands above an earlier one. A table of a radio without a preset changes
-the radio that is below it: that of an earlier source, of the scene, or of the trace.
+the radio that is below it: of an earlier source, of the scene, or of the trace.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def with_link_keys(
     return replace(settings, down=side) if direction == "down" else replace(settings, up=side)
 
 
-class Entry(Struct, frozen=True):
+class LayerEntry(Struct, frozen=True):
     """One value that was given.
 
     Parameters
@@ -305,7 +305,7 @@ class Links:
     """The two links of one hop while their values are collected."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, dict[str, Entry]] = {direction: {} for direction in DIRECTIONS}
+        self._entries: dict[str, dict[str, LayerEntry]] = {direction: {} for direction in DIRECTIONS}
         self._air = Air()
 
     def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None = None) -> None:
@@ -342,7 +342,7 @@ class Links:
                 for key in ("rate", "trace", "trace-format", "trace-end", "start-at"):
                     entries.pop(key, None)
         for both in (True, False):
-            step: dict[str, dict[str, Entry]] = {direction: {} for direction in DIRECTIONS}
+            step: dict[str, dict[str, LayerEntry]] = {direction: {} for direction in DIRECTIONS}
             for name, raw in given.items():
                 found = link_key(name)
                 if found is None or (len(found[1]) == 2) != both:
@@ -350,7 +350,7 @@ class Links:
                 field, directions = found
                 value = _rooted(at(place(name), field.key.reader, raw), base)
                 for direction in directions:
-                    step[direction][field.name] = Entry(value, place(name), both)
+                    step[direction][field.name] = LayerEntry(value, place(name), both)
             for direction in DIRECTIONS:
                 self._lay_step(direction, step[direction])
 
@@ -363,7 +363,7 @@ class Links:
             self._air = Air()
         return found
 
-    def _lay_step(self, direction: str, step: dict[str, Entry]) -> None:
+    def _lay_step(self, direction: str, step: dict[str, LayerEntry]) -> None:
         if "rate" in step and "trace" in step:
             raise Problem("a link has a rate or a trace, not both: remove one of them", step["trace"].place)
         entries = self._entries[direction]
@@ -439,7 +439,7 @@ _NEEDED = {
 }
 
 
-def _has(needs: str, entries: Mapping[str, Entry], link: Link) -> bool:
+def _has(needs: str, entries: Mapping[str, LayerEntry], link: Link) -> bool:
     if needs == "trace":
         return "trace" in entries
     if needs == "pattern":
@@ -461,7 +461,7 @@ def _rooted(value: object, base: FilePath | None) -> object:
 
 
 def _build(
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, LayerEntry],
     scene: ScenePattern | None,
     trace_columns: Callable[[PatternFile], frozenset[str]],
 ) -> Link:
@@ -517,7 +517,7 @@ def _with_jitter(delay: Delay, jitter_ns: int) -> DistributedDelay:
     return DistributedDelay("uniform", delay.delay_ns, jitter_ns)
 
 
-def _check_sampled(given: LinkTable, entries: Mapping[str, Entry]) -> None:
+def _check_sampled(given: LinkTable, entries: Mapping[str, LayerEntry]) -> None:
     if isinstance(given.rate, TokenBucketRate):
         raise Problem("a token bucket cannot be sampled: use a rate or a trace", entries["rate-mode"].place)
     if given.queue is not None and given.queue.kind not in ("droptail", "infinite"):
@@ -525,13 +525,13 @@ def _check_sampled(given: LinkTable, entries: Mapping[str, Entry]) -> None:
         raise Problem(f"{rule}: write droptail or infinite", entries["queue"].place)
 
 
-def _check_bucket(entries: Mapping[str, Entry], mtu: int) -> None:
+def _check_bucket(entries: Mapping[str, LayerEntry], mtu: int) -> None:
     rate = entries.get("rate")
     if rate is not None and isinstance(rate.value, TokenBucketRate) and rate.value.burst_bytes < mtu:
         raise Problem(f"is {rate.value.burst_bytes}b: write at least the MTU, {mtu}b", f"{rate.place}.burst")
 
 
-def _check_queue(link: Link, direction: str, mtu: int, given: Entry | None, radio_place: str) -> None:
+def _check_queue(link: Link, direction: str, mtu: int, given: LayerEntry | None, radio_place: str) -> None:
     """Check that a packet of the MTU fits the queue; `wavebed.path.laboratory` checks it for rates that change."""
     queue, key = link.queue, ""
     if isinstance(link.radio, WifiSettings):
@@ -551,7 +551,7 @@ def _check_limit(queue: WrittenQueue, mtu: int, rate_bps: int | None, place: str
         raise Problem(limit_in_words(queue.limit, least, mtu, rate), place)
 
 
-def _check_opportunities(given: LinkTable, entries: Mapping[str, Entry]) -> None:
+def _check_opportunities(given: LinkTable, entries: Mapping[str, LayerEntry]) -> None:
     if given.trace_end == "hold":
         raise Problem("opportunities have no duration: write repeat or stop", entries["trace-end"].place)
     if given.outage == "drop":
@@ -559,7 +559,7 @@ def _check_opportunities(given: LinkTable, entries: Mapping[str, Entry]) -> None
 
 
 def _check_pattern(
-    entries: Mapping[str, Entry], key: str, column: str, trace_columns: Callable[[PatternFile], frozenset[str]]
+    entries: Mapping[str, LayerEntry], key: str, column: str, trace_columns: Callable[[PatternFile], frozenset[str]]
 ) -> None:
     entry = entries.get(key)
     if entry is None or not isinstance(entry.value, PatternFile):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wavebed.config.data import Json
-    from wavebed.path.control import Connection
+    from wavebed.path.control import ControlConnection
 
 
 CHANGES = ("rate", "delay", "loss", "pattern", "outage")
@@ -50,7 +50,7 @@ class _Timeline(Struct):
     timeline: TimelineState
 
 
-def show(connection: Connection, limit_s: float | None = None) -> dict[str, Json]:
+def show(connection: ControlConnection, limit_s: float | None = None) -> dict[str, Json]:
     """Return the counters and conditions of all links, as `wavebed.path.control.LabState` describes them.
 
     Parameters
@@ -66,12 +66,12 @@ def show(connection: Connection, limit_s: float | None = None) -> dict[str, Json
     return _shown(connection, limit_s)[0]
 
 
-def state(connection: Connection, limit_s: float | None = None) -> LabState:
+def state(connection: ControlConnection, limit_s: float | None = None) -> LabState:
     """Return what `show` returns, as a type."""
     return _shown(connection, limit_s)[1]
 
 
-def _shown(connection: Connection, limit_s: float | None) -> tuple[dict[str, Json], LabState]:
+def _shown(connection: ControlConnection, limit_s: float | None) -> tuple[dict[str, Json], LabState]:
     answer = connection.ask({"do": "show"}, limit_s=limit_s)
     found = answer_as(connection.name, answer, LabState)
     with understood(connection.name):
@@ -80,7 +80,7 @@ def _shown(connection: Connection, limit_s: float | None) -> tuple[dict[str, Jso
     return answer, found
 
 
-def maps(connection: Connection) -> list[SceneMap]:
+def maps(connection: ControlConnection) -> list[SceneMap]:
     """Return the maps of the laboratory's scenes; none where it has no scene.
 
     Raises
@@ -277,7 +277,7 @@ def _on(value: str) -> bool:
     return value == "on"
 
 
-def control_timeline(connection: Connection, request: dict[str, Json]) -> dict[str, Json]:
+def control_timeline(connection: ControlConnection, request: dict[str, Json]) -> dict[str, Json]:
     """Control the timeline of a laboratory or a bridge, and return its state.
 
     Raises
@@ -290,7 +290,7 @@ def control_timeline(connection: Connection, request: dict[str, Json]) -> dict[s
     return cast("dict[str, Json]", answer["timeline"])
 
 
-def apply_change(connection: Connection, key: str, request: dict[str, Json]) -> None:
+def apply_change(connection: ControlConnection, key: str, request: dict[str, Json]) -> None:
     """Make a change in a laboratory.
 
     Raises

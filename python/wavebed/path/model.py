@@ -82,7 +82,7 @@ class ScenePattern(Struct, frozen=True):
     direction : str
         ``down`` or ``up``.
     end, start
-        As those of `PatternFile`.
+        As in `PatternFile`.
     """
 
     scene: Scene | PlaceMap
@@ -158,7 +158,7 @@ class Link(Struct, frozen=True):
     corrupt: float | None = None
 
 
-class Hop(Struct, frozen=True):
+class PathHop(Struct, frozen=True):
     """A downlink (towards the client) and an uplink."""
 
     name: str
@@ -167,7 +167,7 @@ class Hop(Struct, frozen=True):
     up: Link
 
 
-class Host(Struct, frozen=True):
+class PathHost(Struct, frozen=True):
     """One host of the path."""
 
     name: str
@@ -181,9 +181,9 @@ class PathModel(Struct, frozen=True):
 
     Parameters
     ----------
-    hosts : tuple of Host
+    hosts : tuple of PathHost
         Server, perhaps edge, client.
-    hops : tuple of Hop
+    hops : tuple of PathHop
         In the order from the server to the client.
     edge_after : int or None
         How many hops lie between the server and the edge host; ``None`` without an edge.
@@ -205,12 +205,12 @@ class PathModel(Struct, frozen=True):
         With `nat`, which way questions go to a resolver that only this machine reaches: over the path, or beside it.
     rebind_at_ns : tuple of int
         When the client's flows get other source ports, after time zero, rising.
-    second_radio : Hop or None
+    second_radio : PathHop or None
         A second radio of the client: a hop beside all those between the last two hosts.
     """
 
-    hosts: tuple[Host, ...]
-    hops: tuple[Hop, ...]
+    hosts: tuple[PathHost, ...]
+    hops: tuple[PathHop, ...]
     edge_after: int | None
     coalesce: Coalesce
     seed: int
@@ -221,7 +221,7 @@ class PathModel(Struct, frozen=True):
     packet_log: bool = False
     names: Literal["path", "beside"] = "path"
     rebind_at_ns: tuple[int, ...] = ()
-    second_radio: Hop | None = None
+    second_radio: PathHop | None = None
 
 
 _MOST_PLACES = 10_000
@@ -255,7 +255,7 @@ class MapObstacle(Struct, frozen=True):
 
 
 class SceneMap(Struct, frozen=True):
-    """The map of the scene of one hop. Its times are those of the pattern, which begins at `start_s`."""
+    """The map of the scene of one hop. Its times are on the clock of the pattern, which begins at `start_s`."""
 
     hop: str
     title: str
@@ -277,7 +277,7 @@ def scene_maps(path: PathModel) -> list[dict[str, Json]]:
     return cast("list[dict[str, Json]]", to_builtins(maps))
 
 
-def _of_hop(hop: Hop, seed: int) -> SceneMap | None:
+def _of_hop(hop: PathHop, seed: int) -> SceneMap | None:
     rate = hop.down.rate
     if not isinstance(rate, ScenePattern) or rate.mode not in ("3gpp", "reference"):
         return None

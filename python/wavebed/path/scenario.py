@@ -14,7 +14,7 @@ from wavebed.config.values import text as read_text
 from wavebed.errors import UserError
 from wavebed.foreign import folder_of, read_toml
 from wavebed.path.layers import Links
-from wavebed.path.model import Hop, Host, PathModel
+from wavebed.path.model import PathHop, PathHost, PathModel
 from wavebed.path.tables import (
     DEFAULT_SYSCTLS,
     DIRECTED,
@@ -77,7 +77,7 @@ def read_path_of(
     scenario : pathlib.Path or None
         The file that it is from: names of files are relative to its folder, and messages name it.
     options, traces
-        As those of `read_path`.
+        As in `read_path`.
 
     Raises
     ------
@@ -181,7 +181,7 @@ class _Reader:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED).below(self.place())
 
-    def _hops(self, mtu: int) -> tuple[Hop, ...]:
+    def _hops(self, mtu: int) -> tuple[PathHop, ...]:
         if "hop" not in self.given:
             links = Links()
             links.lay(self.given, self.place, self.base)
@@ -194,7 +194,7 @@ class _Reader:
         hops = []
         for name, kind, links in sketches:
             down, up = links.build(self.traces, mtu)
-            hops.append(Hop(name, kind, down, up))
+            hops.append(PathHop(name, kind, down, up))
         return tuple(hops)
 
     def _sketches(self) -> list[tuple[str, str, Links]]:
@@ -226,7 +226,7 @@ class _Reader:
         links.lay(table, lambda key: self.place(where, key), self.base)
         return hop.name, hop.kind, links
 
-    def _second_radio(self, path: PathTable, hops: tuple[Hop, ...]) -> Hop | None:
+    def _second_radio(self, path: PathTable, hops: tuple[PathHop, ...]) -> PathHop | None:
         if SECOND_RADIO not in self.given:
             return None
         table, where = self.given[SECOND_RADIO], self.place(SECOND_RADIO)
@@ -243,7 +243,7 @@ class _Reader:
         links = Links()
         links.lay(table, lambda key: self.place(SECOND_RADIO, key), self.base)
         down, up = links.build(self.traces, path.mtu)
-        return Hop(SECOND_RADIO, "radio", down, up)
+        return PathHop(SECOND_RADIO, "radio", down, up)
 
     def _edge_after(self, names: list[str]) -> int | None:
         if "edge" not in self.given:
@@ -263,17 +263,17 @@ class _Reader:
             )
         return names.index(cast("str", after)) + 1
 
-    def _host(self, name: str, path: PathTable) -> Host:
+    def _host(self, name: str, path: PathTable) -> PathHost:
         given = self.given.get(name, {})
         model = EdgeTable if name == "edge" else HostTable
         table = at(self.place(name), lambda host: read_table(model, host, f"[path.{name}]"), given)
         if path.nat and name == "server":
             if given:
                 raise Problem("with nat the server is this machine and has no keys: remove them", self.place(name))
-            return Host(name)
+            return PathHost(name)
         own = None if "congestion-control" in self.options else table.congestion_control
         self._check_remedies(name, table.remedy)
-        return Host(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl, table.remedy)
+        return PathHost(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl, table.remedy)
 
     def _check_remedies(self, host: str, remedies: tuple[Chosen, ...]) -> None:
         for chosen in remedies:
@@ -284,7 +284,7 @@ class _Reader:
                     f"{chosen.kind!r} is no remedy of this host: write it in {where}", self.place(host, "remedy")
                 )
 
-    def _check_peers(self, hosts: Sequence[Host], *, nat: bool) -> None:
+    def _check_peers(self, hosts: Sequence[PathHost], *, nat: bool) -> None:
         """Check that remedies with two ends have them, and that no two carry the same traffic."""
         names = [host.name for host in hosts]
         spans: list[tuple[int, int]] = []

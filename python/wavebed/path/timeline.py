@@ -1,7 +1,7 @@
 """Timelines: named stretches of conditions, one after another, for a path that stays.
 
 A stretch has keys of a link: its rate, a trace or a scene, delay and loss. All stretches of a direction become one
-pattern each for rate, delay and loss, which the link plays; the radio, queues and the other hops are those of the path.
+pattern each for rate, delay and loss, which the link plays; the radio, the path gives queues and the other hops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wavebed.path.model import DrawnStart, PatternFile, ScenePattern
 from wavebed.path.scenario import read_document, read_path_of
 from wavebed.path.tables import DIRECTED, AirTable, LinkTable, link_key
 from wavebed.pattern.model import STATES, Pattern, steps
-from wavebed.pattern.resample import Part, part_of, sequence, window_rates
+from wavebed.pattern.resample import PatternPart, part_of, sequence, window_rates
 from wavebed.radio.presets import RadioSettings
 from wavebed.shipped import find
 from wavebed.spec.types import ConstantDelay, ConstantRate, IndependentLoss
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
-    from wavebed.path.model import Hop, Link, PathModel
+    from wavebed.path.model import Link, PathHop, PathModel
     from wavebed.path.traces import Traces
     from wavebed.spec.types import Slots
 
@@ -271,7 +271,7 @@ class _Scene(Struct, frozen=True):
 
     stretch: Stretch
     path: PathModel
-    hop: Hop
+    hop: PathHop
 
     def link(self, direction: Direction) -> Link:
         return self.hop.down if direction == "down" else self.hop.up
@@ -395,7 +395,7 @@ class _Composer:
         for scene in self.scenes:
             table = scene.stretch.table
             try:
-                parts.append(Part(table.name, part(scene, direction), table.transition_ns))
+                parts.append(PatternPart(table.name, part(scene, direction), table.transition_ns))
             except UserError as error:
                 rule = error.rule if isinstance(error, Problem) else str(error)
                 raise Problem(rule, f"{scene.stretch.place}: {direction}link: {what}") from None

@@ -42,10 +42,10 @@ class _Source(Struct, frozen=True):
     path: str
     columns: tuple[str, ...]
     header: Mapping[str, str]
-    origin: Origin
+    origin: TraceOrigin
 
 
-class Origin(Struct, frozen=True):
+class TraceOrigin(Struct, frozen=True):
     """Where a pattern comes from: a file as it was named, or one direction of a scene or a map.
 
     Parameters
@@ -92,7 +92,7 @@ class Traces:
         self._realised.clear()
         self._realisations.clear()
 
-    def origin(self, engine_path: str) -> Origin:
+    def origin(self, engine_path: str) -> TraceOrigin:
         """Return where the pattern comes from that the engine opens under this name."""
         sources = [*self._sources.values(), *self._realised.values()]
         return next(source.origin for source in sources if source.path == engine_path)
@@ -125,7 +125,7 @@ class Traces:
         return self._realise(pattern, seed).path
 
     def pattern(self, pattern: PatternFile | ScenePattern, seed: int) -> Pattern:
-        """Return the pattern in a file, or that of one direction of a scene or a map, realised with a seed.
+        """Return the pattern in a file, or of one direction of a scene or a map, realised with a seed.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Traces:
         from wavebed.path.model import PatternFile
 
         file = Path(name)
-        self._sources[(name, None)] = self._in_memory(pattern, file, Origin(name))
+        self._sources[(name, None)] = self._in_memory(pattern, file, TraceOrigin(name))
         return PatternFile(file, end=end)
 
     def peak_bps(self, pattern: PatternFile | ScenePattern, seed: int) -> int:
@@ -171,11 +171,11 @@ class Traces:
         if format_name in (None, "native"):
             with io.TextIOWrapper(open_foreign(file, "name a trace file"), "utf-8", errors="replace") as stream:
                 if stream.readline(_LONGEST_LINE).rstrip("\r\n") == _FIRST_LINE:
-                    return _Source(str(file.absolute()), *_native_head(stream, file), Origin(str(file)))
+                    return _Source(str(file.absolute()), *_native_head(stream, file), TraceOrigin(str(file)))
         return self._convert(file, format_name)
 
     def _convert(self, file: Path, format_name: str | None) -> _Source:
-        return self._in_memory(self._read(file, format_name), file, Origin(str(file)))
+        return self._in_memory(self._read(file, format_name), file, TraceOrigin(str(file)))
 
     def _read(self, file: Path, format_name: str | None) -> Pattern:
         from wavebed.pattern import read_trace
@@ -196,14 +196,14 @@ class Traces:
             self._realised[key] = self._in_memory(made, Path(name), origin)
         return self._realised[key]
 
-    def _made(self, pattern: ScenePattern, seed: int) -> tuple[Pattern, Origin]:
+    def _made(self, pattern: ScenePattern, seed: int) -> tuple[Pattern, TraceOrigin]:
         from wavebed.channel import placemap, realise, to_pattern
 
         scene = pattern.scene
         if isinstance(scene, placemap.PlaceMap):
-            return placemap.to_pattern(scene, seed), Origin(scene.name, scene.title, "map", "down")
+            return placemap.to_pattern(scene, seed), TraceOrigin(scene.name, scene.title, "map", "down")
         assert pattern.mode != "map", "only a map has this mode"
-        origin = Origin(scene.name, scene.title, pattern.mode, pattern.direction)
+        origin = TraceOrigin(scene.name, scene.title, pattern.mode, pattern.direction)
         if pattern.mode == "study":
             from wavebed.channel.reference import study_pattern
 
@@ -215,7 +215,7 @@ class Traces:
             self.notes.extend(f"{scene.name}: {warning}" for warning in realisation.warnings)
         return to_pattern(self._realisations[key], pattern.direction), origin
 
-    def _in_memory(self, pattern: Pattern, file: Path, origin: Origin) -> _Source:
+    def _in_memory(self, pattern: Pattern, file: Path, origin: TraceOrigin) -> _Source:
         from wavebed.pattern.formats.native import parts
 
         descriptor = os.memfd_create(file.name.encode("utf-8", "replace")[:200].decode("utf-8", "ignore"), 0)

@@ -3,13 +3,13 @@
 from wavebed.pattern.formats import FORMATS, read_source, read_trace, render, to_native, write_trace
 from wavebed.pattern.formats.base import ReadOptions, WriteOptions
 from wavebed.pattern.model import Pattern
-from wavebed.pattern.source import Source
+from wavebed.pattern.source import TraceSource
 
 __all__ = [
     "FORMATS",
     "Pattern",
     "ReadOptions",
-    "Source",
+    "TraceSource",
     "WriteOptions",
     "read_source",
     "read_trace",

@@ -54,7 +54,7 @@ class Outages:
 
 
 @dataclass(frozen=True)
-class Summary:
+class PatternSummary:
     """The figures of one pattern.
 
     Parameters
@@ -165,7 +165,7 @@ def opportunity_window_ns(pattern: Pattern, least_ns: int = OPPORTUNITY_WINDOW_N
     return -(-least_ns // OPPORTUNITY_WINDOW_NS) * OPPORTUNITY_WINDOW_NS
 
 
-def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = None) -> Summary:
+def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = None) -> PatternSummary:
     """Compute the figures.
 
     Parameters
@@ -187,7 +187,7 @@ def summarise(pattern: Pattern, threshold_bps: int = 0, window_ns: int | None = 
     sinr, need = (None if column is None else column / 1000 for column in (pattern.sinr_mdb, pattern.need_mdb))
     light = pattern.light_rate_bps
     rate = None if rated is None else rated.rate_bps
-    return Summary(
+    return PatternSummary(
         kind=pattern.kind,
         rows=len(pattern),
         period=pattern.period,
@@ -262,7 +262,7 @@ class Drawing:
     over_packets: bool
     panels: dict[str, Curve]
     outages: list[tuple[float, float]]
-    summary: Summary
+    summary: PatternSummary
     states: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     light: Curve | None = None
 

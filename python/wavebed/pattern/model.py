@@ -312,7 +312,7 @@ def steps(
 
 
 def opportunities(time_ns: Integers, duration_ns: int, size_bytes: Integers) -> Pattern:
-    """Make a pattern of moments at which the link may deliver so many bytes."""
+    """Make a pattern of moments at which the link may deliver `size_bytes`."""
     return Pattern("opportunities", time_ns, duration_ns, size_bytes=size_bytes)
 
 

@@ -199,7 +199,7 @@ _ABSENT: dict[str, float] = {
 }
 
 
-class Part(Struct, frozen=True):
+class PatternPart(Struct, frozen=True):
     """A part of a sequence.
 
     Parameters
@@ -247,7 +247,7 @@ def _rows(pattern: Pattern, rows: NDArray[np.int64], index: Integers, period: in
     return steps(index, period, **{name: values[rows] for name, values in found.items() if values is not None})
 
 
-def sequence(parts: Sequence[Part]) -> Pattern:
+def sequence(parts: Sequence[PatternPart]) -> Pattern:
     """Return steps with all parts one after another.
 
     A value that one part has and another has not is that of no impairment there: no delay, no loss, no block errors.
@@ -282,7 +282,7 @@ def sequence(parts: Sequence[Part]) -> Pattern:
     return steps(index, offset, **typed).merged()
 
 
-def _check(parts: Sequence[Part], names: Sequence[str]) -> None:
+def _check(parts: Sequence[PatternPart], names: Sequence[str]) -> None:
     of_sinr = [part.name for part in parts if part.pattern.sinr_mdb is not None]
     of_bler = [part.name for part in parts if part.pattern.bler is not None and part.pattern.sinr_mdb is None]
     if of_bler and of_sinr:

@@ -48,7 +48,7 @@ _PACKED = {
 """By the first bytes of the file."""
 
 
-class Source:
+class TraceSource:
     """A trace file.
 
     Parameters
@@ -73,7 +73,7 @@ class Source:
         self._file = self._as_utf8(io.BytesIO(content) if isinstance(content, bytes) else content)
 
     @classmethod
-    def from_path(cls, path: str | os.PathLike[str]) -> Source:
+    def from_path(cls, path: str | os.PathLike[str]) -> TraceSource:
         """Open a file, to be closed as a context.
 
         Raises
@@ -331,12 +331,12 @@ _MAX_EXPONENT = 40
 _EXACT_BELOW = 1e14
 
 
-def _too_large(source: Source, line: int, text: str, what: str, most: str) -> Exception:
+def _too_large(source: TraceSource, line: int, text: str, what: str, most: str) -> Exception:
     return source.error(f"{what} {quote(text)} is too large; the most is {most}", line)
 
 
 def integers(
-    source: Source, texts: Sequence[str], line_of: LineOf, what: str, *, most: int, signed: bool = False
+    source: TraceSource, texts: Sequence[str], line_of: LineOf, what: str, *, most: int, signed: bool = False
 ) -> NDArray[np.int64]:
     """Read whole numbers from 0 (or, if signed, from ``-most``) to ``most``."""
     joined = "".join(texts)
@@ -360,7 +360,14 @@ def integers(
 
 
 def decimals(
-    source: Source, texts: Sequence[str], line_of: LineOf, what: str, *, digits: int, most: int, signed: bool = False
+    source: TraceSource,
+    texts: Sequence[str],
+    line_of: LineOf,
+    what: str,
+    *,
+    digits: int,
+    most: int,
+    signed: bool = False,
 ) -> NDArray[np.int64]:
     """Read plain decimals exactly, scaled by 10**digits; more digits after the point are refused.
 
@@ -458,7 +465,7 @@ def split_columns(lines: Sequence[str], width: int) -> list[list[str]] | int:
     return [flat[column::width] for column in range(width)]
 
 
-def _decimal_error(source: Source, line: int, text: str, what: str, digits: int, *, signed: bool) -> Exception:
+def _decimal_error(source: TraceSource, line: int, text: str, what: str, digits: int, *, signed: bool) -> Exception:
     if not text:
         return source.error(f"{what} is missing; write a decimal number", line)
     if (_SIGNED_DECIMAL if signed else _DECIMAL).fullmatch(text):
@@ -475,7 +482,7 @@ LEAVE_OUT = "write a decimal number, or leave the row out"
 
 
 def measured(
-    source: Source,
+    source: TraceSource,
     texts: Sequence[str],
     line_of: LineOf,
     what: str,
@@ -540,7 +547,7 @@ def first_value(text: str, scale: int) -> int:
         return 0
 
 
-def probabilities(source: Source, texts: Sequence[str], line_of: LineOf, what: str) -> NDArray[np.float64]:
+def probabilities(source: TraceSource, texts: Sequence[str], line_of: LineOf, what: str) -> NDArray[np.float64]:
     """Read plain decimals from 0 to 1."""
     plain = _all_match(texts, _DECIMAL.pattern)
     for position, text in enumerate(() if plain else texts):
@@ -557,7 +564,9 @@ def probabilities(source: Source, texts: Sequence[str], line_of: LineOf, what: s
     return values
 
 
-def words(source: Source, texts: Sequence[str], line_of: LineOf, what: str, known: Sequence[str]) -> NDArray[np.uint8]:
+def words(
+    source: TraceSource, texts: Sequence[str], line_of: LineOf, what: str, known: Sequence[str]
+) -> NDArray[np.uint8]:
     """Read words as their places among those that are known."""
     places = {word: place for place, word in enumerate(known)}
     if not places.keys() >= set(texts):

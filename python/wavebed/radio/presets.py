@@ -139,7 +139,7 @@ def _harq(feedback_slots: int, schedule_slots: int, processes: int) -> Harq:
         combining_gain_db=3.0,  # the energy of two equal transmissions (Chase combining)
         # The slope of the curves that make error rates here (docs/models/link-adaptation.md): a decoder by the normal
         # approximation of Polyanskiy, Poor and Verdu (2010), and 0.5 dB of what the SINR of a slot does not say. A
-        # flatter one would combine less than the curve by which the rate fell, and fail where no decoder does.
+        # flatter one would combine less than the curve along which the rate fell, and fail where no decoder does.
         slope_per_db=3.8,
     )
 

@@ -170,7 +170,7 @@ def _ue_limit(table: object) -> UeLimit:
 
 
 def _with(base: _Part, given: Struct, *names: str) -> _Part:
-    """Return `base` with those of the named values that a table gives."""
+    """Return `base` with the named values that a table gives."""
     changes = {name: getattr(given, name) for name in names}
     return replace(base, **{name: value for name, value in changes.items() if value is not None})
 
@@ -216,7 +216,7 @@ def _bearer(base: RadioSettings, given: RadioTable) -> RadioSettings:
 
 
 def check_frame(frame: str, symbols_of_s: tuple[int, int, int]) -> None:
-    """Check that a frame has symbols for both directions; `symbols_of_s` are those of an ``S`` slot.
+    """Check that a frame has symbols for both directions; `symbols_of_s` belong to an ``S`` slot.
 
     Raises
     ------

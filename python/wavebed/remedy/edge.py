@@ -16,8 +16,8 @@ from wavebed.remedy.model import (
     EDGE,
     HOSTS,
     Detour,
-    End,
     Remedy,
+    RemedyEnd,
     TwoEnded,
     edge_program,
     ends_of,
@@ -41,7 +41,7 @@ _DRAIN = "1s"
 
 
 class SplitterOptions(Struct, frozen=True, kw_only=True):
-    """Its keys: a part of those of ``wavebed-edge splitter``."""
+    """Its keys: a part of the keys of ``wavebed-edge splitter``."""
 
     down: Annotated[
         str | None,
@@ -121,7 +121,7 @@ JUDGED_S = 10.0
 
 
 class TunnelOptions(Struct, frozen=True, kw_only=True):
-    """Its keys: a part of those of ``wavebed-edge tunnel``."""
+    """Its keys: a part of the keys of ``wavebed-edge tunnel``."""
 
     peer: Annotated[
         Literal["server", "edge", "client"], Key(values.word(*HOSTS), "the host at the other end", write="HOST")
@@ -186,12 +186,12 @@ class Tunnel(Remedy[TunnelOptions]):
         }
 
 
-def _device(other: End) -> str:
+def _device(other: RemedyEnd) -> str:
     return f"wb-{other.host.name}"
 
 
 @contextmanager
-def _keys(near: End, far: End, log: Path) -> Iterator[dict[str, dict[str, Json]]]:
+def _keys(near: RemedyEnd, far: RemedyEnd, log: Path) -> Iterator[dict[str, dict[str, Json]]]:
     """Make a key for each end; yield what differs between both configurations. The files are gone afterwards."""
     files = {end.host.name: file_of(log, end.host.name, ".key") for end in (near, far)}
     try:
@@ -217,7 +217,7 @@ def _keys(near: End, far: End, log: Path) -> Iterator[dict[str, dict[str, Json]]
             file.unlink(missing_ok=True)
 
 
-def _program(end: End, settings: dict[str, Json], log: Path) -> RunningProgram:
+def _program(end: RemedyEnd, settings: dict[str, Json], log: Path) -> RunningProgram:
     config = file_of(log, end.host.name, ".toml")
     config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
     arguments = ["tunnel", "--config", str(config), "--state", "1"]

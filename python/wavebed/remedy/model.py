@@ -219,7 +219,7 @@ _BEFORE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RemedyEnd:
     """One of the two hosts.
 
     Parameters
@@ -238,7 +238,7 @@ class End:
     mtu: int
 
 
-def ends_of(lab: Lab, host: str, peer: str) -> tuple[End, End]:
+def ends_of(lab: Lab, host: str, peer: str) -> tuple[RemedyEnd, RemedyEnd]:
     """Return the two ends, the one nearer to the server first.
 
     Raises
@@ -260,14 +260,14 @@ def _some_address(host: Host) -> str:
     raise WavebedError(f"on {host.name}: no device has an IPv4 address")
 
 
-def _end(host: Host, to: str) -> End:
+def _end(host: Host, to: str) -> RemedyEnd:
     (route,) = json.loads(said_on(host, [find("ip"), "-json", "route", "get", to]))
     (link,) = json.loads(said_on(host, [find("ip"), "-json", "link", "show", "dev", route["dev"]]))
-    return End(host, route["dev"], route["prefsrc"], link["mtu"])
+    return RemedyEnd(host, route["dev"], route["prefsrc"], link["mtu"])
 
 
 class Detour:
-    """Rules and routes on one host, by which all that would leave by the path's device leaves by another one.
+    """Rules and routes on one host: all that would leave by the path's device leaves by another one.
 
     The routes are those of the path, with their source addresses and congestion control, without the default route:
     packets to nowhere would pass to and fro in the tunnel. The tunnel's own packets, UDP at one port of one address,
@@ -275,7 +275,7 @@ class Detour:
 
     Parameters
     ----------
-    end : End
+    end : RemedyEnd
         The host.
     other : str
         Name of the host at the other end.
@@ -285,7 +285,7 @@ class Detour:
         Selectors of the packets that are routed into the other device; by default all.
     """
 
-    def __init__(self, end: End, other: str, own: str, carried: Sequence[str] = ("from all",)) -> None:
+    def __init__(self, end: RemedyEnd, other: str, own: str, carried: Sequence[str] = ("from all",)) -> None:
         self._end = end
         self._table = number_to(other)
         self._own = own

@@ -24,8 +24,8 @@ from wavebed.lab.tools import find
 from wavebed.remedy.model import (
     HOSTS,
     Detour,
-    End,
     Remedy,
+    RemedyEnd,
     RunningProgram,
     RunningRemedy,
     TwoEnded,
@@ -378,7 +378,7 @@ def _files(configurations: dict[Path, Json], password: str) -> Iterator[list[Pat
             file.write_text(text.replace(password, _NOT_KEPT))
 
 
-def _program(end: End, config: Path, log: Path) -> RunningProgram:
+def _program(end: RemedyEnd, config: Path, log: Path) -> RunningProgram:
     argv = [find("sing-box"), "run", "--disable-color", "--config", str(config)]
     return RunningProgram("hysteria", end.host, argv, file_of(log, end.host.name, ".log"))
 
@@ -552,7 +552,7 @@ def fallback_problem(counters: Mapping[str, int]) -> str:
     Parameters
     ----------
     counters : mapping
-        Those of the client, by `read_counters`.
+        The client's, by `read_counters`.
     """
 
     def of(name: str) -> int:

@@ -142,7 +142,7 @@ def comparisons(levels: Mapping[str, Mapping[str, str]], factor: str, baseline: 
 
 if TYPE_CHECKING:
     from wavebed.config.data import Json
-    from wavebed.workload.model import Metric, Outcome, Span
+    from wavebed.workload.model import Metric, Outcome, TimeSpan
 else:
     Json = Any  # any JSON value, for msgspec
 
@@ -187,7 +187,7 @@ class WorkloadRecord:
 
     name: str
     kind: str
-    span: Span | None
+    span: TimeSpan | None
     outcome: Outcome
 
 

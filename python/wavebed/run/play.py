@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wavebed.beneath import make_folders
 from wavebed.errors import WavebedError
 from wavebed.lab.protocol import first_ports
-from wavebed.workload.model import Outcome, Span, TrialContext
+from wavebed.workload.model import Outcome, TimeSpan, TrialContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,11 +68,11 @@ class RunningWorkload:
     over: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def span(self) -> Span | None:
+    def span(self) -> TimeSpan | None:
         """Its span; ``None`` if it never started or has not ended."""
         if self.start_s is None or self.end_s is None:
             return None
-        return Span(self.start_s, self.end_s, self.workload.is_load)
+        return TimeSpan(self.start_s, self.end_s, self.workload.is_load)
 
     def ask_to_stop(self) -> None:
         """Ask it once to stop."""

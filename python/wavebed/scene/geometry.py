@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.scene.model import Box, Interval
+from wavebed.scene.model import Box, SceneInterval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ def present(obstacle: Obstacle, time_s: Floats) -> NDArray[np.bool_]:
 
 
 def heading_deg(ue: Ue, time_s: Floats) -> Floats:
-    """Return the azimuth in which the user looks: as given, or that of the movement in the plane.
+    """Return the azimuth in which the user looks: as given, or the direction of movement in the plane.
 
     A UE that stands looks where it last went; before its first movement, where it will go. Without any movement
     it looks along +x.
@@ -79,7 +79,7 @@ def decisive(scene: Scene, mode: Mode) -> tuple[Obstacle, ...]:
     )
 
 
-def intervals(scene: Scene, mode: Mode, station: int = 0) -> tuple[Interval, ...]:
+def intervals(scene: Scene, mode: Mode, station: int = 0) -> tuple[SceneInterval, ...]:
     """Return the states of the direct path from one base station, with exact edges, over the whole scene.
 
     Parameters
@@ -182,7 +182,7 @@ def _passes_within(obstacle: Obstacle, trajectory: Trajectory, span: Span, near_
     return False
 
 
-def spans_of(parts: Iterable[Interval], state: str) -> list[Span]:
+def spans_of(parts: Iterable[SceneInterval], state: str) -> list[Span]:
     """Return the spans of one state."""
     return [(part.start_s, part.end_s) for part in parts if part.state == state]
 
@@ -279,16 +279,16 @@ def _joined(spans: Sequence[Span]) -> list[Span]:
     return [span for span in joined if span[1] - span[0] > _SAME_S]
 
 
-def _states(duration_s: float, behind: list[Span], gone: list[Span]) -> tuple[Interval, ...]:
+def _states(duration_s: float, behind: list[Span], gone: list[Span]) -> tuple[SceneInterval, ...]:
     edges = sorted({0.0, duration_s, *(edge for span in (*behind, *gone) for edge in span)})
-    parts: list[Interval] = []
+    parts: list[SceneInterval] = []
     for start_s, end_s in pairwise(edges):
         middle = (start_s + end_s) / 2
         state = "OUTAGE" if _covers(gone, middle) else "NLOS" if _covers(behind, middle) else "LOS"
         if parts and parts[-1].state == state:
             parts[-1] = parts[-1]._replace(end_s=end_s)
         else:
-            parts.append(Interval(state, start_s, end_s))
+            parts.append(SceneInterval(state, start_s, end_s))
     return tuple(parts)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Mode: TypeAlias = Literal["3gpp", "reference"]
 
 
-class Interval(NamedTuple):
+class SceneInterval(NamedTuple):
     """A state of the geometry (``LOS``, ``NLOS`` or ``OUTAGE``) from `start_s` to `end_s`."""
 
     state: str
@@ -133,7 +133,7 @@ class Ue:
     hold : str
         ``none``, ``portrait`` or ``landscape``: self-blocking of TR 38.901 blockage model A.
     heading_deg : float or None
-        Azimuth in which the user looks; ``None``: the direction of movement (that of the first movement before it).
+        Azimuth in which the user looks; ``None``: the direction of movement (before it: of the first movement).
     body_loss_db : float
         Loss by the user's own body.
     indoor : Indoor or None
@@ -160,7 +160,7 @@ class Box:
     Parameters
     ----------
     low_m, high_m : Vector
-        Two opposite corners; each coordinate of `low_m` is less than that of `high_m`.
+        Two opposite corners; `low_m` is less than `high_m` in each coordinate.
     """
 
     low_m: Vector
@@ -227,7 +227,7 @@ class Fallback:
     Parameters
     ----------
     carrier, base_station, propagation
-        As those of the scene; the base station's array belongs to this carrier.
+        As in the scene; the base station's array belongs to this carrier.
     cell_load : float
         Fraction of that cell that other users have.
     """
@@ -270,7 +270,7 @@ class Scene:
     nlos_offset_db : float
         Added to the path loss of NLOS.
     shadowing : ShadowTable or None
-        Shadow fading of the place; ``None``: that of TR 38.901.
+        Shadow fading of the place; ``None``: as in TR 38.901.
     fallback : Fallback or None
         Where the link falls back to.
     timers : Timers
@@ -336,7 +336,7 @@ def shipped() -> tuple[str, ...]:
 
 
 def find(scene: str | Path) -> Path:
-    """Return the file of a scene: one of this name, or that of a shipped scene, as `load` takes it.
+    """Return the file of a scene: one of this name, or a shipped scene, as `load` takes it.
 
     Raises
     ------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER = "patterns"
 SITES = "sites"
-"""Folder of the sites of workloads, which stands beside that of the patterns."""
+"""Folder of the sites of workloads, beside the folder of the patterns."""
 GIVEN = "given"
 """Folder of the user's files from a bundle, which a guest gets at their places; it stands beside the others."""
 GIVEN_LIST = f"{GIVEN}/list.json"
@@ -114,7 +114,7 @@ def keep_given(stored: Path, folder: Path) -> None:
 
 
 def nearest_folder(spec: Path) -> Path:
-    """Return the folder that has the files of a specification: its own, or that of the run that it is a trial of."""
+    """Return the folder that has the files of a specification: its own, or the folder of its run."""
     here = spec.absolute().parent
     candidates = (here, *here.parents[1:2])
     return next(

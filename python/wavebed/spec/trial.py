@@ -67,7 +67,7 @@ class NamespacesLab(Part, frozen=True, tag_field="kind", tag="namespaces"):
     Parameters
     ----------
     time : str
-        ``real``: the machine's; ``virtual``: that of a guest.
+        ``real``: the machine's; ``virtual``: a guest's.
     processor : str
         Of a guest. ``exact``: computing takes no time, and each entry into the kernel a fixed one; ``infinite``:
         neither takes time; ``host``: computing takes that of the host.
@@ -91,13 +91,13 @@ class HostsLab(Part, frozen=True, tag_field="kind", tag="hosts"):
     server, client : str
         Where they are.
     server_address : str or None
-        The server's address over the network under test; ``None``: that by which ssh reaches it.
+        The server's address over the network under test; ``None``: the address by which ssh reaches it.
     expected_rate_bps : int or None
         Rate of the access, for the estimate of the data volume.
     data_limit_bytes : int or None
         Most bytes that the client may send and receive in a trial.
     server_congestion_control, client_congestion_control : str or None
-        Of the connections of the trial, by a route, where the workload sets none; ``None``: that of the host.
+        Of the connections of the trial, by a route, where the workload sets none; ``None``: the host's.
     modem : str
         What tells the state of the client's modem; ``auto``: what finds one.
     """

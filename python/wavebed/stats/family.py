@@ -17,7 +17,7 @@ from wavebed.extras import require
 from wavebed.stats.independent import Groups
 from wavebed.stats.intervals import FEWEST, LEVEL, RESAMPLES, Interval, fewest_pairs, method
 from wavebed.stats.paired import Pairs, SignedRanks, find
-from wavebed.stats.verdict import Sample, conclude
+from wavebed.stats.verdict import MetricSample, conclude
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.stats.intervals import Method
-    from wavebed.stats.paired import Design
+    from wavebed.stats.paired import PairedDesign
     from wavebed.stats.verdict import Better, Finding, Margin, Reason
 
     Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def simultaneous_level(level: float, count: int) -> float:
     return 1 - (1 - level) / max(count, 1)
 
 
-def settle(primaries: Sequence[Primary], design: Design | None = None) -> list[Finding]:
+def settle(primaries: Sequence[Primary], design: PairedDesign | None = None) -> list[Finding]:
     """Return the findings on all primary metrics, in pairs.
 
     The intervals are simultaneous (Bonferroni), and `judge` gives the verdicts. A metric that they leave undecided, and
@@ -81,8 +81,8 @@ def settle(primaries: Sequence[Primary], design: Design | None = None) -> list[F
     ----------
     primaries : sequence of Primary
         All primary metrics of one comparison, with the samples in pairs.
-    design : Design, optional
-        Its level is that of all metrics together; `SignedRanks` at 95 % by default.
+    design : PairedDesign, optional
+        Its level holds for all metrics together; `SignedRanks` at 95 % by default.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def settle(primaries: Sequence[Primary], design: Design | None = None) -> list[F
 
 
 def settle_independent(primaries: Sequence[Primary], level: float = LEVEL, seed: int = 0) -> list[Finding]:
-    """Return the findings on all primary metrics of independent samples; the rules are those of `settle`.
+    """Return the findings on all primary metrics of independent samples; the rules are the same as in `settle`.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def _stepwise(
     return findings
 
 
-def explore(metrics: Sequence[Primary], design: Design | None = None) -> list[Finding]:
+def explore(metrics: Sequence[Primary], design: PairedDesign | None = None) -> list[Finding]:
     """Return the findings on other metrics, each by itself: exploratory, with false alarms among many."""
     chosen = design or SignedRanks()
     return [find(Pairs.of(each.a, each.b, each.margin), each.better, chosen) for each in metrics]
@@ -235,13 +235,13 @@ class _Ordered:
 
     a: Floats
     b: Floats
-    sample: Sample
+    sample: MetricSample
     better: Better | None
 
     @classmethod
     def of(cls, given: Primary) -> _Ordered:
         groups = Groups.of(given.a, given.b, given.margin)
-        sample = Sample(groups.scale, groups.margin, groups.constant, groups.reason)
+        sample = MetricSample(groups.scale, groups.margin, groups.constant, groups.reason)
         return cls(np.sort(groups.a), np.sort(groups.b), sample, given.better)
 
     def finding(self, level: float, seed: int, p: float, adjusted: float, *, stepped: bool = False) -> Finding:

@@ -14,7 +14,7 @@ import numpy as np
 
 from wavebed.extras import require
 from wavebed.stats.intervals import FEWEST, LEVEL, Interval, cliffs_delta, independent_difference, method
-from wavebed.stats.verdict import Sample, conclude, scaled_margin
+from wavebed.stats.verdict import MetricSample, conclude, scaled_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,7 @@ class Groups:
             interval = Interval(estimate, None, None, None, count)
         else:
             interval = independent_difference(self.a.tolist(), self.b.tolist(), level, seed).medians
-        sample = Sample(self.scale, self.margin, self.constant, self.reason)
+        sample = MetricSample(self.scale, self.margin, self.constant, self.reason)
         known = self.p() if p is None and count else p
         return conclude(sample, interval, better, method("bootstrap-medians"), known, adjusted, stepped=stepped)
 
@@ -177,11 +177,11 @@ def delta_interval(a: Sequence[float], b: Sequence[float], level: float = LEVEL)
     delta = float(dominance.mean())
     rows, columns = dominance.mean(axis=1) - delta, dominance.mean(axis=0) - delta
     squares = float((rows**2).sum()) * n**2 + float((columns**2).sum()) * m**2 - float(((dominance - delta) ** 2).sum())
-    # Their unbiased estimate of the variance, with its least possible value; none is less than that of equal shapes.
+    # Their unbiased estimate of the variance, with its least possible value; none is less than for equal shapes.
     variance = max(squares / (m * n * (m - 1) * (n - 1)), (1 - delta**2) / (m * n - 1))
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     if abs(delta) == 1:
-        # No value of one sample lies among those of the other: bounds as of a proportion of 1 (Feng and Cliff 2004).
+        # No value of one sample lies among the other's values: bounds as of a proportion of 1 (Feng and Cliff 2004).
         edge = (count - quantile**2) / (count + quantile**2)
         return Interval(
             delta, min(delta, edge) if delta > 0 else -1.0, 1.0 if delta > 0 else max(-edge, delta), level, count

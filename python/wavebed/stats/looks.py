@@ -157,7 +157,7 @@ class Planned:
     level : float
         Probability with which the intervals of all looks together contain the centre.
     spending : {"obrien-fleming", "pocock"}
-        ``obrien-fleming`` spends little early, so that the last look is nearly that of a fixed size; ``pocock`` spends
+        ``obrien-fleming`` spends little early, so the last look is nearly a test of a fixed size; ``pocock`` spends
         more early and stops large effects sooner.
 
     Raises
@@ -210,7 +210,7 @@ class Planned:
         return [(size, error) for size, error in zip(self.looks, errors, strict=True) if size <= count]
 
     def _repeated(self, look: int, p: float) -> float:
-        """Return the total error of which a look alone has `p`."""
+        """Return the total error with which a look alone has `p`."""
         totals, levels = _table(self.looks, self.spending)
         return float(np.exp(np.interp(math.log(p), levels[:, look], totals, right=0.0)))
 

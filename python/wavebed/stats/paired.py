@@ -15,7 +15,7 @@ import numpy as np
 
 from wavebed.extras import require
 from wavebed.stats.intervals import Interval, method, signed_rank_interval
-from wavebed.stats.verdict import Margin, Sample, conclude, judge, scaled_margin
+from wavebed.stats.verdict import Margin, MetricSample, conclude, judge, scaled_margin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _ROUNDING = 8 * np.finfo(np.float64).eps
 """Relative to the values: differences that vary by less vary by the rounding of the subtraction."""
 
 
-class Design(Protocol):
+class PairedDesign(Protocol):
     """A way to infer from differences in the order of their blocks: fixed size, planned looks, or continuous looks."""
 
     @property
@@ -45,7 +45,7 @@ class Design(Protocol):
     def method(self) -> Method:
         """Origin of the results."""
 
-    def at(self, level: float) -> Design:
+    def at(self, level: float) -> PairedDesign:
         """Return the same design at another level."""
 
     def interval(self, differences: Sequence[float] | Floats) -> Interval:
@@ -153,7 +153,7 @@ def paired_finding(
     b: Sequence[float],
     margin: Margin | None = None,
     better: Better | None = None,
-    design: Design | None = None,
+    design: PairedDesign | None = None,
 ) -> Finding:
     """Return the finding on b beside a, of one metric; several primary metrics: `family.settle`.
 
@@ -165,7 +165,7 @@ def paired_finding(
         The smallest difference that matters.
     better : {"lower", "higher"}, optional
         The better direction of the metric.
-    design : Design, optional
+    design : PairedDesign, optional
         `SignedRanks` at 95 % by default.
 
     Raises
@@ -179,7 +179,7 @@ def paired_finding(
 def find(
     pairs: Pairs,
     better: Better | None,
-    design: Design,
+    design: PairedDesign,
     p: float | None = None,
     adjusted: float | None = None,
     *,
@@ -193,7 +193,7 @@ def find(
         Whether the interval is one of a step of Holm's method, which bears no equivalence.
     """
     interval = design.interval(pairs.values)
-    sample = Sample(pairs.scale, pairs.margin, pairs.constant, pairs.reason)
+    sample = MetricSample(pairs.scale, pairs.margin, pairs.constant, pairs.reason)
     known = design.p(pairs.values) if p is None and interval.count else p
     # A level of 1 - 0.05 / 3 is not exact to the last digit.
     rejected = known is not None and known <= 1 - design.level + 1e-12
@@ -244,7 +244,7 @@ def _tails(twice: tuple[int, ...]) -> Floats:
 ExclusionsCode: TypeAlias = Literal["none", "alike", "differ"]
 SEED, RESAMPLES = 0, 9999
 ROUNDING = 1e-9
-"""Part by which equal statistics may differ."""
+"""Relative difference of statistics that counts as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,13 +322,13 @@ def worst_case(
     b: Sequence[float | None],
     margin: Margin | None = None,
     better: Better | None = None,
-    design: Design | None = None,
+    design: PairedDesign | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Finding | None:
     """Return the finding on pairs whose missing values could be any within bounds; ``None`` without a value.
 
     The interval reaches from the lower bound with the missing values that make b as small and a as large as possible to
-    the upper bound with the opposite; the p value is the larger one. The estimate is that of the complete pairs.
+    the upper bound with the opposite; the p value is the larger one. The complete pairs give the estimate.
 
     Parameters
     ----------

@@ -159,7 +159,7 @@ def judge(
     return "better" if (high > 0) == (better == "higher") else "worse"
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """A compared sample without its values; the margin is on the working scale."""
 
     scale: Scale
@@ -169,7 +169,7 @@ class Sample(NamedTuple):
 
 
 def conclude(
-    sample: Sample,
+    sample: MetricSample,
     interval: Interval,
     better: Better | None,
     method: Method,

@@ -20,7 +20,7 @@ from wavebed.prepared import prepared
 from wavebed.result.model import SCHEMA, Check, RunRecord, Text, TrialLine, TrialRecord, Verdict, WorkloadRecord
 from wavebed.result.names import DEVICES_FOLDER, INCOMPLETE, RUN_FILE, SPEC_FILE, STORED, TRIAL_FILE
 from wavebed.secret import redacted_json, redacted_table
-from wavebed.workload.model import Better, Metric, Outcome, Span, Status
+from wavebed.workload.model import Better, Metric, Outcome, Status, TimeSpan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,7 +244,7 @@ class _Workload(msgspec.Struct):
     def record(self, metrics: Sequence[Metric]) -> WorkloadRecord:
         span = None
         if self.start_s is not None and self.end_s is not None:
-            span = Span(self.start_s, self.end_s, bool(self.is_load))
+            span = TimeSpan(self.start_s, self.end_s, bool(self.is_load))
         outcome = Outcome(self.status, self.reason, metrics, details=self.details, doubts=self.doubts)
         return WorkloadRecord(self.name, self.kind, span, outcome)
 

@@ -27,7 +27,7 @@ from wavebed.path.model import SceneMap
 from wavebed.prepared import prepared
 from wavebed.ui import events
 from wavebed.ui.events import Head, Points, Recorded
-from wavebed.ui.guard import JSON, Answer, RefusedError, json_answer
+from wavebed.ui.guard import JSON, Reply, RequestRefusedError, json_answer
 from wavebed.ui.prometheus import KIND, metrics
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.ui.events import Recordings
-    from wavebed.ui.guard import Labs, Request
+    from wavebed.ui.guard import HttpRequest, Labs
 
 
 _Body = TypeVar("_Body")
@@ -69,7 +69,7 @@ class Parameter(NamedTuple):
 class Call:
     """A request that a route matches, with the varying parts of its path."""
 
-    request: Request
+    request: HttpRequest
     places: dict[str, str]
 
     def number(self, parameter: Parameter) -> int:
@@ -83,7 +83,7 @@ class Call:
         text = self.request.query.get(parameter.name, str(parameter.default))
         if re.fullmatch("[0-9]{1,9}", text, re.ASCII) and parameter.least <= int(text) <= parameter.most:
             return int(text)
-        raise RefusedError(
+        raise RequestRefusedError(
             400, f"{parameter.name}: {text[:20]!r}: write a whole number from {parameter.least} to {parameter.most}"
         )
 
@@ -109,7 +109,7 @@ class Route:
     method: str
     path: str
     summary: str
-    serve: Callable[[Call], Answer]
+    serve: Callable[[Call], Reply]
     answer: type | None = None
     body: type | None = None
     status: int = 200
@@ -128,7 +128,7 @@ class Route:
         return None if found is None else found.groupdict()
 
 
-def find(routes: Sequence[Route], request: Request) -> tuple[Route, Call]:
+def find(routes: Sequence[Route], request: HttpRequest) -> tuple[Route, Call]:
     """Return the route of a request.
 
     Raises
@@ -147,13 +147,13 @@ def find(routes: Sequence[Route], request: Request) -> tuple[Route, Call]:
         allowed.add(route.method)
     if allowed:
         methods = sorted(allowed | ({"HEAD"} if "GET" in allowed else set()))
-        raise RefusedError(
+        raise RequestRefusedError(
             405, f"{request.method}: is not possible here: {', '.join(methods)}", {"Allow": ", ".join(methods)}
         )
-    raise RefusedError(404, "there is nothing of this name: /api/openapi.json lists what there is")
+    raise RequestRefusedError(404, "there is nothing of this name: /api/openapi.json lists what there is")
 
 
-def read_body(request: Request, kind: type[_Body]) -> _Body:
+def read_body(request: HttpRequest, kind: type[_Body]) -> _Body:
     """Return the body of a request, in JSON.
 
     Raises
@@ -163,11 +163,11 @@ def read_body(request: Request, kind: type[_Body]) -> _Body:
     """
     given = request.headers.get_content_type()
     if given != JSON or "Content-Type" not in request.headers:
-        raise RefusedError(415, f"Content-Type: send {JSON}")
+        raise RequestRefusedError(415, f"Content-Type: send {JSON}")
     try:
         return msgspec.json.decode(request.read_body(), type=prepared(kind))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RefusedError(400, f"the body is wrong: {error}") from None
+        raise RequestRefusedError(400, f"the body is wrong: {error}") from None
 
 
 CHANGED = (*CHANGES, *FAULTS)
@@ -267,7 +267,7 @@ class Failure(Struct, frozen=True):
     error: Annotated[str, Meta(description="one line")]
 
 
-def routes(labs: Labs, recordings: Recordings, describe: Callable[[], Answer]) -> list[Route]:
+def routes(labs: Labs, recordings: Recordings, describe: Callable[[], Reply]) -> list[Route]:
     """Return the routes of the API.
 
     Parameters
@@ -297,42 +297,42 @@ def routes(labs: Labs, recordings: Recordings, describe: Callable[[], Answer]) -
         Route("GET", "/api/recordings/{id}", "The file of a recording", _download(recordings), kind="text/csv",
               refusals=(404, 410)),
         Route("GET", "/api/openapi.json", "This description", lambda _: describe()),
-        Route("GET", "/metrics", "Counters for Prometheus", lambda _: Answer(kind=KIND, body=metrics(labs)), kind=KIND),
+        Route("GET", "/metrics", "Counters for Prometheus", lambda _: Reply(kind=KIND, body=metrics(labs)), kind=KIND),
     ]  # fmt: skip
 
 
-def _list(labs: Labs, recordings: Recordings) -> Callable[[Call], Answer]:
-    def serve(_: Call) -> Answer:
+def _list(labs: Labs, recordings: Recordings) -> Callable[[Call], Reply]:
+    def serve(_: Call) -> Reply:
         entries = tuple(LabEntry(lab.name, lab.uid) for lab in labs.running())
         return _answer(Laboratories(entries, Settings(labs.only, recordings.possible)))
 
     return serve
 
 
-def _show(labs: Labs) -> Callable[[Call], Answer]:
-    def serve(call: Call) -> Answer:
+def _show(labs: Labs) -> Callable[[Call], Reply]:
+    def serve(call: Call) -> Reply:
         with labs.connect(call.places["lab"]) as connection:
             return json_answer(show(connection))
 
     return serve
 
 
-def _maps(labs: Labs) -> Callable[[Call], Answer]:
-    def serve(call: Call) -> Answer:
+def _maps(labs: Labs) -> Callable[[Call], Reply]:
+    def serve(call: Call) -> Reply:
         with labs.connect(call.places["lab"]) as connection:
             return _answer(Maps(maps(connection)))
 
     return serve
 
 
-def _change(labs: Labs) -> Callable[[Call], Answer]:
-    def serve(call: Call) -> Answer:
+def _change(labs: Labs) -> Callable[[Call], Reply]:
+    def serve(call: Call) -> Reply:
         change = read_body(call.request, Change)
         given = {key: value for key in CHANGED if (value := getattr(change, key)) is not None}
         if len(given.get("pattern", "")) > MOST_PATTERN:
-            raise RefusedError(413, f"pattern: has more than {MOST_PATTERN} characters")
+            raise RequestRefusedError(413, f"pattern: has more than {MOST_PATTERN} characters")
         if not given:
-            raise RefusedError(400, f"the body changes nothing: write one or more of {', '.join(CHANGED)}")
+            raise RequestRefusedError(400, f"the body changes nothing: write one or more of {', '.join(CHANGED)}")
         link = call.places.get("link")
         try:
             requests = {key: link_request(link, key, value) for key, value in given.items()}
@@ -340,14 +340,14 @@ def _change(labs: Labs) -> Callable[[Call], Answer]:
                 for key, request in requests.items():
                     apply_change(connection, key, request)
         except UserError as error:
-            raise RefusedError(400, str(error)) from None
+            raise RequestRefusedError(400, str(error)) from None
         return _answer(Done())
 
     return serve
 
 
-def _timeline(labs: Labs) -> Callable[[Call], Answer]:
-    def serve(call: Call) -> Answer:
+def _timeline(labs: Labs) -> Callable[[Call], Reply]:
+    def serve(call: Call) -> Reply:
         asked = read_body(call.request, TimelineAction)
         words = [asked.action] if asked.value is None else [asked.action, asked.value]
         try:
@@ -355,17 +355,17 @@ def _timeline(labs: Labs) -> Callable[[Call], Answer]:
             with labs.connect(call.places["lab"]) as connection:
                 return json_answer(control_timeline(connection, request))
         except UserError as error:
-            raise RefusedError(400, str(error)) from None
+            raise RequestRefusedError(400, str(error)) from None
 
     return serve
 
 
-def _events(labs: Labs) -> Callable[[Call], Answer]:
+def _events(labs: Labs) -> Callable[[Call], Reply]:
     streams = events.Streams()
 
-    def serve(call: Call) -> Answer:
+    def serve(call: Call) -> Reply:
         every_ms = call.number(EVERY)
-        return Answer(kind=events.KIND, parts=streams.open(lambda: _watch(labs, call.places["lab"], every_ms)))
+        return Reply(kind=events.KIND, parts=streams.open(lambda: _watch(labs, call.places["lab"], every_ms)))
 
     return serve
 
@@ -379,12 +379,12 @@ def _watch(labs: Labs, name: str, every_ms: int) -> Watch:
         raise
 
 
-def _recordings(recordings: Recordings) -> Callable[[Call], Answer]:
+def _recordings(recordings: Recordings) -> Callable[[Call], Reply]:
     return lambda _: _answer(RecordingList(tuple(recordings.all())))
 
 
-def _record(labs: Labs, recordings: Recordings) -> Callable[[Call], Answer]:
-    def serve(call: Call) -> Answer:
+def _record(labs: Labs, recordings: Recordings) -> Callable[[Call], Reply]:
+    def serve(call: Call) -> Reply:
         name = call.places["lab"]
         every_ms = read_body(call.request, NewRecording).every_ms
         return _answer(recordings.start(name, every_ms, lambda: _watch(labs, name, every_ms)), 201)
@@ -392,20 +392,20 @@ def _record(labs: Labs, recordings: Recordings) -> Callable[[Call], Answer]:
     return serve
 
 
-def _stop(recordings: Recordings) -> Callable[[Call], Answer]:
+def _stop(recordings: Recordings) -> Callable[[Call], Reply]:
     return lambda call: _answer(recordings.stop(int(call.places["id"])))
 
 
-def _download(recordings: Recordings) -> Callable[[Call], Answer]:
-    def serve(call: Call) -> Answer:
+def _download(recordings: Recordings) -> Callable[[Call], Reply]:
+    def serve(call: Call) -> Reply:
         name, parts = recordings.read(int(call.places["id"]))
-        return Answer(kind="text/csv", parts=parts, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+        return Reply(kind="text/csv", parts=parts, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
     return serve
 
 
-def _answer(value: Struct, status: int = 200) -> Answer:
-    return Answer(status, body=msgspec.json.encode(value) + b"\n")
+def _answer(value: Struct, status: int = 200) -> Reply:
+    return Reply(status, body=msgspec.json.encode(value) + b"\n")
 
 
 EVENTS = {"head": Head, "points": Points, "end": Failure}

@@ -1,4 +1,4 @@
-"""The laboratories that the page shows: those of ``wavebed ctl``, or one of them.
+"""The laboratories that the page shows: all that ``wavebed ctl`` lists, or one of them.
 
 They are this user's own. Root's page opens no laboratory of another user, who would choose its answers.
 """
@@ -21,14 +21,14 @@ from wavebed.page import asset
 from wavebed.secret import Secret
 from wavebed.ui.api import description, find, routes
 from wavebed.ui.events import Recordings
-from wavebed.ui.guard import Answer, Guard, Labs, json_answer
+from wavebed.ui.guard import Guard, Labs, Reply, json_answer
 from wavebed.ui.server import PageServer, listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wavebed.ui.guard import Request
+    from wavebed.ui.guard import HttpRequest
 
 
 class _File(NamedTuple):
@@ -68,7 +68,7 @@ class App:
         self.routes = routes(labs, recordings, self._description)
         self._files = {path: asset(file.name, file.package).encode() for path, file in FILES.items()}
 
-    def serve(self, request: Request, guard: Guard) -> Answer:
+    def serve(self, request: HttpRequest, guard: Guard) -> Reply:
         """Answer a request that the guard let pass.
 
         Raises
@@ -79,11 +79,11 @@ class App:
         if request.path in FILES and request.method in ("GET", "HEAD"):
             cookie = guard.cookie_for(request) if request.path == "/" else None
             headers = {} if cookie is None else {"Set-Cookie": cookie}
-            return Answer(kind=FILES[request.path].kind, body=self._files[request.path], headers=headers)
+            return Reply(kind=FILES[request.path].kind, body=self._files[request.path], headers=headers)
         route, call = find(self.routes, request)
         return route.serve(call)
 
-    def _description(self) -> Answer:
+    def _description(self) -> Reply:
         return json_answer(description(self.routes))
 
 

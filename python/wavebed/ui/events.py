@@ -15,14 +15,14 @@ from msgspec import Meta, Struct
 
 from wavebed.errors import UserError, WavebedError
 from wavebed.path.control import understood
-from wavebed.ui.guard import RefusedError
+from wavebed.ui.guard import RequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from wavebed.path.control import Head as WatchHead
-    from wavebed.path.control import Sample, Watch
+    from wavebed.path.control import LinkSample, Watch
 
 
 _MODULUS = 1 << 64
@@ -86,9 +86,9 @@ class Meter:
 
     def __init__(self, head: WatchHead) -> None:
         self._places = {name: place for place, name in enumerate(head.link_columns)}
-        self._before: Sample | None = None
+        self._before: LinkSample | None = None
 
-    def point(self, sample: Sample) -> Point | None:
+    def point(self, sample: LinkSample) -> Point | None:
         """Return the values since the last sample; ``None`` after the first one, or if no time has passed.
 
         A sample of another form raises what `wavebed.path.control.understood` catches.
@@ -159,9 +159,9 @@ def _number(value: Value) -> int | float:
 
 KIND = "text/event-stream"
 FLUSH_S = 0.02
-"""Points of so long travel in one event: a page draws no more often."""
+"""Period of points in one event: a page draws no more often."""
 SILENCE_S = 5.0
-"""Without a point for so long, a comment keeps the connection."""
+"""Send an SSE comment after this long without data, as keep-alive."""
 MOST_STREAMS = 16
 """Of one server: each has a thread there and samples of its own."""
 
@@ -214,7 +214,7 @@ class Streams:
             Before the first event, if there are too many streams.
         """
         if not self._room.acquire(blocking=False):
-            raise RefusedError(503, f"{MOST_STREAMS} streams are open, which is as many as there may be")
+            raise RequestRefusedError(503, f"{MOST_STREAMS} streams are open, which is as many as there may be")
         try:
             watch = open_watch()
             try:
@@ -254,7 +254,7 @@ def _points(watch: Watch) -> Iterator[bytes]:
             sent_s = time.monotonic()
 
 
-def _now(head: WatchHead, sample: Sample) -> TimelineNow | None:
+def _now(head: WatchHead, sample: LinkSample) -> TimelineNow | None:
     if head.timeline is None or sample.timeline is None:
         return None
     now = dict(zip(head.timeline_columns, sample.timeline, strict=True))
@@ -345,9 +345,11 @@ class Recordings:
         with self._lock:
             folder = self._folder
             if folder is None:
-                raise RefusedError(409, "this server records nothing: start it with wavebed ui --record-to DIR")
+                raise RequestRefusedError(409, "this server records nothing: start it with wavebed ui --record-to DIR")
             if sum(each.runs for each in self._kept.values()) >= MOST_RUNNING:
-                raise RefusedError(409, f"{MOST_RUNNING} recordings run, which is as many as there may be: stop one")
+                raise RequestRefusedError(
+                    409, f"{MOST_RUNNING} recordings run, which is as many as there may be: stop one"
+                )
             watch = open_watch()
             self._last += 1
             try:
@@ -355,7 +357,7 @@ class Recordings:
             except OSError as error:
                 watch.close()
                 reason = (error.strerror or "cannot be made").lower()
-                raise RefusedError(409, f"the file of the recording: {reason}") from None
+                raise RequestRefusedError(409, f"the file of the recording: {reason}") from None
             except BaseException:
                 watch.close()
                 raise
@@ -388,7 +390,7 @@ class Recordings:
         try:
             return recording.name, recording.content()
         except OSError:
-            raise RefusedError(410, f"the file {recording.name} is gone") from None
+            raise RequestRefusedError(410, f"the file {recording.name} is gone") from None
 
     def close(self) -> None:
         """Stop all of them."""
@@ -404,7 +406,7 @@ class Recordings:
         with self._lock:
             found = self._kept.get(number)
         if found is None:
-            raise RefusedError(404, f"there is no recording {number}")
+            raise RequestRefusedError(404, f"there is no recording {number}")
         return found
 
 

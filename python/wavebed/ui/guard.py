@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from email.message import Message
 
-    from wavebed.path.control import Connection, Running
+    from wavebed.path.control import ControlConnection, Running
 
 
 JSON = "application/json"
 
 
-class RefusedError(WavebedError):
+class RequestRefusedError(WavebedError):
     """A request is refused.
 
     Parameters
@@ -45,7 +45,7 @@ class RefusedError(WavebedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """A request, whose body is read only when it is asked for.
 
     Parameters
@@ -66,7 +66,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """An answer: a whole body, or parts that are sent as they come."""
 
     status: int = 200
@@ -76,9 +76,9 @@ class Answer:
     parts: Iterator[bytes] | None = None
 
 
-def json_answer(value: object, status: int = 200) -> Answer:
+def json_answer(value: object, status: int = 200) -> Reply:
     """Return an answer in JSON."""
-    return Answer(status, body=json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    return Reply(status, body=json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
 SAFE = ("GET", "HEAD")
@@ -106,7 +106,7 @@ class Guard:
         self._session = Secret(secrets.token_urlsafe(32))
         self._cookie = f"wavebed-ui-{port}"  # cookies do not tell ports apart
 
-    def check(self, request: Request) -> None:
+    def check(self, request: HttpRequest) -> None:
         """Let a request pass.
 
         Raises
@@ -120,19 +120,19 @@ class Guard:
         if request.method in SAFE or not by_cookie:
             return
         if origin is None:
-            raise RefusedError(403, "Origin: is missing: a change by the page's cookie comes from the page")
+            raise RequestRefusedError(403, "Origin: is missing: a change by the page's cookie comes from the page")
 
-    def cookie_for(self, request: Request) -> str | None:
+    def cookie_for(self, request: HttpRequest) -> str | None:
         """Return the header that gives a browser the cookie, if the request has the token in its query."""
         given = request.query.get("token")
         if given is None or not self._token.is_same(given):
             return None
         return f"{self._cookie}={self._session.reveal()}; HttpOnly; SameSite=Strict; Path=/"
 
-    def _checked_host(self, request: Request) -> str:
+    def _checked_host(self, request: HttpRequest) -> str:
         named = request.headers.get_all("Host") or []
         if len(named) != 1 or not self._is_own(named[0]):
-            raise RefusedError(403, "Host: is not this server: use the address that wavebed ui printed")
+            raise RequestRefusedError(403, "Host: is not this server: use the address that wavebed ui printed")
         return named[0]
 
     def _is_own(self, host: str) -> bool:
@@ -149,32 +149,32 @@ class Guard:
         # An address in the place of a name cannot be pointed elsewhere.
         return address == self._address or self._address.is_unspecified
 
-    def _checked_origin(self, request: Request, host: str) -> str | None:
+    def _checked_origin(self, request: HttpRequest, host: str) -> str | None:
         origins = request.headers.get_all("Origin") or []
         if len(origins) > 1 or any(origin != f"http://{host}" for origin in origins):
-            raise RefusedError(403, "Origin: is another site")
+            raise RequestRefusedError(403, "Origin: is another site")
         site = request.headers.get("Sec-Fetch-Site", "none")
         if site not in ("none", "same-origin") and not _opens_the_page(request):
-            raise RefusedError(403, "Sec-Fetch-Site: the request comes from another site")
+            raise RequestRefusedError(403, "Sec-Fetch-Site: the request comes from another site")
         return origins[0] if origins else None
 
-    def _authenticate(self, request: Request) -> bool:
+    def _authenticate(self, request: HttpRequest) -> bool:
         """Return whether the request is known by its cookie; otherwise it is by the token."""
         given = request.headers.get_all("Authorization") or []
         if given:
             scheme, _, token = given[0].partition(" ")
             if len(given) == 1 and scheme.lower() == "bearer" and self._token.is_same(token.strip()):
                 return False
-            raise RefusedError(401, "Authorization: the token is wrong: use the one that wavebed ui printed")
+            raise RequestRefusedError(401, "Authorization: the token is wrong: use the one that wavebed ui printed")
         if any(self._session.is_same(value) for value in self._cookies(request)):
             return True
         if request.path == "/" and request.method in SAFE and self.cookie_for(request):
             return True
-        raise RefusedError(
+        raise RequestRefusedError(
             401, "the token is missing: open the address that wavebed ui printed, or send it as Bearer token"
         )
 
-    def _cookies(self, request: Request) -> list[str]:
+    def _cookies(self, request: HttpRequest) -> list[str]:
         found = []
         for line in request.headers.get_all("Cookie") or []:
             try:
@@ -186,7 +186,7 @@ class Guard:
         return found
 
 
-def _opens_the_page(request: Request) -> bool:
+def _opens_the_page(request: HttpRequest) -> bool:
     """Tell whether somebody follows a link to the page, which has the token in it."""
     opens = request.headers.get("Sec-Fetch-Mode") == "navigate" and "token" in request.query
     return opens and request.path == "/" and request.method in SAFE
@@ -209,7 +209,7 @@ class Labs:
         found = [lab for lab in running() if self.only in (None, lab.name)]
         return sorted(found, key=lambda lab: (lab.name, lab.uid))
 
-    def open(self, lab: Running) -> Connection:
+    def open(self, lab: Running) -> ControlConnection:
         """Return a connection to one that was listed.
 
         Raises
@@ -222,7 +222,7 @@ class Labs:
             raise LaboratoryGoneError(f"laboratory {lab.name!r} has ended")
         return connection
 
-    def connect(self, name: str) -> Connection:
+    def connect(self, name: str) -> ControlConnection:
         """Return a connection to one.
 
         Raises
@@ -231,8 +231,8 @@ class Labs:
             If none of this name runs, or it is not shown.
         """
         if self.only not in (None, name):
-            raise RefusedError(404, f"{name!r} is not shown here: this page is that of {self.only!r}")
+            raise RequestRefusedError(404, f"{name!r} is not shown here: this page is that of {self.only!r}")
         try:
             return connect_to(name)
         except UserError as error:
-            raise RefusedError(404, str(error)) from None
+            raise RequestRefusedError(404, str(error)) from None

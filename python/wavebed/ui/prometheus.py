@@ -23,7 +23,7 @@ ALL_S = 5.0
 """Longest wait for all answers, seconds. Prometheus itself waits for 10 s."""
 
 
-class Metric(NamedTuple):
+class Scraped(NamedTuple):
     """A metric: its name, whether it only grows, its meaning, and its values of one thing by further labels."""
 
     name: str
@@ -52,40 +52,40 @@ def _state(link: LinkState) -> Iterator[tuple[dict[str, str], float | int | None
 
 
 LINK_METRICS = (
-    Metric("wavebed_link_offered_segments_total", True, "Wire segments that entered the link.",
+    Scraped("wavebed_link_offered_segments_total", True, "Wire segments that entered the link.",
            _one(lambda link: link.offered_segments)),
-    Metric("wavebed_link_offered_bytes_total", True, "IP bytes that entered the link.",
+    Scraped("wavebed_link_offered_bytes_total", True, "IP bytes that entered the link.",
            _one(lambda link: link.offered_bytes)),
-    Metric("wavebed_link_delivered_segments_total", True, "Wire segments that left at the far end.",
+    Scraped("wavebed_link_delivered_segments_total", True, "Wire segments that left at the far end.",
            _one(lambda link: link.delivered_segments)),
-    Metric("wavebed_link_delivered_bytes_total", True, "IP bytes that left at the far end.",
+    Scraped("wavebed_link_delivered_bytes_total", True, "IP bytes that left at the far end.",
            _one(lambda link: link.delivered_bytes)),
-    Metric("wavebed_link_duplicated_segments_total", True, "Copies made by duplication.",
+    Scraped("wavebed_link_duplicated_segments_total", True, "Copies made by duplication.",
            _one(lambda link: link.duplicated_segments)),
-    Metric("wavebed_link_dropped_segments_total", True, "Segments dropped, by reason.", _drops),
-    Metric("wavebed_link_marked_segments_total", True, "Segments marked CE.", _one(lambda link: link.marked_segments)),
-    Metric("wavebed_link_blocks_sent_total", True, "Transmissions of radio blocks.",
+    Scraped("wavebed_link_dropped_segments_total", True, "Segments dropped, by reason.", _drops),
+    Scraped("wavebed_link_marked_segments_total", True, "Segments marked CE.", _one(lambda link: link.marked_segments)),
+    Scraped("wavebed_link_blocks_sent_total", True, "Transmissions of radio blocks.",
            _one(lambda link: link.blocks_sent)),
-    Metric("wavebed_link_blocks_failed_total", True, "Failed transmissions of radio blocks.",
+    Scraped("wavebed_link_blocks_failed_total", True, "Failed transmissions of radio blocks.",
            _one(lambda link: link.blocks_failed)),
-    Metric("wavebed_link_failures_total", True, "Failures of the radio link.", _one(lambda link: link.link_failures)),
-    Metric("wavebed_link_wait_seconds_total", True, "Times in the queue of all segments that left it.",
+    Scraped("wavebed_link_failures_total", True, "Failures of the radio link.", _one(lambda link: link.link_failures)),
+    Scraped("wavebed_link_wait_seconds_total", True, "Times in the queue of all segments that left it.",
            _one(lambda link: None if link.waited_ns is None else link.waited_ns / 1e9)),
-    Metric("wavebed_link_wait_segments_total", True, "Segments in wavebed_link_wait_seconds_total.",
+    Scraped("wavebed_link_wait_segments_total", True, "Segments in wavebed_link_wait_seconds_total.",
            _one(lambda link: link.waited_segments)),
-    Metric("wavebed_link_queued_segments", False, "Segments in the link.", _one(lambda link: link.queued_segments)),
-    Metric("wavebed_link_queued_bytes", False, "IP bytes in the link.", _one(lambda link: link.queued_bytes)),
-    Metric("wavebed_link_rate_bits_per_second", False, "Rate of the link.", _one(lambda link: link.rate_bps)),
-    Metric("wavebed_link_delay_seconds", False, "Delay beside queueing.",
+    Scraped("wavebed_link_queued_segments", False, "Segments in the link.", _one(lambda link: link.queued_segments)),
+    Scraped("wavebed_link_queued_bytes", False, "IP bytes in the link.", _one(lambda link: link.queued_bytes)),
+    Scraped("wavebed_link_rate_bits_per_second", False, "Rate of the link.", _one(lambda link: link.rate_bps)),
+    Scraped("wavebed_link_delay_seconds", False, "Delay beside queueing.",
            _one(lambda link: None if link.delay_ns is None else link.delay_ns / 1e9)),
-    Metric("wavebed_link_loss_ratio", False, "Probability of loss.", _one(lambda link: link.loss)),
-    Metric("wavebed_link_sinr_decibels", False, "Effective SINR of the data.", _one(lambda link: link.sinr_db)),
-    Metric("wavebed_link_radio_state", False, "1 for the state of the radio.", _state),
+    Scraped("wavebed_link_loss_ratio", False, "Probability of loss.", _one(lambda link: link.loss)),
+    Scraped("wavebed_link_sinr_decibels", False, "Effective SINR of the data.", _one(lambda link: link.sinr_db)),
+    Scraped("wavebed_link_radio_state", False, "1 for the state of the radio.", _state),
 )  # fmt: skip
 DIRECTION_METRICS = (
-    Metric("wavebed_direction_transit_seconds_total", True, "Emulated one-way delays of all segments that left.",
+    Scraped("wavebed_direction_transit_seconds_total", True, "Emulated one-way delays of all segments that left.",
            _one(lambda direction: direction.transit_ns / 1e9)),
-    Metric("wavebed_direction_transit_segments_total", True, "Segments in wavebed_direction_transit_seconds_total.",
+    Scraped("wavebed_direction_transit_segments_total", True, "Segments in wavebed_direction_transit_seconds_total.",
            _one(lambda direction: direction.transit_segments)),
 )  # fmt: skip
 
@@ -116,7 +116,9 @@ def metrics(labs: Labs) -> bytes:
     return ("\n".join(text) + "\n").encode()
 
 
-def _written(metric: Metric, found: LabState, kind: str, things: Sequence[LinkState | DirectionState]) -> Iterator[str]:
+def _written(
+    metric: Scraped, found: LabState, kind: str, things: Sequence[LinkState | DirectionState]
+) -> Iterator[str]:
     for thing in things:
         for labels, value in metric.values(thing):
             if value is not None:

@@ -10,7 +10,7 @@ from wavebed.output import write_output
 from wavebed.ui import events
 from wavebed.ui.api import EVENTS, PLACES, routes, schemas
 from wavebed.ui.events import COLUMNS, Recordings
-from wavebed.ui.guard import Answer, Labs
+from wavebed.ui.guard import Labs, Reply
 from wavebed.ui.prometheus import DIRECTION_METRICS, LINK_METRICS
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ VALUE` those of a [TimelineAction](#timelineaction).
 
 def reference_page() -> str:
     """Return the page."""
-    table = routes(Labs(), Recordings(None), Answer)
+    table = routes(Labs(), Recordings(None), Reply)
     known = schemas(table)
     parts = [_HEAD, "## Requests\n", *(_request(route) for route in table)]
     parts += ["## Events\n", _events(), "## Values of a point\n", _columns()]

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.lab.protocol import LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
-from wavebed.ui.guard import Answer, RefusedError, Request, json_answer
+from wavebed.ui.guard import HttpRequest, Reply, RequestRefusedError, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ IDLE_S = 30.0
 BODY_S = 60.0
 """A whole body has come by then."""
 SEND_S = 10.0
-"""A client may take so long to make room for a part of an answer."""
+"""Limit for a client to make room for a part of an answer."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -171,7 +171,7 @@ class PageServer(ThreadingHTTPServer):
     def __init__(
         self,
         address: tuple[str, int],
-        serve: Callable[[Request, Guard], Answer],
+        serve: Callable[[HttpRequest, Guard], Reply],
         make_guard: Callable[[str, int], Guard],
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -252,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Refuse a request that could not be read."""
         self.close_connection = True
         self.request_version = "HTTP/1.0"  # what came may be no version: the answer has headers all the same
-        self._send(_refusal(RefusedError(code, message or explain or "the request is wrong")))
+        self._send(_refusal(RequestRefusedError(code, message or explain or "the request is wrong")))
 
     def handle_expect_100(self) -> bool:
         """Ask for no body before the request was checked: `_body` does."""
@@ -272,21 +272,21 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - the names of the library
     do_OPTIONS = do_TRACE = do_CONNECT = _serve  # noqa: N815
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> Reply:
         if self.request_version not in ("HTTP/1.0", "HTTP/1.1"):
             self.request_version = "HTTP/1.0"
-            raise RefusedError(505, "this server speaks HTTP/1.1")
+            raise RequestRefusedError(505, "this server speaks HTTP/1.1")
         path, _, query = self.path.partition("?")
         if not path.startswith("/"):
-            raise RefusedError(400, "the target is no path of this server")
+            raise RequestRefusedError(400, "the target is no path of this server")
         try:
             fields = dict(parse_qsl(query, max_num_fields=MOST_FIELDS))
         except ValueError:
-            raise RefusedError(400, f"the query has more than {MOST_FIELDS} fields") from None
-        request = Request(self.command, path, fields, self.headers, self._body)
+            raise RequestRefusedError(400, f"the query has more than {MOST_FIELDS} fields") from None
+        request = HttpRequest(self.command, path, fields, self.headers, self._body)
         self.server.guard.check(request)
         if not self.server.places.know(self.connection):
-            raise RefusedError(503, f"{MOST_CONNECTIONS} connections are open: close one")
+            raise RequestRefusedError(503, f"{MOST_CONNECTIONS} connections are open: close one")
         self._next_s = IDLE_S
         return self.server.serve(request, self.server.guard)
 
@@ -297,10 +297,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Read the body, once its length is known to be within bounds."""
         lengths = self.headers.get_all("Content-Length") or []
         if "Transfer-Encoding" in self.headers or len(lengths) != 1 or not re.fullmatch("[0-9]{1,12}", lengths[0]):
-            raise RefusedError(411, "Content-Length: is missing or wrong: send the length of the body")
+            raise RequestRefusedError(411, "Content-Length: is missing or wrong: send the length of the body")
         length = int(lengths[0])
         if length > MOST_BODY_BYTES:
-            raise RefusedError(413, f"the body has {length} bytes: at most {MOST_BODY_BYTES} are read")
+            raise RequestRefusedError(413, f"the body has {length} bytes: at most {MOST_BODY_BYTES} are read")
         if self.headers.get("Expect", "").lower() == "100-continue" and self.request_version == "HTTP/1.1":
             self.send_response_only(100)
             self.end_headers()
@@ -308,13 +308,13 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = self.rfile.read(length)
         except TimeoutError:
-            raise RefusedError(408, f"the body did not come within {BODY_S:g} s: send it at once") from None
+            raise RequestRefusedError(408, f"the body did not come within {BODY_S:g} s: send it at once") from None
         self._body_read = True
         if len(body) < length:
-            raise RefusedError(400, f"the body has {len(body)} bytes instead of {length}")
+            raise RequestRefusedError(400, f"the body has {len(body)} bytes instead of {length}")
         return body
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: Reply) -> None:
         """Send an answer; its parts, if it has some, until the end of the connection."""
         parts = answer.parts
         try:
@@ -349,15 +349,15 @@ class _Handler(BaseHTTPRequestHandler):
                 close()
 
 
-def _refusal(error: WavebedError) -> Answer:
+def _refusal(error: WavebedError) -> Reply:
     answer = json_answer({"error": str(error)}, _status(error))
-    if isinstance(error, RefusedError):
-        return Answer(answer.status, answer.kind, answer.body, error.headers)
+    if isinstance(error, RequestRefusedError):
+        return Reply(answer.status, answer.kind, answer.body, error.headers)
     return answer
 
 
 def _status(error: WavebedError) -> int:
-    if isinstance(error, RefusedError):
+    if isinstance(error, RequestRefusedError):
         return error.status
     if isinstance(error, LaboratoryHungError):
         return 504

@@ -17,7 +17,7 @@ from wavebed.config.table import Key
 from wavebed.lab.confine import Confined
 from wavebed.lab.tools import Program
 from wavebed.workload.model import Common, Metric, Outcome, Series, Session, Workload
-from wavebed.workload.parsers import End, Stream, read_end, shortfall
+from wavebed.workload.parsers import Iperf3End, Stream, read_end, shortfall
 from wavebed.workload.programs import create, end_within, last_line, output_of, wait_for_end
 from wavebed.workload.serve import RunningServer
 
@@ -146,7 +146,7 @@ class Bulk(Workload[BulkOptions]):
 
     def known_metrics(self) -> list[Metric]:
         """Return its metrics without values."""
-        flows = [Flows(name, [], [], None) for name in _DIRECTIONS[self.options.direction]]
+        flows = [BulkFlows(name, [], [], None) for name in _DIRECTIONS[self.options.direction]]
         return _metrics(flows, self.options)
 
     def open(self, context: TrialContext) -> Session:
@@ -193,7 +193,7 @@ class _BulkSession(Session):
 
     def report(self, schedule: Schedule) -> Outcome:  # noqa: ARG002 - its output has its times
         ends = {name: _read(self._context, name) for name in ("client", "server")}
-        flows = [Flows.of(name, ends) for name in _DIRECTIONS[self._workload.options.direction]]
+        flows = [BulkFlows.of(name, ends) for name in _DIRECTIONS[self._workload.options.direction]]
         start_s = self._first_s(ends["client"], flows)
         series = [each for flow in flows for each in flow.series(start_s, only=len(flows) == 1)]
         failure, doubts = self._failed(ends["client"], flows)
@@ -205,7 +205,7 @@ class _BulkSession(Session):
         status: Status = "partial" if reason else "ok"
         return Outcome(status, reason, metrics, series, details=_details(ends["client"], flows), doubts=doubts)
 
-    def _missing(self, flows: Sequence[Flows]) -> str:
+    def _missing(self, flows: Sequence[BulkFlows]) -> str:
         """Return a line about missing data; empty if all arrived."""
         streams = self._workload.options.streams
         for flow in flows:
@@ -214,7 +214,7 @@ class _BulkSession(Session):
                 return f"the receiver counted only {short} {flow.towards}"
         return ""
 
-    def _first_s(self, client: End, flows: Sequence[Flows]) -> float:
+    def _first_s(self, client: Iperf3End, flows: Sequence[BulkFlows]) -> float:
         """Return the approximate start of the client's counters, which iperf3 gives in whole seconds only.
 
         They start five round trips after the client; after a longer handshake, not before iperf3's second, and not so
@@ -232,7 +232,7 @@ class _BulkSession(Session):
             first_s = max(first_s, self._context.client.of_unix_s(client.begun_unix_s))
         return min(first_s, latest_s)
 
-    def _failed(self, client: End, flows: Sequence[Flows]) -> tuple[str | None, list[str]]:
+    def _failed(self, client: Iperf3End, flows: Sequence[BulkFlows]) -> tuple[str | None, list[str]]:
         """Return the reason of a failure, or ``None``, and the reasons for a suspect result."""
         if self._failure is not None:
             return self._failure, []
@@ -251,17 +251,17 @@ class _BulkSession(Session):
         return None, doubts
 
 
-def _read(context: TrialContext, name: str) -> End:
+def _read(context: TrialContext, name: str) -> Iperf3End:
     file = context.folder / f"{name}.json"
     return read_end(output_of(file))
 
 
-def _metrics(flows: Sequence[Flows], options: BulkOptions) -> list[Metric]:
+def _metrics(flows: Sequence[BulkFlows], options: BulkOptions) -> list[Metric]:
     return [each for flow in flows for each in flow.metrics(options, only=len(flows) == 1)]
 
 
 @dataclass(frozen=True, slots=True)
-class Flows:
+class BulkFlows:
     """The streams of one direction at its sender and at its receiver."""
 
     towards: str
@@ -270,7 +270,7 @@ class Flows:
     control: str | None
 
     @classmethod
-    def of(cls, towards: str, ends: Mapping[str, End]) -> Flows:
+    def of(cls, towards: str, ends: Mapping[str, Iperf3End]) -> BulkFlows:
         """Return the streams of a direction, ``down`` or ``up``, of what client and server told."""
         sender, receiver = ("server", "client") if towards == "down" else ("client", "server")
         return cls(towards, ends[sender].sent, ends[receiver].received, ends[sender].sender_control)
@@ -362,7 +362,7 @@ def goodput_series(name: str, given: Sequence[tuple[float, float, float]], start
     )
 
 
-def _details(client: End, flows: Sequence[Flows]) -> dict[str, Json]:
+def _details(client: Iperf3End, flows: Sequence[BulkFlows]) -> dict[str, Json]:
     controls: dict[str, Json] = {flow.towards: flow.control for flow in flows}
     found: list[Json] = [{"local": local, "remote": remote} for local, remote in client.flows]
     return {"congestion_control": controls, "flows": found}

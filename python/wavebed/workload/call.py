@@ -18,7 +18,7 @@ from wavebed.config.table import Key
 from wavebed.config.values import number, rate_bps, seconds
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import Program
-from wavebed.workload.browser.remote import LOOK_EVERY_S, Agent
+from wavebed.workload.browser.remote import LOOK_EVERY_S, BrowserAgent
 from wavebed.workload.drafts import drafted
 from wavebed.workload.model import Event, Metric, Outcome, Series, Session, Workload
 from wavebed.workload.probing import percentile
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 2
 _GRAIN = 5.0
-"""Standard deviation of each pixel's grain, of 255: about that of a phone's camera indoors."""
+"""Standard deviation of each pixel's grain, of 255: about as a phone's camera indoors."""
 
 _BLOCK = 8
 _SPEED = 2
@@ -86,7 +86,7 @@ Row: TypeAlias = "dict[str, Json]"
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class CallDirection:
     """One direction of a call.
 
     Parameters
@@ -126,13 +126,13 @@ class Direction:
 
 def read_direction(
     name: str, receiver: Mapping[str, Json], sender: Mapping[str, Json], clock: Stamps, told_s: float
-) -> Direction:
+) -> CallDirection:
     """Read the statistics of the receiver and the sender of a direction.
 
     Parameters
     ----------
     clock : Stamps
-        That of the receiver.
+        The receiver's.
     told_s : float
         When both ends had the other's session description, seconds since time zero.
     """
@@ -149,7 +149,7 @@ def read_direction(
     ]
     end_s = clock.of_unix_s(marks["end"] / 1e3)
     from_s = clock.of_unix_s((marks["end"] if first is None else first) / 1e3)
-    return Direction(
+    return CallDirection(
         name=name,
         first_frame_ms=None if first is None else 1e3 * (from_s - told_s),
         from_s=from_s,
@@ -190,7 +190,7 @@ def call_outcome(
     fps : int
         Pictures per second of the cameras.
     clocks : tuple of Stamps
-        Those of the server and of the client.
+        The server's and the client's.
     """
     for name, end in (("server", server), ("client", client)):
         if "connected" not in cast("dict[str, float]", end["marks"]):
@@ -222,11 +222,11 @@ def call_outcome(
 
 def known_call_metrics() -> list[Metric]:
     """Return the metrics of a call without values."""
-    both = [Direction(name, None, 0.0, 0.0, [], {}, []) for name in ("down", "up")]
+    both = [CallDirection(name, None, 0.0, 0.0, [], {}, []) for name in ("down", "up")]
     return [*(metric for direction in both for metric in _metrics(direction)), *_rtt_metrics([])]
 
 
-def _metrics(direction: Direction) -> list[Metric]:
+def _metrics(direction: CallDirection) -> list[Metric]:
     last, name, seconds = direction.last, direction.name, direction.seconds
     seen = direction.first_frame_ms is not None and seconds > 0
     frozen_s = sum((event.end_s or event.time_s) - event.time_s for event in direction.freezes)
@@ -315,7 +315,7 @@ def _rtt_series(pairs: Sequence[tuple[float, float | None]]) -> list[Series]:
     return [Series("rtt", "ms", [at_s for at_s, _ in pairs], [ms for _, ms in pairs])]
 
 
-def _series(direction: Direction) -> list[Series]:
+def _series(direction: CallDirection) -> list[Series]:
     rates: list[float | None] = []
     frames: list[float | None] = []
     buffers: list[float | None] = []
@@ -340,7 +340,7 @@ def _series(direction: Direction) -> list[Series]:
 _GROWING = ("bytesReceived", "headerBytesReceived", "framesDecoded", "jitterBufferDelay", "jitterBufferEmittedCount")
 
 
-def _implementation(direction: Direction) -> dict[str, Json]:
+def _implementation(direction: CallDirection) -> dict[str, Json]:
     return {
         "encoder": direction.sender.get("encoderImplementation"),
         "decoder": direction.last.get("decoderImplementation"),
@@ -348,7 +348,7 @@ def _implementation(direction: Direction) -> dict[str, Json]:
     }
 
 
-def _doubts(direction: Direction, fps: int) -> list[str]:
+def _doubts(direction: CallDirection, fps: int) -> list[str]:
     if direction.first_frame_ms is None:
         return [f"no picture came {direction.name}"]
     limited_s = cast("dict[str, float]", direction.sender.get("qualityLimitationDurations") or {})
@@ -462,7 +462,7 @@ class CallSession(Session):
         self._workload = workload
         self._context = context
         self._stop = threading.Event()
-        self._agents: dict[str, Agent] = {}
+        self._agents: dict[str, BrowserAgent] = {}
         self._offer: Json = None
         self._stopped_early = False
 
@@ -532,11 +532,11 @@ class CallSession(Session):
         went, path = f"{addresses['local']} and {addresses['remote']}", " and ".join(wanted)
         return [f"the media went between {went}, not between {path}: the hosts have another way to each other"]
 
-    def _agent(self, end: str, host: Host, settings: Mapping[str, Json]) -> Agent:
+    def _agent(self, end: str, host: Host, settings: Mapping[str, Json]) -> BrowserAgent:
         folder = self._context.folder / end
         folder.mkdir(exist_ok=True)
         assert self._workload.film is not None, "it was prepared"
-        return Agent(host, "wavebed.workload.call_agent", settings, folder, read=[self._workload.film])
+        return BrowserAgent(host, "wavebed.workload.call_agent", settings, folder, read=[self._workload.film])
 
     def _ask(self, end: str, do: str, value: Json = None) -> Json:
         self._agents[end].tell({"do": do, "value": value})

@@ -34,7 +34,7 @@ _LAST_WORDS_S = 1.0
 _LOOK_EVERY_S = 0.2
 _LOOK_SOON_S = 0.02
 _QUIET_S = 0.1
-"""The path is drained if it was empty for so long: a server that read the last byte may answer, or write a file."""
+"""The path is drained if it was empty for this long: a server that read the last byte may answer, or write a file."""
 _PORT = "{port}"
 _CLIENT = "{client}"
 EXIT_STATUS, WALL_TIME, DELIVERY_TIME = "exit status", "wall time", "delivery time"
@@ -134,7 +134,7 @@ class Command(Workload[CommandOptions]):
         return self.common.limit_s
 
     def known_metrics(self) -> list[Metric]:
-        """Return those of wavebed, and of a parser that names its metrics."""
+        """Return the metrics of wavebed, and of a parser that names its own."""
         return [*KNOWN.get(self.options.parser, ()), *_metrics_of(self.options, None, None, None)]
 
     @property

@@ -24,8 +24,8 @@ from wavebed.workload.model import FRAME_BYTES, SEGMENT_BYTES, Event, Metric, Ou
 from wavebed.workload.programs import create, end_within, last_line, output_of, wait_for_end
 from wavebed.workload.serve import (
     Certificate,
+    NameResolver,
     Protocol,
-    Resolver,
     RunningServers,
     VirtualHost,
     add_addresses,
@@ -307,7 +307,7 @@ class _DownloadSession(Session):
         server = start_web_server(context.server, [site], workload.protocol, context.folder, workload.certificate)
         self._server = RunningServers(server, self._resolver)
 
-    def _start_resolver(self) -> Resolver:
+    def _start_resolver(self) -> NameResolver:
         context, address = self._context, f"{self._context.address}1"
         add_addresses(context.server, [address])
         names = {context.server.name: address}

@@ -22,12 +22,12 @@ from wavebed.workload.parsers import (
     summary_line,
 )
 from wavebed.workload.probing import (
-    Probe,
+    EchoProbe,
     Prober,
+    ProbeWatch,
     Probing,
     ProbingOptions,
     ProbingWorkload,
-    Watch,
     answered_or_lost,
     delay_metrics,
     loads_of,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.tools import End
-    from wavebed.workload.model import Common, Schedule, Span, TrialContext
+    from wavebed.workload.model import Common, Schedule, TimeSpan, TrialContext
     from wavebed.workload.serve import Certificate
 
 
@@ -61,7 +61,7 @@ _PROBES = {"icmp": ("icmp",), "udp": ("udp",), "both": ("icmp", "udp")}
 
 @reader("SIZE", SIZE_SCHEMA, format_size)
 def _udp_size(value: object) -> int:
-    """Read the IP bytes of a probe of irtt, of which one packet has room."""
+    """Read the IP bytes of a probe of irtt, which must fit one packet."""
     size = size_bytes(value)
     if not _LEAST_SIZE_BYTES <= size <= _MOST_SIZE_BYTES:
         raise Problem(f"{described(value)} is out of range: write {_LEAST_SIZE_BYTES}b to {_MOST_SIZE_BYTES}b")
@@ -131,7 +131,7 @@ class Latency(ProbingWorkload[LatencyOptions]):
 class _Taken:
     """The probes of one kind, and the number of undetermined ones at the end."""
 
-    probes: list[Probe]
+    probes: list[EchoProbe]
     undetermined: int
     details: dict[str, Json] = field(default_factory=dict)
 
@@ -142,7 +142,7 @@ class LatencySession(Session):
     def __init__(self, workload: Latency, context: TrialContext) -> None:
         self._workload = workload
         self._context = context
-        self._watch = Watch(context.clock, workload.options.duration_s, workload.tail_s)
+        self._watch = ProbeWatch(context.clock, workload.options.duration_s, workload.tail_s)
         self._start_s = 0.0
         self._end_s = 0.0
         certificate = workload.certificate
@@ -230,23 +230,23 @@ class LatencySession(Session):
         return _Taken(known, len(probes) - len(known), of_clocks)
 
 
-def _rtt(probe: Probe) -> float | None:
+def _rtt(probe: EchoProbe) -> float | None:
     return probe.rtt_ms
 
 
-def _up(probe: Probe) -> float | None:
+def _up(probe: EchoProbe) -> float | None:
     return probe.up_ms
 
 
-def _down(probe: Probe) -> float | None:
+def _down(probe: EchoProbe) -> float | None:
     return probe.down_ms
 
 
 _PING_TEXT = "ICMP echo by ping, 3 significant digits"
-_DIRECTIONS: dict[str, Callable[[Probe], float | None]] = {"up": _up, "down": _down}
+_DIRECTIONS: dict[str, Callable[[EchoProbe], float | None]] = {"up": _up, "down": _down}
 
 
-def _icmp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric]:
+def _icmp_metrics(probes: Sequence[EchoProbe], loads: Sequence[TimeSpan]) -> list[Metric]:
     return [
         *delay_metrics(probes, loads, "rtt", _rtt, increase="loaded latency increase", definition=_PING_TEXT),
         *loss_metrics(
@@ -259,7 +259,7 @@ def _icmp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric
     ]
 
 
-def _udp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric]:
+def _udp_metrics(probes: Sequence[EchoProbe], loads: Sequence[TimeSpan]) -> list[Metric]:
     metrics = delay_metrics(
         probes, loads, "udp rtt", _rtt, increase="udp loaded latency increase", definition="UDP echo by irtt"
     )
@@ -295,7 +295,7 @@ def _udp_metrics(probes: Sequence[Probe], loads: Sequence[Span]) -> list[Metric]
     return metrics
 
 
-def _series(probes: Sequence[Probe], kind: str) -> list[Series]:
+def _series(probes: Sequence[EchoProbe], kind: str) -> list[Series]:
     ordered = sorted(probes, key=lambda probe: probe.sent_s)
     time_s = [probe.sent_s for probe in ordered]
     if kind == "icmp":

@@ -102,7 +102,7 @@ class Series:
     Parameters
     ----------
     name, unit : str
-        As those of `Metric`: ``rtt``, ``ms``.
+        As in `Metric`: ``rtt``, ``ms``.
     time_s : sequence of float
         Seconds since time zero, ascending.
     value : sequence of float or None
@@ -189,7 +189,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """Start and end of a workload, seconds since time zero, and whether it puts load on the path (a ping does not)."""
 
     start_s: float
@@ -197,7 +197,7 @@ class Span:
     is_load: bool
 
 
-Schedule: TypeAlias = Mapping[str, Span]
+Schedule: TypeAlias = Mapping[str, TimeSpan]
 """The span of each workload of the trial, by name."""
 
 

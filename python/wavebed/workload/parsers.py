@@ -13,7 +13,7 @@ import numpy as np
 from wavebed.config.data import number_in, table_in, tables_in
 from wavebed.errors import WavebedError
 from wavebed.workload.model import Metric
-from wavebed.workload.probing import Probe
+from wavebed.workload.probing import EchoProbe
 from wavebed.workload.programs import output_of
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ _NOT_JSON = re.compile(r"(:\s*)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class RateInterval:
     """One interval of one stream at one end; seconds since this end began, ``None`` if not reported.
 
     Parameters
@@ -183,11 +183,11 @@ class Interval:
     jitter_ms: float | None
 
 
-Stream: TypeAlias = "list[Interval]"
+Stream: TypeAlias = "list[RateInterval]"
 
 
 @dataclass(slots=True)
-class End:
+class Iperf3End:
     """One end's report.
 
     Parameters
@@ -212,15 +212,15 @@ class End:
     flows: list[tuple[str, str]] = field(default_factory=list)
 
 
-def read_end(text: str) -> End:
+def read_end(text: str) -> Iperf3End:
     """Read the output of one iperf3; text around the JSON is ignored, NaN is missing."""
     document = _document(text)
     if document is None:
         words = text.strip().splitlines()
-        return End(error=words[-1].strip() if words else "iperf3 printed nothing")
+        return Iperf3End(error=words[-1].strip() if words else "iperf3 printed nothing")
     start, last = table_in(document, "start"), table_in(document, "end")
     begun = number_in(table_in(start, "timestamp"), "timesecs")
-    end = End(
+    end = Iperf3End(
         error=str(document.get("error") or ""),
         begun_unix_s=None if begun is None else int(begun),
         sender_control=_text(last, "sender_tcp_congestion"),
@@ -274,12 +274,12 @@ def _document(text: str) -> dict[str, object] | None:
     return None
 
 
-def _interval(given: Mapping[str, object]) -> Interval | None:
+def _interval(given: Mapping[str, object]) -> RateInterval | None:
     start_s, end_s, size = (number_in(given, key) for key in ("start", "end", "bytes"))
     if start_s is None or end_s is None or size is None or end_s <= start_s or given.get("omitted") is True:
         return None
     receives = given.get("sender") is not True
-    return Interval(
+    return RateInterval(
         start_s=start_s,
         end_s=end_s,
         bytes=size,
@@ -339,7 +339,7 @@ def irtt_client(client: Host, server: Host, port: int, interval_s: float, length
     return [client.program("irtt"), "client", *options, *stamps, "-o", str(output), f"{server.name}:{port}"]
 
 
-def read_irtt(file: Path, clock: Stamps) -> list[Probe]:
+def read_irtt(file: Path, clock: Stamps) -> list[EchoProbe]:
     """Return every probe, in order. Both hosts have one clock: the delay of each direction is exact.
 
     Raises
@@ -354,11 +354,11 @@ def read_irtt(file: Path, clock: Stamps) -> list[Probe]:
         raise WavebedError(f"irtt left no readable result: {error}") from None
 
 
-def _probe(trip: Mapping[str, object], clock: Stamps) -> Probe:
+def _probe(trip: Mapping[str, object], clock: Stamps) -> EchoProbe:
     stamps = cast("dict[str, dict[str, dict[str, int]]]", trip["timestamps"])
     delay = cast("dict[str, int]", trip["delay"])
     sent_s = clock.of_unix_s(stamps["client"]["send"]["wall"] / 1e9)
-    return Probe(
+    return EchoProbe(
         number=cast("int", trip["seqno"]),
         sent_s=sent_s,
         rtt_ms=_ms(delay.get("rtt")),
@@ -389,7 +389,7 @@ def ping_command(client: Host, name: str, interval_s: float) -> list[str]:
     return [client.program("ping"), "-4", "-D", "-n", "-i", f"{interval_s:g}", name]
 
 
-def read_ping(text: str, clock: Stamps, start_s: float, interval_s: float) -> list[Probe]:
+def read_ping(text: str, clock: Stamps, start_s: float, interval_s: float) -> list[EchoProbe]:
     """Return every probe of ping in order; unanswered ones have no round-trip time.
 
     ping stamps the arrival of an answer by the system's clock, so the probe was sent one round trip before. The time of
@@ -414,7 +414,7 @@ def read_ping(text: str, clock: Stamps, start_s: float, interval_s: float) -> li
     probes = []
     for number in range(1, last + 1):
         rtt_ms = answers[number][1] if number in answers else None
-        probes.append(Probe(number, sent_s[number - 1], rtt_ms, lost="" if number in answers else "somewhere"))
+        probes.append(EchoProbe(number, sent_s[number - 1], rtt_ms, lost="" if number in answers else "somewhere"))
     return probes
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Clock, Host, Process
-    from wavebed.workload.model import Better, Schedule, Span
+    from wavebed.workload.model import Better, Schedule, TimeSpan
 
 
 def least_values(rank: int) -> int:
@@ -61,7 +61,7 @@ WINDOWS: tuple[Window, Window] = ("idle", "loaded")
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class EchoProbe:
     """One probe.
 
     Parameters
@@ -86,12 +86,12 @@ class Probe:
     lost: Literal["", "up", "down", "somewhere"] = ""
 
 
-def answered_or_lost(probes: Sequence[Probe], end_s: float) -> list[Probe]:
+def answered_or_lost(probes: Sequence[EchoProbe], end_s: float) -> list[EchoProbe]:
     """Leave out undetermined probes: unanswered, and sent so late that the answer can be in flight.
 
     Parameters
     ----------
-    probes : sequence of Probe
+    probes : sequence of EchoProbe
         In the order of their numbers.
     end_s : float
         End of the program, seconds since time zero. The longest answer is the limit for the others.
@@ -100,12 +100,12 @@ def answered_or_lost(probes: Sequence[Probe], end_s: float) -> list[Probe]:
     return [probe for probe in probes if probe.rtt_ms is not None or probe.sent_s + longest_ms / 1e3 <= end_s]
 
 
-def loads_of(schedule: Schedule) -> list[Span]:
+def loads_of(schedule: Schedule) -> list[TimeSpan]:
     """Return the spans of the workloads that put load on the path."""
     return [span for span in schedule.values() if span.is_load]
 
 
-def window_of(sent_s: float, loads: Sequence[Span]) -> Window | None:
+def window_of(sent_s: float, loads: Sequence[TimeSpan]) -> Window | None:
     """Return the state of the path when a probe was sent; ``None`` while the queue of a load may drain."""
     if any(span.start_s <= sent_s <= span.end_s for span in loads):
         return "loaded"
@@ -119,8 +119,8 @@ def mdev(values: Sequence[float]) -> float | None:
     return float(np.std(values)) if len(values) else None
 
 
-def _in_windows(probes: Iterable[Probe], loads: Sequence[Span]) -> dict[Window, list[Probe]]:
-    found: dict[Window, list[Probe]] = {window: [] for window in WINDOWS}
+def _in_windows(probes: Iterable[EchoProbe], loads: Sequence[TimeSpan]) -> dict[Window, list[EchoProbe]]:
+    found: dict[Window, list[EchoProbe]] = {window: [] for window in WINDOWS}
     for probe in probes:
         window = window_of(probe.sent_s, loads)
         if window is not None:
@@ -129,10 +129,10 @@ def _in_windows(probes: Iterable[Probe], loads: Sequence[Span]) -> dict[Window, 
 
 
 def delay_metrics(
-    probes: Sequence[Probe],
-    loads: Sequence[Span],
+    probes: Sequence[EchoProbe],
+    loads: Sequence[TimeSpan],
     name: str,
-    delay: Callable[[Probe], float | None],
+    delay: Callable[[EchoProbe], float | None],
     *,
     increase: str,
     definition: str,
@@ -171,7 +171,11 @@ def delay_metrics(
 
 
 def loss_metrics(
-    probes: Sequence[Probe], loads: Sequence[Span], name: str, is_lost: Callable[[Probe], bool], definition: str
+    probes: Sequence[EchoProbe],
+    loads: Sequence[TimeSpan],
+    name: str,
+    is_lost: Callable[[EchoProbe], bool],
+    definition: str,
 ) -> list[Metric]:
     """Return the percentage of lost probes: of all, and in both windows."""
     windows = _in_windows(probes, loads)
@@ -183,7 +187,11 @@ def loss_metrics(
 
 
 def variation_metrics(
-    probes: Sequence[Probe], loads: Sequence[Span], name: str, delay: Callable[[Probe], float | None], definition: str
+    probes: Sequence[EchoProbe],
+    loads: Sequence[TimeSpan],
+    name: str,
+    delay: Callable[[EchoProbe], float | None],
+    definition: str,
 ) -> list[Metric]:
     """Return the mean of |IPDV| in both windows: the change of delay between two consecutive probes."""
     changes: dict[Window, list[float]] = {window: [] for window in WINDOWS}
@@ -210,17 +218,17 @@ MOST_ERROR = 0.1
 """One-way delays are given if the error of the clocks is at most this part of their median."""
 
 
-def on_one_clock(probes: Sequence[Probe], server: Host, client: Host) -> tuple[list[Probe], dict[str, Json]]:
+def on_one_clock(probes: Sequence[EchoProbe], server: Host, client: Host) -> tuple[list[EchoProbe], dict[str, Json]]:
     """Return probes with one-way delays on the laboratory's clock, and what is known of the clocks.
 
     Without a known offset, or with one too uncertain for these delays, the probes have no one-way delays.
 
     Parameters
     ----------
-    probes : sequence of Probe
+    probes : sequence of EchoProbe
         Their one-way delays are differences of the two hosts' system clocks.
     """
-    corrected: list[Probe] = []
+    corrected: list[EchoProbe] = []
     errors_ms: list[float] = []
     for probe in probes:
         of_server, of_client = server.clock_offset(probe.sent_s), client.clock_offset(probe.sent_s)
@@ -246,7 +254,7 @@ def on_one_clock(probes: Sequence[Probe], server: Host, client: Host) -> tuple[l
     return corrected, known
 
 
-def _without(probes: Sequence[Probe]) -> list[Probe]:
+def _without(probes: Sequence[EchoProbe]) -> list[EchoProbe]:
     return [replace(probe, up_ms=None, down_ms=None) for probe in probes]
 
 
@@ -372,7 +380,7 @@ class Prober:
         return last_line(self._errors) or "no message"
 
 
-class Watch:
+class ProbeWatch:
     """Watches probers until the end of their duration or `stop`, then ends them.
 
     Parameters

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SIGNS = {"down": 1, "up": -1}
 _LEAST_BUSY = 0.5
-"""Below this share of a filled queue the rate is that of the sender or of a rate limit, not of the access."""
+"""Below this share of a filled queue the sender or a rate limit sets the rate, not the access."""
 
 
 def curves_of(received: Mapping[str, Received], details: Mapping[str, Json]) -> dict[str, Curves] | None:
@@ -237,7 +237,7 @@ _QUEUE_NS = 60_000_000
 LIGHT_IDLE_S = PROBE_NS / 1e9
 """Idle time before a train."""
 _LEAD_S = 1.5
-"""Both ends know the start so long before it."""
+"""Time between the announcement of the start and the start, for both ends."""
 _LAST_S = 1.0
 _PATIENCE_S = 5.0
 _CLOCK_EVERY_S = 1.0

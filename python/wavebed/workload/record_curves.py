@@ -25,7 +25,7 @@ _FIELDS = {"start": 3, "p": 7, "b": 10, "sent": 4}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Light:
+class LightLoad:
     """Light packets in the order of arrival; times in ns since the start, each on the clock of its end.
 
     Parameters
@@ -50,7 +50,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heavy:
-    """Heavy load in milliseconds with arrivals, in order; times as those of `Light`.
+    """Heavy load in milliseconds with arrivals, in order; times as those of `LightLoad`.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Received:
         Packets that this end sent, and calls that its own interface refused.
     """
 
-    light: Light
+    light: LightLoad
     heavy: Heavy
     sent_light: int
     sent_heavy: int
@@ -109,7 +109,7 @@ def read_received(text: str, name: str) -> Received:
     if rows["start"][0][0] != str(_VERSION):
         raise WavebedError(f"{name}: its recording has version {rows['start'][0][0]}, not {_VERSION}")
     try:
-        light = Light(*_columns(rows["p"], 6))
+        light = LightLoad(*_columns(rows["p"], 6))
         heavy_rows = [row for row in rows["b"] if row[0] in _HEAVY]
         fills = np.array([row[0] in _FILLING for row in heavy_rows], dtype=np.bool_)
         heavy = Heavy(fills, *_columns([row[1:] for row in heavy_rows], 8))
@@ -129,9 +129,9 @@ GRID_NS = 5_000_000
 PROBE_NS = 20_000_000
 """Interval of the packets of light load."""
 OUTAGE_NS = 5 * PROBE_NS
-"""Light load without an arrival for so long met an outage: five probes."""
+"""Light load without an arrival for this long met an outage: five probes."""
 _MARGIN_NS = 500_000
-"""The queue was certainly filled if a packet waited so long before the one ahead of it arrived."""
+"""The queue was certainly filled if a packet waited this long before the one ahead of it arrived."""
 _BASE_OF_NS = 5_000_000_000
 
 
@@ -144,7 +144,7 @@ class Clocks:
     time_ns, drift_ns : float array
         Since the start, and the change of the lead.
     error_ns : float
-        The most by which one-way delays may be wrong.
+        The largest error of one-way delays.
     """
 
     time_ns: Floats
@@ -237,7 +237,7 @@ def curves(
     return Curves(base_at, base, *trains, *spans, outages, rate, heavy_ns, busy_ns, *queue)
 
 
-def _outages(light: Light, delay_ns: Floats) -> tuple[Integers, Flags]:
+def _outages(light: LightLoad, delay_ns: Floats) -> tuple[Integers, Flags]:
     """Return the times without an arrival during light load, and the packets that arrived only at their ends."""
     held = np.zeros(len(light.send_ns), dtype=np.bool_)
     found: list[tuple[int, int]] = []
@@ -257,7 +257,7 @@ def _outages(light: Light, delay_ns: Floats) -> tuple[Integers, Flags]:
     return np.array(found, dtype=np.int64).reshape(-1, 2), held
 
 
-def _trains(light: Light, header_bytes: int, held: Flags) -> tuple[Integers, Integers, Floats]:
+def _trains(light: LightLoad, header_bytes: int, held: Flags) -> tuple[Integers, Integers, Floats]:
     """Return sending, spread and rate of the trains that arrived whole and in order."""
     heads = np.flatnonzero((light.index == 0) & (light.count > 1) & ~held)
     at: list[int] = []
@@ -274,7 +274,7 @@ def _trains(light: Light, header_bytes: int, held: Flags) -> tuple[Integers, Int
     return np.array(at, dtype=np.int64), spread_ns, np.array(bits) * 1e9 / np.maximum(spread_ns, 1)
 
 
-def _losses(light: Light, outages: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+def _losses(light: LightLoad, outages: Integers) -> tuple[Integers, Integers, Integers, Integers]:
     """Return begin and end of the spans between neighbouring arrivals of one second, packets sent and lost in them."""
     if len(light.number) < 2:
         none = np.empty(0, dtype=np.int64)

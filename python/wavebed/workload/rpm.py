@@ -1,6 +1,6 @@
 """Working latency in round trips per minute, from new connections of curl to wavebed's web server.
 
-The formula is that of draft-ietf-ippm-responsiveness after its version 07. It has two parts: F from separate (foreign)
+The formula comes from draft-ietf-ippm-responsiveness after its version 07. It has two parts: F from separate (foreign)
 connections, and L from requests on the connections with the load. Here other programs own the loaded connections, so
 only F is measured, and named so.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host
-    from wavebed.workload.model import Span, TrialContext
+    from wavebed.workload.model import TimeSpan, TrialContext
     from wavebed.workload.serve import Certificate, RunningServer
 
 
@@ -186,7 +186,7 @@ def foreign_rpm(tcp_ms: float, tls_ms: float, http_ms: float) -> float:
     return 60_000 / ((tcp_ms + tls_ms + http_ms) / 3)
 
 
-def rpm_metrics(exchanges: Sequence[Exchange], loads: Sequence[Span]) -> list[Metric]:
+def rpm_metrics(exchanges: Sequence[Exchange], loads: Sequence[TimeSpan]) -> list[Metric]:
     """Return F and its parts on the idle and on the loaded path, and the failures."""
     metrics = []
     for window in WINDOWS:

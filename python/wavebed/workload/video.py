@@ -16,7 +16,7 @@ from wavebed.config.reader import reader
 from wavebed.config.table import Key
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import Program, cache_folder
-from wavebed.workload.browser.remote import Agent
+from wavebed.workload.browser.remote import BrowserAgent
 from wavebed.workload.model import Outcome, Session, Workload
 from wavebed.workload.programs import create, output_of
 from wavebed.workload.serve import Certificate, VirtualHost, make_certificate, start_web_server
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.lab.tools import End
     from wavebed.workload.model import Common, Metric, Schedule, TrialContext
-    from wavebed.workload.video_report import Record
+    from wavebed.workload.video_report import VideoRecord
 
 
 def page(player: str) -> str:
@@ -183,7 +183,7 @@ class VideoSession(Session):
             "record": str(context.folder / RECORD),
             "watch": workload.watch_settings(url),
         }
-        self._agent = Agent(context.client, "wavebed.workload.video_agent", settings, context.folder)
+        self._agent = BrowserAgent(context.client, "wavebed.workload.video_agent", settings, context.folder)
         try:
             self._agent.await_ready()
         except BaseException:
@@ -215,7 +215,7 @@ class VideoSession(Session):
         """Return the results from the page's record."""
         file = self._context.folder / RECORD
         try:
-            record = cast("Record", json.loads(output_of(file)))
+            record = cast("VideoRecord", json.loads(output_of(file)))
         except (OSError, ValueError):
             return Outcome("failed", "the browser left no record")
         playback = read(record, self._context.clock, self._workload.ladder.representations)

@@ -49,7 +49,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class PlayStall:
     """A stall: its time in the media and its duration."""
 
     media_s: float
@@ -88,7 +88,7 @@ def stalled(watched_s: float, stalled_s: float) -> float | None:
 
 
 def p1203_input(
-    chunks: Sequence[Chunk], startup_s: float, stalls: Sequence[Stall], *, frames_per_s: int, audio_bps: int
+    chunks: Sequence[Chunk], startup_s: float, stalls: Sequence[PlayStall], *, frames_per_s: int, audio_bps: int
 ) -> dict[str, Json]:
     """Return the input of P.1203 in mode 0 for the reference software.
 
@@ -145,7 +145,7 @@ class RequestRecord(TypedDict):
     protocol: str
 
 
-class Record(TypedDict):
+class VideoRecord(TypedDict):
     """The file that the agent writes; times are milliseconds of the page's clock."""
 
     started: float
@@ -164,7 +164,7 @@ class Record(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class VideoFrame:
     """A presented frame: its time, its time in the media, and its representation."""
 
     time_s: float
@@ -173,7 +173,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class PlayInterval:
     """A stall: its start and end, and its time in the media."""
 
     start_s: float
@@ -196,10 +196,10 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MediaRequest:
     """A request of the player over the network.
 
-    `status` is 0 without an answer; `request_s` is the time of sending, `end_s` that of the last byte.
+    `status` is 0 without an answer; `request_s` is the time of sending, `end_s` of the last byte.
     """
 
     path: str
@@ -234,11 +234,11 @@ class Playback:
     begin_s: float | None
     end_s: float
     outcome: str
-    frames: Sequence[Frame]
-    stalls: Sequence[Interval]
+    frames: Sequence[VideoFrame]
+    stalls: Sequence[PlayInterval]
     switches: Sequence[Switch]
     buffer: Sequence[tuple[float, float]]
-    requests: Sequence[Request]
+    requests: Sequence[MediaRequest]
     errors: Sequence[tuple[int | None, str]]
     decoded: int
     dropped: int
@@ -315,11 +315,11 @@ class Playback:
         return last
 
 
-def _is_jump(before: Frame, after: Frame) -> bool:
+def _is_jump(before: VideoFrame, after: VideoFrame) -> bool:
     return not -_END_SLACK_S <= after.media_s - before.media_s <= JUMP_S
 
 
-def read(record: Record, clock: Clock, representations: Sequence[Representation]) -> Playback:
+def read(record: VideoRecord, clock: Clock, representations: Sequence[Representation]) -> Playback:
     """Return the playback of a record."""
 
     def seconds(page_ms: float) -> float:
@@ -328,7 +328,7 @@ def read(record: Record, clock: Clock, representations: Sequence[Representation]
     by_size = {(each.coded_width, each.coded_height): each for each in representations}
     start_s, end_s = seconds(record["started"]), seconds(record["ended"])
     frames = [
-        Frame(min(max(seconds(at), start_s), end_s), media_s, by_size[width, height])
+        VideoFrame(min(max(seconds(at), start_s), end_s), media_s, by_size[width, height])
         for at, media_s, width, height in record["frames"]
     ]
     events = [(seconds(at), name, media_s) for at, name, media_s in record["events"]]
@@ -350,7 +350,7 @@ def read(record: Record, clock: Clock, representations: Sequence[Representation]
         ],
         buffer=[(seconds(at), ahead_s) for at, _, ahead_s in record["samples"]],
         requests=[
-            Request(
+            MediaRequest(
                 path="/".join(each["url"].split("/")[3:]),
                 request_s=seconds(each["request"] or each["start"]),
                 end_s=seconds(each["end"]),
@@ -368,7 +368,7 @@ def read(record: Record, clock: Clock, representations: Sequence[Representation]
     )
 
 
-def _clock_stalls(events: Sequence[tuple[float, str, float]], end_s: float) -> list[Interval]:
+def _clock_stalls(events: Sequence[tuple[float, str, float]], end_s: float) -> list[PlayInterval]:
     """Return the waits of the player: from ``waiting`` to the next ``playing``, or to the end."""
     found = []
     since: tuple[float, float] | None = None
@@ -378,34 +378,34 @@ def _clock_stalls(events: Sequence[tuple[float, str, float]], end_s: float) -> l
         elif name in ("playing", "ended") and since is not None:
             went_s, moved_s = at_s - since[0], media_s - since[1]
             if not _RUNNING[0] * went_s < moved_s < _RUNNING[1] * went_s:
-                found.append(Interval(since[0], at_s, since[1]))
+                found.append(PlayInterval(since[0], at_s, since[1]))
             since = None
     if since is not None:
-        found.append(Interval(since[0], end_s, since[1]))
+        found.append(PlayInterval(since[0], end_s, since[1]))
     return found
 
 
-def _picture_stalls(frames: Sequence[Frame], end_s: float) -> list[Interval]:
+def _picture_stalls(frames: Sequence[VideoFrame], end_s: float) -> list[PlayInterval]:
     """Return the standstills of the picture, to the next frame or to the end."""
     times_s = [*(frame.time_s for frame in frames), end_s]
     return [
-        Interval(frame.time_s + 1 / FRAMES_PER_S, after_s, frame.media_s)
+        PlayInterval(frame.time_s + 1 / FRAMES_PER_S, after_s, frame.media_s)
         for frame, after_s in zip(frames, times_s[1:], strict=True)
         if after_s - frame.time_s > PICTURE_STALL_S
     ]
 
 
-def _merged(first: Sequence[Interval], second: Sequence[Interval], begin_s: float) -> list[Interval]:
-    found: list[Interval] = []
+def _merged(first: Sequence[PlayInterval], second: Sequence[PlayInterval], begin_s: float) -> list[PlayInterval]:
+    found: list[PlayInterval] = []
     for each in sorted([*first, *second], key=lambda stall: stall.start_s):
         if each.end_s <= begin_s:
             continue
         start_s = max(each.start_s, begin_s)
         if found and start_s <= found[-1].end_s:
             last = found[-1]
-            found[-1] = Interval(last.start_s, max(last.end_s, each.end_s), last.media_s)
+            found[-1] = PlayInterval(last.start_s, max(last.end_s, each.end_s), last.media_s)
         elif each.end_s > start_s:
-            found.append(Interval(start_s, each.end_s, each.media_s))
+            found.append(PlayInterval(start_s, each.end_s, each.media_s))
     return found
 
 
@@ -429,7 +429,7 @@ def outcome_of(playback: Playback, content: Content, duration_s: float, folder: 
     """
     chunks = playback.chunks(content.segment_s)
     if playback.begin_s is not None:
-        stalls = [Stall(stall.media_s, stall.duration_s) for stall in playback.stalls]
+        stalls = [PlayStall(stall.media_s, stall.duration_s) for stall in playback.stalls]
         startup_s = playback.begin_s - playback.start_s
         given = p1203_input(chunks, startup_s, stalls, frames_per_s=FRAMES_PER_S, audio_bps=AUDIO_BPS)
         (folder / P1203_INPUT).write_text(json.dumps(given, indent=1), encoding="utf-8")
@@ -598,11 +598,11 @@ def _events(playback: Playback) -> list[Event]:
     return sorted(found, key=lambda event: event.time_s)
 
 
-def _suffix(request: Request) -> str:
+def _suffix(request: MediaRequest) -> str:
     return "" if request.status == OK_STATUS else f" ({request.status or 'no answer'})"
 
 
-def _failed(requests: Sequence[Request]) -> list[Request]:
+def _failed(requests: Sequence[MediaRequest]) -> list[MediaRequest]:
     return [each for each in requests if each.status >= FIRST_BAD_STATUS]
 
 

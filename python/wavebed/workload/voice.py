@@ -22,9 +22,9 @@ from wavebed.workload.parsers import LEAST_LENGTH, irtt_client, irtt_server, rea
 from wavebed.workload.probing import (
     LEAST_PROBES,
     Prober,
+    ProbeWatch,
     ProbingOptions,
     ProbingWorkload,
-    Watch,
     answered_or_lost,
     loads_of,
     on_one_clock,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.config.data import Json
-    from wavebed.workload.model import Common, Schedule, Span, TrialContext
-    from wavebed.workload.probing import Probe
+    from wavebed.workload.model import Common, Schedule, TimeSpan, TrialContext
+    from wavebed.workload.probing import EchoProbe
 
 
 VERSION = "ITU-T G.107 (12/2011)"
@@ -196,7 +196,7 @@ class Packet:
     late: bool
 
 
-def direction_of(probes: Sequence[Probe], name: str, buffer_ms: float) -> list[Packet]:
+def direction_of(probes: Sequence[EchoProbe], name: str, buffer_ms: float) -> list[Packet]:
     """Return the packets of a direction, ``up`` or ``down``.
 
     The server answers packets that arrive, so a packet lost upwards has none downwards. A packet lost in an unknown
@@ -303,7 +303,7 @@ class VoiceSession(Session):
     def __init__(self, workload: Voice, context: TrialContext) -> None:
         self._workload = workload
         self._context = context
-        self._watch = Watch(context.clock, workload.options.duration_s, workload.tail_s)
+        self._watch = ProbeWatch(context.clock, workload.options.duration_s, workload.tail_s)
         self._file = context.folder / "irtt.json"
         self._end_s = 0.0
 
@@ -364,7 +364,7 @@ def _knows_late(packets: Sequence[Packet]) -> bool:
 
 
 def _metrics(
-    packets: Sequence[Packet], name: str, codec: Codec, buffer_ms: float, loads: Sequence[Span]
+    packets: Sequence[Packet], name: str, codec: Codec, buffer_ms: float, loads: Sequence[TimeSpan]
 ) -> list[Metric]:
     delays = [packet.delay_ms for packet in packets if packet.delay_ms is not None]
     ear_ms = codec.delay_ms + min(delays) + buffer_ms if delays else None

@@ -16,7 +16,7 @@ from wavebed.config.table import Key
 from wavebed.errors import UserError, WavebedError
 from wavebed.lab.tools import Program, cache_folder
 from wavebed.output import replacing
-from wavebed.workload.browser.remote import Agent
+from wavebed.workload.browser.remote import BrowserAgent
 from wavebed.workload.model import FRAME_BYTES, SEGMENT_BYTES, Outcome, Session, Workload
 from wavebed.workload.serve import (
     PROTOCOLS,
@@ -29,7 +29,7 @@ from wavebed.workload.serve import (
 )
 from wavebed.workload.serve.names import NAMES, RESOLVER_PROGRAMS, Names, chromium_arguments, resolver_needed
 from wavebed.workload.web_figures import (
-    Course,
+    PageCourse,
     PageTrace,
     details_of,
     doubts_of,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.workload.model import Common, Metric, Schedule, TrialContext
-    from wavebed.workload.serve import Certificate, Protocol, Resolver
+    from wavebed.workload.serve import Certificate, NameResolver, Protocol
     from wavebed.workload.site import BuiltSite
 
 
@@ -219,7 +219,7 @@ class Web(Workload[WebOptions]):
     def known_metrics(self) -> list[Metric]:
         """Return its metrics without values."""
         nothing = PageTrace(0, [], 0, [])
-        return metrics_of(Course(), nothing, looks_up=self.options.names == "resolver")[0]
+        return metrics_of(PageCourse(), nothing, looks_up=self.options.names == "resolver")[0]
 
     def open(self, context: TrialContext) -> Session:
         """Start the web server, and the browser with an empty page."""
@@ -248,7 +248,7 @@ class _WebSession(Session):
             resolver = self._start_resolver(places) if workload.options.names == "resolver" else None
         server = start_web_server(context.server, hosts, workload.protocol, context.folder, workload.certificate)
         self._server = RunningServers(server, resolver)
-        self._agent = Agent(
+        self._agent = BrowserAgent(
             context.client,
             "wavebed.workload.browser.web_agent",
             self._settings(places),
@@ -262,7 +262,7 @@ class _WebSession(Session):
             self._server.stop()
             raise
 
-    def _start_resolver(self, addresses: Mapping[str, str]) -> Resolver:
+    def _start_resolver(self, addresses: Mapping[str, str]) -> NameResolver:
         context = self._context
         first = next(iter(addresses.values()))
         return start_resolver(context.server, context.client, first, addresses, context.folder)

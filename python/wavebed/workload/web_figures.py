@@ -1,6 +1,6 @@
 """How fast a page is seen: visual progress, Speed Index and visual completeness from its pictures over time.
 
-Definitions are on the page ``docs/models/speed-index.md``. The variant is that of speedline: histograms without pixels
+Definitions are on the page ``docs/models/speed-index.md``. The variant is speedline's: histograms without pixels
 that are nearly white, a white picture at the start of the navigation, no tolerance between neighbouring bins.
 """
 
@@ -189,7 +189,7 @@ Span: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PageRequest:
     """One request; times in ms since the start of the navigation, ``None`` for what did not happen.
 
     Parameters
@@ -264,14 +264,14 @@ class PageTrace:
         Pictures, without equal neighbours.
     pictures : int
         Number of pictures in the trace.
-    requests : sequence of Request
+    requests : sequence of PageRequest
         In the order of the page's requests.
     """
 
     began_ns: int
     frames: Sequence[Frame]
     pictures: int
-    requests: Sequence[Request]
+    requests: Sequence[PageRequest]
 
 
 def read_trace(file: Path) -> PageTrace | None:
@@ -313,10 +313,10 @@ def _frames(pictures: Iterable[_TraceEvent], zero_us: int) -> Iterable[Frame]:
         last = picture
 
 
-def _requests(events: Iterable[_TraceEvent], zero_us: int) -> list[Request]:
+def _requests(events: Iterable[_TraceEvent], zero_us: int) -> list[PageRequest]:
     """Return the network requests. A redirected request has its number twice and is two requests."""
-    now: dict[str, Request] = {}
-    done: list[Request] = []
+    now: dict[str, PageRequest] = {}
+    done: list[PageRequest] = []
     for event in events:
         data = event["args"].get("data", {}) if event["name"].startswith("Resource") else {}
         number = str(data.get("requestId"))
@@ -330,8 +330,8 @@ def _requests(events: Iterable[_TraceEvent], zero_us: int) -> list[Request]:
     return sorted([*done, *now.values()], key=lambda request: request.asked_ms)
 
 
-def _asked(data: _TraceEvent, at_ms: float) -> Request:
-    return Request(
+def _asked(data: _TraceEvent, at_ms: float) -> PageRequest:
+    return PageRequest(
         url=data["url"],
         kind=str(data.get("resourceType", "other")).lower(),
         asked_ms=at_ms,
@@ -339,7 +339,7 @@ def _asked(data: _TraceEvent, at_ms: float) -> Request:
     )
 
 
-def _updated(request: Request, name: str, data: _TraceEvent, zero_us: int, at_ms: float) -> Request:
+def _updated(request: PageRequest, name: str, data: _TraceEvent, zero_us: int, at_ms: float) -> PageRequest:
     if name == "ResourceReceiveResponse":
         request = replace(
             request,
@@ -363,7 +363,7 @@ def _updated(request: Request, name: str, data: _TraceEvent, zero_us: int, at_ms
     return request
 
 
-def _timed(request: Request, timing: _TraceEvent, zero_us: int) -> Request:
+def _timed(request: PageRequest, timing: _TraceEvent, zero_us: int) -> PageRequest:
     """Return the request with its network timing: ``requestTime`` is in s, all others are ms after it."""
     base_ms = timing["requestTime"] * 1e3 - zero_us / 1e3
 
@@ -385,7 +385,7 @@ def _timed(request: Request, timing: _TraceEvent, zero_us: int) -> Request:
     )
 
 
-def as_json(request: Request) -> dict[str, Json]:
+def as_json(request: PageRequest) -> dict[str, Json]:
     """Return a request for the waterfall; times in ms, rounded to 0.1."""
 
     def rounded(value: float | None) -> float | None:
@@ -421,7 +421,7 @@ _LONG_FRACTION = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class PageCourse:
     """The load of a page as recorded by the agent.
 
     Parameters
@@ -440,23 +440,23 @@ class Course:
     page: dict[str, Any] = field(default_factory=dict)
 
 
-def read_course(file: Path) -> Course | None:
+def read_course(file: Path) -> PageCourse | None:
     """Return the agent's record; ``None`` without one."""
     try:
         written = json.loads(output_of(file))
     except (OSError, ValueError):
         return None
-    return Course(bool(written["loaded"]), bool(written["settled"]), written["error"], written["page"] or {})
+    return PageCourse(bool(written["loaded"]), bool(written["settled"]), written["error"], written["page"] or {})
 
 
 def status_of(
-    course: Course | None, failure: str | None, stopped_s: float | None, limit_s: float, settle_s: float
+    course: PageCourse | None, failure: str | None, stopped_s: float | None, limit_s: float, settle_s: float
 ) -> tuple[Status, str]:
     """Return the status of a page load and its reason.
 
     Parameters
     ----------
-    course : Course or None
+    course : PageCourse or None
         The agent's record; ``None`` without one.
     failure : str or None
         A failure of the server or of the browser.
@@ -480,31 +480,31 @@ def status_of(
     return "ok", ""
 
 
-def _moment(course: Course, name: str) -> float | None:
+def _moment(course: PageCourse, name: str) -> float | None:
     """Return a time of the navigation; ``None`` for 0 (has not happened)."""
     value = course.page.get("navigation", {}).get(name)
     return float(value) if value else None
 
 
-def _paint(course: Course, name: str) -> float | None:
+def _paint(course: PageCourse, name: str) -> float | None:
     return next((float(entry["startTime"]) for entry in course.page.get("paints", ()) if entry["name"] == name), None)
 
 
-def _largest(course: Course) -> float | None:
+def _largest(course: PageCourse) -> float | None:
     entries = course.page.get("largest", ())
     return max(float(entries[-1]["renderTime"]), float(entries[-1]["loadTime"])) if entries else None
 
 
-def _long_tasks_ms(course: Course) -> float | None:
+def _long_tasks_ms(course: PageCourse) -> float | None:
     return sum(float(entry["duration"]) for entry in course.page["tasks"]) if "tasks" in course.page else None
 
 
-def _sent(trace: PageTrace) -> list[Request]:
+def _sent(trace: PageTrace) -> list[PageRequest]:
     return [request for request in trace.requests if not request.cached]
 
 
 def metrics_of(
-    course: Course, trace: PageTrace, *, looks_up: bool = False
+    course: PageCourse, trace: PageTrace, *, looks_up: bool = False
 ) -> tuple[list[Metric], VisualProgress | None]:
     """Return the metrics of a page, and of a loaded page the visual progress towards its last picture.
 
@@ -541,7 +541,7 @@ def metrics_of(
     return metrics, progress
 
 
-def _looked_up(course: Course, *, looks_up: bool) -> list[tuple[str, float | None, str]]:
+def _looked_up(course: PageCourse, *, looks_up: bool) -> list[tuple[str, float | None, str]]:
     """Return the metric of the document's name, if it is looked up."""
     if not looks_up:
         return []
@@ -600,7 +600,9 @@ def details_of(trace: PageTrace, progress: VisualProgress | None, start_s: float
     }
 
 
-def doubts_of(course: Course, trace: PageTrace, expected: Sequence[str], *, others_expected: bool = False) -> list[str]:
+def doubts_of(
+    course: PageCourse, trace: PageTrace, expected: Sequence[str], *, others_expected: bool = False
+) -> list[str]:
     """Return the reasons for a suspect result.
 
     Parameters

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.test_fit_physics import KEYS, STREET, street  # noqa: F401
 
 from wavebed.fit.judge import LTE, ks_distance
-from wavebed.fit.physics import Settings, fit_physics, parameters_of, scene_text, value_of, walks_of, with_values
+from wavebed.fit.physics import FitSettings, fit_physics, parameters_of, scene_text, value_of, walks_of, with_values
 from wavebed.scene.read import scene_of
 
-QUICK = Settings(seeds=16, first=16, rounds=8, descents=3, resamples=100)
+QUICK = FitSettings(seeds=16, first=16, rounds=8, descents=3, resamples=100)
 
 
 def moved(document: dict[str, object], *values: float) -> dict[str, object]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Element(NamedTuple):
     """One antenna element: gain at its normal in dBi, width between the half-power points, deepest loss.
 
-    The pattern is that of TR 38.901 Table 7.3-1: 12·(angle/width)² dB of loss in each plane.
+    The pattern follows TR 38.901 Table 7.3-1: 12·(angle/width)² dB of loss in each plane.
     """
 
     peak_dbi: float

@@ -113,7 +113,7 @@ def blockage_db(
     obstacles: Sequence[Obstacle],
     frequency_hz: float,
 ) -> NDArray[np.float64]:
-    """Return the loss by all obstacles at each step, in dB: that of each is added (TR 38.901 7.6.4.2).
+    """Return the loss by all obstacles at each step, in dB: the sum of their losses (TR 38.901 7.6.4.2).
 
     Buildings are left out: they decide between LOS and NLOS. A box is a screen through its middle that faces the ray,
     as wide as its silhouette and as high as itself.

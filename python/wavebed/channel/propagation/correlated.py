@@ -30,7 +30,7 @@ def generator(seed: int, stage: str) -> np.random.Generator:
 
 
 def generators(seeds: Iterable[int], stage: str) -> list[np.random.Generator]:
-    """Return one generator for each seed; those of an ensemble are those of its members."""
+    """Return one generator for each seed; an ensemble has the generators of its members."""
     return [generator(seed, stage) for seed in seeds]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from wavebed.channel.propagation.shadowing import Route
+    from wavebed.channel.propagation.shadowing import UeRoute
     from wavebed.scene.tables import Propagation
 
     Floats: TypeAlias = NDArray[np.float64]
@@ -290,7 +290,7 @@ def _distances(table: ClusterTable, power: Floats, k_db: Floats | None) -> tuple
 Number = TypeVar("Number", np.float64, np.float32, np.bool_)
 
 WAVES = 24
-"""Waves that arrive, evenly around the UE: the correlation is that of J0 within 10⁻³ over six wavelengths."""
+"""Waves that arrive, evenly around the UE: the correlation equals J0 within 10⁻³ over six wavelengths."""
 SURROUNDINGS_M_PER_S = 0.089 / 3.6
 """What moves around a UE that stands still: 0.089 km/h, of IEEE 802.11-09/0308 (TGac channel model addendum)."""
 MOST_SUBBANDS = 12
@@ -373,7 +373,7 @@ def subbands(bandwidth_hz: float, spread_s: float) -> int:
     return max(1, min(MOST_SUBBANDS, round(count)))
 
 
-def k_factor_db(rngs: Sequence[np.random.Generator], scenario: Propagation, route: Route) -> NDArray[np.float64]:
+def k_factor_db(rngs: Sequence[np.random.Generator], scenario: Propagation, route: UeRoute) -> NDArray[np.float64]:
     """Return the Rician K factor in LOS, of shape (seeds, n): a normal field of places, in dB (Table 7.5-6)."""
     small = _SMALL[scenario]
     return small.k_db + small.k_spread_db * normal_field(rngs, route, small.k_correlation_m)
@@ -407,7 +407,7 @@ def fading_db(
     los: NDArray[np.bool_],
     scattered: NDArray[np.float64],
     time_s: NDArray[np.float64],
-    route: Route,
+    route: UeRoute,
     direct_m: NDArray[np.float64],
     frequency_hz: float,
     bandwidth_hz: float,
@@ -431,7 +431,7 @@ def fading_db(
         Fraction of the power that is scattered; 1: Rayleigh fading.
     time_s : (n,) float64
         Time of each step.
-    route : Route
+    route : UeRoute
         The place at each step.
     direct_m : (n,) float64
         Length of the direct path, which gives the Doppler shift of its wave.

@@ -300,7 +300,7 @@ def _outside(found: list[str], what: str, values: NDArray[np.float64], low: floa
 
 
 THERMAL_DBM_PER_HZ = -174.0
-"""k·T at 290 K is -173.98 dBm/Hz; the rounded figure is that of 3GPP (TR 38.803)."""
+"""k·T at 290 K is -173.98 dBm/Hz; 3GPP rounds it so (TR 38.803)."""
 
 
 def noise_dbm(bandwidth_hz: float, noise_figure_db: float) -> float:

@@ -39,7 +39,7 @@ CHUNK = 128
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-class Route(NamedTuple):
+class UeRoute(NamedTuple):
     """Where a UE is at each step.
 
     Parameters
@@ -54,7 +54,7 @@ class Route(NamedTuple):
     walked_m: Floats
 
     @classmethod
-    def of(cls, position_m: Floats) -> Route:
+    def of(cls, position_m: Floats) -> UeRoute:
         """Return the route through places."""
         return cls(position_m, walked_m(position_m))
 
@@ -73,7 +73,7 @@ _VECTORS = _wave_vectors()
 _PHASES = (2 * np.pi * _VECTORS).astype(np.float32)
 
 
-def normal_field(rngs: Sequence[np.random.Generator], route: Route, correlation_m: float) -> Floats:
+def normal_field(rngs: Sequence[np.random.Generator], route: UeRoute, correlation_m: float) -> Floats:
     """Return a standard normal field along a route, of shape (seeds, n): a place has the same value whenever met.
 
     The field is computed at points of the route that are D/40 apart, or at each step if these are fewer, and
@@ -83,7 +83,7 @@ def normal_field(rngs: Sequence[np.random.Generator], route: Route, correlation_
     ----------
     rngs : sequence of numpy.random.Generator
         One for each seed.
-    route : Route
+    route : UeRoute
         The places.
     correlation_m : float
         The correlation distance D.
@@ -183,7 +183,7 @@ def los_spread_db(
 def shadowing_db(
     rngs: Sequence[np.random.Generator],
     scenario: Propagation,
-    route: Route,
+    route: UeRoute,
     spread_db: NDArray[np.float64] | float | None = None,
     measured: ShadowTable | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -197,10 +197,10 @@ def shadowing_db(
         One for each seed.
     scenario : str
         The propagation scenario.
-    route : Route
+    route : UeRoute
         The place at each step.
     spread_db : float or (n,) float64, optional
-        Standard deviation in LOS, see `los_spread_db`; by default that of the table.
+        Standard deviation in LOS, see `los_spread_db`; by default from the table.
     measured : ShadowTable, optional
         What is known of the place, instead of the tables.
     """
@@ -223,11 +223,11 @@ def draw_los(
     rngs: Sequence[np.random.Generator],
     scenario: Propagation,
     probability: NDArray[np.float64],
-    route: Route,
+    route: UeRoute,
 ) -> NDArray[np.bool_]:
     """Return LOS states of shape (seeds, n): LOS where a correlated uniform number is below its probability.
 
-    The number is that of TR 38.901 7.6.3.3 (hard states), correlated over places by Table 7.6.3.1-2.
+    The number follows TR 38.901 7.6.3.3 (hard states), correlated over places by Table 7.6.3.1-2.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def draw_los(
         The propagation scenario.
     probability : (n,) float64
         Probability of a line of sight at each step.
-    route : Route
+    route : UeRoute
         The place at each step.
     """
     if scenario == "free-space":

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from wavebed.errors import UserError
 from wavebed.output import write_output
 from wavebed.pattern.formats import deliveries, kaunet, measured, native, netem_trace, table
-from wavebed.pattern.formats.base import AS_TABLE, Format, ReadOptions, WriteOptions
-from wavebed.pattern.source import Source, quote
+from wavebed.pattern.formats.base import AS_TABLE, ReadOptions, TraceFormat, WriteOptions
+from wavebed.pattern.source import TraceSource, quote
 
 if TYPE_CHECKING:
     from wavebed.pattern.model import Pattern
@@ -21,7 +21,7 @@ __all__ = ["FORMATS", "by_file_name", "by_name", "detect"]
 
 _IPERF_TEXT = re.compile(r"\bsec\b.*\b[KMG]?bits/sec")
 
-FORMATS: dict[str, Format] = {
+FORMATS: dict[str, TraceFormat] = {
     form.name: form
     for form in (
         native.FORMAT,
@@ -44,7 +44,7 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def by_name(name: str) -> Format:
+def by_name(name: str) -> TraceFormat:
     """Return the format of that name.
 
     Raises
@@ -57,7 +57,7 @@ def by_name(name: str) -> Format:
     return FORMATS[name]
 
 
-def by_file_name(name: str, candidates: list[Format]) -> list[Format]:
+def by_file_name(name: str, candidates: list[TraceFormat]) -> list[TraceFormat]:
     """Return the candidates whose usual file names end as this one, the longest ends only."""
     file = PurePath(name).name
     ends = [(len(end), form) for form in candidates for end in form.suffixes if file.endswith(end)]
@@ -65,7 +65,7 @@ def by_file_name(name: str, candidates: list[Format]) -> list[Format]:
     return [form for length, form in ends if length == longest]
 
 
-def detect(source: Source) -> Format:
+def detect(source: TraceSource) -> TraceFormat:
     """Find the format from the content; the file's name decides only between formats that both fit.
 
     Raises
@@ -96,7 +96,7 @@ def detect(source: Source) -> Format:
     )
 
 
-def read_source(source: Source, format_name: str | None = None, options: ReadOptions | None = None) -> Pattern:
+def read_source(source: TraceSource, format_name: str | None = None, options: ReadOptions | None = None) -> Pattern:
     """Read a trace whose text is at hand.
 
     Raises
@@ -147,7 +147,7 @@ def read_trace(
     UserError
         With the file, line, rule and remedy.
     """
-    with Source.from_path(path) as source:
+    with TraceSource.from_path(path) as source:
         pattern = read_source(source, format_name, options)
     if notes is not None:
         notes.extend(source.notes)
@@ -184,7 +184,7 @@ def format_for_output(path: str, format_name: str | None) -> str:
     writable = [form for form in FORMATS.values() if form.write is not None]
     if format_name is not None:
         return by_name(format_name).name
-    fitting: list[Format] = by_file_name(path, writable)
+    fitting: list[TraceFormat] = by_file_name(path, writable)
     if not fitting:
         names = ", ".join(form.name for form in writable)
         raise UserError(f"{path}: the name does not say which format to write; give --to with one of {names}")
@@ -197,7 +197,7 @@ def write_trace(
     format_name: str | None = None,
     options: WriteOptions | None = None,
 ) -> None:
-    """Save a pattern; the format is that of the file's name unless given.
+    """Save a pattern; the file's name decides the format unless given.
 
     Raises
     ------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.pattern.model import Pattern
-    from wavebed.pattern.source import LineOf, Source
+    from wavebed.pattern.source import LineOf, TraceSource
 
 
 AS_TABLE = (
@@ -69,7 +69,7 @@ class WriteOptions:
 
 
 @dataclass(frozen=True)
-class Format:
+class TraceFormat:
     """One trace format.
 
     Parameters
@@ -85,13 +85,13 @@ class Format:
     write : callable or None
         Write a pattern; the options' notes name the data that is lost.
     suffixes : tuple of str
-        Ends of file names by which `convert` chooses the format, and by which a file that fits two is told apart.
+        Ends of file names: `convert` chooses the format by them, and they decide for a file that fits two formats.
     """
 
     name: str
     title: str
-    sniff: Callable[[Source], bool]
-    read: Callable[[Source, ReadOptions], Pattern]
+    sniff: Callable[[TraceSource], bool]
+    read: Callable[[TraceSource, ReadOptions], Pattern]
     write: Callable[[Pattern, WriteOptions], str] | None
     suffixes: tuple[str, ...] = ()
 
@@ -120,12 +120,12 @@ def note_lost_columns(pattern: Pattern, options: WriteOptions, held: Collection[
         options.notes.append(f"{said} cannot be written in this format")
 
 
-def is_json(source: Source) -> bool:
+def is_json(source: TraceSource) -> bool:
     """Tell whether the file begins as JSON."""
     return next((line.lstrip()[:1] for line in source.head if line.strip()), "") in {"{", "["}
 
 
-def begins_with_keys(source: Source, *keys: str) -> bool:
+def begins_with_keys(source: TraceSource, *keys: str) -> bool:
     """Tell whether the beginning of a JSON file has all these keys."""
     if not is_json(source):
         return False
@@ -133,7 +133,7 @@ def begins_with_keys(source: Source, *keys: str) -> bool:
     return all(f'"{key}"' in text for key in keys)
 
 
-def load(source: Source, hook: Callable[[dict[str, object]], object] | None = None) -> object:
+def load(source: TraceSource, hook: Callable[[dict[str, object]], object] | None = None) -> object:
     """Return the content of a JSON file.
 
     Parameters
@@ -270,13 +270,13 @@ def clock_ns(text: str) -> int | None:
     return None if found is None else found[0]
 
 
-class Clock:
+class SampleClock:
     """A column of clock times, read part by part as nanoseconds since its first row.
 
     Dates may be missing: a time more than 12 hours before the row before is then on the next day, with a note.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TraceSource) -> None:
         self._source = source
         self._ambiguous: dict[str, int] = {}
         self._begin: int | None = None
@@ -332,7 +332,9 @@ def usual_step(steps_ns: NDArray[np.int64]) -> int:
     return int(np.partition(steps_ns, middle)[middle])
 
 
-def note_gaps(source: Source, steps_ns: NDArray[np.int64], line_of: LineOf, held: str, place: str = "line") -> None:
+def note_gaps(
+    source: TraceSource, steps_ns: NDArray[np.int64], line_of: LineOf, held: str, place: str = "line"
+) -> None:
     """Note the steps that are much longer than the others.
 
     Parameters
@@ -387,7 +389,7 @@ class Spelling:
         Whether semicolons separate the values: a lone comma is then a decimal comma.
     """
 
-    def __init__(self, source: Source, *, semicolons: bool) -> None:
+    def __init__(self, source: TraceSource, *, semicolons: bool) -> None:
         self._source = source
         self._semicolons = semicolons
         self._mark = ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions, note_lost_columns
+from wavebed.pattern.formats.base import ReadOptions, TraceFormat, WriteOptions, note_lost_columns
 from wavebed.pattern.model import MAX_NS, MAX_OPPORTUNITY_BYTES, Pattern, opportunities, steps
 from wavebed.pattern.resample import MAX_OPPORTUNITIES, NS_PER_MS, to_opportunities
 from wavebed.pattern.source import Rows, integers
@@ -16,21 +16,21 @@ from wavebed.pattern.source import Rows, integers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.pattern.source import LineOf, Source
+    from wavebed.pattern.source import LineOf, TraceSource
 
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
 
 
-def looks_like_deliveries(source: Source) -> bool:
+def looks_like_deliveries(source: TraceSource) -> bool:
     """Tell whether most of the first lines are one number each."""
     filled = source.head_rows
     alone = sum(1 for line in filled if _NUMBER.fullmatch(line.strip()))
     return bool(filled) and 2 * alone > len(filled)
 
 
-def read_deliveries(source: Source, size_bytes: int) -> Pattern:
-    """Read milliseconds, one line for each packet of so many bytes; the last is the period.
+def read_deliveries(source: TraceSource, size_bytes: int) -> Pattern:
+    """Read milliseconds, one line for each packet of fixed size; the last is the period.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def read_deliveries(source: Source, size_bytes: int) -> Pattern:
     return opportunities(index, last * NS_PER_MS, sizes)
 
 
-def _check_order(source: Source, times: NDArray[np.int64], before: int, line_of: LineOf) -> None:
+def _check_order(source: TraceSource, times: NDArray[np.int64], before: int, line_of: LineOf) -> None:
     back = np.diff(times, prepend=max(before, 0)) < 0
     if back.any():
         position = int(back.argmax())
@@ -94,7 +94,7 @@ def _on_the_grid(pattern: Pattern, size_bytes: int, options: WriteOptions) -> Pa
 
 
 def write_deliveries(pattern: Pattern, options: WriteOptions, size_bytes: int) -> str:
-    """Write one line for each packet of so many bytes.
+    """Write one line for each packet of fixed size.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def write_deliveries(pattern: Pattern, options: WriteOptions, size_bytes: int) -
 OPPORTUNITY_BYTES = 1500
 
 
-def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+def read(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """Read a mahimahi trace; opportunities of one millisecond become one row."""
     return read_deliveries(source, OPPORTUNITY_BYTES)
 
@@ -134,7 +134,7 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
     return write_deliveries(pattern, options, OPPORTUNITY_BYTES)
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     name="mahimahi",
     title="mahimahi: one whole millisecond per line, 1500 bytes each",
     sniff=looks_like_deliveries,
@@ -148,7 +148,7 @@ PACKET_BYTES = 1400
 _LIGHT_LINE = re.compile(r"-?[0-9]+ -?[0-9.]+ -?[0-9]+(?: .*)?", re.ASCII)
 
 
-def read_heavy(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+def read_heavy(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """Read a heavy trace; opportunities of one millisecond become one row."""
     return read_deliveries(source, PACKET_BYTES)
 
@@ -158,13 +158,13 @@ def write_heavy(pattern: Pattern, options: WriteOptions) -> str:
     return write_deliveries(pattern, options, PACKET_BYTES)
 
 
-def sniff_light(source: Source) -> bool:
+def sniff_light(source: TraceSource) -> bool:
     """Recognise lines of three or more numbers with single spaces between."""
     filled = source.head_rows
     return bool(filled) and 2 * sum(1 for line in filled if _LIGHT_LINE.fullmatch(line)) > len(filled)
 
 
-def read_light(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+def read_light(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """Read the base delay over time; the last line only ends the last interval.
 
     Raises
@@ -209,7 +209,7 @@ def read_light(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     return steps(index, int(times[-1] - start) * NS_PER_MS, delay_ns=delays[:-1] * NS_PER_MS)
 
 
-def _too_few(source: Source, number: int, lines: int) -> UserError:
+def _too_few(source: TraceSource, number: int, lines: int) -> UserError:
     if lines < 3:
         return source.error("has fewer than 3 lines; CellReplay needs at least 3: time, base delay, opportunities")
     return source.error("the line needs 't_ms delay_ms 0 …': time, base delay and light opportunities", number)
@@ -242,13 +242,13 @@ def write_light(pattern: Pattern, options: WriteOptions) -> str:
     return "".join(f"{time} {delay} 0\n" for time, delay in rows)
 
 
-def sniff_offset(source: Source) -> bool:
+def sniff_offset(source: TraceSource) -> bool:
     """Recognise 100, 200, 300, … in the first of two columns."""
     rows = [line.split() for line in source.head_rows]
     return len(rows) > 1 and all(len(row) == 2 and row[0] == str(100 * n) for n, row in enumerate(rows, start=1))
 
 
-def read_offset(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+def read_offset(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """Refuse the file: it is no series over time.
 
     Raises
@@ -261,7 +261,7 @@ def read_offset(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG00
     )
 
 
-HEAVY = Format(
+HEAVY = TraceFormat(
     name="cellreplay-heavy",
     title="CellReplay heavy opportunities: one whole millisecond per line, 1400 bytes each",
     sniff=looks_like_deliveries,
@@ -269,7 +269,7 @@ HEAVY = Format(
     write=write_heavy,
     suffixes=("up-pdo", "down-pdo", ".pdo"),
 )
-LIGHT = Format(
+LIGHT = TraceFormat(
     name="cellreplay-light",
     title="CellReplay base delay and light opportunities: t_ms delay_ms 0 … (the delay is read)",
     sniff=sniff_light,
@@ -277,7 +277,7 @@ LIGHT = Format(
     write=write_light,
     suffixes=("light-pdo",),
 )
-OFFSET = Format(
+OFFSET = TraceFormat(
     name="cellreplay-offset",
     title="CellReplay extra delay by packet size (recognised, and refused: no series over time)",
     sniff=sniff_offset,

@@ -1,6 +1,6 @@
 """KauNet bandwidth list: ``t_ms,rate,t_ms,rate,…`` on one line, bits per second, as ``patt_gen -bw -u bit`` takes it.
 
-The list does not hold the duration: ``patt_gen`` is told it with ``-s``. Without ``--duration`` the last rate is
+The list does not hold the duration: ``patt_gen`` takes it by ``-s``. Without ``--duration`` the last rate is
 taken to last as long as the one before it.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from wavebed.pattern.formats.base import (
     EXAMPLE_CLOCK,
     GAP_STEPS,
-    Format,
     ReadOptions,
+    TraceFormat,
     WriteOptions,
     begins_with_keys,
     clock_ns,
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.pattern.source import Source
+    from wavebed.pattern.source import TraceSource
 
 
 _LIST = re.compile(r"0,-?[0-9]+(?:\.[0-9]+)?(?:,[^,]*)*", re.ASCII)
 
 
-def sniff(source: Source) -> bool:
+def sniff(source: TraceSource) -> bool:
     """Recognise one line of comma-separated values that begins at time 0."""
     filled = [line for line in source.head if line.strip()]
     return len(filled) == 1 and _LIST.match(filled[0].strip()) is not None
 
 
-def last_length(source: Source, starts_ns: NDArray[np.int64], options: ReadOptions, what: str) -> int:
+def last_length(source: TraceSource, starts_ns: NDArray[np.int64], options: ReadOptions, what: str) -> int:
     """Return how long the last of some rows lasts: to ``--duration``, else as long as the one before.
 
     If the one before is a gap, the last row lasts one usual step.
@@ -78,7 +78,7 @@ def last_length(source: Source, starts_ns: NDArray[np.int64], options: ReadOptio
     return length
 
 
-def read(source: Source, options: ReadOptions) -> Pattern:
+def read(source: TraceSource, options: ReadOptions) -> Pattern:
     """Read a list of changes.
 
     Raises
@@ -115,7 +115,7 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     return steps(times, duration, rate_bps=rates)
 
 
-def _filled(source: Source) -> Iterator[list[str]]:
+def _filled(source: TraceSource) -> Iterator[list[str]]:
     """Yield the values, without the blanks before the first and behind the last."""
     held: list[str] = []
     first = True
@@ -146,7 +146,7 @@ def write(pattern: Pattern, options: WriteOptions) -> str:
     return ",".join(f"{time},{rate}" for time, rate in pairs) + "\n"
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     name="kaunet",
     title="KauNet bandwidth list: t_ms,rate,… on one line, bit/s",
     sniff=sniff,
@@ -159,12 +159,12 @@ FORMAT = Format(
 KBIT = 1000
 
 
-def sniff_ntrace(source: Source) -> bool:
+def sniff_ntrace(source: TraceSource) -> bool:
     """Recognise the keys of an entry."""
     return begins_with_keys(source, "entries", "entryNo", "dateTime")
 
 
-def _entries(source: Source) -> list[object]:
+def _entries(source: TraceSource) -> list[object]:
     document = load(source)
     entries = document.get("entries") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(entries, list) or not entries:
@@ -174,7 +174,7 @@ def _entries(source: Source) -> list[object]:
     return entries
 
 
-def _read(source: Source, options: ReadOptions, key: str, other: str, name: str) -> Pattern:
+def _read(source: TraceSource, options: ReadOptions, key: str, other: str, name: str) -> Pattern:
     times: list[int] = []
     rates: list[int] = []
     numbers: list[int] = []
@@ -216,7 +216,7 @@ def _read(source: Source, options: ReadOptions, key: str, other: str, name: str)
     return steps(index, duration, rate_bps=np.array(rates, dtype=np.int64))
 
 
-def read_down(source: Source, options: ReadOptions) -> Pattern:
+def read_down(source: TraceSource, options: ReadOptions) -> Pattern:
     """Read the downlink.
 
     Raises
@@ -227,12 +227,12 @@ def read_down(source: Source, options: ReadOptions) -> Pattern:
     return _read(source, options, "dlBw", "ulBw", "ntrace-up")
 
 
-def read_up(source: Source, options: ReadOptions) -> Pattern:
+def read_up(source: TraceSource, options: ReadOptions) -> Pattern:
     """Read the uplink; see `read_down`."""
     return _read(source, options, "ulBw", "dlBw", "ntrace")
 
 
-DOWN = Format(
+DOWN = TraceFormat(
     name="ntrace",
     title="LPP network trace (Intel): JSON with a clock time and the downlink's kbit/s per entry",
     sniff=sniff_ntrace,
@@ -240,7 +240,7 @@ DOWN = Format(
     write=None,
     suffixes=(".ntrace",),
 )
-UP = Format(
+UP = TraceFormat(
     name="ntrace-up",
     title="the same, the uplink's kbit/s",
     sniff=lambda source: False,  # noqa: ARG005 - both directions are in one file

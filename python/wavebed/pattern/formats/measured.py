@@ -12,8 +12,8 @@ from wavebed.errors import UserError
 from wavebed.pattern.formats.base import (
     EPOCH_NS,
     LATEST_NS,
-    Format,
     ReadOptions,
+    TraceFormat,
     WriteOptions,
     begins_with_keys,
     load,
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.pattern.source import LineOf, Source
+    from wavebed.pattern.source import LineOf, TraceSource
 
 
 NAMES = ("start", "end", "bits_per_second")
 
 
-def sniff_iperf3(source: Source) -> bool:
+def sniff_iperf3(source: TraceSource) -> bool:
     """Recognise the keys of the report's beginning."""
     return begins_with_keys(source, "start", "connected")
 
 
-def read_iperf3(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+def read_iperf3(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """Read the intervals' sums; each holds to the start of the next.
 
     Raises
@@ -86,7 +86,7 @@ def read_iperf3(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG00
     return steps(index, duration, rate_bps=np.array(rates, dtype=np.int64))
 
 
-IPERF3 = Format(
+IPERF3 = TraceFormat(
     name="iperf3",
     title="iperf3 --json: the rate of each interval, over all streams",
     sniff=sniff_iperf3,
@@ -100,7 +100,7 @@ LATE_STEPS = 3
 """A first time after at least this many usual steps is an offset."""
 
 
-def sniff_seconds(source: Source) -> bool:
+def sniff_seconds(source: TraceSource) -> bool:
     """Recognise lines of two words with blanks between, the first a number."""
     filled = source.head_rows
     if not filled or _LINE.fullmatch(filled[0]) is None:
@@ -123,7 +123,7 @@ def late_step(times: NDArray[np.int64], start: int) -> int:
 
 
 def ending_samples(
-    source: Source,
+    source: TraceSource,
     times: NDArray[np.int64],
     rates: NDArray[np.int64],
     what: str,
@@ -177,7 +177,7 @@ def ending_samples(
     return steps(starts, int(times[-1]), rate_bps=rates)
 
 
-def read_seconds(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+def read_seconds(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """Read two columns.
 
     Raises
@@ -235,7 +235,7 @@ def _one_digit(text: str) -> str:
     return text if "." in text else text + ".0"
 
 
-SECONDS_MBIT = Format(
+SECONDS_MBIT = TraceFormat(
     name="seconds-mbit",
     title="two columns, seconds and Mbit/s (processed Lumos5G, Pensieve)",
     sniff=sniff_seconds,
@@ -251,10 +251,10 @@ HEADER = (
 )
 LUMOS5G_COLUMNS = ("run_num", "seq_num", "Throughput")
 MAX_RUNS = 1000
-"""So many are counted."""
+"""Limit of the number that is counted."""
 
 
-def sniff_lumos5g(source: Source) -> bool:
+def sniff_lumos5g(source: TraceSource) -> bool:
     """Recognise the header by two of its names."""
     return bool(source.head) and {"seq_num", "Throughput"} <= set(source.head[0].split(","))
 
@@ -275,7 +275,7 @@ class _Runs:
         if len(self.some) < MAX_RUNS:
             self.some.update(dict.fromkeys(runs))
 
-    def check(self, source: Source, asked: bool) -> None:
+    def check(self, source: TraceSource, asked: bool) -> None:
         """Make sure that the run to read is there, and is the only one unless it was asked for."""
         shown = list(self.some)[:8]
         more = ", …" if len(self.some) > len(shown) else ""
@@ -286,7 +286,7 @@ class _Runs:
             raise source.error(f"has no run {self.wanted}; it has {', '.join(quote(run)[1:-1] for run in shown)}")
 
 
-def read_lumos5g(source: Source, options: ReadOptions) -> Pattern:
+def read_lumos5g(source: TraceSource, options: ReadOptions) -> Pattern:
     """Read one run.
 
     Raises
@@ -346,7 +346,7 @@ def write_lumos5g(pattern: Pattern, options: WriteOptions) -> str:
     return "".join(out)
 
 
-LUMOS5G = Format(
+LUMOS5G = TraceFormat(
     name="lumos5g",
     title="Lumos5G v1.0 CSV: seq_num in s, Throughput in Mbit/s",
     sniff=sniff_lumos5g,
@@ -358,7 +358,7 @@ LUMOS5G = Format(
 
 NS3_COLUMNS = ("time", "tbSize", "corrupt")
 MAX_UES = 1000
-"""So many are counted."""
+"""Limit of the number that is counted."""
 COLUMNS = (
     "DL/UL\ttime\tframe\tsubF\tslot\t1stSym\tsymbol#\tcellId\trnti\tccId\ttbSize\tmcs\trv\tSINR(dB)\tcorrupt\tTBler"
 )
@@ -368,12 +368,12 @@ DIRECTIONS = ("direction", "DL/UL", "")
 """Names of the column with DL or UL."""
 
 
-def sniff_ns3(source: Source) -> bool:
+def sniff_ns3(source: TraceSource) -> bool:
     """Recognise the header by two of its names."""
     return bool(source.head) and {"tbSize", "rnti"} <= set(source.head[0].split("\t"))
 
 
-def _names(source: Source) -> list[str]:
+def _names(source: TraceSource) -> list[str]:
     """Return the column names; that of the time is ``time``, that of DL or UL is ``direction``."""
     names = [name.strip() for name in source.head[0].split("\t")] if source.head else []
     names = ["time" if name == "Time" else name for name in names]
@@ -392,7 +392,7 @@ def _names(source: Source) -> list[str]:
     return names
 
 
-def _downlink(source: Source, names: list[str]) -> Iterator[tuple[list[list[str]], list[int]]]:
+def _downlink(source: TraceSource, names: list[str]) -> Iterator[tuple[list[list[str]], list[int]]]:
     """Yield the downlink's rows and their lines, many at a time."""
     link, corrupt = names.index("direction"), names.index("corrupt")
     for begin, texts in source.blocks(2):
@@ -417,7 +417,7 @@ def _downlink(source: Source, names: list[str]) -> Iterator[tuple[list[list[str]
             yield rows, lines
 
 
-def read_ns3(source: Source, options: ReadOptions) -> Pattern:
+def read_ns3(source: TraceSource, options: ReadOptions) -> Pattern:
     """Sum the downlink blocks that arrived.
 
     Raises
@@ -451,7 +451,7 @@ def read_ns3(source: Source, options: ReadOptions) -> Pattern:
 
 
 def _summed(
-    source: Source,
+    source: TraceSource,
     times: NDArray[np.int64],
     sizes: NDArray[np.int64],
     good: NDArray[np.bool_],
@@ -504,7 +504,7 @@ def write_ns3(pattern: Pattern, options: WriteOptions) -> str:
     return "".join(out)
 
 
-NS3_MMWAVE = Format(
+NS3_MMWAVE = TraceFormat(
     name="ns3-mmwave",
     title="RxPacketTrace of ns-3 mmwave and 5G-LENA: received transport blocks, tab-separated with a header",
     sniff=sniff_ns3,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.pattern.formats.base import Format, ReadOptions, WriteOptions
+from wavebed.pattern.formats.base import ReadOptions, TraceFormat, WriteOptions
 from wavebed.pattern.model import (
     MAX_LIGHT_BYTES,
     MAX_MDB,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.pattern.model import Column, Kind
-    from wavebed.pattern.source import Source
+    from wavebed.pattern.source import TraceSource
 
 
 MAGIC = "# wavebed pattern 1"
@@ -70,12 +70,12 @@ _NEEDS = (
 _DECIBELS = {"sinr_db", "need_db", "fallback_sinr_db", "fallback_need_db"}
 
 
-def sniff(source: Source) -> bool:
+def sniff(source: TraceSource) -> bool:
     """Recognise the first words of the first line."""
     return bool(source.head) and source.head[0].startswith("# wavebed pattern")
 
 
-def _read_header(source: Source) -> tuple[dict[str, tuple[int, str]], int, str]:
+def _read_header(source: TraceSource) -> tuple[dict[str, tuple[int, str]], int, str]:
     """Return the header, and the line of the column names with its number."""
     first = source.head[0] if source.head else ""
     if first != MAGIC:
@@ -95,13 +95,13 @@ def _read_header(source: Source) -> tuple[dict[str, tuple[int, str]], int, str]:
     raise source.error("ends before the column names; add a line such as 'time_s,rate_bps' and the rows")
 
 
-def _required(source: Source, header: dict[str, tuple[int, str]], key: str, example: str) -> tuple[int, str]:
+def _required(source: TraceSource, header: dict[str, tuple[int, str]], key: str, example: str) -> tuple[int, str]:
     if key not in header:
         raise source.error(f"has no header key {key!r}; add a line '# {key} = {example}' after the first")
     return header[key]
 
 
-def _read_columns(source: Source, number: int, line: str, kind: str) -> list[str]:
+def _read_columns(source: TraceSource, number: int, line: str, kind: str) -> list[str]:
     _, _, first, allowed = KINDS[kind]
     names = line.split(",")
     rule = f"kind {kind!r} has {first} and then one or more of {', '.join(allowed)}"
@@ -120,8 +120,8 @@ def _read_columns(source: Source, number: int, line: str, kind: str) -> list[str
     return names
 
 
-def _cells(source: Source, number: int, rows: list[str], width: int) -> list[list[str]]:
-    """Return the columns of rows of which the first is line `number`."""
+def _cells(source: TraceSource, number: int, rows: list[str], width: int) -> list[list[str]]:
+    """Return the columns of rows; the first row is line `number`."""
     columns = split_columns(rows, width)
     if isinstance(columns, list):
         return columns
@@ -137,7 +137,7 @@ def _cells(source: Source, number: int, rows: list[str], width: int) -> list[lis
 class _Columns:
     """The columns of the rows, as they come block by block."""
 
-    def __init__(self, source: Source, names: list[str]) -> None:
+    def __init__(self, source: TraceSource, names: list[str]) -> None:
         self._source = source
         self._names = names
         self._most = source.count()
@@ -146,7 +146,7 @@ class _Columns:
         self._codes: dict[str, Rows[np.uint8]] = {}
 
     def add(self, begin: int, rows: list[str]) -> None:
-        """Read rows of which the first is line `begin`."""
+        """Read rows; the first row is line `begin`."""
 
         def line_of(position: int) -> int:
             return begin + position
@@ -192,7 +192,7 @@ _MOST = {
 }
 
 
-def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+def read(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """Read a native pattern.
 
     Raises
@@ -244,7 +244,7 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
 
 
 def _read_light(
-    source: Source, header: dict[str, tuple[int, str]], number: int, has_column: bool
+    source: TraceSource, header: dict[str, tuple[int, str]], number: int, has_column: bool
 ) -> tuple[int | None, int | None]:
     """Return the bytes and the idle time of the light rate, if there is a column of it."""
     values: list[int] = []
@@ -266,7 +266,7 @@ def _read_light(
     return (values[0], values[1]) if values else (None, None)
 
 
-def _light_value(source: Source, line: int, key: str, text: str) -> int:
+def _light_value(source: TraceSource, line: int, key: str, text: str) -> int:
     def line_of(_: int) -> int:
         return line
 
@@ -275,7 +275,7 @@ def _light_value(source: Source, line: int, key: str, text: str) -> int:
     return int(decimals(source, [text], line_of, key, digits=_DIGITS, most=MAX_NS)[0])
 
 
-def _read_period(source: Source, line: int, text: str, key: str) -> int:
+def _read_period(source: TraceSource, line: int, text: str, key: str) -> int:
     def line_of(_: int) -> int:
         return line
 
@@ -291,7 +291,9 @@ def _read_period(source: Source, line: int, text: str, key: str) -> int:
 _PERIODS = {"duration_s": "40", "packets": "1000"}
 
 
-def _check_order(source: Source, kind: Kind, first: str, index: NDArray[np.int64], period: int, number: int) -> None:
+def _check_order(
+    source: TraceSource, kind: Kind, first: str, index: NDArray[np.int64], period: int, number: int
+) -> None:
     strict = kind != "opportunities"
     digits = 0 if kind == "packets" else _DIGITS
 
@@ -393,7 +395,7 @@ def _written(name: str, values: Column) -> list[str]:
             return list(map(str, values.tolist()))
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     name="native",
     title="wavebed's own pattern format, which the link engine reads",
     sniff=sniff,

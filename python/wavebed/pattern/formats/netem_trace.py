@@ -1,4 +1,4 @@
-"""TheaterQ trace files: one entry per line, kept for so many microseconds.
+"""TheaterQ trace files: one entry per line, with its duration in microseconds.
 
 Simple: ``keep_us,latency_ns,rate_bps,loss,limit``. Extended: ``keep_us,latency_ns,jitter_ns,rate_bps,loss,limit,
 dup_prob,dup_delay[,route_id[,queue_id]]``. A loss is a fraction of 4294967295; a rate of -1 is unlimited. Lines that
@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.pattern.formats.base import AS_TABLE, Format, ReadOptions, WriteOptions, is_json, load, note_lost_columns
+from wavebed.pattern.formats.base import (
+    AS_TABLE,
+    ReadOptions,
+    TraceFormat,
+    WriteOptions,
+    is_json,
+    load,
+    note_lost_columns,
+)
 from wavebed.pattern.formats.kaunet import sniff_ntrace
 from wavebed.pattern.formats.measured import sniff_iperf3
 from wavebed.pattern.model import MAX_NS, MAX_PACKETS, MAX_RATE_BPS, Pattern, packets, steps
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.pattern.source import Source
+    from wavebed.pattern.source import TraceSource
 
 
 U32_MAX = 2**32 - 1
@@ -44,7 +52,7 @@ _DIGIT = re.compile(r"[0-9]", re.ASCII)
 _ENTRY = re.compile(r"[0-9]+(?:,-?[0-9]+)+", re.ASCII)
 
 
-def _sniff(source: Source, shape: str) -> bool:
+def _sniff(source: TraceSource, shape: str) -> bool:
     entries = [line for line in source.head if _DIGIT.match(line)]
     good = sum(
         1 for line in entries if _ENTRY.fullmatch(line) and line.count(",") + 1 in _WIDTHS[shape] and line[:2] != "0,"
@@ -52,7 +60,7 @@ def _sniff(source: Source, shape: str) -> bool:
     return bool(entries) and 2 * good > len(entries)
 
 
-def _read(source: Source, shape: str) -> Pattern:
+def _read(source: TraceSource, shape: str) -> Pattern:
     names = SIMPLE_NAMES if shape == "simple" else EXTENDED_NAMES
     entries: Iterator[tuple[list[int], list[str]]] = (
         ([begin + place for place in places], [lines[place] for place in places])
@@ -78,7 +86,9 @@ def _read(source: Source, shape: str) -> Pattern:
     return _build(source, {name: part.whole() for name, part in parts.items()})
 
 
-def _checked(source: Source, cells: dict[str, list[str]], lines: list[int]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+def _checked(
+    source: TraceSource, cells: dict[str, list[str]], lines: list[int]
+) -> Iterator[tuple[str, NDArray[np.int64]]]:
     """Yield the columns of some entries; of those that are left out, a single value that tells whether one is set."""
 
     def column(name: str, most: int, *, signed: bool = False) -> NDArray[np.int64]:
@@ -102,7 +112,7 @@ def _checked(source: Source, cells: dict[str, list[str]], lines: list[int]) -> I
         raise source.error(message, lines[position])
 
 
-def _build(source: Source, columns: dict[str, NDArray[np.int64]]) -> Pattern:
+def _build(source: TraceSource, columns: dict[str, NDArray[np.int64]]) -> Pattern:
     keep, latency, rate, loss = (columns.pop(name) for name in ("keep_us", "latency_ns", "rate_bps", "loss"))
     for name, values in columns.items():
         if values.any():
@@ -152,7 +162,7 @@ def _write(pattern: Pattern, options: WriteOptions, shape: str) -> str:
     return "".join(out)
 
 
-SIMPLE = Format(
+SIMPLE = TraceFormat(
     name="theaterq",
     title="TheaterQ simple: keep_us,latency_ns,rate_bps,loss,limit",
     sniff=lambda source: _sniff(source, "simple"),
@@ -160,7 +170,7 @@ SIMPLE = Format(
     write=lambda pattern, options: _write(pattern, options, "simple"),
     suffixes=(".theaterq",),
 )
-EXTENDED = Format(
+EXTENDED = TraceFormat(
     name="theaterq-extended",
     title="TheaterQ extended: with jitter, duplication and route (which a pattern does not hold)",
     sniff=lambda source: _sniff(source, "extended"),
@@ -228,7 +238,7 @@ _STATIC: dict[str, type[_Static]] = {"StaticBwConfig": _Bw, "StaticDelayConfig":
 class _Reader:
     """Walk the configurations of one file; ``where`` is the path of keys to the value at hand."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TraceSource) -> None:
         self.source = source
         self.spans = 0
         self._times: dict[str, int] = {}
@@ -350,7 +360,7 @@ class _Reader:
         return value
 
     def listed(self, value: object, where: str) -> list[Span]:
-        """Return the values of a compact list: a duration, and the values that each last so long."""
+        """Return the values of a compact list: the duration of each value, and the values."""
         pattern = self.member(value, where, {"pattern"}, {"pattern"})["pattern"]
         if not isinstance(pattern, list) or not pattern:
             raise self.fail(f"{where}.pattern", 'must be a list with at least one ["1s", ["12Mbps", …]]')
@@ -460,12 +470,12 @@ class _Reader:
         )
 
 
-def sniff(source: Source) -> bool:
+def sniff(source: TraceSource) -> bool:
     """Recognise JSON that no other format claims."""
     return is_json(source) and not sniff_iperf3(source) and not sniff_ntrace(source)
 
 
-def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
+def read(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
     """Read one configuration, or a list of them.
 
     Raises
@@ -494,14 +504,14 @@ def read(source: Source, options: ReadOptions) -> Pattern:  # noqa: ARG001
     return _combine(source, series, next(iter(durations.values())))
 
 
-def _over_packets(source: Source, spans: list[Span]) -> Pattern:
+def _over_packets(source: TraceSource, spans: list[Span]) -> Pattern:
     count = sum(count for count, _ in spans)
     if count > MAX_PACKETS:
         raise source.error(f"has more than {MAX_PACKETS} packets; shorten it")
     return packets(_starts(spans), count, delay_ns=np.array([value for _, value in spans], dtype=np.int64))
 
 
-def _combine(source: Source, series: dict[str, list[Span]], duration: int) -> Pattern:
+def _combine(source: TraceSource, series: dict[str, list[Span]], duration: int) -> Pattern:
     if duration > MAX_NS:
         raise source.error("lasts longer than 1000000000 s; shorten it")
     starts = {kind: _starts(spans) for kind, spans in series.items()}
@@ -584,7 +594,7 @@ def _text(document: object) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     name="netem-trace",
     title="netem-trace JSON (Rattan): configurations of rate, delay and loss",
     sniff=sniff,

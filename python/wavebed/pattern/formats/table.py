@@ -21,10 +21,10 @@ from wavebed.pattern.formats.base import (
     AS_TABLE,
     EPOCH_NS,
     LATEST_NS,
-    Clock,
-    Format,
     ReadOptions,
+    SampleClock,
     Spelling,
+    TraceFormat,
     clock_ns,
     is_missing,
     is_number,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.pattern.source import LineOf, Source
+    from wavebed.pattern.source import LineOf, TraceSource
 
 
 PROBABILITY_SCALE = 10**12
@@ -61,7 +61,7 @@ EXAMPLE = "--columns time=Timestamp:s rate=Throughput:mbit"
 EMPTY_CELL = "write a decimal number, or leave the cell empty to keep the value before"
 _MARKS = ",\t;|"
 _SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
-"""A first line by which Excel names the mark between values."""
+"""A first line in which Excel names the mark between values."""
 _UNIT_CELL = re.compile(r"[\[(]?[A-Za-zµ%][A-Za-zµ%/*^ .:-]{0,11}[\])]?")
 _TIME_WORDS = re.compile(r"time|date|clock|stamp|epoch|second|^sec|^ts?$|^t_|elapsed", re.IGNORECASE)
 _GUESSES = (
@@ -80,7 +80,7 @@ _RATE_WORDS = (
     *(("bit/s", "bit"), ("bits_per_second", "bit")),
 )
 _LARGE = re.compile(r"[1-9][0-9]{5}")
-"""Rates of so many digits are probably bits per second."""
+"""Rates with at least this number of digits are probably bits per second."""
 _UNSAID = "; the file does not say the unit of {}"
 
 
@@ -114,7 +114,7 @@ def _choices(options: ReadOptions) -> tuple[dict[str, tuple[str, int]], int | No
     return chosen, every_ns
 
 
-class Layout(NamedTuple):
+class ColumnLayout(NamedTuple):
     """How the lines of a table are laid out.
 
     Parameters
@@ -135,8 +135,8 @@ class Layout(NamedTuple):
     sample: tuple[str, ...]
 
 
-def layout(source: Source) -> Layout | None:
-    """Find the header and the mark between values; None if the first lines are not those of a table."""
+def layout(source: TraceSource) -> ColumnLayout | None:
+    """Find the header and the mark between values; None if the first lines are no table."""
     lines = [(number, line) for number, line in enumerate(source.head, start=1) if line.strip()]
     lines = [(number, line) for number, line in lines if number > 1 or not _SEPARATOR.fullmatch(line)]
     texts = [(number, line) for number, line in lines if not line.startswith(COMMENT)]
@@ -153,14 +153,14 @@ def layout(source: Source) -> Layout | None:
         named = len(names) == len(row) and not any(map(is_number, names))
         header = number - 1 if named and source.head[number - 2] == above[-1] else 0
         names = names if header else [str(place) for place in range(1, len(row) + 1)]
-        return Layout(tuple(names), mark, header, tuple(row)) if len(row) > 1 else None
+        return ColumnLayout(tuple(names), mark, header, tuple(row)) if len(row) > 1 else None
     if len(row) < 2 or not any(name[:1].isalpha() for name in row):
         return None
     rows = [_split(line, mark) for _, line in texts[1:]]
     values = next((cells for cells in rows if any(map(is_number, cells)) and len(cells) == len(row)), None)
     if values is None and not mark:
         return None  # words of a sentence
-    return Layout(tuple(row), mark, number, tuple(values or next(iter(rows), ())))
+    return ColumnLayout(tuple(row), mark, number, tuple(values or next(iter(rows), ())))
 
 
 def _split(line: str, mark: str) -> list[str]:
@@ -169,7 +169,7 @@ def _split(line: str, mark: str) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def looks_like_table(source: Source) -> str | None:
+def looks_like_table(source: TraceSource) -> str | None:
     """Describe a table that needs ``--columns``, with columns and units that fit its names; None for other files."""
     found = layout(source)
     if found is None:
@@ -179,7 +179,7 @@ def looks_like_table(source: Source) -> str | None:
     return f"{kind}; name columns and their units, as {_suggestion(found)}"
 
 
-def _suggestion(table: Layout) -> str:
+def _suggestion(table: ColumnLayout) -> str:
     """Return options that read a table, as far as its names and first row show them."""
     time = _time_column(table)
     items = [
@@ -214,7 +214,7 @@ def _is_value(cell: str) -> bool:
     return is_number(cell) or is_missing(cell)
 
 
-def _unit(name: str, table: Layout, place: int) -> str | None:
+def _unit(name: str, table: ColumnLayout, place: int) -> str | None:
     """Return the unit that the names of a table show; None if they do not."""
     if name == "rate":
         if table.names[place] in {"DL_bitrate", "UL_bitrate"}:
@@ -235,7 +235,7 @@ def _suffix_unit(name: str) -> str | None:
     return None if match is None else {"m": "ms", "u": "us", "n": "ns", "s": "s"}[match.group(1)[0]]
 
 
-def _time_column(table: Layout) -> int | None:
+def _time_column(table: ColumnLayout) -> int | None:
     """Return the place of the column that looks like times."""
     cells = dict(enumerate(table.sample))
     clocks = [place for place, cell in cells.items() if not is_number(cell) and clock_ns(cell) is not None]
@@ -258,7 +258,7 @@ def _time_unit(name: str, cell: str) -> str:
     return since_1970 or _suffix_unit(name) or "s"
 
 
-def read(source: Source, options: ReadOptions) -> Pattern:
+def read(source: TraceSource, options: ReadOptions) -> Pattern:
     """Read the chosen columns.
 
     Raises
@@ -284,7 +284,7 @@ def read(source: Source, options: ReadOptions) -> Pattern:
     return _assemble(source, options, reader, every_ns)
 
 
-def _blocks(source: Source, table: Layout) -> Iterator[tuple[list[int], list[list[str]]]]:
+def _blocks(source: TraceSource, table: ColumnLayout) -> Iterator[tuple[list[int], list[list[str]]]]:
     """Yield the rows below the header and their lines, many at a time; comments and a row of units are left out."""
     comments = 0
 
@@ -335,7 +335,7 @@ def _is_units(row: list[str]) -> bool:
 
 
 def blocks_of_rows(
-    source: Source, reader: Reader | _Words, width: int, above: int = 0
+    source: TraceSource, reader: Reader | _Words, width: int, above: int = 0
 ) -> Iterator[tuple[list[int], list[list[str]]]]:
     """Yield the rows and their lines, many at a time; rows without any value are left out.
 
@@ -363,7 +363,7 @@ def blocks_of_rows(
         yield lines, rows
 
 
-def _place(source: Source, table: Layout, column: str, *, time: bool) -> int:
+def _place(source: TraceSource, table: ColumnLayout, column: str, *, time: bool) -> int:
     if table.names.count(column) != 1:
         fault = "has no column" if column not in table.names else "has several columns"
         shown = ", ".join(table.names[:12]) + (", …" if len(table.names) > 12 else "")
@@ -376,7 +376,7 @@ class _Reader:
     """The chosen columns, read part by part."""
 
     def __init__(
-        self, source: Source, table: Layout, chosen: dict[str, tuple[str, int]], places: dict[str, int]
+        self, source: TraceSource, table: ColumnLayout, chosen: dict[str, tuple[str, int]], places: dict[str, int]
     ) -> None:
         most = source.count()
         self.source = source
@@ -387,7 +387,7 @@ class _Reader:
         self._chosen = chosen
         self._places = places
         self._spelling = Spelling(source, semicolons=table.mark == ";")
-        self._clock = Clock(source)
+        self._clock = SampleClock(source)
         self._begin: int | None = None
         self._table = table
         self._times = None if "time" in chosen else _time_column(table)
@@ -545,7 +545,7 @@ class _Reader:
             )
 
 
-def _backwards(source: Source, now: str, before: str, line: int) -> UserError:
+def _backwards(source: TraceSource, now: str, before: str, line: int) -> UserError:
     return source.error(
         f"time {now} is before {before}, that of the row before; "
         "sort the rows by time, or number them with every=1s in place of time=",
@@ -553,7 +553,7 @@ def _backwards(source: Source, now: str, before: str, line: int) -> UserError:
     )
 
 
-def _assemble(source: Source, options: ReadOptions, reader: _Reader, every_ns: int | None) -> Pattern:
+def _assemble(source: TraceSource, options: ReadOptions, reader: _Reader, every_ns: int | None) -> Pattern:
     values = {name: rows.whole() for name, rows in reader.values.items()}
     count = len(reader.lines)
     if every_ns is not None:
@@ -570,7 +570,7 @@ def _assemble(source: Source, options: ReadOptions, reader: _Reader, every_ns: i
     return steps(index, duration, rate_bps=values.get("rate"), delay_ns=values.get("delay"), loss=loss)
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     name="table",
     title="any table, read with --columns NAME=COLUMN:UNIT…",
     sniff=lambda source: False,  # noqa: ARG005

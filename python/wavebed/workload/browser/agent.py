@@ -30,7 +30,7 @@ _FEATURES_OFF = (
     "LocalNetworkAccessChecks",
     # WebRTC shall offer this host's addresses as they are: names by multicast DNS would not resolve in a laboratory.
     "WebRtcHideLocalIpsWithMdns",
-    # Hidden pages of the address bar, in a renderer that computes as long as that of a small page.
+    # Hidden pages of the address bar, in a renderer that computes as long as for a small page.
     "WebUIOmniboxAimPopup",
     "WebUIOmniboxPopup",
     # Playwright switches these off, and of several lists Chromium obeys only the last, which is this one.

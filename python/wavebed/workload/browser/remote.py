@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.lab.protocol import Host, Process
-    from wavebed.workload.serve import Resolver
+    from wavebed.workload.serve import NameResolver
 
 
 LOOK_EVERY_S = 0.25
@@ -32,7 +32,7 @@ CLOSE_GRACE_S = 1.0
 FAR_CLOSE_GRACE_S = 2.0
 
 
-class Agent:
+class BrowserAgent:
     """A module run by ``python -m`` on a host; `wavebed.workload.browser.agent` is its other end.
 
     Parameters
@@ -47,7 +47,7 @@ class Agent:
         Writable folder; its standard error goes to ``MODULE.log`` there.
     read : sequence of pathlib.Path
         What it reads, if that may be in a home or a temporary folder.
-    resolver : Resolver, optional
+    resolver : NameResolver, optional
         What it asks for names.
     """
 
@@ -58,7 +58,7 @@ class Agent:
         settings: Mapping[str, Json],
         folder: Path,
         read: Sequence[Path] = (),
-        resolver: Resolver | None = None,
+        resolver: NameResolver | None = None,
     ) -> None:
         self._name = module.rpartition(".")[2]
         self._log = folder / f"{self._name}.log"

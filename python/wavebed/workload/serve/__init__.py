@@ -17,7 +17,7 @@ from wavebed.workload.serve.model import (
     VirtualHost,
     make_certificate,
 )
-from wavebed.workload.serve.names import Resolver, add_addresses, start_resolver
+from wavebed.workload.serve.names import NameResolver, add_addresses, start_resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PROTOCOLS",
     "Certificate",
+    "NameResolver",
     "Protocol",
-    "Resolver",
     "RunningServer",
     "RunningServers",
     "VirtualHost",

@@ -45,9 +45,9 @@ def chromium_arguments(names: Names, addresses: Mapping[str, str]) -> list[str]:
     Parameters
     ----------
     names : str
-        ``mapped``: other names fail at once. ``resolver``: all names are asked for, but those of Chromium itself.
+        ``mapped``: other names fail at once. ``resolver``: all names are asked for, except Chromium's own.
     addresses : mapping
-        The IPv4 address of each name of the site, perhaps with a port that replaces that of the URL.
+        The IPv4 address of each name of the site, perhaps with a port that replaces the URL's.
     """
     if names == "mapped":
         rules = [*(f"MAP {name} {address}" for name, address in addresses.items()), "MAP * ~NOTFOUND"]
@@ -73,7 +73,7 @@ user=$2; shift 2; exec unshare --map-user="$user" --map-group="$user" -- "$@"
 """
 
 
-class Resolver(RunningServer):
+class NameResolver(RunningServer):
     """A running dnsmasq, and the programs on other hosts that ask it.
 
     Parameters
@@ -116,7 +116,7 @@ class Resolver(RunningServer):
             )
 
 
-def start_resolver(server: Host, client: Host, address: str, names: Mapping[str, str], folder: Path) -> Resolver:
+def start_resolver(server: Host, client: Host, address: str, names: Mapping[str, str], folder: Path) -> NameResolver:
     """Start dnsmasq and wait, without sending a packet, until it listens by UDP and TCP.
 
     Parameters
@@ -145,7 +145,7 @@ def start_resolver(server: Host, client: Host, address: str, names: Mapping[str,
     with create(log) as output:
         argv = [find("dnsmasq"), f"--conf-file={configuration}"]
         process = server.start(argv, stdout=output, stderr=output, confined=Confined(write=[folder]))
-    resolver = Resolver(process, log, folder)
+    resolver = NameResolver(process, log, folder)
     try:
         resolver.wait_until_bound(server, _PORT)
         resolver.wait_for_ports(server, [_PORT])

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from wavebed.workload.site.load import load_site, shipped_sites
-from wavebed.workload.site.model import BuiltSite, Origin, Site, SiteObject
+from wavebed.workload.site.model import BuiltSite, Site, SiteObject, SiteOrigin
 
-__all__ = ["BuiltSite", "Origin", "Site", "SiteObject", "load_site", "shipped_sites"]
+__all__ = ["BuiltSite", "Site", "SiteObject", "SiteOrigin", "load_site", "shipped_sites"]

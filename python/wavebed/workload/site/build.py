@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from wavebed.config.problems import Problem
 from wavebed.workload.site.content import font, headline, jpeg, padded, png, random_stream, sentence, share_out, words
-from wavebed.workload.site.model import Origin, Site, SiteObject, type_of_ending
-from wavebed.workload.site.spec import DOCUMENT, MINIMUM_BYTES, MINIMUM_JPEG_BYTES, Group
+from wavebed.workload.site.model import Site, SiteObject, SiteOrigin, type_of_ending
+from wavebed.workload.site.spec import DOCUMENT, MINIMUM_BYTES, MINIMUM_JPEG_BYTES, ObjectGroup
 
 if TYPE_CHECKING:
     import random
@@ -30,7 +30,7 @@ class Item:
 
     Parameters
     ----------
-    group : Group
+    group : ObjectGroup
         What it is like.
     index : int
         Which one of its group, from 0.
@@ -39,14 +39,14 @@ class Item:
     bytes : int
         Its size.
     base : str
-        The origin for relative paths in it: its own, or for a script that of its page.
+        The origin for relative paths in it: its own, or for a script its page's.
     finder : Item or None
         What refers to it.
     found : list of Item
         What it refers to.
     """
 
-    group: Group
+    group: ObjectGroup
     index: int
     path: str
     bytes: int
@@ -78,7 +78,9 @@ class Item:
 
 def plan(spec: Spec) -> list[Item]:
     """Return the objects of a site, the first document first; each is after the one that refers to it."""
-    first = Group(DOCUMENT, "html", 1, spec.document_bytes, 0.0, spec.origins[0], "", "", False, False, "", "", 0.0)
+    first = ObjectGroup(
+        DOCUMENT, "html", 1, spec.document_bytes, 0.0, spec.origins[0], "", "", False, False, "", "", 0.0
+    )
     document = Item(first, 0, "/", spec.document_bytes, spec.origins[0])
     groups: dict[str, list[Item]] = {DOCUMENT: [document]}
     for group in spec.groups:
@@ -86,7 +88,7 @@ def plan(spec: Spec) -> list[Item]:
     return [item for items in groups.values() for item in items]
 
 
-def _items(group: Group, finders: list[Item], seed: int) -> list[Item]:
+def _items(group: ObjectGroup, finders: list[Item], seed: int) -> list[Item]:
     least = MINIMUM_JPEG_BYTES if group.format == "jpeg" else MINIMUM_BYTES[group.kind]
     sizes = share_out(group.bytes, group.count, group.spread, least, random_stream(seed, group.name, "sizes"))
     ending = _ENDINGS[group.format or group.kind]
@@ -420,7 +422,7 @@ def build_site(spec: Spec, folder: Path) -> Site:
                 found_in=item.finder.path if item.finder else "",
             )
         )
-    origins = tuple(Origin(name, name) for name in spec.origins)
+    origins = tuple(SiteOrigin(name, name) for name in spec.origins)
     return Site(spec.name, spec.title, spec.source, "/", origins, tuple(objects))
 
 

@@ -13,13 +13,13 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
 from wavebed.workload.site.content import filler
 from wavebed.workload.site.har_entries import Body, is_empty, page_order, read_body, read_entries, read_log
-from wavebed.workload.site.model import Origin, Site, SiteObject, ending, kind_of_type
+from wavebed.workload.site.model import Site, SiteObject, SiteOrigin, ending, kind_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wavebed.workload.site.har_entries import Address, Entry
+    from wavebed.workload.site.har_entries import Address, HarEntry
     from wavebed.workload.site.model import Scheme
 
 
@@ -29,27 +29,27 @@ _RELOAD = "load the page again with the browser's cache disabled, and save it as
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecordedAnswer:
     """The entry that answers a URL, and its body."""
 
     address: Address
-    entry: Entry
+    entry: HarEntry
     body: Body
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class HarRecording:
     """What a site serves.
 
     Parameters
     ----------
-    answers : list of Answer
+    answers : list of RecordedAnswer
         One for each URL; the first begins the visit: the document, or the first of the redirects to it.
     scheme : {"http", "https"}
         Scheme of the document.
     """
 
-    answers: list[Answer]
+    answers: list[RecordedAnswer]
     scheme: Scheme
 
 
@@ -60,15 +60,15 @@ class _Candidate:
     rank: int
     page: float
     index: int
-    entry: Entry
+    entry: HarEntry
 
 
-def choose(entries: list[Entry], pages: list[str], counts: Counter[str]) -> Recording:
+def choose(entries: list[HarEntry], pages: list[str], counts: Counter[str]) -> HarRecording:
     """Return the answers of a page, and count the choices in `counts`.
 
     Parameters
     ----------
-    entries : list of Entry
+    entries : list of HarEntry
         By time.
     pages : list of str
         Ids of the recorded pages by time.
@@ -92,13 +92,13 @@ def choose(entries: list[Entry], pages: list[str], counts: Counter[str]) -> Reco
     others = sum(answer.entry.page not in {"", document.page} for answer in answers)
     if others:
         counts["URLs of other pages in the recording, which are served too"] = others
-    return Recording(answers[start:] + answers[:start], scheme)
+    return HarRecording(answers[start:] + answers[:start], scheme)
 
 
-def _document(entries: list[Entry], pages: list[str], counts: Counter[str]) -> Entry:
+def _document(entries: list[HarEntry], pages: list[str], counts: Counter[str]) -> HarEntry:
     """Return the document of the first page whose document has a body."""
     candidates = _candidates(entries, pages)
-    same_url: dict[tuple[str, str] | None, list[Entry]] = {}
+    same_url: dict[tuple[str, str] | None, list[HarEntry]] = {}
     for candidate in candidates:
         same_url.setdefault(candidate.entry.key, []).append(candidate.entry)
     missing: list[_Candidate] = []
@@ -124,7 +124,7 @@ def _document(entries: list[Entry], pages: list[str], counts: Counter[str]) -> E
     raise Problem(f"{rule}: {_RELOAD}", f"{entry.place}.response.content")
 
 
-def _candidates(entries: list[Entry], pages: list[str]) -> list[_Candidate]:
+def _candidates(entries: list[HarEntry], pages: list[str]) -> list[_Candidate]:
     order: dict[str, float] = {name: number for number, name in enumerate(pages)}
     order[""] = math.inf
     candidates = []
@@ -149,15 +149,15 @@ def _first_of_pages(candidates: list[_Candidate]) -> Iterator[_Candidate]:
         yield candidate
 
 
-def _with_body(same_url: list[Entry], page: str) -> Entry | None:
+def _with_body(same_url: list[HarEntry], page: str) -> HarEntry | None:
     """Return the entry of a document's URL that has a body: no error if possible, of the page if possible."""
     by_preference = sorted(same_url, key=lambda entry: (entry.failed, entry.page != page))
     return next((entry for entry in by_preference if entry.address is not None and _body(entry).data), None)
 
 
-def _answers(entries: list[Entry], document: Entry, counts: Counter[str]) -> Iterator[Answer]:
+def _answers(entries: list[HarEntry], document: HarEntry, counts: Counter[str]) -> Iterator[RecordedAnswer]:
     """Yield the answer of each URL, in the order of their first requests."""
-    groups: dict[tuple[str, str], list[tuple[Address, Entry]]] = {}
+    groups: dict[tuple[str, str], list[tuple[Address, HarEntry]]] = {}
     for entry in entries:
         if entry.address is not None:
             groups.setdefault(entry.address.key, []).append((entry.address, entry))
@@ -170,9 +170,9 @@ def _answers(entries: list[Entry], document: Entry, counts: Counter[str]) -> Ite
         yield answer
 
 
-def _best(group: list[tuple[Address, Entry]], document: Entry, counts: Counter[str]) -> Answer:
+def _best(group: list[tuple[Address, HarEntry]], document: HarEntry, counts: Counter[str]) -> RecordedAnswer:
     """Return the most complete answer; of equal ones the first, and one of the document's page before others."""
-    best: Answer | None = None
+    best: RecordedAnswer | None = None
     least = math.inf
     for address, entry in sorted(group, key=lambda pair: (pair[1] is not document, pair[1].page != document.page)):
         body = _body(entry)
@@ -180,14 +180,14 @@ def _best(group: list[tuple[Address, Entry]], document: Entry, counts: Counter[s
             counts[body.note] += 1
         rank = _rank(entry, body)
         if rank < least:
-            best, least = Answer(address, entry, body), rank
+            best, least = RecordedAnswer(address, entry, body), rank
         if rank == 0 or entry is document:
             break
     assert best is not None, "a group has an entry"
     return best
 
 
-def _rank(entry: Entry, body: Body) -> int:
+def _rank(entry: HarEntry, body: Body) -> int:
     """Return how incomplete an answer is.
 
     0: whole. 1: a part. 2: missing, size known. 3: empty, or a redirect. 4: missing, size unknown. 5 and 6: an error.
@@ -201,14 +201,14 @@ def _rank(entry: Entry, body: Body) -> int:
     return 3
 
 
-def _body(entry: Entry) -> Body:
+def _body(entry: HarEntry) -> Body:
     if entry.location or entry.status == 204:
         return Body(b"")
     body = read_body(entry.content, kind_of_type(entry.content_type))
     return Body(None) if entry.status == 304 and not body.data and not body.note else body
 
 
-def _start(answers: list[Answer], end: int) -> int:
+def _start(answers: list[RecordedAnswer], end: int) -> int:
     """Return the index of the answer that begins the visit: the first redirect on the way to the document at `end`."""
     page = answers[end].entry.page
     redirects: dict[tuple[str, str], list[int]] = {}
@@ -265,7 +265,7 @@ def import_har(file: Path, data: bytes, folder: Path) -> Site:
         title=f"{first.host}{first.uri}",
         source=f"{file.name}: a recording (HAR)",
         first=first.uri,
-        origins=tuple(Origin(host, host) for host in hosts),
+        origins=tuple(SiteOrigin(host, host) for host in hosts),
         objects=objects,
         scheme=scheme,
         notes=tuple(f"{what}: {count}" for what, count in sorted(notes.items())),
@@ -273,7 +273,7 @@ def import_har(file: Path, data: bytes, folder: Path) -> Site:
     )
 
 
-def _served(entry: Entry) -> int:
+def _served(entry: HarEntry) -> int:
     """Return the status of the answer here; every server can send it with any body."""
     if entry.status in _OF_NGINX:
         return 400
@@ -283,13 +283,13 @@ def _served(entry: Entry) -> int:
     return 200
 
 
-def _bytes_of(answer: Answer) -> int:
+def _bytes_of(answer: RecordedAnswer) -> int:
     """Return the size of the answer's body."""
     body = answer.body.data
     return min(answer.entry.size, MAX_FILLER_BYTES) if body is None else len(body)
 
 
-def _write(answer: Answer, number: int, folder: Path, notes: Counter[str]) -> SiteObject:
+def _write(answer: RecordedAnswer, number: int, folder: Path, notes: Counter[str]) -> SiteObject:
     address, entry, body, content_type = answer.address, answer.entry, answer.body.data, answer.entry.content_type
     kind = kind_of_type(content_type)
     if answer.body.is_text:

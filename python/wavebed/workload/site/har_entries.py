@@ -126,7 +126,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HarEntry:
     """An answered request.
 
     Parameters
@@ -219,7 +219,7 @@ def page_order(log: Table) -> list[str]:
     return sorted(started, key=started.__getitem__)
 
 
-def read_entries(log: Table, counts: Counter[str]) -> list[Entry]:
+def read_entries(log: Table, counts: Counter[str]) -> list[HarEntry]:
     """Return the answered requests by time, and count the others in `counts`.
 
     Entries of methods other than GET are returned only if they load a page.
@@ -229,7 +229,7 @@ def read_entries(log: Table, counts: Counter[str]) -> list[Entry]:
     Problem
         If an entry has no request, or its response is not a table.
     """
-    entries: list[Entry] = []
+    entries: list[HarEntry] = []
     time_s = -math.inf
     for index, table in enumerate(_list(log["entries"])):
         time_s = _time_s(table.get("startedDateTime"), time_s)
@@ -266,7 +266,7 @@ def _stripped(entry: Table) -> Table:
     return {**_only(entry, _READ_OF_ENTRY), "request": kept, "response": answer if response else None}
 
 
-def _entry(table: Table, order: tuple[float, int], counts: Counter[str]) -> Entry | None:
+def _entry(table: Table, order: tuple[float, int], counts: Counter[str]) -> HarEntry | None:
     place = f"log.entries.{order[1]}"
     request = _table(table.get("request"), f"{place}.request")
     given = table.get("response")
@@ -298,7 +298,7 @@ def _entry(table: Table, order: tuple[float, int], counts: Counter[str]) -> Entr
     page = table.get("pageref")
     content = _or_empty(response.get("content"))
     wire_bytes = max(_count(response.get("bodySize")), 0)
-    return Entry(
+    return HarEntry(
         place=place,
         order=order,
         page=page if isinstance(page, str) else "",

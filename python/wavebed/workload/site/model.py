@@ -19,7 +19,7 @@ Scheme: TypeAlias = Literal["any", "http", "https"]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SiteOrigin:
     """A host of a site.
 
     Parameters
@@ -27,7 +27,7 @@ class Origin:
     name : str
         Host name, without port: ``www.cnn.example``.
     folder : str
-        Folder of its files in that of the built site.
+        Folder of its files in the folder of the built site.
     """
 
     name: str
@@ -89,12 +89,12 @@ class Site:
         What people read; where its numbers come from.
     first : str
         URL path (and query) of the document on the first origin that a visit begins with.
-    origins : tuple of Origin
+    origins : tuple of SiteOrigin
         The first is the main one; each is to have an address of its own.
     objects : tuple of SiteObject
         What is served; the first document is the first.
     scheme : {"any", "http", "https"}
-        With which the pages work. ``any``: their references to other origins take that of the page. Imported pages
+        With which the pages work. ``any``: their references to other origins take the page's scheme. Imported pages
         have absolute references, and work as they were: ``https`` unless recorded without.
     notes : tuple of str
         Left out or replaced parts, one line each.
@@ -107,7 +107,7 @@ class Site:
     title: str
     source: str
     first: str
-    origins: tuple[Origin, ...]
+    origins: tuple[SiteOrigin, ...]
     objects: tuple[SiteObject, ...]
     scheme: Scheme = "any"
     notes: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class BuiltSite:
-    """A site with its files: `folder` has a folder for each origin, named by `Origin.folder`."""
+    """A site with its files: `folder` has a folder for each origin, named by `SiteOrigin.folder`."""
 
     site: Site
     folder: Path

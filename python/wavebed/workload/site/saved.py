@@ -19,7 +19,7 @@ from wavebed.spec.patterns import SITES
 from wavebed.workload.site.har import read_har
 from wavebed.workload.site.har_entries import stripped
 from wavebed.workload.site.load import find_site, is_page, is_shipped
-from wavebed.workload.site.model import Origin, Site, SiteObject, kind_of_type, type_of_file
+from wavebed.workload.site.model import Site, SiteObject, SiteOrigin, kind_of_type, type_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,7 +101,7 @@ class SavedPage:
             title=self._document.name,
             source=f"{self._document.name}: a saved page",
             first=objects[0].path,
-            origins=(Origin(_HOST, _HOST),),
+            origins=(SiteOrigin(_HOST, _HOST),),
             objects=tuple(objects),
             notes=_notes(abroad),
             recorded=True,

@@ -44,7 +44,7 @@ _FINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ObjectGroup:
     """A group of similar objects.
 
     Parameters
@@ -104,7 +104,7 @@ class Spec:
     colour: str
     origins: tuple[str, ...]
     document_bytes: int
-    groups: tuple[Group, ...]
+    groups: tuple[ObjectGroup, ...]
 
 
 @reader('"#RRGGBB"', {"type": "string", "pattern": "^#[0-9a-fA-F]{6}$"})
@@ -229,17 +229,17 @@ def _spec(document: dict[str, object], name: str) -> Spec:
     )
 
 
-def _groups(tables: object, origins: tuple[str, ...]) -> tuple[Group, ...]:
+def _groups(tables: object, origins: tuple[str, ...]) -> tuple[ObjectGroup, ...]:
     if not isinstance(tables, list):
         raise Problem(f"{described(tables)} is not an array of tables: write [[objects]] above each one", "objects")
-    groups: list[Group] = []
+    groups: list[ObjectGroup] = []
     for index, table in enumerate(tables):
         groups.append(at(f"objects.{index}", _reader(groups, origins), table))
     return tuple(groups)
 
 
-def _reader(above: list[Group], origins: tuple[str, ...]) -> Callable[[object], Group]:
-    def read(given: object) -> Group:
+def _reader(above: list[ObjectGroup], origins: tuple[str, ...]) -> Callable[[object], ObjectGroup]:
+    def read(given: object) -> ObjectGroup:
         table = read_table(GroupTable, given, "[[objects]] above each one")
         if table.name == DOCUMENT or any(table.name == other.name for other in above):
             raise Problem(f"{table.name!r} is the name of another one: write a name of its own", "name")
@@ -250,7 +250,7 @@ def _reader(above: list[Group], origins: tuple[str, ...]) -> Callable[[object], 
         origin = table.origin or origins[0]
         if origin not in origins:
             raise Problem(f"{origin!r} is not in origins: write it there, or one of {', '.join(origins)}", "origin")
-        group = Group(
+        group = ObjectGroup(
             name=table.name,
             kind=table.kind,
             count=table.count,
@@ -304,7 +304,7 @@ def _load(given: object, kind: Kind) -> str:
     return str(given)
 
 
-def _check_place(group: Group, above: list[Group]) -> None:
+def _check_place(group: ObjectGroup, above: list[ObjectGroup]) -> None:
     """Refuse a group that nothing of `needs` can refer to."""
     finder_kind: str = "html"
     if group.needs != DOCUMENT:
