@@ -79,7 +79,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     made = Server()
     monkeypatch.setattr(Silent, "made", [], raising=False)
     for module in (call_module, video_module, web_module):
-        monkeypatch.setattr(module, "Agent", Silent)
+        monkeypatch.setattr(module, "BrowserAgent", Silent)
     for module in (video_module, web_module):
         monkeypatch.setattr(module, "start_web_server", lambda *_: made)
     return made

@@ -524,7 +524,7 @@ def test_each_origin_of_a_page_has_a_port_of_its_own_and_keeps_its_name(
         served.extend(hosts)
         return SimpleNamespace(stop=lambda: None, failure=lambda: None)
 
-    monkeypatch.setattr(web_module, "Agent", Silent)
+    monkeypatch.setattr(web_module, "BrowserAgent", Silent)
     monkeypatch.setattr(web_module, "start_web_server", serve)
     workload = cast("Web", read_workload({"kind": "web", "site": "small", "protocol": "h3"}))
     origins = [SimpleNamespace(name=f"{name}.example", folder=name) for name in ("www", "static")]
