@@ -252,9 +252,9 @@ def played(monkeypatch: pytest.MonkeyPatch, *labs: PlayedLab) -> Iterator[None]:
             raise UserError(f"{name!r} is no running laboratory")
         return known[name].connect()
 
-    monkeypatch.setattr("wavebed.ui.command.running", running)
-    monkeypatch.setattr("wavebed.ui.command.connect_to", connect)
-    monkeypatch.setattr("wavebed.ui.command.connect", lambda lab: connect(lab.name))
+    monkeypatch.setattr("wavebed.ui.guard.running", running)
+    monkeypatch.setattr("wavebed.ui.guard.connect_to", connect)
+    monkeypatch.setattr("wavebed.ui.guard.connect", lambda lab: connect(lab.name))
     yield
     for lab in labs:
         lab.ended.set()

@@ -237,7 +237,7 @@ def test_an_error_of_a_stranger_reaches_no_terminal_as_it_is(
 
 def test_a_page_opens_only_what_is_listed_for_its_own_user(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, object]] = []
-    monkeypatch.setattr("wavebed.ui.command.running", lambda **given: asked.append(given) or [])
+    monkeypatch.setattr("wavebed.ui.guard.running", lambda **given: asked.append(given) or [])
     monkeypatch.setattr("wavebed.path.control.running", lambda **given: asked.append(given) or [])
     assert Labs().running() == []
     with pytest.raises(WavebedError, match="no running laboratory"):

@@ -512,7 +512,7 @@ def test_no_text_of_a_request_reaches_a_shell_or_starts_a_program(
     client: Client, lab: PlayedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The interpreter reports every start of a program; the only one is the list of laboratories, without any text."""
-    monkeypatch.setattr("wavebed.ui.command.running", running)
+    monkeypatch.setattr("wavebed.ui.guard.running", running)
     started: list[tuple[str, object]] = []
     counts = [True]
 
