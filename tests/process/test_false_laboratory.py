@@ -164,7 +164,7 @@ def test_every_wrong_state_is_understood_or_one_error(
         monkeypatch.setattr(ctl, "connect_to", lambda *_, labs=labs, **__: labs.open(labs.running()[0]))
         for action in ("show", "timeline"):
             with suppress(LaboratoryMalformedError, UserError):
-                ctl.run(argparse.Namespace(**given, action=action))
+                ctl.run_ctl(argparse.Namespace(**given, action=action))
     capsys.readouterr()
 
 
@@ -249,7 +249,6 @@ def test_a_page_opens_only_what_is_listed_for_its_own_user(monkeypatch: pytest.M
 PACKAGE = Path(wavebed.__file__).parent
 READERS = [
     "path/live.py",
-    "path/control.py",
     "cli/ctl.py",
     *(f"ui/{file.name}" for file in (PACKAGE / "ui").glob("*.py")),
 ]
