@@ -38,7 +38,7 @@ from wavebed.forward.tester import Tester
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wavebed.forward.model import Trial
+    from wavebed.forward.model import ForwardTrial
     from wavebed.forward.run import Setup
 
 SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
@@ -60,7 +60,7 @@ def emulated(device: str) -> Iterator[tuple[Setup, Tester]]:
         yield setup, Tester(setup.tx, setup.rx, setup.layout)
 
 
-def words(trial: Trial) -> list[str]:
+def words(trial: ForwardTrial) -> list[str]:
     """Return what speaks against a trial."""
     return [f"{refusal.code}: {refusal.reason}" for refusal in trial.refusals]
 

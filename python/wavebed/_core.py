@@ -8,8 +8,6 @@ from pathlib import Path
 
 from wavebed.errors import MachineError
 
-__all__ = ["find_agent", "find_core", "find_edge"]
-
 NAME = "wavebed-core"
 EDGE = "wavebed-edge"
 AGENT = "wavebed-agent"

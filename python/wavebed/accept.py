@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-__all__ = ["accept"]
-
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """accept(2): limits of descriptors, of the process and of the machine, and of memory."""
 _WAIT_S = 0.2

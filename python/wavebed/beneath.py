@@ -20,9 +20,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["guard", "is_beneath", "make_folder", "make_folders", "open_beneath", "place_of", "remove", "remove_tree"]
-__all__ += ["rename"]
-
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _GUARDED: set[str] = set()
 """Absolute names of folders of results. A process never forgets one."""

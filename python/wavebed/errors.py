@@ -6,8 +6,6 @@ traceback.
 
 from __future__ import annotations
 
-__all__ = ["MachineError", "MissingPackageError", "UserError", "WavebedError"]
-
 
 class WavebedError(Exception):
     """An error with one line for the user and an exit status.

@@ -14,8 +14,6 @@ from wavebed.errors import MissingPackageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["EXTRAS", "PACKAGES", "TABLES", "Extra", "absent", "require", "spare_pandas"]
-
 
 class Extra(NamedTuple):
     """An extra of the package: the modules that it brings, and the commands that need it."""

@@ -24,29 +24,6 @@ from wavebed.prepared import prepared
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "MAX_BYTES",
-    "MAX_TEXT_BYTES",
-    "noted_files",
-    "open_foreign",
-    "parse_toml",
-    "read_bytes",
-    "read_json",
-    "read_text",
-]
-__all__ += [
-    "MOST_DEPTH",
-    "MOST_KEY_PARTS",
-    "descriptor_of",
-    "folder_of",
-    "is_file",
-    "is_there",
-    "openable",
-    "read_private",
-    "read_record",
-    "read_toml",
-]
-
 T = TypeVar("T")
 
 MAX_BYTES = 1 << 30

@@ -10,8 +10,6 @@ from wavebed.errors import UserError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FORMATS", "FORWARD", "MAP", "PATTERN", "RESULTS", "TRIAL", "Format", "require_version"]
-
 
 @dataclass(frozen=True, slots=True)
 class Format:

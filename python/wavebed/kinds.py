@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.compare.find import Comparison
+    from wavebed.compare.find import RunComparison
     from wavebed.compare.samples import Folder
-
-__all__ = ["KINDS", "ComparedFolders", "ResultKind", "compared_by_metric", "kind_at", "result_kind"]
 
 
 class ComparedFolders(NamedTuple):
@@ -67,7 +65,9 @@ class ResultKind(ABC):
         """Compare folders with the first: a verdict on each metric."""
         return compared_by_metric(self.compare_metrics(folders, margins))
 
-    def compare_metrics(self, folders: Sequence[Path], margins: Sequence[str], *, explore: bool = True) -> Comparison:
+    def compare_metrics(
+        self, folders: Sequence[Path], margins: Sequence[str], *, explore: bool = True
+    ) -> RunComparison:
         """Return the verdicts on metrics beside the first folder."""
         from wavebed.compare.find import compare_folders
 
@@ -77,7 +77,7 @@ class ResultKind(ABC):
         return compare_folders(found, margins, explore=explore)
 
 
-def compared_by_metric(comparison: Comparison) -> ComparedFolders:
+def compared_by_metric(comparison: RunComparison) -> ComparedFolders:
     """Return each form of a comparison of metrics."""
     from wavebed.compare.page import comparison_page
     from wavebed.compare.text import comparison_csv, comparison_json, comparison_text

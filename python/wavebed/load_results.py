@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from wavebed.forward.folder import ForwardRun
     from wavebed.store.load import Run
 
-__all__ = ["load"]
-
 
 def load(folder: str | Path) -> Run | ForwardRun:
     """Open the results of a run, or of a forwarding test.

@@ -27,8 +27,6 @@ from wavebed.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["FIFO_PATIENCE_S", "FORMULA", "csv_cell", "csv_rows", "replace_file", "replacing", "write_output"]
-
 FIFO_PATIENCE_S = 10.0
 """How long a FIFO without a reader is waited for: enough to start the reader in another terminal."""
 FORMULA = r"^[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"

@@ -8,8 +8,6 @@ from __future__ import annotations
 import threading
 from typing import TypeVar
 
-__all__ = ["prepared"]
-
 T = TypeVar("T")
 
 _LOCK = threading.Lock()

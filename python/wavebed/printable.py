@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["printable"]
-
 # Control characters, invisible format characters (such as right-to-left overrides), lone surrogates.
 _UNSAFE = frozenset({"Cc", "Cf", "Cs"})
 

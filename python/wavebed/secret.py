@@ -22,9 +22,6 @@ from wavebed.foreign import parse_toml
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["HIDDEN", "VARIABLE", "Secret", "command_line", "redacted", "redacted_json", "redacted_line"]
-__all__ += ["redacted_table", "redacted_toml", "redacted_value", "restored"]
-
 HIDDEN = "***"
 VARIABLE = "WAVEBED_SECRET"
 """Begins the names of the variables that give a repetition the secrets that its records do not have."""

@@ -7,8 +7,6 @@ from pathlib import Path
 from wavebed.errors import UserError
 from wavebed.foreign import is_there
 
-__all__ = ["find", "folder", "names"]
-
 
 def names(of: str = "") -> tuple[str, ...]:
     """Return the names of the shipped files in a folder of ``scenarios``: ``""`` for the scenarios themselves."""

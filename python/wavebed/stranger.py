@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["MOST_CAPTURED_BYTES", "MOST_FILES", "MOST_FILE_BYTES", "MOST_TRIAL_BYTES", "Budget", "Count", "Line"]
-__all__ += ["Name", "StrangerError", "decode", "is_inside", "lines_of", "one_line"]
-
 MOST_FILE_BYTES = 1 << 30
 MOST_TRIAL_BYTES = 4 << 30
 MOST_FILES = 10_000

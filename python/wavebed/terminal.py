@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-__all__ = ["REFRESH_EVERY_S", "Status", "StepProgress", "table_text"]
-
 PLAIN_EVERY_S = 15.0
 REFRESH_EVERY_S = 0.5
 _UNLIMITED = 10_000
@@ -51,7 +49,7 @@ def table_text(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
     return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines())
 
 
-class Status:
+class StatusLine:
     """Progress on standard error: on a terminal a refreshed line with a bar, elsewhere plain lines.
 
     Parameters
@@ -126,7 +124,7 @@ def _bar(stream: TextIO) -> Progress:
     return bar
 
 
-class StepProgress(Status):
+class StepProgress(StatusLine):
     """Shows the progress and the remaining time.
 
     Parameters

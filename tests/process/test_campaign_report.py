@@ -12,7 +12,7 @@ import pytest
 from tests.made_up_campaigns import Wanted, write_campaign_folder
 from tests.result_folders import write_run
 
-from wavebed.campaign.report.answers import Chosen, summary_table
+from wavebed.campaign.report.answers import ChosenResults, summary_table
 from wavebed.campaign.report.build import MOST_BYTES, write_campaign_report
 from wavebed.campaign.report.build import page as whole_page
 from wavebed.campaign.report.pictures import numeric
@@ -64,7 +64,7 @@ def reported(folder: Path, wanted: Wanted) -> str:
 def without_figures(folder: Path) -> str:
     """Return the text of the page; drawing takes most of the time."""
     links = dict.fromkeys(("answers", "summary", "exploration", "trials"), "")
-    return plain(whole_page(Chosen(read_campaign_results(folder)), [], links, ""))
+    return plain(whole_page(ChosenResults(read_campaign_results(folder)), [], links, ""))
 
 
 def drawn(folder: Path, wanted: Wanted) -> str:
@@ -230,9 +230,9 @@ def test_a_primary_metric_that_was_never_measured_has_no_answer(tmp_path: Path) 
 
 def test_percentiles_are_given_only_where_the_sample_bears_them(tmp_path: Path) -> None:
     few = write_campaign_folder(tmp_path / "few", Wanted(blocks=28, planned=28))
-    assert not any(name.startswith("tail") for name in summary_table(Chosen(read_campaign_results(few))).head)
+    assert not any(name.startswith("tail") for name in summary_table(ChosenResults(read_campaign_results(few))).head)
     more = write_campaign_folder(tmp_path / "more", Wanted(blocks=29, planned=29, lost={(1, "codel-5ms"): "failed"}))
-    table = summary_table(Chosen(read_campaign_results(more)))
+    table = summary_table(ChosenResults(read_campaign_results(more)))
     rows = {(row[0], row[2]): dict(zip(table.head, row, strict=True)) for row in table.rows}
     assert "tail 95 %" not in rows[("download time", "codel-20ms")]
     assert rows[("download time", "codel-20ms")]["tail 90 % bound"] is not None

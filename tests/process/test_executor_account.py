@@ -31,7 +31,7 @@ from wavebed.run.executor.block import (
     BlockResult,
     Packed,
     PackedFile,
-    Site,
+    WorkerMachine,
     differences,
     pack,
     perform_block,
@@ -78,7 +78,7 @@ class Machine:
     gone: bool = False
     beats: int = 0
     calls: list[str] = field(default_factory=list)
-    here: Site | None = None
+    here: WorkerMachine | None = None
     lies: Callable[[Callable[..., object], bytes], object] = lambda _, data: data
 
 
@@ -131,10 +131,10 @@ class Machines:
     def close(self) -> None:
         pass
 
-    def _site(self, programs: list[str]) -> Site:
+    def _site(self, programs: list[str]) -> WorkerMachine:
         machine: Machine = self._local.machine
         found = machine.here or site(programs)
-        return Site(machine.worker.address, found.versions, found.machine, found.absent)
+        return WorkerMachine(machine.worker.address, found.versions, found.machine, found.absent)
 
     def _perform(
         self, task: BlockTask, folder: Path, cancelled: Callable[[], bool], run_trial: RunTrial
@@ -400,7 +400,7 @@ def test_the_stop_rule_meets_blocks_in_order_and_drops_what_is_behind(
 def test_a_worker_with_other_versions_gets_no_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, machines = campaign_in(tmp_path, 3), Machines(tmp_path / "machines", 2, monkeypatch)
     here = site(["true"])
-    machines.machines["m1"].here = Site("", {**here.versions, "kernel": "5.10"}, here.machine)
+    machines.machines["m1"].here = WorkerMachine("", {**here.versions, "kernel": "5.10"}, here.machine)
     live = Told()
     _run(campaign, tmp_path, machines, live)
     assert f"worker m1 gets no more blocks: kernel is 5.10, that of the campaign {here.versions['kernel']}" in live.text
@@ -432,7 +432,7 @@ def test_a_lost_worker_is_waited_for_where_the_others_are_refused(
 ) -> None:
     campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
     here = site([])
-    machines.machines["m1"].here = Site("", {**here.versions, "kernel": "5.10"}, here.machine)
+    machines.machines["m1"].here = WorkerMachine("", {**here.versions, "kernel": "5.10"}, here.machine)
     good, looks = machines.machines["m0"], 0
 
     def lose() -> None:
@@ -466,7 +466,7 @@ def test_a_block_that_fails_everywhere_ends_the_run(tmp_path: Path, monkeypatch:
 def test_a_worker_without_a_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machines = Machines(tmp_path / "machines", 1, monkeypatch)
     here = site([])
-    machines.machines["m0"].here = Site("", here.versions, here.machine, ("iperf3",))
+    machines.machines["m0"].here = WorkerMachine("", here.versions, here.machine, ("iperf3",))
     with pytest.raises(MachineError, match=r"^worker m0: iperf3 is not installed there$"):
         _run(campaign_in(tmp_path, 1), tmp_path, machines)
     assert not (tmp_path / "run").exists()
@@ -640,7 +640,7 @@ def test_a_block_of_a_worker_that_never_answers_goes_to_another(
 ) -> None:
     campaign, machines = campaign_in(tmp_path, 4), Machines(tmp_path / "machines", 2, monkeypatch)
     hostile, end = machines.machines["m0"], threading.Event()
-    monkeypatch.setattr(carrier.Carrier, "is_overdue", property(lambda one: one.worker is hostile.worker))
+    monkeypatch.setattr(carrier.BlockCarrier, "is_overdue", property(lambda one: one.worker is hostile.worker))
 
     def before(name: str) -> None:
         if name != "describe":
@@ -657,13 +657,13 @@ def test_a_block_of_a_worker_that_never_answers_goes_to_another(
 def test_a_block_is_overdue_after_twice_the_limits_of_its_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now_s, real, overdue = 100.0, carrier.Carrier.run, []
+    now_s, real, overdue = 100.0, carrier.BlockCarrier.run, []
     monkeypatch.setattr(carrier, "time", SimpleNamespace(monotonic=lambda: now_s))
     campaign = campaign_in(tmp_path, 1)
     workloads = [each.workloads[0] for each in campaign.plan.treatments]
     longest_s = campaign.table.campaign.attempts * sum(each.common.limit_s + each.tail_s for each in workloads)
 
-    def run(one: carrier.Carrier) -> None:
+    def run(one: carrier.BlockCarrier) -> None:
         nonlocal now_s
         overdue.append(one.is_overdue)
         now_s += 2 * longest_s
@@ -672,7 +672,7 @@ def test_a_block_is_overdue_after_twice_the_limits_of_its_trials(
         overdue.append(one.is_overdue)
         real(one)
 
-    monkeypatch.setattr(carrier.Carrier, "run", run)
+    monkeypatch.setattr(carrier.BlockCarrier, "run", run)
     _run(campaign, tmp_path, Machines(tmp_path / "machines", 1, monkeypatch))
     assert overdue == [False, False, True]
 
@@ -701,8 +701,8 @@ def test_a_first_worker_that_is_not_fit_leaves_the_start_to_the_next(
             return "?"
         if lie == "an error":
             return answer(lambda: 1 // 0)
-        found = cast("Site", given_back("describe", data))
-        bad = Site("", {}, found.machine) if lie == "no versions" else replace(found, absent=("iperf3",))
+        found = cast("WorkerMachine", given_back("describe", data))
+        bad = WorkerMachine("", {}, found.machine) if lie == "no versions" else replace(found, absent=("iperf3",))
         return answer(lambda: bad)
 
     machines.machines["m0"].lies = lies
@@ -752,7 +752,7 @@ def test_other_executors_are_refused(given: str) -> None:
 
 def test_differences_of_a_machine_are_named() -> None:
     wanted = {"wavebed": "1", "iperf3": "3.12", "wavebed-core": "a"}
-    found = Site("m", {"wavebed": "2", "wavebed-core": "b"}, {}, ("iperf3",))
+    found = WorkerMachine("m", {"wavebed": "2", "wavebed-core": "b"}, {}, ("iperf3",))
     assert differences(found, wanted) == [
         "iperf3 is not installed",
         "wavebed is 2, that of the campaign 1",

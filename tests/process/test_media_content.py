@@ -10,10 +10,10 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 import pytest
-from wavebed.workload.media import video_media as content_module
 
 from wavebed.errors import MachineError
 from wavebed.lab.tools import missing
+from wavebed.workload.media import video_media as content_module
 from wavebed.workload.video_media import (
     AUDIO_BPS,
     AUDIO_SEGMENT_S,

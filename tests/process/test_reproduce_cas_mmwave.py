@@ -10,7 +10,7 @@ from tests.outputs import checked
 
 from wavebed.reproduce.judge import Steady, steady_of
 from wavebed.reproduce.studies import read_study
-from wavebed.reproduce.study import Begun, PartResults, begin, campaigns_of, models_table, results_of, run_study
+from wavebed.reproduce.study import BegunStudy, PartResults, begin, campaigns_of, models_table, results_of, run_study
 from wavebed.reproduce.study_page import write_study_page
 from wavebed.reproduce.study_text import study_json, study_text
 from wavebed.result.model import TrialRecord, WorkloadRecord
@@ -53,7 +53,7 @@ def bulk(name: str, goodput: float) -> WorkloadRecord:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("study") / "out"
-    begun = Begun("cas-mmwave", True)
+    begun = BegunStudy("cas-mmwave", True)
     begin(made, begun)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WAVEBED_LOCK", str(made.parent / "lock"))
@@ -70,7 +70,7 @@ def parts(folder: Path) -> dict[str, PartResults]:
 
 
 def test_a_quick_run_has_what_was_promised_in_time() -> None:
-    campaigns = {part.name: campaign for part, campaign in campaigns_of(Begun("cas-mmwave", True))}
+    campaigns = {part.name: campaign for part, campaign in campaigns_of(BegunStudy("cas-mmwave", True))}
     cells = {name: list(campaign.levels.values()) for name, campaign in campaigns.items()}
     assert len({levels["change"] for levels in cells["figure-5"]}) == 6, "one flow, 16 flows, and four changes more"
     assert len({levels["delay"] for levels in cells["delay"]}) == 3
@@ -97,7 +97,7 @@ def test_a_ratio_above_ten_is_within_at_every_delay(parts: dict[str, PartResults
 def test_cells_without_a_number_are_shown_too(parts: dict[str, PartResults], folder: Path) -> None:
     told = study_text(list(parts.values()))
     assert "Loss of the wireless hop, figures 9 to 11: no number was published" in told
-    page = write_study_page(Begun("cas-mmwave", True), read_study("cas-mmwave"), list(parts.values()), folder)
+    page = write_study_page(BegunStudy("cas-mmwave", True), read_study("cas-mmwave"), list(parts.values()), folder)
     assert (
         '<th scope=row class="text">0.1</th><td class="text">wireless</td><td class="text">bulk</td>'
         in page.read_text()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.terminal import Status, table_text
+from wavebed.terminal import StatusLine, table_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,7 +134,7 @@ def test_plain_lines_need_no_library(capsys: pytest.CaptureFixture[str]) -> None
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == "a: b\n"
-    Status("a").note("c")
+    StatusLine("a").note("c")
     assert capsys.readouterr().err == "a: c\n"
 
 

@@ -19,7 +19,7 @@ from tests.played_lab import PlayedLab, played
 from tests.ui_client import page_server
 
 from wavebed.errors import UserError
-from wavebed.path.control import Head, LabState, LinkSample, Watch
+from wavebed.path.control import LabState, LinkSample, SampleHead, Watch
 from wavebed.path.live import CHANGES, FAULTS
 from wavebed.ui import events, prometheus
 from wavebed.ui.command import Options
@@ -404,7 +404,7 @@ LINK_COLUMNS = (
     "queued_segments", "waited_ns", "waited_segments", "rate_bps", "delay_ns", "loss", "blocks_sent", "blocks_failed",
     "link_failures", "state", "sinr_db",
 )  # fmt: skip
-HEAD = Head(("a.down",), ("x-y.down",), LINK_COLUMNS, ("transit_ns", "transit_segments"), 10, 0)
+HEAD = SampleHead(("a.down",), ("x-y.down",), LINK_COLUMNS, ("transit_ns", "transit_segments"), 10, 0)
 
 
 def sample(at_ms: int, **values: float | str | None) -> LinkSample:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.campaign.status import Progress, Status, status_of, status_text, watch
+from wavebed.campaign.status import CampaignStatus, Progress, status_of, status_text, watch
 from wavebed.cli import main
 from wavebed.store.disk import claimed
 from wavebed.store.journal import (
@@ -35,7 +35,7 @@ def begun(number: int, left_s: float) -> TrialBegun:
     return TrialBegun(trial=f"000{number}-a", number=number, trials=3, left_s=left_s, treatment="a", block=1, seed=4)
 
 
-def assert_left(status: Status, of_s: float, before_s: float) -> None:
+def assert_left(status: CampaignStatus, of_s: float, before_s: float) -> None:
     """Check that so many seconds were left at a moment since `before_s`, and have passed as they should."""
     left_s = status.left_s
     assert left_s is not None
@@ -62,7 +62,7 @@ def test_a_campaign_runs_while_its_folder_is_held_and_was_killed_if_nobody_holds
 
 
 def test_the_estimate_passes_between_trials_but_not_while_it_waits() -> None:
-    status = Status(planned=3)
+    status = CampaignStatus(planned=3)
     status.add(RunPlanned(trials=3, expected_s=30))
     before_s, ago = time.monotonic(), datetime.now(UTC) - timedelta(seconds=8)
     status.add(StepBegun(step="waiting", left_s=28, time=ago))

@@ -29,7 +29,7 @@ from wavebed.check.requirement import (
     statistic_of,
 )
 from wavebed.check.result import CheckResult
-from wavebed.check.trials import Seen, last_attempts, most_lateness_s, seen
+from wavebed.check.trials import JudgedTrial, last_attempts, most_lateness_s, seen
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.lab.tools import Computing, ProgramTime
@@ -54,20 +54,20 @@ if TYPE_CHECKING:
 REQUIRED = parse_requirement("load time p90 < 2 s")
 
 
-def measured(seed: int, value: float | None, unit: str = "ms") -> Seen:
+def measured(seed: int, value: float | None, unit: str = "ms") -> JudgedTrial:
     metrics = {("command", "load time"): Metric("load time", value, unit)}
-    return Seen(f"{seed:04d}-x", "as-described", seed, "measured", (), metrics)
+    return JudgedTrial(f"{seed:04d}-x", "as-described", seed, "measured", (), metrics)
 
 
-def failed(seed: int) -> Seen:
-    return Seen(f"{seed:04d}-x", "as-described", seed, "failed", ["command: curl ended with 7: refused"])
+def failed(seed: int) -> JudgedTrial:
+    return JudgedTrial(f"{seed:04d}-x", "as-described", seed, "failed", ["command: curl ended with 7: refused"])
 
 
-def late(seed: int) -> Seen:
-    return Seen(f"{seed:04d}-x", "as-described", seed, "inconclusive", ["processors not saturated: all busy"])
+def late(seed: int) -> JudgedTrial:
+    return JudgedTrial(f"{seed:04d}-x", "as-described", seed, "inconclusive", ["processors not saturated: all busy"])
 
 
-def decision(trials: Sequence[Seen], seeds: int, text: str = "load time p90 < 2 s") -> Decision:
+def decision(trials: Sequence[JudgedTrial], seeds: int, text: str = "load time p90 < 2 s") -> Decision:
     return decide([parse_requirement(text)], trials, seeds)[1]
 
 
@@ -188,7 +188,9 @@ def test_a_command_that_failed_and_sent_nothing_has_failed() -> None:
     assert seen(trial("failed", [SILENT], verdict="failed")).state == "failed"
 
 
-def slow(value: float, name: str = "wall time", unit: str = "s", kind: str = "command", *more: WorkloadRecord) -> Seen:
+def slow(
+    value: float, name: str = "wall time", unit: str = "s", kind: str = "command", *more: WorkloadRecord
+) -> JudgedTrial:
     better: Better = "higher" if name == "goodput" else "lower"
     outcome = Outcome(metrics=[Metric(name, value, unit, better)])
     workload = WorkloadRecord(kind, kind, TimeSpan(0.0, 1.0, is_load=True), outcome)
@@ -208,7 +210,7 @@ def slow(value: float, name: str = "wall time", unit: str = "s", kind: str = "co
     ],
 )
 def test_a_slow_machine_leaves_a_fixed_amount_of_work_that_was_fast_enough(
-    found: Seen, text: str, outcome: str
+    found: JudgedTrial, text: str, outcome: str
 ) -> None:
     required = decide([parse_requirement(text)], [found], 1)[1]
     assert (required.outcome, required.value) == (outcome, next(iter(found.metrics.values())).value)
@@ -221,7 +223,9 @@ def test_beside_another_workload_a_slow_machine_may_help() -> None:
 
 
 def test_a_slow_seed_and_one_in_time_pass_together() -> None:
-    in_time = Seen("0002-x", "x", 2, "measured", (), {("command", "wall time"): Metric("wall time", 1.5, "s", "lower")})
+    in_time = JudgedTrial(
+        "0002-x", "x", 2, "measured", (), {("command", "wall time"): Metric("wall time", 1.5, "s", "lower")}
+    )
     decisions = decide([parse_requirement("wall time max < 2 s")], [slow(1.0), in_time], 2)
     assert [each.outcome for each in decisions] == ["pass", "pass"]
     assert (decisions[1].value, decisions[1].open_seeds) == (1.5, {1})
@@ -234,7 +238,7 @@ def virtual(
     unit: str = "s",
     better: Better = "lower",
     kind: str = "command",
-) -> Seen:
+) -> JudgedTrial:
     """Return a trial of 1 s in virtual time, whose programs computed for a while on the host."""
     metric = Metric("figure", value, unit, better)
     workload = WorkloadRecord(kind, kind, TimeSpan(0.0, 1.0, is_load=True), Outcome(metrics=[metric]))
@@ -268,7 +272,9 @@ def virtual(
         (virtual(20.0, 1.0, unit="ms", kind="latency"), "figure every < 21 ms", "pass"),
     ],
 )
-def test_a_pass_that_the_time_of_computing_could_overturn_is_inconclusive(found: Seen, text: str, outcome: str) -> None:
+def test_a_pass_that_the_time_of_computing_could_overturn_is_inconclusive(
+    found: JudgedTrial, text: str, outcome: str
+) -> None:
     decided = decide([parse_requirement(text)], [found], 1)[1]
     assert (decided.outcome, decided.value) == (outcome, next(iter(found.metrics.values())).value)
 
@@ -300,7 +306,7 @@ def test_rates_of_the_path_are_lower_and_its_times_are_not(value: float, outcome
 
 
 def test_the_result_says_what_computing_took_or_that_nobody_counted_it(tmp_path: Path) -> None:
-    def result(*found: Seen) -> CheckResult:
+    def result(*found: JudgedTrial) -> CheckResult:
         return CheckResult("x", [1], decide([], found, len(found)), found, tmp_path)
 
     assert result(virtual(0.2, 0.5)).computing_text == (
@@ -312,7 +318,7 @@ def test_the_result_says_what_computing_took_or_that_nobody_counted_it(tmp_path:
     assert result(measured(1, 1.0)).computing_text == ""
 
 
-def moments(total_ms: float, lasted_s: float = 1.0, status: Status = "ok", *more: Check) -> Seen:
+def moments(total_ms: float, lasted_s: float = 1.0, status: Status = "ok", *more: Check) -> JudgedTrial:
     gaps = Check("engine kept running", False, "suspect", "stood still", "gaps")
     record = trial(status, [gaps, *more], verdict="suspect", lasted_s=lasted_s)
     return seen(replace(record, engine={"loops": [{"gaps": {"total_ns": round(total_ms * 1e6)}}]}))
@@ -325,7 +331,9 @@ def test_an_engine_that_stood_still_for_moments_leaves_times_to_be_judged() -> N
     assert moments(9, 1.0, "ok", LATE).state == "inconclusive"
 
 
-def a_little_late(most_s: float | None, *more: Check, severity: Literal["invalid", "suspect"] = "suspect") -> Seen:
+def a_little_late(
+    most_s: float | None, *more: Check, severity: Literal["invalid", "suspect"] = "suspect"
+) -> JudgedTrial:
     check = Check("engine on time", False, severity, "late", "late")
     return seen(trial("ok", [check, *more], verdict="suspect"), (), most_s)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
-    from wavebed.compare.find import Answer, Comparison, Regressions
+    from wavebed.compare.find import ComparedAnswer, Regressions, RunComparison
 
 
 GOODPUT = Metric("goodput", None, "Mbit/s", "higher", "bytes of the body")
@@ -469,11 +469,11 @@ def test_a_run_and_a_forwarding_test_are_not_compared(
         assert told.out == ""
 
 
-def compared(*folders: str | Path) -> Comparison:
+def compared(*folders: str | Path) -> RunComparison:
     return compare_folders([read_samples(Path(folder), Path(folder).name) for folder in folders])
 
 
-def goodput(comparison: Comparison, column: str) -> Answer:
+def goodput(comparison: RunComparison, column: str) -> ComparedAnswer:
     answers = comparison.by_column[column]
     return next(each for each in answers if (each.question.workload, each.question.metric.name) == ("file", "goodput"))
 

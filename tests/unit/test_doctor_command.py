@@ -56,7 +56,7 @@ def _all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_with_version", lambda module: f"{PACKAGES[module]} 1.0")
 
 
-def _restricted(folder: Path, core: str = "/opt/wave bed/bin/wavebed-core") -> doctor.Check:
+def _restricted(folder: Path, core: str = "/opt/wave bed/bin/wavebed-core") -> doctor.DoctorCheck:
     setting = folder / "apparmor_restrict_unprivileged_userns"
     setting.write_text("1\n")
     return apparmor_check(core, {"namespaces": "fail"}, setting)

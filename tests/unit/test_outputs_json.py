@@ -22,10 +22,10 @@ import wavebed.cli
 from wavebed import remedy
 from wavebed.campaign.read import read_campaign
 from wavebed.channel.placemap import load_map
-from wavebed.check.judge import Decision, Spread
+from wavebed.check.judge import Decision, PercentileBounds
 from wavebed.check.requirement import parse_requirement
 from wavebed.check.result import CheckResult
-from wavebed.check.trials import Seen
+from wavebed.check.trials import JudgedTrial
 from wavebed.cli import COMMANDS, build_parser, main
 from wavebed.cli.outputs import OUTPUTS, output_schema
 from wavebed.cli.references import formats_page, outputs_page
@@ -44,11 +44,11 @@ from wavebed.scene.tables import (
     Array,
     BaseStationTable,
     CarrierTable,
-    FallbackTable,
     InCar,
     Indoor,
     ObstacleTable,
     ReferenceChain,
+    SceneFallbackTable,
     SceneTable,
     Timers,
     UeTable,
@@ -224,7 +224,7 @@ def test_a_judged_recording_and_laboratories() -> None:
 
 def test_a_check_with_and_without_a_requirement_of_numbers() -> None:
     requirement = parse_requirement("web.speed index p90 < 2500 ms")
-    spread = Spread(None, 2300.0, 0.95, 29)
+    spread = PercentileBounds(None, 2300.0, 0.95, 29)
     decisions = [
         Decision(
             "web.speed index p90 < 2500 ms", "cubic", "fail", 3, requirement, 2000.0, "ms", 2500.0, spread,
@@ -232,7 +232,10 @@ def test_a_check_with_and_without_a_requirement_of_numbers() -> None:
         ),
         Decision("every trial completes", "cubic", "inconclusive", 3),
     ]  # fmt: skip
-    trials = [Seen("0001-cubic", "cubic", 1, "measured"), Seen("0002-cubic", "cubic", 2, "failed", ["it ended with 1"])]
+    trials = [
+        JudgedTrial("0001-cubic", "cubic", 1, "measured"),
+        JudgedTrial("0002-cubic", "cubic", 2, "failed", ["it ended with 1"]),
+    ]
     found = checked("check", CheckResult("a walk", [1, 2, 3], decisions, trials, Path("out")).json())
     assert found["requirements"][0]["values"][1] == {"seed": 2, "value": None, "decides": True}
 
@@ -356,7 +359,7 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.toml"))
 TABLES = (
     *(LinkTable, AirTable, PathTable, HopTable, HostTable, EdgeTable, RunTable, Common),
-    *(SceneTable, CarrierTable, Array, BaseStationTable, UeTable, ObstacleTable, FallbackTable, Timers),
+    *(SceneTable, CarrierTable, Array, BaseStationTable, UeTable, ObstacleTable, SceneFallbackTable, Timers),
     *(ReferenceChain, Indoor, InCar, SiteTable, GroupTable, TimelineTable, StretchTable),
     *(kind_of(kind).options_type for kind in KINDS),
     *(remedy.kind_of(kind).options_type for kind in remedy.KINDS),

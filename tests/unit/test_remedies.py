@@ -16,13 +16,13 @@ from tests.unit.test_run_trial import check, command, trial
 from tests.unit.test_transport_links import LOAD, MBIT, constant, link_rows, steady
 
 from wavebed.errors import MachineError, UserError
-from wavebed.page.points import Points
+from wavebed.page.points import ThinnedPoints
 from wavebed.path.api import Path as WavebedPath
 from wavebed.remedy import remedy_of
 from wavebed.report.build import path_row
 from wavebed.report.figures import bottleneck
 from wavebed.report.figures import second_radio_links as drawn_links
-from wavebed.report.source import LinkCourse
+from wavebed.report.source import CapacityCourse
 from wavebed.reproduce.judge import steady_of
 from wavebed.result.course import bottlenecks
 from wavebed.result.tables import SCHEMAS, capacity_table
@@ -399,7 +399,8 @@ def test_the_figure_of_a_trial_shows_the_bottleneck_of_the_row_and_the_second_ra
     resolved = plain(spec_of_text(tmp_path, HOPS + SECOND + command("x")))
     rates = {"internet.down": 90.0, "radio.down": 50.0, "second-radio.down": 20.0}
     courses = {
-        link: LinkCourse(Points(np.array([0.0, 9.0]), np.full(2, rate * MBIT)), []) for link, rate in rates.items()
+        link: CapacityCourse(ThinnedPoints(np.array([0.0, 9.0]), np.full(2, rate * MBIT)), [])
+        for link, rate in rates.items()
     }
     made = SimpleNamespace(record=SimpleNamespace(resolved=resolved, engine={}), courses=courses, end_s=9.0)
     assert bottleneck([made], "down") == "radio.down"  # type: ignore[list-item]

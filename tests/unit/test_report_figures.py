@@ -13,7 +13,7 @@ from wavebed.campaign.read import Campaign, campaign_file, read_campaign
 from wavebed.campaign.results import CampaignResults, read_campaign_results
 from wavebed.page.document import island
 from wavebed.page.plots import Panel, PanelLine, TimeFigure
-from wavebed.page.points import Points, held, summed, thinned
+from wavebed.page.points import ThinnedPoints, held, summed, thinned
 from wavebed.page.text import figure, nice_ticks, signed, ticks_between
 from wavebed.remedy import kind_of
 from wavebed.report.build import path_row
@@ -62,7 +62,7 @@ def test_thinning_keeps_extremes_and_gaps() -> None:
     value[50_000] = 7.0
     value[70_000] = -9.0
     value[20_000:30_000] = np.nan
-    few = thinned(Points(time_s, value), 0, 10, 100)
+    few = thinned(ThinnedPoints(time_s, value), 0, 10, 100)
     assert len(few) <= 310
     assert (np.nanmax(few.value), np.nanmin(few.value)) == (7.0, -9.0)
     assert np.isnan(few.value[(few.time_s > 2.01) & (few.time_s < 2.99)]).all()
@@ -70,12 +70,12 @@ def test_thinning_keeps_extremes_and_gaps() -> None:
 
 
 def test_few_points_stay_as_they_are() -> None:
-    points = Points(np.array([0.0, 1.0]), np.array([5.0, np.nan]))
+    points = ThinnedPoints(np.array([0.0, 1.0]), np.array([5.0, np.nan]))
     assert thinned(points, 0, 1, 10) is points
 
 
 def test_a_value_holds_until_the_next() -> None:
-    points = Points(np.array([1.0, 2.0]), np.array([5.0, 6.0]))
+    points = ThinnedPoints(np.array([1.0, 2.0]), np.array([5.0, 6.0]))
     out = held(points, np.array([0.5, 1.5, 9.0]))
     assert np.isnan(out[0])
     assert out[1:].tolist() == [5.0, 6.0]
@@ -87,13 +87,13 @@ def test_a_rate_is_what_was_carried_in_each_step() -> None:
 
 
 def test_a_line_is_cut_at_a_gap() -> None:
-    points = Points(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, np.nan, 1.0]))
+    points = ThinnedPoints(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, np.nan, 1.0]))
     html = TimeFigure("f", 0, 4, [Panel("p", "ms", [PanelLine("a", "t0", points)])]).render()
     assert 'd="M0 5000l25000 -5000M75000 5000h10"' in html
 
 
 def test_capacity_holds_from_the_start_to_the_end() -> None:
-    points = Points(np.array([0.0, 5.0]), np.array([10.0, 20.0]))
+    points = ThinnedPoints(np.array([0.0, 5.0]), np.array([10.0, 20.0]))
     line = PanelLine("capacity", "capacity", points, stepped=True, holds=True)
     html = TimeFigure("f", 2, 10, [Panel("p", "Mbit/s", [line])]).render()
     assert 'd="M0 5000h37500v-5000h62500v0"' in html

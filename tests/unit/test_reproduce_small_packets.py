@@ -11,7 +11,7 @@ from tests.unit.forward.example import device, rates
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.forward.comparison import compare
-from wavebed.forward.model import Refusal, Trial
+from wavebed.forward.model import ForwardTrial, Refusal
 from wavebed.forward.parts import OverloadFinding
 from wavebed.load_results import load
 from wavebed.reproduce.small_packets import PUBLISHED, ROUNDS, Reproduction, merge, said_plan, spec_of
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from wavebed.forward.result import DeviceResult
 
 
-def trial(pps: float, *refusals: Refusal) -> Trial:
+def trial(pps: float, *refusals: Refusal) -> ForwardTrial:
     frames = int(pps)
-    return Trial(
+    return ForwardTrial(
         "overload",
         (64,),
         None,

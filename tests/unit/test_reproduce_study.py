@@ -16,7 +16,7 @@ from wavebed.errors import UserError
 from wavebed.reproduce.judge import (
     METRIC,
     Beside,
-    Published,
+    PublishedFigure,
     beside_published,
     cells_beside,
     judged,
@@ -25,8 +25,8 @@ from wavebed.reproduce.judge import (
     read_published,
     tried,
 )
-from wavebed.reproduce.studies import STUDIES, Hypothesis, Part, Study, read_study
-from wavebed.reproduce.study import Begun, begin, begun_in, campaigns_of
+from wavebed.reproduce.studies import STUDIES, Hypothesis, Study, StudyPart, read_study
+from wavebed.reproduce.study import BegunStudy, begin, begun_in, campaigns_of
 from wavebed.reproduce.study_words import explains_text, moved_text
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.run.design import expected_s
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wavebed.campaign.results import CampaignResults
     from wavebed.run.design import Slot
 
-FIGURE = Published("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 100, 5)
+FIGURE = PublishedFigure("6", {"scene": "scene-1"}, "download", "goodput", "Mbit/s", 100, 5)
 
 
 NAMES = ", ".join(part.name for part in read_study("kau-e5g").part)
@@ -51,7 +51,7 @@ PARTS = [(name, part) for name in STUDIES for part in read_study(name).part]
 
 
 @pytest.mark.parametrize(("name", "part"), PARTS, ids=[part.campaign for _, part in PARTS])
-def test_each_published_figure_has_cells_of_its_campaign(name: str, part: Part) -> None:
+def test_each_published_figure_has_cells_of_its_campaign(name: str, part: StudyPart) -> None:
     campaign = read_campaign(campaign_file(part.campaign), blocks=1)
     cells = [dict(levels) for levels in campaign.levels.values()]
     if part.figures == "none":
@@ -88,11 +88,11 @@ def test_each_hypothesis_has_a_part_and_all_but_the_first_a_prediction(name: str
 
 
 def beside(levels: dict[str, str], published: float, values: list[float]) -> Beside:
-    return judged(Published("6", levels, "download", "goodput", "Mbit/s", published, 1), "cell", values)
+    return judged(PublishedFigure("6", levels, "download", "goodput", "Mbit/s", published, 1), "cell", values)
 
 
 def test_a_change_explains_if_it_moves_held_out_figures_in_and_none_out() -> None:
-    part = Part("causes", "kau-e5g-causes", "Causes", "scene", fitted={"scene": ["a"]})
+    part = StudyPart("causes", "kau-e5g-causes", "Causes", "scene", fitted={"scene": ["a"]})
     described = [beside({"scene": name}, 100, [200]) for name in "abc"]
     described[2] = beside({"scene": "c"}, 100, [110])
 
@@ -115,7 +115,7 @@ def test_a_change_explains_if_it_moves_held_out_figures_in_and_none_out() -> Non
 
 
 def test_a_change_that_moves_one_figure_in_and_all_farther_explains_nothing() -> None:
-    part = Part("causes", "kau-e5g-causes", "Causes", "scene")
+    part = StudyPart("causes", "kau-e5g-causes", "Causes", "scene")
     described = [beside({"scene": name}, 100, [200]) for name in "abc"]
     moved = [beside({"scene": name}, 100, [value]) for name, value in zip("abc", (105, 900, 900), strict=True)]
     runs = [(Hypothesis("causes", "none", "all said"), described), (Hypothesis("causes", "far", "x"), moved)]
@@ -125,7 +125,7 @@ def test_a_change_that_moves_one_figure_in_and_all_farther_explains_nothing() ->
 
 
 def test_a_change_that_explains_says_how_few_trials_it_had() -> None:
-    part = Part("causes", "kau-e5g-causes", "Causes", "scene")
+    part = StudyPart("causes", "kau-e5g-causes", "Causes", "scene")
 
     def told(values: list[float]) -> str:
         runs = [
@@ -138,14 +138,14 @@ def test_a_change_that_explains_says_how_few_trials_it_had() -> None:
 
 
 def test_a_change_may_be_fitted_to_one_metric() -> None:
-    part = Part("causes", "kau-e5g-causes", "Causes", "scene", fitted={METRIC: ["goodput"]})
+    part = StudyPart("causes", "kau-e5g-causes", "Causes", "scene", fitted={METRIC: ["goodput"]})
     figures = [beside({"scene": name}, 100, [200]) for name in "ab"]
     (found,) = tried(part, [(Hypothesis("causes", "none", "x"), figures)])
     assert found.counts == (2, 0)
 
 
 def test_a_figure_without_trials_moves_nothing() -> None:
-    part = Part("causes", "kau-e5g-causes", "Causes", "scene")
+    part = StudyPart("causes", "kau-e5g-causes", "Causes", "scene")
     described = [beside({"scene": "a"}, 100, [110]), beside({"scene": "b"}, 100, [900])]
     lost = [beside({"scene": "a"}, 100, [111]), beside({"scene": "b"}, 100, [])]
     _, found = tried(part, [(Hypothesis("causes", "none", "x"), described), (Hypothesis("causes", "lost", "x"), lost)])
@@ -168,7 +168,7 @@ def test_a_ratio_of_geometric_means_is_that_of_each_block() -> None:
     results = SimpleNamespace(
         cells=["0", "1", "2", "3"], levels=dict(zip("0123", cells, strict=True)), matrices={("web", "index"): matrix}
     )
-    published = Published("8", {"scene": "far / lte", "site": "a & b"}, "web", "index", "ratio", 3, 0)
+    published = PublishedFigure("8", {"scene": "far / lte", "site": "a & b"}, "web", "index", "ratio", 3, 0)
     (beside,) = beside_published(cast("CampaignResults", results), [published])
     assert beside.ours.estimate == pytest.approx(3)  # (2 * 18 / (1 * 4)) ** (1 / 2)
     assert beside.ours.count == 1
@@ -191,13 +191,13 @@ def test_a_verdict_needs_the_whole_interval(values: list[float], verdict: str) -
 
 
 def test_the_reading_error_is_tolerated_where_it_is_larger() -> None:
-    low = Published("6", {}, "download", "goodput", "Mbit/s", 14, 5)
+    low = PublishedFigure("6", {}, "download", "goodput", "Mbit/s", 14, 5)
     assert judged(low, "cell", [9.5] * 6).verdict == "reproduced"
     assert judged(low, "cell", [8.5] * 6).verdict == "not reproduced"
 
 
 def test_more_than_a_published_at_least_reproduces_it() -> None:
-    ratio = Published("8", {}, "bulk", "goodput", "ratio", 10, 0, at_least=True)
+    ratio = PublishedFigure("8", {}, "bulk", "goodput", "ratio", 10, 0, at_least=True)
     assert judged(ratio, "cell", [60, 70, 80, 80, 90, 900]).verdict == "reproduced"
     assert logarithm(judged(ratio, "cell", [80])) == 0
     less = judged(ratio, "cell", [5, 5, 5, 6, 6, 7])
@@ -244,15 +244,15 @@ def test_series_that_are_drawn_are_of_cells_of_the_campaign(name: str) -> None:
 
 
 def test_parts_and_blocks_can_be_chosen() -> None:
-    (part, campaign), *others = campaigns_of(Begun("kau-e5g", True, ("causes",), 2))
+    (part, campaign), *others = campaigns_of(BegunStudy("kau-e5g", True, ("causes",), 2))
     assert (part.name, others) == ("causes", [])
     assert campaign.plan.trials == 2
-    assert [part.name for part, _ in campaigns_of(Begun("kau-e5g", True))] == ["downloads", "web"]
+    assert [part.name for part, _ in campaigns_of(BegunStudy("kau-e5g", True))] == ["downloads", "web"]
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_run_without_names_of_parts_is_planned_for_three_hours_at_most(name: str) -> None:
-    plans = [campaign.plan for _, campaign in campaigns_of(Begun(name, False))]
+    plans = [campaign.plan for _, campaign in campaigns_of(BegunStudy(name, False))]
     planned_s = sum(plan.trials * expected_s(treatment) for plan in plans for treatment in plan.treatments)
     assert planned_s <= 3 * 3600
 
@@ -270,7 +270,7 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
 
 def test_a_study_in_virtual_time_has_all_its_campaigns_in_it() -> None:
     for time in ("real", "virtual"):
-        plans = [campaign.plan for _, campaign in campaigns_of(Begun("kau-e5g", True, time=time))]
+        plans = [campaign.plan for _, campaign in campaigns_of(BegunStudy("kau-e5g", True, time=time))]
         assert [in_virtual_time(plan) for plan in plans] == [time == "virtual"] * 2
 
 
@@ -305,6 +305,6 @@ def test_a_mistake_is_one_line(
 
     monkeypatch.setattr("wavebed.reproduce.study.run_study", run)
     monkeypatch.chdir(tmp_path)
-    begin(tmp_path / "long", Begun("kau-e5g", False))
+    begin(tmp_path / "long", BegunStudy("kau-e5g", False))
     assert main(["reproduce", "kau-e5g", *given]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"wavebed: {line}"

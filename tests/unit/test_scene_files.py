@@ -38,8 +38,8 @@ from wavebed.scene.reference import reference_page
 from wavebed.scene.tables import (
     BaseStationTable,
     CarrierTable,
-    FallbackTable,
     ObstacleTable,
+    SceneFallbackTable,
     SceneTable,
     UeTable,
 )
@@ -130,7 +130,7 @@ TABLES = (
     Array,
     UeTable,
     ObstacleTable,
-    FallbackTable,
+    SceneFallbackTable,
     Timers,
     ReferenceChain,
 )

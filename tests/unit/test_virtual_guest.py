@@ -25,7 +25,7 @@ from wavebed.run import backend
 from wavebed.run.design import ordered
 from wavebed.run.executor import guests
 from wavebed.run.executor.block import BlockTask, TrialTask
-from wavebed.run.executor.guests import Course, progress_text
+from wavebed.run.executor.guests import GuestCourse, progress_text
 from wavebed.run.executor.inside import exactness
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.progress import Live
@@ -521,8 +521,8 @@ def _step(at_s: float, number: int = 1, shown: str = "") -> Step:
     return Step(number, "cubic", 7, "running", at_s, 40.0, shown)
 
 
-def _course(*steps: tuple[Step, float]) -> Course:
-    course = Course()
+def _course(*steps: tuple[Step, float]) -> GuestCourse:
+    course = GuestCourse()
     for step, read_s in steps:
         course.add(step, read_s)
     return course

@@ -21,7 +21,7 @@ from wavebed.fit.physics import MOST_PARAMETERS, parameters_of, walks_of
 from wavebed.scene import load
 
 if TYPE_CHECKING:
-    from wavebed.fit.judge import Network
+    from wavebed.fit.judge import FitNetwork
 
 SCENES = Path(__file__).parents[2] / "python" / "wavebed" / "scenarios" / "scenes"
 SEEDS = range(3001, 3009)
@@ -35,7 +35,7 @@ def document(kind: str) -> dict[str, object]:
     ("kind", "folder", "network", "most"), [("mmwave", "lumos-5g", MMWAVE, 0.30), ("lte", "lumos-4g", LTE, 0.35)]
 )
 def test_a_fitted_scene_predicts_walks_that_were_held_out(
-    kind: str, folder: str, network: Network, most: float
+    kind: str, folder: str, network: FitNetwork, most: float
 ) -> None:
     if not (FOLDER / folder).exists():
         pytest.skip(WORD)

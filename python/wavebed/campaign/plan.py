@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.read import Campaign
     from wavebed.config.data import Json
-    from wavebed.result.model import Comparison
+    from wavebed.result.model import CellPair
     from wavebed.stats.family import Advice
 
 MOST_ROWS = 30
@@ -44,7 +44,7 @@ _WORDS = {
 class Sizing:
     """The blocks that one question needs."""
 
-    comparison: Comparison
+    comparison: CellPair
     workload: str
     metric: str
     margin: str

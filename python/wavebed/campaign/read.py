@@ -20,7 +20,7 @@ from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
 from wavebed.path.model import ScenePattern
 from wavebed.path.scenario import read_document
-from wavebed.result.model import Comparison, PrimaryRecord, comparisons, margin_text
+from wavebed.result.model import CellPair, PrimaryRecord, comparisons, margin_text
 from wavebed.run.scenario import AS_DESCRIBED, MAX_TRIALS, described_treatments, key_parts, read_plan
 from wavebed.shipped import find
 from wavebed.spec.network import MOST_SEED
@@ -555,7 +555,7 @@ class Campaign:
         return {cell.name: cell.levels for cell in self.cells}
 
     @property
-    def comparisons(self) -> list[Comparison]:
+    def comparisons(self) -> list[CellPair]:
         """The pairs of cells that are compared."""
         return comparisons(self.levels, *self.compared)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.result.model import COUNTED, Comparison, comparisons
+from wavebed.result.model import COUNTED, CellPair, comparisons
 from wavebed.stats.family import Primary, explore, settle
 from wavebed.stats.intervals import median_interval
 from wavebed.stats.looks import Anytime
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-class Bounds(NamedTuple):
+class CellBounds(NamedTuple):
     """Estimates by cell with their bounds; NaN where the sample does not bear them.
 
     Parameters
@@ -95,15 +95,15 @@ class Matrix:
         """Number of values of each cell, shape (cells,)."""
         return np.asarray(np.isfinite(self.values).sum(axis=1), dtype=np.int64)
 
-    def medians(self) -> Bounds:
+    def medians(self) -> CellBounds:
         """Return the median of each cell with its interval by order statistics at 95 %."""
         return self._ranked(_median_ranks)
 
-    def percentiles(self, probability: float) -> Bounds:
+    def percentiles(self, probability: float) -> CellBounds:
         """Return a percentile of each cell that bears it, with the 95 % bound towards its tail."""
         return self._ranked(lambda count: _percentile_ranks(count, probability))
 
-    def _ranked(self, ranks: Callable[[int], tuple[float, float, float]]) -> Bounds:
+    def _ranked(self, ranks: Callable[[int], tuple[float, float, float]]) -> CellBounds:
         """Return values at places of the ordered sample, which depend on its size alone."""
         ordered = np.sort(self.values, axis=1)  # NaN is last
         counts = self.counts
@@ -115,7 +115,7 @@ class Matrix:
                     below, above = int(np.floor(place)), int(np.ceil(place))
                     low, high = ordered[rows, below], ordered[rows, above]
                     of[rows] = low + (high - low) * (place - below)
-        return Bounds(*found)
+        return CellBounds(*found)
 
 
 def _median_ranks(count: int) -> tuple[float, float, float]:
@@ -227,17 +227,17 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CampaignQuestion:
     """A comparison, a primary metric, and the margin that matters, also as it was written."""
 
-    pair: Comparison
+    pair: CellPair
     values: Values
     margin: Margin
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CampaignAnswer:
     """The answer to a question: what the cell is beside its baseline in one metric.
 
     Parameters
@@ -250,7 +250,7 @@ class Answer:
         With missing values at their worst, where some are missing.
     """
 
-    question: Question
+    question: CampaignQuestion
     missing: tuple[int, int]
     finding: Finding
     worst: Finding | None
@@ -297,7 +297,9 @@ def values_of(metrics: pa.Table, wanted: Sequence[tuple[str, str]] | None = None
     return found
 
 
-def questions(record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], metrics: pa.Table) -> list[Question]:
+def questions(
+    record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], metrics: pa.Table
+) -> list[CampaignQuestion]:
     """Return the questions of a campaign: comparisons in order, and within each the primary metrics that were measured.
 
     Parameters
@@ -321,7 +323,7 @@ def questions(record: CampaignRecord, levels: Mapping[str, Mapping[str, str]], m
     ]
     pairs = comparisons(levels, record.factor, record.baseline)
     return [
-        Question(pair, values, margin, primary.margin_text)
+        CampaignQuestion(pair, values, margin, primary.margin_text)
         for pair in pairs
         for primary, values, margin in asked
         if primary.is_asked_of(levels[pair.cell])
@@ -335,7 +337,7 @@ def answers(
     ended: Sequence[int],
     *,
     complete: bool = True,
-) -> list[Answer]:
+) -> list[CampaignAnswer]:
     """Return the answers to all questions of a campaign.
 
     Parameters
@@ -391,19 +393,21 @@ def margin_of(primary: PrimaryRecord, unit: str, where: str = "primary") -> Marg
     return Margin(primary.margin)
 
 
-def _primary(question: Question, ended: Sequence[int]) -> Primary:
+def _primary(question: CampaignQuestion, ended: Sequence[int]) -> Primary:
     a, b = _both(question)
     blocks = [block for block in ended if block in a and block in b]
     first, second = [a[block] for block in blocks], [b[block] for block in blocks]
     return Primary(first, second, question.margin, question.values.direction)
 
 
-def _both(question: Question) -> tuple[Mapping[int, float], Mapping[int, float]]:
+def _both(question: CampaignQuestion) -> tuple[Mapping[int, float], Mapping[int, float]]:
     by_cell = question.values.by_cell
     return by_cell.get(question.pair.baseline, {}), by_cell.get(question.pair.cell, {})
 
 
-def answer_of(question: Question, finding: Finding, ended: Sequence[int], design: PairedDesign) -> Answer:
+def answer_of(
+    question: CampaignQuestion, finding: Finding, ended: Sequence[int], design: PairedDesign
+) -> CampaignAnswer:
     """Return the answer with a finding, and with the missing values at their worst.
 
     Parameters
@@ -418,7 +422,7 @@ def answer_of(question: Question, finding: Finding, ended: Sequence[int], design
     if any(missing) and finding.level is not None:
         at = design.at(finding.level)
         worst = worst_case(first, second, question.margin, question.values.direction, at)
-    return Answer(question, missing, finding, worst)
+    return CampaignAnswer(question, missing, finding, worst)
 
 
 def is_decided(
@@ -443,18 +447,18 @@ class Exploration:
     ----------
     total : int
         Number of comparisons in all these metrics that have a value.
-    answers : sequence of Answer
+    answers : sequence of CampaignAnswer
         The findings, by metric and comparison; if there are more than `MOST_EXPLORED`, those of the largest differences
         relative to their spread over the blocks.
     """
 
     total: int
-    answers: Sequence[Answer]
+    answers: Sequence[CampaignAnswer]
 
 
 def exploration(
     metrics: Iterable[Matrix],
-    pairs: Sequence[Comparison],
+    pairs: Sequence[CellPair],
     cells: Sequence[str],
     blocks: Sequence[int],
     design: PairedDesign,
@@ -485,7 +489,7 @@ def exploration(
         metric, pair = each[place // len(pairs)], pairs[place % len(pairs)]
         two = {name: _by_block(metric.values[places[name]], blocks) for name in (pair.baseline, pair.cell)}
         values = Values(metric.workload, metric.metric, metric.unit, metric.better, two)
-        asked.append(Question(pair, values, Margin(0.0), ""))
+        asked.append(CampaignQuestion(pair, values, Margin(0.0), ""))
     findings = explore([_bounds(question) for question in asked], design)
     found = [answer_of(question, finding, blocks, design) for question, finding in zip(asked, findings, strict=True)]
     return Exploration(total, found)
@@ -495,7 +499,7 @@ def _by_block(values: NDArray[np.float64], blocks: Sequence[int]) -> dict[int, f
     return {block: value for block, value in zip(blocks, values.tolist(), strict=True) if np.isfinite(value)}
 
 
-def _bounds(question: Question) -> Primary:
+def _bounds(question: CampaignQuestion) -> Primary:
     first, other = (question.values.by_cell[name] for name in (question.pair.baseline, question.pair.cell))
     both = [block for block in first if block in other]
     a, b = [first[block] for block in both], [other[block] for block in both]
@@ -557,7 +561,7 @@ class CampaignResults:
         return design_of(self.campaign, complete=self.complete)
 
     @cached_property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[CampaignAnswer]:
         """The answers on primary metrics."""
         return answers(self.campaign, self.levels, self.metrics, self.ended, complete=self.complete)
 
@@ -567,7 +571,7 @@ class CampaignResults:
         return [str(treatment["name"]) for treatment in self.run.treatments]
 
     @cached_property
-    def comparisons(self) -> list[Comparison]:
+    def comparisons(self) -> list[CellPair]:
         """The pairs of cells that are compared."""
         return comparisons(self.levels, self.campaign.factor, self.campaign.baseline)
 

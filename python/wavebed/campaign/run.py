@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wavebed.campaign.read import Campaign
     from wavebed.result.model import RunRecord
-    from wavebed.run.executor.block import Site
+    from wavebed.run.executor.block import WorkerMachine
     from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
     from wavebed.store.folder import Ledger
@@ -48,12 +48,12 @@ class Conditions:
     machine: Mapping[str, str]
 
 
-def conditions(campaign: Campaign, site: Site | None = None) -> Conditions:
+def conditions(campaign: Campaign, site: WorkerMachine | None = None) -> Conditions:
     """Return the present conditions of a campaign.
 
     Parameters
     ----------
-    site : Site, optional
+    site : WorkerMachine, optional
         A worker, if the campaign does not run here: its machine is not a condition, since each block has its own.
 
     Raises

@@ -36,7 +36,7 @@ WATCH_S = 1.0
 
 
 @dataclass(slots=True)
-class Status:
+class CampaignStatus:
     """The progress of a run or campaign.
 
     Parameters
@@ -121,9 +121,9 @@ class Progress:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._reader = JournalReader(folder)
-        self._status = Status()
+        self._status = CampaignStatus()
 
-    def look(self) -> Status:
+    def look(self) -> CampaignStatus:
         """Return the progress.
 
         Raises
@@ -150,7 +150,7 @@ class Progress:
         return new
 
 
-def status_of(folder: Path) -> Status:
+def status_of(folder: Path) -> CampaignStatus:
     """Return the progress of the run in a folder.
 
     Raises
@@ -166,7 +166,7 @@ def _is_free(folder: Path) -> bool:
         return ours
 
 
-def status_text(folder: Path, status: Status) -> str:
+def status_text(folder: Path, status: CampaignStatus) -> str:
     """Return the progress for people."""
     verdicts = Counter(status.stored.values())
     counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
@@ -182,7 +182,7 @@ def status_text(folder: Path, status: Status) -> str:
     return "\n".join(lines)
 
 
-def _state(folder: Path, status: Status) -> str:
+def _state(folder: Path, status: CampaignStatus) -> str:
     if status.state == "running":
         left_s = status.left_s
         return "running" + (f", about {duration_text(left_s)} left" if left_s is not None else "")
@@ -192,7 +192,7 @@ def _state(folder: Path, status: Status) -> str:
     return f"{status.state}{why}: go on with wavebed campaign run --resume {folder}"
 
 
-def status_json(status: Status) -> dict[str, Json]:
+def status_json(status: CampaignStatus) -> dict[str, Json]:
     """Return the progress for programs."""
     return {
         "title": status.title,
@@ -211,7 +211,7 @@ def status_json(status: Status) -> dict[str, Json]:
     }
 
 
-def watch(folder: Path, every_s: float = WATCH_S) -> Iterator[Status]:
+def watch(folder: Path, every_s: float = WATCH_S) -> Iterator[CampaignStatus]:
     """Yield the progress until the run is over."""
     progress = Progress(folder)
     while True:

@@ -11,7 +11,7 @@ from wavebed.terminal import table_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.campaign.results import Answer, CampaignResults
+    from wavebed.campaign.results import CampaignAnswer, CampaignResults
     from wavebed.config.data import Json
     from wavebed.stats.verdict import Finding
 
@@ -24,7 +24,7 @@ _REASONS = {
 }
 
 
-def effect_text(answer: Answer) -> str:
+def effect_text(answer: CampaignAnswer) -> str:
     """Return estimate and interval of an answer."""
     return finding_text(answer.finding, answer.question.values.unit)
 
@@ -42,7 +42,7 @@ def finding_text(finding: Finding, unit: str) -> str:
     return f"{signed(finding.estimate)}{f' {unit}' if unit else ''}{interval}"
 
 
-def reason_text(answer: Answer) -> str:
+def reason_text(answer: CampaignAnswer) -> str:
     """Return what limits an answer, or nothing."""
     finding = answer.finding
     told = [] if finding.reason is None else [_REASONS.get(finding.reason, finding.reason)]
@@ -117,7 +117,7 @@ def answers_json(folder: Path) -> dict[str, Json]:
     }
 
 
-def answer_json(answer: Answer) -> dict[str, Json]:
+def answer_json(answer: CampaignAnswer) -> dict[str, Json]:
     """Return an answer for programs."""
     question, finding = answer.question, answer.finding
     return {

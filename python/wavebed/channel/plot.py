@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from wavebed.channel.plot_map import Region
     from wavebed.page.charts import Axes, Figure
 
-__all__ = [
-    "MapPicture", "render_map", "render_page", "render_picture", "table_rows",
-]  # fmt: skip
-
 WIDTH = 11.0
 LEFT, RIGHT = 0.8, 0.25
 HEADER = 0.78

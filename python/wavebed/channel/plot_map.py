@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = [
-    "Labels", "Patch", "Region", "draw_map", "region_of",
-]  # fmt: skip
-
 BUILDING = "#c9d1d9"
 BUILDING_EDGE = "#8b97a3"
 THING = "#4d3b63"

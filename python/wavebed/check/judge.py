@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from wavebed.check.requirement import Requirement
-    from wavebed.check.trials import Seen
+    from wavebed.check.trials import JudgedTrial
     from wavebed.workload.model import Metric
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
@@ -29,7 +29,7 @@ _BETTER = {"lower": ("<", "<="), "higher": (">", ">=")}
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class PercentileBounds:
     """Bounds of a percentile over all seeds, of which those of a check are a sample.
 
     Parameters
@@ -76,7 +76,7 @@ class Decision:
     value: float | None = None
     unit: str = ""
     bound: float | None = None
-    spread: Spread | None = None
+    spread: PercentileBounds | None = None
     values: Mapping[int, float] = field(default_factory=dict)
     reasons: Sequence[str] = ()
     open_seeds: frozenset[int] = frozenset()
@@ -106,7 +106,7 @@ def value_text(value: float, unit: str) -> str:
     return f"{figure(value)} {unit}".strip()
 
 
-def check_names(requirements: Sequence[Requirement], trials: Sequence[Seen]) -> None:
+def check_names(requirements: Sequence[Requirement], trials: Sequence[JudgedTrial]) -> None:
     """Check that measured trials have the metrics of the requirements, in units of the same kind.
 
     Raises
@@ -121,7 +121,7 @@ def check_names(requirements: Sequence[Requirement], trials: Sequence[Seen]) -> 
             requirement.bound(metrics[requirement.key(metrics)].unit)
 
 
-def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: int) -> list[Decision]:
+def decide(requirements: Sequence[Requirement], trials: Sequence[JudgedTrial], seeds: int) -> list[Decision]:
     """Return the decision of every requirement, for every treatment; that trials complete is the first.
 
     A requirement passes if all seeds were measured or failed, and it holds with the failed ones at the worst value. It
@@ -141,7 +141,7 @@ def decide(requirements: Sequence[Requirement], trials: Sequence[Seen], seeds: i
 
     Parameters
     ----------
-    trials : sequence of Seen
+    trials : sequence of JudgedTrial
         Those that have ended, whose metrics `check_names` has checked.
     seeds : int
         How many there are of each treatment in the end.
@@ -162,7 +162,7 @@ def total(decisions: Sequence[Decision]) -> Outcome:
     return "pass" if outcomes == {"pass"} else "inconclusive"
 
 
-def _completes(trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
+def _completes(trials: Sequence[JudgedTrial], treatment: str, seeds: int) -> Decision:
     failed = _reasons(trials, "failed")
     if failed:
         return Decision(COMPLETES, treatment, "fail", seeds, reasons=failed)
@@ -172,7 +172,7 @@ def _completes(trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
     return Decision(COMPLETES, treatment, "inconclusive" if open_ else "pass", seeds, reasons=open_)
 
 
-def _decided(requirement: Requirement, trials: Sequence[Seen], treatment: str, seeds: int) -> Decision:
+def _decided(requirement: Requirement, trials: Sequence[JudgedTrial], treatment: str, seeds: int) -> Decision:
     found = _values(requirement, trials)
     undecided = [each for each in trials if each.seed not in found.slowed]
     open_ = [*_reasons(undecided, "inconclusive"), *found.open, *_unfinished(trials, seeds)]
@@ -268,7 +268,7 @@ class _Values:
         return _shortened(told)
 
 
-def _values(requirement: Requirement, trials: Sequence[Seen]) -> _Values:
+def _values(requirement: Requirement, trials: Sequence[JudgedTrial]) -> _Values:
     found = _Values()
     for trial in trials:
         if trial.state == "failed":
@@ -301,7 +301,7 @@ def _counts_events(unit: str) -> bool:
     return unit not in TIME_UNITS and not unit.endswith("bit/s")
 
 
-def _slack(value: float, unit: str, trial: Seen) -> tuple[float, float]:
+def _slack(value: float, unit: str, trial: JudgedTrial) -> tuple[float, float]:
     """Return by how much a value may be lower or higher, since the engine was late."""
     if unit in TIME_UNITS:
         slack = in_unit(trial.delayed_s, "s", unit)
@@ -311,7 +311,7 @@ def _slack(value: float, unit: str, trial: Seen) -> tuple[float, float]:
     return slack, slack
 
 
-def _computed_slack(requirement: Requirement, workload: str, metric: Metric, trial: Seen) -> tuple[float, float]:
+def _computed_slack(requirement: Requirement, workload: str, metric: Metric, trial: JudgedTrial) -> tuple[float, float]:
     """Return by how much a value may be lower or higher, since computing takes no time in virtual time."""
     assert metric.value is not None, "checked by the caller"
     value, unit, computed_s = metric.value, metric.unit, trial.computed_s[workload]
@@ -326,12 +326,12 @@ def _computed_slack(requirement: Requirement, workload: str, metric: Metric, tri
     return (0.0 if metric.better == "lower" else slack), (0.0 if metric.better == "higher" else slack)
 
 
-def _has(requirement: Requirement, trial: Seen) -> bool:
+def _has(requirement: Requirement, trial: JudgedTrial) -> bool:
     return any(requirement.name in (".".join(key), key[1]) for key in trial.metrics)
 
 
 def _failures(
-    requirement: Requirement, trials: Sequence[Seen], values: Mapping[int, float], bound: float, unit: str
+    requirement: Requirement, trials: Sequence[JudgedTrial], values: Mapping[int, float], bound: float, unit: str
 ) -> list[str]:
     """Return the seeds that are on the wrong side of the bound."""
     failed = _reasons(trials, "failed")
@@ -343,7 +343,7 @@ def _failures(
     return _shortened([*failed, *told])
 
 
-def _reasons(trials: Sequence[Seen], state: str) -> list[str]:
+def _reasons(trials: Sequence[JudgedTrial], state: str) -> list[str]:
     return _shortened([f"seed {each.seed}: {each.reasons[0]}" for each in trials if each.state == state])
 
 
@@ -352,15 +352,15 @@ def _shortened(lines: list[str]) -> list[str]:
     return lines if left <= 0 else [*lines[:_MOST_REASONS], f"and {left} more"]
 
 
-def _unfinished(trials: Sequence[Seen], seeds: int) -> list[str]:
+def _unfinished(trials: Sequence[JudgedTrial], seeds: int) -> list[str]:
     left = seeds - len(trials)
     return [f"{left} of {seeds} seeds did not run"] if left else []
 
 
-def _spread(requirement: Requirement, values: Sequence[float]) -> Spread | None:
+def _spread(requirement: Requirement, values: Sequence[float]) -> PercentileBounds | None:
     """Return the bounds of a percentile; none of other statistics, and none with failed seeds."""
     if requirement.percentile is None or not values or not all(map(math.isfinite, values)):
         return None
     probability = requirement.percentile / 100
     found = percentile(values, probability, sides="both")
-    return Spread(found.low, found.high, found.level, needed(probability, sides="both"))
+    return PercentileBounds(found.low, found.high, found.level, needed(probability, sides="both"))

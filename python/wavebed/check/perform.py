@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from wavebed.check.judge import Decision
     from wavebed.check.requirement import Requirement
-    from wavebed.check.trials import Seen
+    from wavebed.check.trials import JudgedTrial
     from wavebed.config.data import Json
     from wavebed.path.model import PathModel
     from wavebed.result.model import TrialLine
@@ -215,7 +215,7 @@ def perform_check(
     )
 
 
-def _keep_bundles(folder: Path, decisions: Sequence[Decision], trials: Sequence[Seen], live: Live) -> None:
+def _keep_bundles(folder: Path, decisions: Sequence[Decision], trials: Sequence[JudgedTrial], live: Live) -> None:
     """Keep a bundle of each measured trial that breaks a requirement which fails."""
     from wavebed.run.bundle import write_bundles
 
@@ -243,10 +243,10 @@ class _Trials:
         self._requirements = requirements
         self._seeds = seeds
         self._fail_fast = fail_fast
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, JudgedTrial] = {}
         self.stopped = ""
 
-    def read(self, folders: Sequence[str]) -> list[Seen]:
+    def read(self, folders: Sequence[str]) -> list[JudgedTrial]:
         """Return the trials in these folders, the attempt that counts of each."""
         for name in folders:
             if name not in self._seen:

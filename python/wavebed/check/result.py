@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.check.judge import Decision, Outcome
-    from wavebed.check.trials import Seen
+    from wavebed.check.trials import JudgedTrial
     from wavebed.config.data import Json
 
 Timing: TypeAlias = Literal["good", "reduced", "unusable"]
@@ -52,7 +52,7 @@ class CheckResult:
     title: str
     seeds: Sequence[int]
     decisions: Sequence[Decision]
-    trials: Sequence[Seen]
+    trials: Sequence[JudgedTrial]
     folder: Path
     report: Path | None = None
     stopped: str = ""
@@ -261,7 +261,7 @@ def _decision_json(decision: Decision) -> dict[str, Json]:
     }
 
 
-def _trial_json(trial: Seen) -> dict[str, Json]:
+def _trial_json(trial: JudgedTrial) -> dict[str, Json]:
     return {
         "folder": trial.folder,
         "treatment": trial.treatment,

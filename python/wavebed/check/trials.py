@@ -162,7 +162,7 @@ _TIMES_PACKETS = {"latency", "record", "voice"}
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JudgedTrial:
     """A trial as a requirement sees it.
 
     Parameters
@@ -215,7 +215,7 @@ def seen(
     of_links: Sequence[Metric] = (),
     most_lateness_s: float | None = None,
     computing: Computing | None = None,
-) -> Seen:
+) -> JudgedTrial:
     """Return what a trial says about the application.
 
     Parameters
@@ -236,16 +236,16 @@ def seen(
     delayed_s = None if failed else _delayed_s(trial, len(reasons), lasted_s, most_lateness_s)
     silent = silence(trial)
     if delayed_s is not None and not silent:
-        return Seen(trial.folder, trial.treatment, trial.seed, "measured", reasons, metrics, delayed_s, lasted_s)
+        return JudgedTrial(trial.folder, trial.treatment, trial.seed, "measured", reasons, metrics, delayed_s, lasted_s)
     state: State = "inconclusive" if reasons or (silent and not failed) else "failed" if failed else "measured"
     slowed = frozenset() if failed or silent else _slowed(trial, len(reasons))
     said = reasons or failed or silent
     is_late = bool(reasons)
-    found = Seen(trial.folder, trial.treatment, trial.seed, state, said, metrics, is_late=is_late, slowed=slowed)
+    found = JudgedTrial(trial.folder, trial.treatment, trial.seed, state, said, metrics, is_late=is_late, slowed=slowed)
     return _computed(found, trial, computing, lasted_s) if computing_is_free(trial) else found
 
 
-def _computed(found: Seen, trial: TrialRecord, computing: Computing | None, lasted_s: float) -> Seen:
+def _computed(found: JudgedTrial, trial: TrialRecord, computing: Computing | None, lasted_s: float) -> JudgedTrial:
     """Return what a trial in virtual time says, with how long its programs computed on the host."""
     if computing is None:
         return replace(found, is_unguarded=True)
@@ -270,9 +270,9 @@ def _computed(found: Seen, trial: TrialRecord, computing: Computing | None, last
     )
 
 
-def last_attempts(trials: Sequence[Seen]) -> list[Seen]:
+def last_attempts(trials: Sequence[JudgedTrial]) -> list[JudgedTrial]:
     """Return of each seed of a treatment the attempt that counts: the last one that says something, or the last."""
-    found: dict[tuple[str, int], Seen] = {}
+    found: dict[tuple[str, int], JudgedTrial] = {}
     for trial in trials:
         key = (trial.treatment, trial.seed)
         if key not in found or trial.state != "inconclusive" or found[key].state == "inconclusive":

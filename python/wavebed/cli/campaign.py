@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from wavebed.run.executor.remote import Remote
     from wavebed.run.progress import Live
 
-__all__ = ["register_campaign", "register_demo", "run_campaign", "run_demo"]
-
 _DESCRIPTION = (
     "Plan, run, resume and watch a campaign: the cells of a campaign file, each once in every block, in random order"
     " within the block, all with the block's seed."

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wavebed.pattern import Pattern
     from wavebed.scene.model import Mode, Scene
 
-__all__ = ["register_channel", "register_scenes", "run_channel", "run_scenes"]
-
 PICTURES = ("png", "svg", "html")
 MODES = ("3gpp", "reference")
 MOST_SEEDS = 10_000

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wavebed.channel.placemap import Floats, PlaceMap
 
-__all__ = ["run_map"]
-
 PERCENTILES = (5, 25, 50, 75, 95)
 _MOST_DRAWN = 10
 _AT_ONCE = 100

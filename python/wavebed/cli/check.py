@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wavebed.check.requirement import Requirement
     from wavebed.run.scenario import Plan
 
-__all__ = ["register_check", "run_check"]
-
 _MOST_ATTEMPTS = 100
 _USAGE = "wavebed check [PATH OPTIONS] [--seeds N] [--require REQUIREMENT]… [--server CMD]… [-- CMD…]"
 _DESCRIPTION = (

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["register_ctl", "register_ui", "run_ctl", "run_ui"]
-
 _NONE = "–"
 _DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
 _EPILOG = (

@@ -27,20 +27,6 @@ if TYPE_CHECKING:
 
     from wavebed.lab.tools import Program
 
-__all__ = [
-    "APPARMOR_SETTING",
-    "Check",
-    "apparmor_check",
-    "apparmor_profile",
-    "extra_checks",
-    "kernel_check",
-    "program_checks",
-    "register_doctor",
-    "register_kernel",
-    "run_doctor",
-    "run_kernel",
-]
-
 _DESCRIPTION = (
     "Check the kernel features of a laboratory, list the programs and packages of workloads and commands, and name the"
     " remedy of each fault. Status 3 if no laboratory can run."
@@ -69,7 +55,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     return 0 if can_run else MachineError.exit_status
 
 
-def _kernel(core: str) -> tuple[bool, list[Check]]:
+def _kernel(core: str) -> tuple[bool, list[DoctorCheck]]:
     """Return whether a laboratory can run, and the checks of ``wavebed-core``."""
     done = subprocess.run(
         [core, "doctor", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -79,10 +65,12 @@ def _kernel(core: str) -> tuple[bool, list[Check]]:
     except ValueError:
         reason = done.stderr.strip() or f"it ended with {done.returncode}"
         raise WavebedError(f"wavebed-core doctor: {reason}") from None
-    return report["can_run"], cast("list[Check]", report["checks"])
+    return report["can_run"], cast("list[DoctorCheck]", report["checks"])
 
 
-def _text(checks: Sequence[Check], programs: Sequence[Check], extras: Sequence[Check], *, can_run: bool) -> str:
+def _text(
+    checks: Sequence[DoctorCheck], programs: Sequence[DoctorCheck], extras: Sequence[DoctorCheck], *, can_run: bool
+) -> str:
     every = [*checks, *programs, *extras]
     width = max(len(check["name"]) for check in every)
     tables = [_table(part, width) for part in (checks, programs, extras)]
@@ -97,7 +85,7 @@ def _text(checks: Sequence[Check], programs: Sequence[Check], extras: Sequence[C
     return "\n\n".join(parts)
 
 
-def _table(checks: Sequence[Check], width: int) -> str:
+def _table(checks: Sequence[DoctorCheck], width: int) -> str:
     margin = width + 11
     room = max(40, shutil.get_terminal_size((100, 24)).columns - margin)
     lines = []
@@ -110,19 +98,19 @@ def _table(checks: Sequence[Check], width: int) -> str:
     return "\n".join(lines)
 
 
-def _found(check: Check, room: int) -> list[str]:
+def _found(check: DoctorCheck, room: int) -> list[str]:
     found = printable(check["found"])
     if "package" in check:  # a version: its end is a list of libraries
         return [textwrap.shorten(found, room, placeholder=" …")]
     return textwrap.wrap(found, room)
 
 
-def _needs(check: Check, room: int) -> list[str]:
+def _needs(check: DoctorCheck, room: int) -> list[str]:
     users = check.get("needed_by")
     return textwrap.wrap(f"for {', '.join(users)}", room, subsequent_indent="  ") if users else []
 
 
-def _remedy(check: Check, room: int) -> list[str]:
+def _remedy(check: DoctorCheck, room: int) -> list[str]:
     """Return the lines of the remedy; those that are to be typed begin with blanks and are not broken."""
     lines = []
     for place, line in enumerate((check["remedy"] or "").splitlines()):
@@ -136,7 +124,7 @@ APPARMOR_SETTING = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _PROFILE = Path("/etc/apparmor.d/wavebed-core")
 
 
-class Check(TypedDict):
+class DoctorCheck(TypedDict):
     """One check; those of the kernel come from ``wavebed-core`` in this form."""
 
     name: str
@@ -147,7 +135,7 @@ class Check(TypedDict):
     needed_by: NotRequired[list[str]]
 
 
-def program_checks() -> list[Check]:
+def program_checks() -> list[DoctorCheck]:
     """Return a check for every program that a workload, a remedy or the forwarding test runs."""
     from wavebed.lab.tools import PACKAGES as APT_PACKAGES
     from wavebed.lab.tools import install_commands, missing
@@ -157,7 +145,7 @@ def program_checks() -> list[Check]:
     with ThreadPoolExecutor(max_workers=4) as pool:
         versions = dict(zip(users, pool.map(lambda name: _version(name, absent_programs), users), strict=True))
     return [
-        Check(
+        DoctorCheck(
             name=name,
             status="warn" if name in absent_programs else "ok",
             found=versions[name],
@@ -205,18 +193,18 @@ def _condition(program: Program) -> str:
     return f" ({program.option} = {values})"
 
 
-def extra_checks() -> list[Check]:
+def extra_checks() -> list[DoctorCheck]:
     """Return a check for every extra of the package."""
     return [_extra_check(name) for name in EXTRAS]
 
 
-def _extra_check(name: str) -> Check:
+def _extra_check(name: str) -> DoctorCheck:
     from wavebed.workload import KINDS, kind_of
 
     modules = EXTRAS[name].modules
     gone = absent(modules)
     kinds = [f"workload {kind}" for kind in KINDS if kind_of(kind).extra == name]
-    return Check(
+    return DoctorCheck(
         name=f"wavebed[{name}]",
         status="warn" if gone else "ok",
         found=f"not installed: {', '.join(gone)}" if gone else ", ".join(_with_version(module) for module in modules),
@@ -235,21 +223,21 @@ def _with_version(module: str) -> str:
         return package
 
 
-def kernel_check() -> Check:
+def kernel_check() -> DoctorCheck:
     """Return whether the kernel of virtual time is installed, and whether this machine confines it."""
     from wavebed.virtual.kernel import NO_LANDLOCK, find_kernel, has_landlock
 
     name = "virtual time"
     found = find_kernel()
     if found is None:
-        return Check(name=name, status="warn", found="its kernel is not installed", remedy="wavebed kernel build")
+        return DoctorCheck(name=name, status="warn", found="its kernel is not installed", remedy="wavebed kernel build")
     release = f"Linux {found[1].release}"
     if not has_landlock():
-        return Check(name=name, status="warn", found=f"{release}, without Landlock", remedy=NO_LANDLOCK)
-    return Check(name=name, status="ok", found=release, remedy=None)
+        return DoctorCheck(name=name, status="warn", found=f"{release}, without Landlock", remedy=NO_LANDLOCK)
+    return DoctorCheck(name=name, status="ok", found=release, remedy=None)
 
 
-def apparmor_check(core: str, kernel: Mapping[str, str], setting: Path = APPARMOR_SETTING) -> Check:
+def apparmor_check(core: str, kernel: Mapping[str, str], setting: Path = APPARMOR_SETTING) -> DoctorCheck:
     """Return what AppArmor's restriction of user namespaces (Ubuntu 23.10 and newer) means for wavebed without root.
 
     Parameters
@@ -267,14 +255,14 @@ def apparmor_check(core: str, kernel: Mapping[str, str], setting: Path = APPARMO
     except OSError:
         is_on = False
     if not is_on:
-        return Check(name=name, status="ok", found="does not restrict user namespaces", remedy=None)
+        return DoctorCheck(name=name, status="ok", found="does not restrict user namespaces", remedy=None)
     said = "kernel.apparmor_restrict_unprivileged_userns = 1: only programs with a profile may use user namespaces"
     if os.geteuid() != 0 and kernel.get("namespaces") == "ok":
-        return Check(name=name, status="ok", found=f"{said}; wavebed-core has one", remedy=None)
+        return DoctorCheck(name=name, status="ok", found=f"{said}; wavebed-core has one", remedy=None)
     if os.geteuid() == 0 and _PROFILE.exists():
-        return Check(name=name, status="ok", found=f"{said}; wavebed-core has one: {_PROFILE}", remedy=None)
+        return DoctorCheck(name=name, status="ok", found=f"{said}; wavebed-core has one: {_PROFILE}", remedy=None)
     found = f"{said}: without root no laboratory can be made, with root all works"
-    return Check(name=name, status="warn", found=found, remedy=_apparmor_remedy(core))
+    return DoctorCheck(name=name, status="warn", found=found, remedy=_apparmor_remedy(core))
 
 
 def apparmor_profile(attachment: str) -> tuple[str, ...]:

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wavebed.channel.placemap import PlaceMap
-    from wavebed.fit.judge import Network
+    from wavebed.fit.judge import FitNetwork
     from wavebed.fit.judgement import FitJudgement
     from wavebed.fit.laps import LapSplit
     from wavebed.fit.learn import Learned
     from wavebed.terminal import StepProgress
-
-__all__ = ["register_fit", "run_fit"]
 
 METHODS = ("map", "physics", "replay")
 """The methods of `_FITS`, and `replay`, which learns nothing that could be judged."""
@@ -169,7 +167,7 @@ def _fit_physics(args: argparse.Namespace, chosen: LapSplit, progress: StepProgr
     from wavebed.scene.model import find
     from wavebed.scene.read import scene_of
 
-    def start(network: Network) -> dict[str, object]:
+    def start(network: FitNetwork) -> dict[str, object]:
         file = find(args.scene or f"loop-{network.name.lower()}")
         document = read_toml(file, "name a scene file")
         scene_of(document, file)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wavebed.forward.settings import ForwardOptions
 
-__all__ = ["register_forward", "register_serve", "run_forward", "run_serve"]
-
 TOKEN_VARIABLE = "WAVEBED_TOKEN"  # noqa: S105 - the name of a variable
 
 _DESCRIPTION = (

@@ -21,8 +21,6 @@ from wavebed.output import write_output
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["SHELLS", "completion", "manual_page", "shown_arguments", "whole_parser"]
-
 SHELLS = ("bash", "zsh", "fish")
 
 _FILES = frozenset({"FILE", "FILE|DIR", "OUT", "SCENARIO", "SCENE", "SITE", "TRACES"})

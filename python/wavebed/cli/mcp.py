@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import argparse
     from types import FrameType
 
-__all__ = ["register_mcp", "run_mcp"]
-
 _DESCRIPTION = (
     "Serve wavebed to an agent by the Model Context Protocol over standard input and output, one JSON message in each"
     " line: tools list, resolve, run, status, cancel, compare and explain. Runs are made in real time on this machine,"

@@ -15,18 +15,6 @@ if TYPE_CHECKING:
 
     from wavebed.run.scenario import Plan
 
-__all__ = [
-    "AUTO",
-    "add_memory_option",
-    "add_processor_option",
-    "add_time_options",
-    "add_trust",
-    "check_owner",
-    "check_trust",
-    "guest_memory",
-    "new_folder",
-]
-
 AUTO = "--virtual-time where the guest kernel is installed and the path needs nothing outside of the guest"
 """The default of commands whose answer is a verdict."""
 

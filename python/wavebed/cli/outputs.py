@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["OUTPUTS", "PREFIX", "Output", "json_text", "output_schema", "print_json"]
-
 PREFIX = "output/"
 """What the name of a schema of an output begins with."""
 

@@ -6,34 +6,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from wavebed.cli.doctor import Check
+from wavebed.cli.doctor import DoctorCheck
 from wavebed.path.control import Running
 
-__all__ = [
-    "ByKind",
-    "ByOrigin",
-    "ChannelOutput",
-    "ChannelState",
-    "ChannelSummary",
-    "ConditionOutput",
-    "DoctorOutput",
-    "FitOutput",
-    "KernelOutput",
-    "LabsOutput",
-    "Light",
-    "NameOutput",
-    "Outages",
-    "ProfileOutput",
-    "ReplayOutput",
-    "ScenesOutput",
-    "SiteOutput",
-    "Spread",
-    "TraceInfo",
-    "TraceInfoList",
-]
 
-
-class Spread(Struct, forbid_unknown_fields=True):
+class SpreadFigures(Struct, forbid_unknown_fields=True):
     """Percentiles over the seeds, in the unit of the key."""
 
     p5: float
@@ -41,7 +18,7 @@ class Spread(Struct, forbid_unknown_fields=True):
     p95: float
 
 
-Figure: TypeAlias = float | Spread | None
+Figure: TypeAlias = float | SpreadFigures | None
 """A number, of several seeds with different values their percentiles; null without a value."""
 
 
@@ -290,7 +267,7 @@ class ReplayOutput(Struct, forbid_unknown_fields=True):
     delay_ms: ReplayDelay
 
 
-class Outages(Struct, forbid_unknown_fields=True):
+class OutageFigures(Struct, forbid_unknown_fields=True):
     """The times with this rate or less."""
 
     threshold_bps: int
@@ -320,7 +297,7 @@ class TraceInfo(Struct, forbid_unknown_fields=True):
     percentiles_bps: dict[str, float] | UnsetType = UNSET
     peak_bps: float | UnsetType | None = UNSET
     window_s: float | UnsetType = UNSET
-    outages: Outages | UnsetType = UNSET
+    outages: OutageFigures | UnsetType = UNSET
     light: Light | UnsetType = UNSET
     mean_delay_s: float | UnsetType = UNSET
     percentiles_delay_s: dict[str, float] | UnsetType = UNSET
@@ -345,9 +322,9 @@ class DoctorOutput(Struct, forbid_unknown_fields=True):
     """The checks of this machine."""
 
     can_run: bool
-    checks: list[Check]
-    programs: list[Check]
-    extras: list[Check]
+    checks: list[DoctorCheck]
+    programs: list[DoctorCheck]
+    extras: list[DoctorCheck]
 
 
 class KernelOutput(Struct, forbid_unknown_fields=True):

@@ -12,23 +12,6 @@ from wavebed.reproduce.studies import Expected
 from wavebed.result.model import Verdict
 from wavebed.workload.model import Better
 
-__all__ = [
-    "BaselineOutput",
-    "CampaignOutput",
-    "CheckOutput",
-    "CompareOutput",
-    "IdentityOutput",
-    "JudgedMetric",
-    "JudgedOutput",
-    "Median",
-    "MetricMedians",
-    "PlanOutput",
-    "ReportOutput",
-    "RunOutput",
-    "StatusOutput",
-    "StudyOutput",
-]
-
 
 class Median(Struct, forbid_unknown_fields=True):
     """The median over the counted trials of a treatment, in the metric's unit, with its interval at `level`."""

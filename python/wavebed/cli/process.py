@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-__all__ = ["AGAIN_S", "OutputLostError", "end_on_signals", "give_up_output", "keep_pipes", "prepare_streams"]
-
 
 class OutputLostError(WavebedError):
     """Standard output could not be written."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan
     from wavebed.stats.verdict import Margin
 
-__all__ = ["register_record", "run_record"]
-
 _DESCRIPTION = "Record the access between the hosts of a scenario as patterns, replay them, or judge a replay."
 _EPILOG = (
     "SCENARIO names the hosts in its table [lab], or describes a path. Without --replay and --judge, DIR gets down.csv"

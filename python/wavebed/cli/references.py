@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = [
-    "PYTHON_NAMES",
-    "VARIABLES",
-    "Variable",
-    "command_line_page",
-    "environment_page",
-    "formats_page",
-    "outputs_page",
-    "python_page",
-    "scenario_page",
-    "subparsers",
-]
-
 _COMMAND_HEAD = """# The command line
 
 This page is made from the program: `python -m wavebed.cli.references docs/reference/command-line.md`.

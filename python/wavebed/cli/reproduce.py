@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from wavebed.reproduce.small_packets import Reproduction
-    from wavebed.reproduce.study import Begun
-
-__all__ = ["register_reproduce", "run_reproduce", "run_study_command"]
+    from wavebed.reproduce.study import BegunStudy
 
 _DESCRIPTION = (
     "Reproduce the method of a published study. small-packets: five datapaths of this machine (bridge, routing, NAT,"
@@ -199,9 +197,9 @@ def run_study_command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _begun(args: argparse.Namespace, folder: Path) -> Begun:
+def _begun(args: argparse.Namespace, folder: Path) -> BegunStudy:
     """Return what is asked for, or what the folder was begun with."""
-    from wavebed.reproduce.study import Begun, begun_in
+    from wavebed.reproduce.study import BegunStudy, begun_in
     from wavebed.run.scenario import MAX_TRIALS
     from wavebed.run.times import chosen_time, default_time
 
@@ -216,7 +214,7 @@ def _begun(args: argparse.Namespace, folder: Path) -> Begun:
     blocks = None if args.blocks is None else at("--blocks", number(1, MAX_TRIALS), args.blocks)
     if not args.resume:
         time = chosen_time(None, args.time or default_time("real"))
-        return Begun(args.study, args.quick, tuple(args.part or ()), blocks, args.all, time)
+        return BegunStudy(args.study, args.quick, tuple(args.part or ()), blocks, args.all, time)
     begun = begun_in(folder, args.study)
     if args.time not in (None, begun.time):
         raise UserError(f"--{args.time}-time: {folder} was begun in {begun.time} time: leave it out")

@@ -18,20 +18,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from wavebed.compare.find import Comparison
+    from wavebed.compare.find import RunComparison
     from wavebed.export.trial import ExportedTrial
     from wavebed.kinds import ComparedFolders, ResultKind
-
-__all__ = [
-    "register_compare",
-    "register_explain",
-    "register_export",
-    "register_report",
-    "run_compare",
-    "run_explain",
-    "run_export",
-    "run_report",
-]
 
 _DESCRIPTION = "Write the report of a run, a campaign or a forwarding test: one HTML page that needs no network."
 
@@ -379,7 +368,7 @@ def _with_baseline(args: argparse.Namespace) -> tuple[ComparedFolders, bool]:
     return written, found.passed
 
 
-def _without_primaries(baseline: Path, folder: Path, comparison: Comparison) -> str:
+def _without_primaries(baseline: Path, folder: Path, comparison: RunComparison) -> str:
     if all(column.base is None for column in comparison.columns):
         return f"{folder}: has no treatment of {baseline}: name results of the same treatments"
     return f"{baseline}: has no primary metric with a value: add --margin WORKLOAD.METRIC=VALUE"

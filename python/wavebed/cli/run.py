@@ -32,23 +32,6 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
-__all__ = [
-    "add_change_options",
-    "add_folder_options",
-    "add_output_options",
-    "perform",
-    "register_rerun",
-    "register_resolve",
-    "register_run",
-    "run_into_folder",
-    "run_rerun",
-    "run_resolve",
-    "run_run",
-    "scenario_plan",
-    "write_report_or_note",
-    "write_run_report",
-]
-
 _USAGE = (
     "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
 )

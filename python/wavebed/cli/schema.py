@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.reader import Schema
 
-__all__ = ["NAMES", "register_schema", "run_schema", "schema_text"]
-
 NAMES = {
     "trial": "the specification that wavebed resolve writes",
     "scenario": "a scenario file",

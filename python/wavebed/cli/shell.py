@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.path.model import PathModel
 
-__all__ = ["register_bridge", "register_shell", "run_bridge", "run_shell"]
-
 _GUEST = "guest"
 """Name of a laboratory in a guest, which nothing outside reaches: the same in each run."""
 _DESCRIPTION = "Run CMD (default: your shell) on the client, behind an emulated path."

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from wavebed.workload.site import BuiltSite
 
-__all__ = ["register_site", "run_site"]
-
 _DESCRIPTION = "Show the objects and bytes of a web site, by kind and by origin."
 
 

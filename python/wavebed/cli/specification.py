@@ -19,8 +19,6 @@ from wavebed.output import write_output
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["FILE", "formatted", "types_of"]
-
 FILE = Path(wavebed.__file__).parent / "spec" / "types.py"
 _HEAD = '''"""The types of a specification: hosts, hops, and the stages of both directions of each hop.
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wavebed.pattern import Pattern
     from wavebed.pattern.curves import PatternSummary
 
-__all__ = ["register_trace", "run_trace"]
-
 PICTURES = ("png", "svg", "html")
 FORMATS = (
     "native", "mahimahi", "seconds-mbit", "kaunet", "ns3-mmwave", "lumos5g", "cellreplay-heavy", "cellreplay-light",

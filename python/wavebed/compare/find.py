@@ -97,10 +97,10 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedAnswer:
     """An answer on a primary metric, and whether it is a regression."""
 
-    answer: Answer
+    answer: ComparedAnswer
     regression: Regression
 
 
@@ -114,8 +114,8 @@ class Regressions:
         Whether a regression that is not excluded is a failure.
     """
 
-    comparison: Comparison
-    judged: Sequence[Judged]
+    comparison: RunComparison
+    judged: Sequence[JudgedAnswer]
     undecided_fails: bool
 
     @property
@@ -129,14 +129,14 @@ class Regressions:
         return sum(each.regression == regression for each in self.judged)
 
 
-def regressions(comparison: Comparison, *, undecided_fails: bool = False) -> Regressions:
+def regressions(comparison: RunComparison, *, undecided_fails: bool = False) -> Regressions:
     """Judge the primary metrics of a comparison of two folders; regressions come first."""
-    judged = [Judged(answer, regression_of(answer)) for answer in comparison.primaries]
+    judged = [JudgedAnswer(answer, regression_of(answer)) for answer in comparison.primaries]
     judged.sort(key=lambda each: _ORDER.index(each.regression))
     return Regressions(comparison, judged, undecided_fails)
 
 
-def regression_of(answer: Answer) -> Regression:
+def regression_of(answer: ComparedAnswer) -> Regression:
     """Return whether a primary metric is worse than the baseline by more than its margin.
 
     ``yes`` if the whole interval is beyond the margin, ``no`` if none of it is, ``no values`` if the baseline alone has
@@ -170,7 +170,7 @@ ONLY = "as-described"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TreatmentColumn:
     """A treatment of a folder.
 
     Parameters
@@ -202,7 +202,7 @@ class Question:
         Of a primary metric.
     """
 
-    column: Column
+    column: TreatmentColumn
     base: str
     workload: str
     metric: Metric
@@ -222,7 +222,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ComparedAnswer:
     """The answer to a question.
 
     Parameters
@@ -243,22 +243,22 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """Folders of results beside the first of them.
 
     Parameters
     ----------
-    columns : sequence of Column
+    columns : sequence of TreatmentColumn
         All treatments of all folders.
-    answers : sequence of Answer
+    answers : sequence of ComparedAnswer
         By column, primary metrics first.
     notes : sequence of str
         Other differences between the folders, and what is not compared.
     """
 
     folders: Sequence[Folder]
-    columns: Sequence[Column]
-    answers: Sequence[Answer]
+    columns: Sequence[TreatmentColumn]
+    answers: Sequence[ComparedAnswer]
     notes: Sequence[str]
 
     @property
@@ -267,20 +267,20 @@ class Comparison:
         return _family(self.folders)
 
     @property
-    def primaries(self) -> list[Answer]:
+    def primaries(self) -> list[ComparedAnswer]:
         """The answers on primary metrics."""
         return [answer for answer in self.answers if answer.question.goal is not None]
 
     @property
-    def by_column(self) -> dict[str, list[Answer]]:
+    def by_column(self) -> dict[str, list[ComparedAnswer]]:
         """The answers on each column that has any, by its name."""
-        found: dict[str, list[Answer]] = {}
+        found: dict[str, list[ComparedAnswer]] = {}
         for answer in self.answers:
             found.setdefault(answer.question.column.name, []).append(answer)
         return found
 
 
-def compare_folders(folders: Sequence[Folder], margins: Sequence[str] = (), *, explore: bool = True) -> Comparison:
+def compare_folders(folders: Sequence[Folder], margins: Sequence[str] = (), *, explore: bool = True) -> RunComparison:
     """Compare folders of results with the first of them.
 
     Parameters
@@ -310,14 +310,14 @@ def compare_folders(folders: Sequence[Folder], margins: Sequence[str] = (), *, e
         notes += told
     place = {column.name: number for number, column in enumerate(columns)}
     answers.sort(key=lambda answer: place[answer.question.column.name])
-    return Comparison(folders, columns, answers, [*notes, *_replicas(folders, answers)])
+    return RunComparison(folders, columns, answers, [*notes, *_replicas(folders, answers)])
 
 
 def _family(folders: Sequence[Folder]) -> str:
     return "all" if folders[0].campaign is None else folders[0].campaign.family
 
 
-def _columns(folders: Sequence[Folder]) -> Iterator[Column]:
+def _columns(folders: Sequence[Folder]) -> Iterator[TreatmentColumn]:
     first = folders[0].treatments
     known = frozenset(first)
     for number, folder in enumerate(folders):
@@ -326,10 +326,10 @@ def _columns(folders: Sequence[Folder]) -> Iterator[Column]:
             if number:
                 base = treatment if treatment in known else first[0] if len(first) == 1 else None
             name = folder.name if treatment == ONLY else f"{folder.name}: {treatment}"
-            yield Column(name, number, treatment, base)
+            yield TreatmentColumn(name, number, treatment, base)
 
 
-def _alone(folders: Sequence[Folder], columns: Sequence[Column]) -> Iterator[str]:
+def _alone(folders: Sequence[Folder], columns: Sequence[TreatmentColumn]) -> Iterator[str]:
     """Say which treatments have no partner."""
     first = folders[0]
     for column in columns:
@@ -341,7 +341,7 @@ def _alone(folders: Sequence[Folder], columns: Sequence[Column]) -> Iterator[str
         yield from (f"{first.name}: {name}: {folder.name} has no treatment of this name" for name in alone)
 
 
-def _question(folders: Sequence[Folder], column: Column, key: Key, goal: Goal | None) -> Question | None:
+def _question(folders: Sequence[Folder], column: TreatmentColumn, key: Key, goal: Goal | None) -> Question | None:
     """Return the question on a metric; ``None`` if neither treatment has a value."""
     a, b = folders[0].sample(key, column.base), folders[column.folder].sample(key, column.treatment)
     if column.base is None or not (len(a) or len(b)):
@@ -350,7 +350,7 @@ def _question(folders: Sequence[Folder], column: Column, key: Key, goal: Goal | 
     return Question(column, column.base, series.workload, series.metric, a, b, goal)
 
 
-def _questions(folders: Sequence[Folder], column: Column, goals: Mapping[Key, Goal]) -> list[Question]:
+def _questions(folders: Sequence[Folder], column: TreatmentColumn, goals: Mapping[Key, Goal]) -> list[Question]:
     """Return the questions on the primary metrics of a column."""
     found = []
     for key, goal in goals.items():
@@ -380,7 +380,7 @@ def _unlike(folders: Sequence[Folder], key: Key, number: int) -> str:
 
 
 def _others(
-    folders: Sequence[Folder], columns: Sequence[Column], goals: Mapping[Key, Goal]
+    folders: Sequence[Folder], columns: Sequence[TreatmentColumn], goals: Mapping[Key, Goal]
 ) -> tuple[list[Question], list[str]]:
     """Return the questions on other metrics that two folders measured, and notes on those that are left out."""
     found, notes = [], []
@@ -398,7 +398,7 @@ def _others(
     return found[:MOST_EXPLORED], notes
 
 
-def _settled(families: Sequence[Sequence[Question]]) -> list[Answer]:
+def _settled(families: Sequence[Sequence[Question]]) -> list[ComparedAnswer]:
     samples = [[_primary(question) for question in family] for family in families]
     found = zip(families, samples, settle_many(samples), strict=True)
     return [
@@ -408,7 +408,7 @@ def _settled(families: Sequence[Sequence[Question]]) -> list[Answer]:
     ]
 
 
-def _explored(questions: Sequence[Question]) -> list[Answer]:
+def _explored(questions: Sequence[Question]) -> list[ComparedAnswer]:
     samples = [_primary(question) for question in questions]
     return _answers(questions, explore_independent(samples), cliffs_deltas(samples), 1)
 
@@ -420,7 +420,7 @@ def _primary(question: Question) -> Primary:
 
 def _answers(
     questions: Sequence[Question], findings: Sequence[Finding], deltas: Sequence[float | None], together: int
-) -> list[Answer]:
+) -> list[ComparedAnswer]:
     answers = []
     for question, finding, delta in zip(questions, findings, deltas, strict=True):
         same = question.a.equals_by_seed(question.b)
@@ -428,12 +428,12 @@ def _answers(
             found = replace(finding, verdict="equal", low=None, high=None, level=None, constant=True, reason=None)
         else:
             found = finding
-        answers.append(Answer(question, found, delta, together, same))
+        answers.append(ComparedAnswer(question, found, delta, together, same))
     return answers
 
 
-def _replicas(folders: Sequence[Folder], answers: Sequence[Answer]) -> Iterator[str]:
-    by_folder: dict[int, list[Answer]] = {}
+def _replicas(folders: Sequence[Folder], answers: Sequence[ComparedAnswer]) -> Iterator[str]:
+    by_folder: dict[int, list[ComparedAnswer]] = {}
     for answer in answers:
         by_folder.setdefault(answer.question.column.folder, []).append(answer)
     for mine in by_folder.values():

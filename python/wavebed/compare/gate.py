@@ -11,7 +11,7 @@ from wavebed.page.tables import markdown_escaped, markdown_table
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
-    from wavebed.compare.find import Judged, Regressions
+    from wavebed.compare.find import JudgedAnswer, Regressions
     from wavebed.compare.samples import Folder
     from wavebed.config.data import Json
 
@@ -40,7 +40,7 @@ def result_text(found: Regressions) -> str:
     return f"{result}: {count} comparison{'' if count == 1 else 's'} of primary metrics: {told or 'no regression'}"
 
 
-def _row(judged: Judged) -> tuple[str, ...]:
+def _row(judged: JudgedAnswer) -> tuple[str, ...]:
     answer = judged.answer
     question, finding = answer.question, answer.finding
     return (
@@ -76,7 +76,7 @@ def regressions_json(found: Regressions) -> dict[str, Json]:
     }
 
 
-def _answer_json(judged: Judged) -> dict[str, Json]:
+def _answer_json(judged: JudgedAnswer) -> dict[str, Json]:
     question, method = judged.answer.question, judged.answer.finding.method
     first, other = question.a.median, question.b.median
     return {

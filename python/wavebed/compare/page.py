@@ -9,7 +9,7 @@ from wavebed.page.document import document, filled
 from wavebed.page.text import MISSING, signed
 
 if TYPE_CHECKING:
-    from wavebed.compare.find import Answer, Comparison
+    from wavebed.compare.find import ComparedAnswer, RunComparison
     from wavebed.compare.words import Section
 
 MOST_ROWS = 2000
@@ -17,7 +17,7 @@ _WIDTHS = (17.0, 7.0, 12.0, 4.0, 12.0, 4.0, 8.0, 10.0, 12.0, 7.0, 7.0, 19.0)
 _MARGIN = 6
 
 
-def comparison_page(comparison: Comparison) -> str:
+def comparison_page(comparison: RunComparison) -> str:
     """Return the page, which needs no network."""
     names = ", ".join(folder.name for folder in comparison.folders)
     found, more = sections(comparison, MOST_ROWS)
@@ -32,7 +32,7 @@ def _widths(section: Section) -> list[str]:
     return [f"{100 * width / sum(widths):.1f}" for width in widths]
 
 
-def _row(answer: Answer) -> tuple[Answer, str, str, tuple[str, str], str]:
+def _row(answer: ComparedAnswer) -> tuple[ComparedAnswer, str, str, tuple[str, str], str]:
     """Return an answer, its difference or ratio, the interval of that, p and delta, and the reason."""
     estimate, _, interval = effect_text(answer).partition(" (")
     plain = (p_text(answer.finding.adjusted), MISSING if answer.delta is None else signed(answer.delta))

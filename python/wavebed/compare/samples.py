@@ -71,7 +71,7 @@ EMPTY = Sample(np.empty(0), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MetricSeries:
     """A metric and its samples by treatment; the value of `metric` is that of no trial."""
 
     workload: str
@@ -120,7 +120,7 @@ class Folder:
     unreadable: int
     has_ended: bool
     campaign: CampaignRecord | None
-    series: Mapping[Key, Series]
+    series: Mapping[Key, MetricSeries]
 
     def sample(self, key: Key, treatment: str | None) -> Sample:
         """Return the values of a metric and treatment."""
@@ -199,7 +199,7 @@ def _of_trials(path: Path, record: RunRecord) -> tuple[pd.DataFrame, int]:
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"value": "float64", "counted": "bool"}), unreadable
 
 
-def _series(frame: pd.DataFrame) -> Iterator[Series]:
+def _series(frame: pd.DataFrame) -> Iterator[MetricSeries]:
     """Yield the metrics of a table in the order of their first appearance."""
     frame = frame[frame["counted"] & frame["value"].notna()]
     if frame.empty:
@@ -220,7 +220,7 @@ def _series(frame: pd.DataFrame) -> Iterator[Series]:
     for row in np.sort(np.unique(which, return_index=True)[1]).tolist():
         better = cast("Literal['higher', 'lower', 'neither']", str(betters[row]))
         named = Metric(metrics[metric[row]], None, str(units[row]), better, str(definitions[row]))
-        yield Series(workloads[workload[row]], named, samples[int(which[row])])
+        yield MetricSeries(workloads[workload[row]], named, samples[int(which[row])])
 
 
 def _codes(column: pd.Series[str]) -> tuple[Sequence[str], NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from wavebed.terminal import table_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wavebed.compare.find import Answer, Column, Comparison
+    from wavebed.compare.find import ComparedAnswer, RunComparison, TreatmentColumn
     from wavebed.compare.samples import Key, Sample
     from wavebed.compare.words import Section
     from wavebed.config.data import Json
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 MOST_ROWS = 600
 
 
-def comparison_text(comparison: Comparison) -> str:
+def comparison_text(comparison: RunComparison) -> str:
     """Return a table for each column beside its base, of primary and of other metrics, and the notes."""
     return "\n".join([*_tables(comparison), *comparison.notes]).rstrip()
 
 
-def _tables(comparison: Comparison) -> Iterator[str]:
+def _tables(comparison: RunComparison) -> Iterator[str]:
     if not comparison.answers:
         yield "no metric was measured by two folders"
     found, more = sections(comparison, MOST_ROWS)
@@ -63,7 +63,7 @@ def _rows(section: Section) -> list[tuple[str, ...]]:
     return rows
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Json]:
+def comparison_json(comparison: RunComparison) -> dict[str, Json]:
     """Return the comparison as one object."""
     names = [folder.name for folder in comparison.folders]
     bases = {one.treatment: one.name for one in comparison.columns if not one.folder}
@@ -92,7 +92,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Json]:
     return {"runs": list(names), "columns": columns, "metrics": metrics, "notes": list(comparison.notes)}
 
 
-def comparison_csv(comparison: Comparison) -> str:
+def comparison_csv(comparison: RunComparison) -> str:
     """Return a row for each metric and column; unknown values are empty."""
     bases = {one.treatment: one.name for one in comparison.columns if not one.folder}
     head = ["workload", "metric", "unit", "better", "run", "treatment", "compared_with"]
@@ -106,7 +106,7 @@ def comparison_csv(comparison: Comparison) -> str:
     return csv_rows(rows)
 
 
-def finding_json(answer: Answer | None) -> dict[str, Json]:
+def finding_json(answer: ComparedAnswer | None) -> dict[str, Json]:
     """Return the verdict and what it rests on; of the keys of difference and ratio those of one have values."""
     if answer is None:
         return dict.fromkeys(_FINDING)
@@ -150,10 +150,10 @@ _FINDING = (
 
 
 def _lines(
-    comparison: Comparison,
-) -> Iterator[tuple[tuple[str, Metric], list[tuple[Column, dict[str, Json]]]]]:
+    comparison: RunComparison,
+) -> Iterator[tuple[tuple[str, Metric], list[tuple[TreatmentColumn, dict[str, Json]]]]]:
     """Yield every metric with its cell in every column."""
-    answers: dict[tuple[str, Key], Answer] = {}
+    answers: dict[tuple[str, Key], ComparedAnswer] = {}
     for answer in comparison.answers:
         question = answer.question
         answers[question.column.name, (question.workload, question.metric.name)] = answer
@@ -172,7 +172,7 @@ def _lines(
         yield (key[0], metric), cells
 
 
-def _cells(sample: Sample, answer: Answer | None) -> dict[str, Json]:
+def _cells(sample: Sample, answer: ComparedAnswer | None) -> dict[str, Json]:
     middle = sample.median
     medians: dict[str, Json] = {
         "count": middle.count,

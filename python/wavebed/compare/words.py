@@ -13,7 +13,7 @@ from wavebed.stats.intervals import FEWEST
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.compare.find import Answer, Comparison
+    from wavebed.compare.find import ComparedAnswer, RunComparison
     from wavebed.compare.samples import Sample
 
 _EXPLORATORY = "Exploratory, each metric by itself: among 20 without a difference, one is a false alarm"
@@ -25,10 +25,10 @@ class Section(NamedTuple):
     column: str
     base: str
     title: str
-    answers: Sequence[Answer]
+    answers: Sequence[ComparedAnswer]
 
 
-def sections(comparison: Comparison, most: int) -> tuple[list[Section], int]:
+def sections(comparison: RunComparison, most: int) -> tuple[list[Section], int]:
     """Return the tables of a comparison with so many answers at most, and the number of the others."""
     bases = {column.treatment: column.name for column in comparison.columns if not column.folder}
     found, left = [], most
@@ -42,7 +42,7 @@ def sections(comparison: Comparison, most: int) -> tuple[list[Section], int]:
     return found, len(comparison.answers) - most + left
 
 
-def _primary_title(comparison: Comparison) -> str:
+def _primary_title(comparison: RunComparison) -> str:
     held = "all of them" if comparison.family == "all" else "those of each treatment"
     return f"Primary metrics; false alarms over {held} at most 5 %"
 
@@ -52,12 +52,12 @@ def sample_text(sample: Sample) -> str:
     return interval_text(sample.median)
 
 
-def counts_text(answer: Answer) -> str:
+def counts_text(answer: ComparedAnswer) -> str:
     """Return the number of values of both."""
     return f"{len(answer.question.a)}, {len(answer.question.b)}"
 
 
-def effect_text(answer: Answer) -> str:
+def effect_text(answer: ComparedAnswer) -> str:
     """Return the difference or ratio with its interval; values that do not vary have none."""
     finding = answer.finding
     if finding.verdict == "equal":
@@ -73,7 +73,7 @@ def p_text(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.2g}"
 
 
-def reason_text(answer: Answer) -> str:
+def reason_text(answer: ComparedAnswer) -> str:
     """Return what a verdict rests on where it is not an interval, and what limits it; or nothing."""
     question, finding = answer.question, answer.finding
     first, other = len(question.a), len(question.b)

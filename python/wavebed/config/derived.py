@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.reader import Schema
 
-__all__ = ["Bounds", "annotation_of", "bounds", "count_of", "derived", "limit"]
-
 _LIMIT_SCHEMA = quantity_schema(("p", "b", "kb", "mb", "gb", "kib", "mib", "gib", "ns", "us", "ms", "s"))
 
 

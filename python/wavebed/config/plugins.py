@@ -10,8 +10,6 @@ from wavebed.config.problems import choose
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["class_of"]
-
 
 def class_of(name: object, kinds: Mapping[str, str]) -> object:
     """Return the class of a kind.

@@ -9,8 +9,6 @@ from wavebed.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Problem", "at", "choose", "described", "unknown_key"]
-
 _Given = TypeVar("_Given")
 _Value = TypeVar("_Value")
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["Reader", "Schema", "reader", "unread"]
-
 Schema: TypeAlias = "Mapping[str, Json]"
 _Value = TypeVar("_Value")
 

@@ -25,23 +25,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
-__all__ = [
-    "Field",
-    "Key",
-    "array_schema",
-    "fields",
-    "markdown_table",
-    "of_values",
-    "properties_of",
-    "raw_values",
-    "read_changes",
-    "read_present",
-    "read_table",
-    "spec_key",
-    "table",
-    "table_schema",
-]
-
 _Table = TypeVar("_Table", bound=Struct)
 _UNIT = re.compile(r"_(?:s|ns|m|m_s|db|dbm|deg|hz|bps|bytes|slots)$")
 _HEADER = re.compile(r"\[+[a-z.-]+\]+")

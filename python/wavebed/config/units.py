@@ -17,33 +17,6 @@ from wavebed.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "MAX_RATE_BPS",
-    "MAX_TIME_NS",
-    "RATE_UNITS",
-    "SIZE_UNITS",
-    "TIME_UNITS",
-    "Limit",
-    "argument",
-    "format_frequency",
-    "format_limit",
-    "format_percentage",
-    "format_rate",
-    "format_size",
-    "format_time",
-    "parse_angle",
-    "parse_frequency",
-    "parse_gain",
-    "parse_limit",
-    "parse_percentage",
-    "parse_power",
-    "parse_rain",
-    "parse_rate",
-    "parse_size",
-    "parse_speed",
-    "parse_time",
-]
-
 MAX_RATE_BPS = 10**12
 MAX_TIME_NS = 10**18
 MAX_SIZE_BYTES = 10**15

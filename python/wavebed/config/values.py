@@ -23,31 +23,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
 
-__all__ = [
-    "PERCENTAGE_SCHEMA",
-    "RATE_SCHEMA",
-    "SIZE_SCHEMA",
-    "TIME_SCHEMA",
-    "Table",
-    "boolean",
-    "end_wait",
-    "file_path",
-    "name",
-    "number",
-    "percentage",
-    "quantity",
-    "quantity_schema",
-    "rate_bps",
-    "seconds",
-    "size_bytes",
-    "table",
-    "table_of",
-    "text",
-    "time_ns",
-    "time_text",
-    "word",
-]
-
 Table: TypeAlias = "Mapping[str, object]"
 _Value = TypeVar("_Value")
 

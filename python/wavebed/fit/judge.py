@@ -111,7 +111,7 @@ FAST_MBPS = 400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class FitNetwork:
     """Thresholds of the figures, Mbit/s, and the targets of a fit.
 
     Parameters
@@ -133,7 +133,7 @@ class Network:
     targets: Mapping[str, float]
 
 
-MMWAVE = Network(
+MMWAVE = FitNetwork(
     "mmWave",
     5.0,
     100.0,
@@ -148,10 +148,10 @@ MMWAVE = Network(
         "gain": 0.20,
     },
 )
-LTE = Network("LTE", 1.0, 5.0, 20.0, {"ks_median": 0.35})
+LTE = FitNetwork("LTE", 1.0, 5.0, 20.0, {"ks_median": 0.35})
 
 
-def network_of(rates: Floats) -> Network:
+def network_of(rates: Floats) -> FitNetwork:
     """Return the kind of network that gives these rates, Mbit/s."""
     return MMWAVE if np.quantile(rates, 0.95) >= FAST_MBPS else LTE
 
@@ -220,7 +220,7 @@ def pooled(walks: Walks) -> Floats:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def distances(drawn: Walks, fitted: Walks, held_out: Walks, network: Network, *, quarter: bool) -> list[Distance]:
+def distances(drawn: Walks, fitted: Walks, held_out: Walks, network: FitNetwork, *, quarter: bool) -> list[Distance]:
     """Return the distances of drawn walks.
 
     Parameters
@@ -267,7 +267,7 @@ def _dips(walks: Walks, threshold: float) -> Floats:
 
 
 def traits(
-    drawn: Sequence[Floats], fitted: Sequence[Floats], held_out: Sequence[Floats], network: Network
+    drawn: Sequence[Floats], fitted: Sequence[Floats], held_out: Sequence[Floats], network: FitNetwork
 ) -> list[Trait]:
     """Return the figures of whole walks."""
     low, high, none = network.low_mbps, network.high_mbps, network.none_mbps

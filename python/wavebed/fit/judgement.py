@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wavebed.channel.placemap import Floats, PlaceMap
     from wavebed.config.data import Json
     from wavebed.fit.applications import Application
-    from wavebed.fit.judge import Band, Distance, Network, Trait
+    from wavebed.fit.judge import Band, Distance, FitNetwork, Trait
     from wavebed.fit.laps import Lap, LapSplit
     from wavebed.fit.learn import Learned, Prediction
     from wavebed.fit.physics import Document
@@ -49,7 +49,7 @@ class FitJudgement:
     ----------
     method : str
         How the walks were fitted.
-    network : Network
+    network : FitNetwork
         The thresholds and targets.
     split : LapSplit
         Which walks were held out.
@@ -68,7 +68,7 @@ class FitJudgement:
     """
 
     method: str
-    network: Network
+    network: FitNetwork
     split: LapSplit
     drawn: Sequence[Floats]
     fitted: Sequence[Lap]
@@ -100,7 +100,7 @@ class FitJudgement:
         ]
 
 
-def target_of(network: Network, prediction: Prediction, key: str) -> tuple[float | None, bool | None]:
+def target_of(network: FitNetwork, prediction: Prediction, key: str) -> tuple[float | None, bool | None]:
     """Return the target of a figure of a prediction, and whether it is met; targets are for the forecast."""
     target = network.targets.get(key) if prediction.key == "forecast" else None
     if target is None:
@@ -111,7 +111,7 @@ def target_of(network: Network, prediction: Prediction, key: str) -> tuple[float
 
 def judge(
     method: str,
-    network: Network,
+    network: FitNetwork,
     split: LapSplit,
     drawn: Sequence[Floats],
     fitted: Sequence[Lap],
@@ -319,7 +319,7 @@ JUDGED_SEEDS = range(1001, 1013)
 
 def fit_scene(
     chosen: LapSplit,
-    start: Callable[[Network], Document],
+    start: Callable[[FitNetwork], Document],
     tell: Tell,
     keep: Callable[[str], None],
     notes: list[str],

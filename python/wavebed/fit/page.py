@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from wavebed.fit.judgement import FitJudgement
     from wavebed.fit.learn import Learned, Prediction
 
-__all__ = [
-    "application_rows", "as_text", "band_text", "distance_rows", "page", "prediction_rows", "split_text",
-    "trait_rows", "value_rows",
-]  # fmt: skip
-
 LAGS_S = range(61)
 _TEMPLATE = "fit/page.html.j2"
 _MOST_POINTS = 300

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.fit.judge import Network
+    from wavebed.fit.judge import FitNetwork
     from wavebed.scene.model import Scene
     from wavebed.scene.tables import Array
 
@@ -282,13 +282,13 @@ class Target:
     ----------
     walks : sequence of (seconds,) float64
         Rates of each second, Mbit/s.
-    network : Network
+    network : FitNetwork
         Its thresholds divide the seconds.
     seed : int
         Keys the resamples.
     """
 
-    def __init__(self, walks: Sequence[Floats], network: Network, seed: int = 1) -> None:
+    def __init__(self, walks: Sequence[Floats], network: FitNetwork, seed: int = 1) -> None:
         self.network = network
         known = np.concatenate([walk[~np.isnan(walk)] for walk in walks])
         self.thresholds = np.unique(np.quantile(known, _QUANTILES))
@@ -329,7 +329,7 @@ class Target:
 
 
 def figures(
-    walks: Sequence[Floats], network: Network, thresholds: Floats, part_thresholds: Floats, mean: float
+    walks: Sequence[Floats], network: FitNetwork, thresholds: Floats, part_thresholds: Floats, mean: float
 ) -> Figures:
     """Return the figures of walks.
 
@@ -337,7 +337,7 @@ def figures(
     ----------
     walks : sequence of (seconds,) float64
         Rates of each second, Mbit/s; NaN where hidden.
-    network : Network
+    network : FitNetwork
         Its thresholds divide the seconds.
     thresholds, part_thresholds : (k,) float64
         Where the distributions of a whole walk and of its parts are compared.
@@ -351,7 +351,7 @@ def figures(
 
 
 def _of_walk(
-    walk: Floats, network: Network, thresholds: Floats, part_thresholds: Floats, mean: float
+    walk: Floats, network: FitNetwork, thresholds: Floats, part_thresholds: Floats, mean: float
 ) -> list[tuple[str, list[tuple[float, float]]]]:
     known = ~np.isnan(walk)
     seconds = float(known.sum())
@@ -386,7 +386,7 @@ def _place_figures(walk: Floats, known: NDArray[np.bool_], thresholds: Floats) -
     return found
 
 
-def _recovery(walk: Floats, network: Network) -> list[tuple[float, float]]:
+def _recovery(walk: Floats, network: FitNetwork) -> list[tuple[float, float]]:
     """Return which outages end in a recovery before the next one, and how soon."""
     begin, durations = runs_below(walk, network.low_mbps)
     end = begin + durations
@@ -482,7 +482,7 @@ class PhysicsFit:
 def fit_physics(
     laps: Sequence[Floats],
     document: Document,
-    network: Network,
+    network: FitNetwork,
     *,
     keys: Sequence[str] | None = None,
     settings: FitSettings | None = None,
@@ -499,7 +499,7 @@ def fit_physics(
         The starting scene, as TOML gives it.
     keys : sequence of str, optional
         What to fit; see `parameters_of`.
-    network : Network
+    network : FitNetwork
         Its thresholds divide the seconds.
     settings : FitSettings, optional
         How much work it is.
@@ -534,7 +534,7 @@ class _Search:
         laps: Sequence[Floats],
         document: Document,
         parameters: list[SceneParameter],
-        network: Network,
+        network: FitNetwork,
         work: FitSettings,
         tell: Callable[[int, float, Floats], None] | None,
     ) -> None:

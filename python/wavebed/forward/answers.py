@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import msgspec
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.forward.model import Binding, Ceiling, FrameCounters, Latency, PlainValue, PortInfo, SampledFrame
+from wavebed.forward.model import Binding, Ceiling, ForwardLatency, FrameCounters, PlainValue, PortInfo, SampledFrame
 from wavebed.prepared import prepared
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def percentile_ns(buckets: Sequence[tuple[int, int]], fraction: float, least_ns:
     raise ValueError("no values")
 
 
-def latency_of(counts: Mapping[int, int], least_ns: int, most_ns: int) -> Latency | None:
+def latency_of(counts: Mapping[int, int], least_ns: int, most_ns: int) -> ForwardLatency | None:
     """Return the delays that a port counted, or nothing if it counted none.
 
     Parameters
@@ -239,7 +239,7 @@ def latency_of(counts: Mapping[int, int], least_ns: int, most_ns: int) -> Latenc
     p50_s, p90_s = percentile_s(0.5), percentile_s(0.9)
     assert p50_s is not None
     assert p90_s is not None
-    return Latency(
+    return ForwardLatency(
         count=total,
         min_s=least_ns / NS,
         max_s=most_ns / NS,

@@ -105,7 +105,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DeviceComparison:
     """Devices in the order in which they were named.
 
     Parameters
@@ -130,7 +130,7 @@ class Comparison:
         return tuple(_notes(self))
 
 
-def compare(results: Sequence[DeviceResult]) -> Comparison:
+def compare(results: Sequence[DeviceResult]) -> DeviceComparison:
     """Set devices beside each other; two of one name are told apart by a number."""
     values = [_values(result) for result in results]
     ranks: dict[Measure, list[Rank | None]] = {name: _ranks([each[name] for each in values]) for name in MEASURES}
@@ -138,7 +138,7 @@ def compare(results: Sequence[DeviceResult]) -> Comparison:
     for place, (result, name) in enumerate(zip(results, _names(results), strict=True)):
         mine = {measure: rank for measure, all_ranks in ranks.items() if (rank := all_ranks[place]) is not None}
         devices.append(Device(name, result.kind, result, values[place], mine, *_change(mine)))
-    return Comparison(tuple(devices), _tested(results, "overload"), _tested(results, "throughput"))
+    return DeviceComparison(tuple(devices), _tested(results, "overload"), _tested(results, "throughput"))
 
 
 def _tested(results: Sequence[DeviceResult], name: str) -> tuple[int, ...]:
@@ -214,7 +214,7 @@ def _change(ranks: Mapping[Measure, Rank]) -> tuple[int | None, bool | None]:
     return before.by_estimate - after.by_estimate, after.worst < before.best or after.best > before.worst
 
 
-def _notes(comparison: Comparison) -> Iterator[str]:
+def _notes(comparison: DeviceComparison) -> Iterator[str]:
     for device in comparison.devices:
         ended = [one.reason for one in device.result.refusals if one.code == "interrupted"]
         yield from (f"{device.name}: {reason}" for reason in ended)
@@ -239,7 +239,7 @@ def _has_no_interval(interval: Interval) -> bool:
     return interval.estimate is not None and interval.low is None
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Json]:
+def comparison_json(comparison: DeviceComparison) -> dict[str, Json]:
     """Return the tables as one object; the unit is in each key."""
     devices: list[Json] = []
     for device in comparison.devices:
@@ -285,7 +285,7 @@ def _rank_json(rank: Rank | None) -> dict[str, Json]:
     }
 
 
-def comparison_csv(comparison: Comparison) -> str:
+def comparison_csv(comparison: DeviceComparison) -> str:
     """Return a row for every device and measure; unknown values are empty."""
     first = {
         "device": "",
@@ -307,7 +307,7 @@ def comparison_csv(comparison: Comparison) -> str:
     return csv_rows(rows)
 
 
-def comparison_text(comparison: Comparison) -> str:
+def comparison_text(comparison: DeviceComparison) -> str:
     """Return the study's two tables, and the pairs of devices that they tell apart."""
     small, large = sizes_tested(comparison.small_bytes), sizes_tested(comparison.large_bytes)
     parts = [
@@ -391,7 +391,7 @@ def interval_text(low: float | None, high: float | None) -> str:
     return "–" if low is None or high is None else f"{low:.4g} to {high:.4g}"
 
 
-def _apart(comparison: Comparison, measure: Measure) -> str:
+def _apart(comparison: DeviceComparison, measure: Measure) -> str:
     clear, pairs = comparison.told_apart(measure)
     return f"The {MEASURES[measure]} tells {clear} of {pairs} pairs of devices apart."
 

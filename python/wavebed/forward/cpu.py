@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from types import TracebackType
 
-    from wavebed.forward.model import Trial
+    from wavebed.forward.model import ForwardTrial
 
 _EXAMPLES = "local, ssh://root@192.168.1.1, snmp://public@192.168.1.1 or http://192.168.1.1:9100/metrics"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?")
@@ -149,7 +149,7 @@ class CpuLog:
     def _fail(self, error: WavebedError) -> None:
         self._failed, self._in_a_row, self._why = self._failed + 1, self._in_a_row + 1, str(error)
 
-    def hear(self, trial: Trial) -> None:
+    def hear(self, trial: ForwardTrial) -> None:
         """Keep the load in a trial, and compare it with the frames that were forwarded."""
         use, self._last = self._last, None
         if use is None or trial.purpose == WARM_UP:

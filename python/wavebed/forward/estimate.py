@@ -18,7 +18,7 @@ from wavebed.forward.trials import DISTURBED, LOAD_FRACTION, TrialLog, load_limi
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wavebed.forward.model import Trial
+    from wavebed.forward.model import ForwardTrial
     from wavebed.forward.search import SearchBudget
     from wavebed.forward.settings import GoalSettings
 
@@ -61,9 +61,9 @@ class Evidence:
     late: float = 0
 
     @classmethod
-    def of(cls, trials: Iterable[Trial]) -> Evidence:
+    def of(cls, trials: Iterable[ForwardTrial]) -> Evidence:
         """Return the evidence of trials; of those of a search, whether most of them were refused."""
-        like: dict[tuple[str, float | None, float], list[Trial]] = {}
+        like: dict[tuple[str, float | None, float], list[ForwardTrial]] = {}
         searches: dict[str, list[bool]] = {}
         for trial in trials:
             if trial.purpose.startswith("search "):
@@ -116,12 +116,12 @@ UNKNOWN = Evidence()
 """Before the first trial."""
 
 
-def _has_paused(trial: Trial) -> bool:
+def _has_paused(trial: ForwardTrial) -> bool:
     refused = any(one.code in DISTURBED for one in trial.refusals)
     return refused or (trial.send is not None and trial.send.late_max_ns > _LATEST_NS)
 
 
-def _is_late(trial: Trial) -> bool:
+def _is_late(trial: ForwardTrial) -> bool:
     if trial.send is None or not trial.send.batches:
         return any(one.code == "late" for one in trial.refusals)
     return trial.send.late_batches > _LATE_BATCHES * trial.send.batches
@@ -208,7 +208,7 @@ class _Device:
 
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
-    ) -> Trial:
+    ) -> ForwardTrial:
         """Draw the outcome of a trial."""
         del sample
         pps = NOMINAL_PPS if offered_pps is None else offered_pps

@@ -27,12 +27,12 @@ from wavebed.errors import UserError
 from wavebed.foreign import read_json
 from wavebed.formats import FORWARD, require_version
 from wavebed.forward.model import (
+    ForwardLatency,
+    ForwardTrial,
     FrameCounters,
     InterfaceCounters,
-    Latency,
     PlainValue,
     Sent,
-    Trial,
     from_plain,
     to_plain,
 )
@@ -152,7 +152,7 @@ def run_json(record: ForwardRecord) -> str:
     return msgspec.json.format(redacted_json(text.encode()), indent=1).decode() + "\n"
 
 
-def shown_samples(trials: Sequence[Trial]) -> list[SampledFrame]:
+def shown_samples(trials: Sequence[ForwardTrial]) -> list[SampledFrame]:
     """Return the frames for the capture: of the first trial of each sizes that counts, and the first that does not."""
     chosen: dict[tuple[object, ...], Sequence[SampledFrame]] = {}
     for trial in trials:
@@ -261,13 +261,13 @@ def _columns(kind: type[PlainValue], *others: str) -> dict[str, pa.DataType]:
     return {name: _ARROW[(kinds[name] - {NoneType}).pop()] for name in kinds if name not in others}
 
 
-_OWN = _columns(Trial, "sizes_bytes", "tx", "rx", "send", "counters", "refusals", "cpu")
+_OWN = _columns(ForwardTrial, "sizes_bytes", "tx", "rx", "send", "counters", "refusals", "cpu")
 
 
 _PARTS = {
     "send": _columns(Sent),
     "counters": _columns(FrameCounters, "sizes", "latency", "sample"),
-    "latency": _columns(Latency, "counts"),
+    "latency": _columns(ForwardLatency, "counts"),
     "tx_port": _columns(InterfaceCounters, "driver") | _DRIVER,
     "rx_port": _columns(InterfaceCounters, "driver") | _DRIVER,
 }
@@ -293,7 +293,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 """The columns of each table, ``series/NAME.parquet``; the unit is in the name. ``trial`` counts from 0."""
 
 
-def tables_of(trials: Sequence[Trial]) -> dict[str, pa.Table]:
+def tables_of(trials: Sequence[ForwardTrial]) -> dict[str, pa.Table]:
     """Return the tables of the trials."""
     counted = [(place, trial.counters) for place, trial in enumerate(trials) if trial.counters is not None]
     rows: dict[str, list[dict[str, object]]] = {
@@ -312,7 +312,7 @@ def tables_of(trials: Sequence[Trial]) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist(found, schema=SCHEMAS[name]) for name, found in rows.items()}
 
 
-def _row(place: int, trial: Trial) -> dict[str, object]:
+def _row(place: int, trial: ForwardTrial) -> dict[str, object]:
     latency = None if trial.counters is None else trial.counters.latency
     ports = {"tx_port": trial.tx, "rx_port": trial.rx}
     parts = {"send": trial.send, "counters": trial.counters, "latency": latency, **ports}
@@ -323,7 +323,7 @@ def _row(place: int, trial: Trial) -> dict[str, object]:
     return row | {f"{name}_driver": None if port is None else list(port.driver.items()) for name, port in ports.items()}
 
 
-def trials_of(tables: Mapping[str, pa.Table]) -> tuple[Trial, ...]:
+def trials_of(tables: Mapping[str, pa.Table]) -> tuple[ForwardTrial, ...]:
     """Return the trials that the tables hold.
 
     Raises
@@ -346,7 +346,7 @@ def _rows(table: pa.Table) -> zip[tuple[int, ...]]:
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
-def _trial(row: dict[str, object], sizes: dict[int, int], counts: list[tuple[float, float, int]]) -> Trial:
+def _trial(row: dict[str, object], sizes: dict[int, int], counts: list[tuple[float, float, int]]) -> ForwardTrial:
     parts = {part: {name: row[f"{part}_{name}"] for name in columns} for part, columns in _PARTS.items()}
     for port in ("tx_port", "rx_port"):
         parts[port]["driver"] = dict(cast("list[tuple[str, int]]", row[f"{port}_driver"] or ()))
@@ -359,7 +359,7 @@ def _trial(row: dict[str, object], sizes: dict[int, int], counts: list[tuple[flo
     own = {name: row[name] for name in (*_OWN, "sizes_bytes", "refusals")}
     own["cpu"] = dict(cast("list[tuple[str, float]]", row["cpu"] or ()))
     ports = {"tx": there["tx_port"], "rx": there["rx_port"]}
-    return from_plain(Trial, {**own, **ports, "send": there["send"], "counters": counters})
+    return from_plain(ForwardTrial, {**own, **ports, "send": there["send"], "counters": counters})
 
 
 _SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6

@@ -61,13 +61,13 @@ class ForwardingTest(ResultKind):
         import numpy as np
 
         from wavebed.compare.find import ONLY
-        from wavebed.compare.samples import Folder, Sample, Series
+        from wavebed.compare.samples import Folder, MetricSeries, Sample
         from wavebed.workload.model import Metric
 
         run = self.load(folder)
         metric = Metric("received", None, "frames/s", "higher", "received frames over the time of sending")
         result = run.result
-        series: dict[Key, Series] = {}
+        series: dict[Key, MetricSeries] = {}
         lost, made = 0, 0
         machine = {what: str(told) for what, told in result.machine.items()}
         facts = {
@@ -80,7 +80,7 @@ class ForwardingTest(ResultKind):
             lost, made = lost + len(trials) - len(counted), made + len(trials)
             facts[f"frames of {test.name}"] = " ".join(map(str, test.sizes_bytes))
             if len(counted):
-                series[test.name, metric.name] = Series(
+                series[test.name, metric.name] = MetricSeries(
                     test.name, metric, {ONLY: Sample(counted, np.empty(0, np.int64))}
                 )
         return Folder(

@@ -135,7 +135,7 @@ class SampledFrame(PlainValue, frozen=True):
     data: bytes
 
 
-class Latency(PlainValue, frozen=True):
+class ForwardLatency(PlainValue, frozen=True):
     """Delays from the sender's time stamp to the receiving port, both on one clock; seconds.
 
     Parameters
@@ -168,7 +168,7 @@ class FrameCounters(PlainValue, frozen=True):
     sizes: Mapping[int, int]
     first_ns: int | None
     last_ns: int | None
-    latency: Latency | None
+    latency: ForwardLatency | None
     receiver_lost: int
     sample: tuple[SampledFrame, ...] = ()
 
@@ -194,7 +194,7 @@ class Refusal(PlainValue, frozen=True):
     remedy: str = ""
 
 
-class Trial(PlainValue, frozen=True):
+class ForwardTrial(PlainValue, frozen=True):
     """One trial: so many frames per second for so long.
 
     Parameters
@@ -249,9 +249,9 @@ class Ceiling(PlainValue, frozen=True):
     receiver: str
 
 
-def blank_trial(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> Trial:
+def blank_trial(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> ForwardTrial:
     """Return a trial in which nothing was sent."""
-    return Trial(
+    return ForwardTrial(
         purpose=purpose,
         sizes_bytes=sizes,
         offered_pps=offered_pps,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wavebed.forward.frames import Headers
-    from wavebed.forward.model import Trial
+    from wavebed.forward.model import ForwardTrial
     from wavebed.forward.search import SizeFinding
     from wavebed.forward.trials import LoadLimit, TrialLog
 
@@ -80,7 +80,7 @@ def overload_finding(
     sizes_bytes: tuple[int, ...],
     asked: Rates | None,
     headers: Headers,
-    trials: Mapping[int, Trial],
+    trials: Mapping[int, ForwardTrial],
 ) -> OverloadFinding:
     """Return the medians over the trials that count.
 
@@ -88,7 +88,7 @@ def overload_finding(
     ----------
     asked : Rates or None
         The rate that was offered; ``None``: all that the tester can send.
-    trials : mapping of int to Trial
+    trials : mapping of int to ForwardTrial
         By their places in the record.
     """
     counted = [one for one in trials.values() if not one.refusals]
@@ -262,7 +262,9 @@ def measure_latency(
     return findings
 
 
-def _latency_finding(name: str, fraction: float, base: str, offered: Rates, place: int, trial: Trial) -> LatencyFinding:
+def _latency_finding(
+    name: str, fraction: float, base: str, offered: Rates, place: int, trial: ForwardTrial
+) -> LatencyFinding:
     latency = trial.counters.latency if trial.counters and not trial.refusals else None
     enough = latency is not None and latency.count >= FEWEST_FRAMES
     return LatencyFinding(

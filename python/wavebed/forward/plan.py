@@ -32,7 +32,7 @@ from wavebed.forward.estimate import NOMINAL_PPS, UNKNOWN, Evidence, Rehearsal, 
 from wavebed.forward.parts import fractions, most_steps
 from wavebed.forward.search import LOWERINGS, REPEATED_LONGEST, REPEATS, TRIES, SearchBudget, configured
 from wavebed.forward.trials import OVERHEAD_S
-from wavebed.store.journal import Part
+from wavebed.store.journal import PlannedPart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,10 +101,10 @@ class SearchPlan:
         at_most = sum(self.traffic_s.values()) + repeated + self.most_trials * CARE * overhead_s
         return SearchBudget(self.traffic_s, repeated, at_most, overhead_s)
 
-    def part(self, name: str, overhead_s: float, evidence: Evidence, capacity: float | None = None) -> Part:
+    def part(self, name: str, overhead_s: float, evidence: Evidence, capacity: float | None = None) -> PlannedPart:
         """Return the search as a part of the plan."""
         expected_s = expected(self.rehearsals, evidence, overhead_s, capacity)
-        return Part(f"search {name}", expected_s, self.budget(overhead_s).at_most_s, "search")
+        return PlannedPart(f"search {name}", expected_s, self.budget(overhead_s).at_most_s, "search")
 
 
 @cache
@@ -145,7 +145,7 @@ def plan(
     overhead_s: float,
     evidence: Evidence = UNKNOWN,
     capacities: Mapping[str, float | None] = NO_CAPACITIES,
-) -> tuple[Part, ...]:
+) -> tuple[PlannedPart, ...]:
     """Return the parts of a test with their times, in the order of `wavebed.forward.suite`.
 
     Parameters
@@ -157,7 +157,7 @@ def plan(
     capacities : mapping of str to float
         The fraction of the highest load that the device forwards under overload, by name of the search.
     """
-    parts: list[tuple[tuple[int, ...], Part]] = []
+    parts: list[tuple[tuple[int, ...], PlannedPart]] = []
     asked, (smallest, largest) = settings.parts, (min(settings.sizes_bytes), max(settings.sizes_bytes))
     if "overload" in asked:
         each = _trials("", settings.overload_repeats, settings.overload_trial_s, overhead_s, "overload")
@@ -183,7 +183,9 @@ def plan(
     return _with_changes(parts, (smallest,))
 
 
-def _with_changes(parts: Sequence[tuple[tuple[int, ...], Part]], warm: tuple[int, ...]) -> tuple[Part, ...]:
+def _with_changes(
+    parts: Sequence[tuple[tuple[int, ...], PlannedPart]], warm: tuple[int, ...]
+) -> tuple[PlannedPart, ...]:
     """Add the time that new and changed sizes take; `warm` is the size of the warm-up."""
     seen, last, timed = {warm}, warm, []
     for sizes, part in parts:
@@ -250,11 +252,11 @@ class Forecast:
         """Expect the searches by what the trials so far show of the machine."""
         self.evidence = Evidence.of(self.log.trials)
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PlannedPart, ...]:
         """Return the parts with their times by what is known now."""
         return plan(self.settings, self.overhead_s, self.evidence, self._capacities())
 
-    def part_left_s(self, part: Part, before: int, ratio: float) -> float:
+    def part_left_s(self, part: PlannedPart, before: int, ratio: float) -> float:
         """Return the seconds that a running part still takes.
 
         Parameters
@@ -295,28 +297,28 @@ class Forecast:
         return found
 
 
-def _trials(name: str, count: int, trial_s: float, overhead_s: float, kind: str) -> Part:
+def _trials(name: str, count: int, trial_s: float, overhead_s: float, kind: str) -> PlannedPart:
     """Return a part of so many trials."""
-    return Part(name, count * (trial_s + overhead_s), count * (trial_s + _most_s(overhead_s)), kind)
+    return PlannedPart(name, count * (trial_s + overhead_s), count * (trial_s + _most_s(overhead_s)), kind)
 
 
 def _most_s(overhead_s: float) -> float:
     return CARE * max(overhead_s, OVERHEAD_S)
 
 
-def _loss_rate(name: str, settings: ForwardSettings, overhead_s: float, evidence: Evidence) -> Part:
+def _loss_rate(name: str, settings: ForwardSettings, overhead_s: float, evidence: Evidence) -> PlannedPart:
     """Every step at most; half of them on a steady device, since the load at which it ends is not known."""
     steps = len(fractions(settings.loss_rate_step))
     trial_s = settings.loss_rate_trial_s
     made = max(steps * (1 - evidence.weights()["steady"] / 2), 1)
-    return Part(name, made * (trial_s + overhead_s), steps * (trial_s + _most_s(overhead_s)), "loss-rate")
+    return PlannedPart(name, made * (trial_s + overhead_s), steps * (trial_s + _most_s(overhead_s)), "loss-rate")
 
 
-def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> Part:
+def _burst(name: str, settings: ForwardSettings, overhead_s: float) -> PlannedPart:
     """One long burst, a first search, and shorter ones around its result; twice the time at most."""
     longest = settings.burst_longest_s
     first = most_steps(round(NOMINAL_PPS * longest))
     # A halving of the logarithm: most bursts of a search are short beside the longest.
     trials = first + (settings.burst_repeats - 1) * BURST_STEPS
     expected_s = longest + trials * (overhead_s + BURST_FRACTION * longest)
-    return Part(name, expected_s, 2 * expected_s + longest, "burst")
+    return PlannedPart(name, expected_s, 2 * expected_s + longest, "burst")

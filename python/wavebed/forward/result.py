@@ -19,11 +19,11 @@ from wavebed.formats import FORWARD
 from wavebed.forward.model import (
     Binding,
     Ceiling,
+    ForwardTrial,
     FrameSpec,
     PlainValue,
     PortInfo,
     Refusal,
-    Trial,
     from_plain,
     to_plain,
 )
@@ -88,7 +88,7 @@ class DeviceResult(PlainValue, frozen=True):
         How fast the tester is by itself.
     sizes : tuple of SizeFinding
         Loss-free searches, mixes last.
-    trials : tuple of Trial
+    trials : tuple of ForwardTrial
         Every trial in order, refused ones too.
     refusals : tuple of Refusal
         The refusals that ended the test, or a part of it, before its time.
@@ -116,7 +116,7 @@ class DeviceResult(PlainValue, frozen=True):
     latency: tuple[LatencyFinding, ...] = ()
     loss_rates: tuple[LossRateFinding, ...] = ()
     bursts: tuple[BurstFinding, ...] = ()
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[ForwardTrial, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     doubts: tuple[str, ...] = ()
     plan: tuple[PartTime, ...] = ()
@@ -148,7 +148,7 @@ class DeviceResult(PlainValue, frozen=True):
         return from_plain(cls, record if version == SCHEMA else _of_now(record))
 
 
-def _slim(trial: Trial) -> Trial:
+def _slim(trial: ForwardTrial) -> ForwardTrial:
     counters = trial.counters
     if counters is None:
         return trial
@@ -208,7 +208,7 @@ def sizes_text(name: str) -> str:
     return f"{name} B" if name.isdecimal() else name
 
 
-def part_verdict(trials: Sequence[Trial]) -> tuple[Verdict, tuple[str, ...]]:
+def part_verdict(trials: Sequence[ForwardTrial]) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict on a part and its reasons: invalid if no trial counts, suspect if a refusal remains."""
     serious = distinct([one for trial in trials for one in trial.refusals if one.code not in DISTURBED])
     if trials and all(trial.refusals for trial in trials):

@@ -22,7 +22,7 @@ from wavebed.forward.devices import read_device
 from wavebed.forward.folder import KEPT, ForwardRecord, rewrite_forward, write_forward
 from wavebed.forward.frames import Layout, Tags
 from wavebed.forward.iperf3 import Iperf3Host
-from wavebed.forward.model import Refusal, Trial, ValueRange, blank_trial
+from wavebed.forward.model import ForwardTrial, Refusal, ValueRange, blank_trial
 from wavebed.forward.plan import IPERF3_BESIDE_S, whole_s
 from wavebed.forward.port import Port
 from wavebed.forward.result import verdict_of
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from wavebed.forward.devices import EmulatedDut
     from wavebed.forward.model import Ceiling
     from wavebed.forward.result import DeviceResult
-    from wavebed.store.journal import Part
+    from wavebed.store.journal import PlannedPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ class Watched:
 
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
-    ) -> Trial:
+    ) -> ForwardTrial:
         """Make one trial; one that is interrupted is refused, and is the last."""
         trial, over = None, 0
         self._neighbours.look()
@@ -311,7 +311,7 @@ class Watched:
         return trial
 
 
-def _interrupted(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> Trial:
+def _interrupted(purpose: str, sizes: tuple[int, ...], offered_pps: float | None, duration_s: float) -> ForwardTrial:
     refusal = Refusal("interrupted", "the test was interrupted by the user", "run it again")
     return replace(blank_trial(purpose, sizes, offered_pps, duration_s), refusals=(refusal,))
 
@@ -496,5 +496,5 @@ class Teller:
         self._progress.step(text, left_s)
 
 
-def _part(part: Part) -> str:
+def _part(part: PlannedPart) -> str:
     return f"{part.trial} ({duration_text(part.expected_s)})"

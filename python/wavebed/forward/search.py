@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from MLRsearch.target_spec import TargetSpec
     from MLRsearch.trimmed_stat import TrimmedStat
 
-    from wavebed.forward.model import Trial
+    from wavebed.forward.model import ForwardTrial
     from wavebed.forward.settings import GoalName
     from wavebed.forward.trials import LoadLimit, TrialLog
 
@@ -201,7 +201,7 @@ class _Measurer:
         for duration_s, load_pps, place in self.counted:
             self._again.setdefault((duration_s, load_pps), []).append(place)
 
-    def at(self, load_pps: float) -> list[Trial]:
+    def at(self, load_pps: float) -> list[ForwardTrial]:
         """Return the trials that count at a load."""
         return [self.log.trials[place] for _, load, place in self.counted if load == load_pps]
 
@@ -225,7 +225,7 @@ class _Measurer:
                 self._check(trial)
             self.limit = self.limit.lowered(_reached(trial))
 
-    def _new(self, duration_s: float, load_pps: float) -> Trial:
+    def _new(self, duration_s: float, load_pps: float) -> ForwardTrial:
         while True:
             trial = self._once(duration_s, load_pps)
             if not trial.refusals:
@@ -237,7 +237,7 @@ class _Measurer:
                 raise _RefusedError(trial.refusals[0])
             self.spent_s[duration_s] -= duration_s
 
-    def _once(self, duration_s: float, load_pps: float) -> Trial:
+    def _once(self, duration_s: float, load_pps: float) -> ForwardTrial:
         spent = self.spent_s.get(duration_s, 0.0) + duration_s
         # A millisecond: durations carry rounding errors, and differ by more.
         if spent > self.budget.traffic_s.get(duration_s, 0.0) + 1e-3:
@@ -254,13 +254,13 @@ class _Measurer:
         return trial
 
     @staticmethod
-    def _check(trial: Trial) -> None:
+    def _check(trial: ForwardTrial) -> None:
         serious = [one for one in trial.refusals if one.code not in DISTURBED]
         if serious:
             raise _RefusedError(serious[0])
 
 
-def _reached(trial: Trial) -> float:
+def _reached(trial: ForwardTrial) -> float:
     """Return the fraction of its load that the tester can be asked for, after a trial that it did not manage."""
     fraction = trial.sent_pps / trial.offered_pps if trial.offered_pps else 0.0
     return 0.97 * fraction if 0.1 < fraction < LOWERED else LOWERED

@@ -24,12 +24,12 @@ from wavebed.store.journal import CheckFailed, LoadMeasured, PlannedTrials, Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from wavebed.forward.model import Binding, FrameSpec, PortInfo, Refusal, Trial
+    from wavebed.forward.model import Binding, ForwardTrial, FrameSpec, PortInfo, Refusal
     from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, OverloadFinding, OverloadName
     from wavebed.forward.search import SizeFinding
     from wavebed.forward.settings import ForwardSettings
     from wavebed.forward.trials import TrialMaker
-    from wavebed.store.journal import Event, Part
+    from wavebed.store.journal import Event, PlannedPart
 
 WARM_UP_FRACTION = 0.1
 """Fraction of the highest load: it fills a device's tables, and most devices lose nothing."""
@@ -123,7 +123,7 @@ class _Suite:
         self.settings, self.about, self.log, self.limits, self.forecast = settings, about, log, limits, forecast
         self.emit, self.keep = emit, keep
         self.found = _Findings()
-        self.planned: tuple[Part, ...] = ()
+        self.planned: tuple[PlannedPart, ...] = ()
         self.journal: PlannedTrials | None = None
         """None until the warm-up has shown that trials can count."""
         self.times: dict[str, PartTime] = {}
@@ -231,7 +231,7 @@ class _Suite:
 
     # Telling
 
-    def report_trial(self, trial: Trial) -> None:
+    def report_trial(self, trial: ForwardTrial) -> None:
         """Emit the events of a trial that is over, and of all that speaks against it."""
         self.emit(
             LoadMeasured(
@@ -283,5 +283,5 @@ class _Suite:
         return replace(result, doubts=(*found.doubts, *doubts_of(result)))
 
 
-def _part_time(part: Part, took_s: float | None = None, trials: int = 0) -> PartTime:
+def _part_time(part: PlannedPart, took_s: float | None = None, trials: int = 0) -> PartTime:
     return PartTime(part.trial, part.expected_s, part.at_most_s or part.expected_s, took_s, trials)

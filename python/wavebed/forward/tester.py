@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from wavebed.errors import MachineError, WavebedError
 from wavebed.forward.checks import Totals, TrialEvidence, check_mtu, check_ports, check_trial, difference
-from wavebed.forward.model import Refusal, Trial, blank_trial
+from wavebed.forward.model import ForwardTrial, Refusal, blank_trial
 from wavebed.forward.port import PortGoneError
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Tester:
 
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
-    ) -> Trial:
+    ) -> ForwardTrial:
         """Offer frames for a time and return the trial.
 
         Parameters
@@ -208,7 +208,7 @@ class Tester:
 
         Returns
         -------
-        Trial
+        ForwardTrial
             With refusals if its numbers would not be true; a port that goes down or vanishes is one.
         """
         sizes = tuple(sizes_bytes)
@@ -251,7 +251,7 @@ class Tester:
             return Refusal("no_frames", f"the device does not answer any more: {error}", "look whether it still runs")
         return None
 
-    def _measure(self, blank: Trial, ready: Preparation, ceiling: Ceiling, sample: int) -> Trial:
+    def _measure(self, blank: ForwardTrial, ready: Preparation, ceiling: Ceiling, sample: int) -> ForwardTrial:
         offered, duration_s = blank.offered_pps, blank.duration_s
         planned = None if offered is None else max(1, round(offered * duration_s))
         count = planned if planned is not None else math.ceil(FASTER_THAN_CEILING * ceiling.pps * duration_s)
@@ -343,7 +343,7 @@ class Tester:
     def _patience_s(self) -> float:
         return max(self._quiet_s, 2 * self._transit_s)
 
-    def _judge_no_frames(self, trial: Trial, ready: Preparation) -> Trial:
+    def _judge_no_frames(self, trial: ForwardTrial, ready: Preparation) -> ForwardTrial:
         """Tell a device that forwards nothing under this load from one that is not there.
 
         If slow frames get through right after, nothing is wrong with the path, and the loss of all is a result.
@@ -458,7 +458,7 @@ def _choose(port: Port, wanted: str | None, which: int, verb: str) -> str:
     raise MachineError(f"{port.name} cannot {verb} by {wanted or 'any means'}: {reasons or f'there are {known}'}")
 
 
-def _result(blank: Trial, evidence: TrialEvidence, cpu: Mapping[str, float], *, one_clock: bool) -> Trial:
+def _result(blank: ForwardTrial, evidence: TrialEvidence, cpu: Mapping[str, float], *, one_clock: bool) -> ForwardTrial:
     counters, took_s = evidence.counters, evidence.took_s
     return replace(
         blank,

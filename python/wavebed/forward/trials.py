@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wavebed.forward.frames import Headers
-    from wavebed.forward.model import Ceiling, Refusal, Trial
+    from wavebed.forward.model import Ceiling, ForwardTrial, Refusal
 
 LOAD_FRACTION = 0.88
 """Of the tester's own rate. A trial above 90 % is refused, and its rate may be a little above the one asked for."""
@@ -37,7 +37,7 @@ class TrialMaker(Protocol):
 
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
-    ) -> Trial:
+    ) -> ForwardTrial:
         """Send frames of these sizes at a rate (``None``: as fast as it goes) for so long, and count."""
         ...
 
@@ -62,8 +62,8 @@ class TrialLog:
 
     tester: TrialMaker
     clock: Callable[[], float] = time.monotonic
-    heard: Callable[[Trial], None] | None = None
-    trials: list[Trial] = field(default_factory=list)
+    heard: Callable[[ForwardTrial], None] | None = None
+    trials: list[ForwardTrial] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
     sample: int = 0
     _sampled: set[tuple[int, ...]] = field(default_factory=set)

@@ -20,7 +20,7 @@ from wavebed.config.units import format_size
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.hosts.agent import SILENT_S, ClockSteppedError, host_address
 from wavebed.hosts.host import AgentHost
-from wavebed.hosts.live import Answers, LiveTrial, Seen
+from wavebed.hosts.live import Answers, HostsState, LiveTrial
 from wavebed.hosts.samples import NONE, HostLoad, ModemSamples, load_of, merge_samples
 from wavebed.lab.protocol import (
     LIMITS,
@@ -223,7 +223,7 @@ class RealHosts(Lab):
         self._live = LiveTrial(Answers(self.name, zero_ns, lambda: self._look(zero_ns)))
         return zero_ns
 
-    def _look(self, zero_ns: int) -> Seen:
+    def _look(self, zero_ns: int) -> HostsState:
         """Return what both hosts say now, for those who watch the trial."""
         now = {name: self._towards(name) for name in _NAMES}
         ports: dict[str, Json] = {"do": "flows", "least": WORKLOAD_PORTS[0], "most": WORKLOAD_PORTS[-1]}
@@ -238,7 +238,7 @@ class RealHosts(Lab):
                 entry |= {"clock_ahead_ms": offset.ahead_s * 1000, "clock_error_ms": offset.error_s * 1000}
             hosts.append(entry)
         flows = {key: flows[key] for key in ("count", "max_rtt_us")}
-        return Seen(time.monotonic_ns() - zero_ns, grown, flows, hosts)
+        return HostsState(time.monotonic_ns() - zero_ns, grown, flows, hosts)
 
     def _towards(self, name: str) -> dict[str, Json]:
         """Return the interface of a host towards the other, and its counters."""

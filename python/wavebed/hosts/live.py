@@ -41,7 +41,7 @@ _ROUND_TRIP = "tcp-rtt"
 _MOST_LINE = 1 << 16
 
 
-class Seen(NamedTuple):
+class HostsState(NamedTuple):
     """What the hosts said at one time.
 
     Parameters
@@ -87,17 +87,17 @@ class Answers:
         Asks the hosts.
     """
 
-    def __init__(self, name: str, zero_ns: int, look: Callable[[], Seen]) -> None:
+    def __init__(self, name: str, zero_ns: int, look: Callable[[], HostsState]) -> None:
         self.name = name
         self._zero_ns = zero_ns
         self._look = look
         self._lock = threading.Lock()
-        self._last: Seen | None = None
+        self._last: HostsState | None = None
         self._next_s = 0.0
         self._sums = (0, 0)
         """Of the round trips of all looks, nanoseconds, and how many there were."""
 
-    def seen(self) -> tuple[Seen, tuple[int, int]]:
+    def seen(self) -> tuple[HostsState, tuple[int, int]]:
         """Ask the hosts, unless somebody did within the last second."""
         with self._lock:
             now_s = time.monotonic()

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["MOST_OUTPUT_BYTES", "UNKNOWN", "Child", "Ended", "ToolError"]
-
 MOST_OUTPUT_BYTES = 4 << 20
 """Larger answers help no agent."""
 POLL_S = 0.05

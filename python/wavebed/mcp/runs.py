@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.mcp.processes import Ended
 
-__all__ = ["RunAnswer", "RunProgress", "Runs"]
-
 _RUN_FILE = "run.json"
 _NEVER = threading.Event()
 _WRITES_S = 10.0

@@ -29,8 +29,6 @@ from wavebed.spec.trial import HostsLab
 if TYPE_CHECKING:
     from wavebed.run.scenario import Plan
 
-__all__ = ["ScenarioFacts", "ScenarioFiles", "ScenarioQuestion", "facts_of"]
-
 COMMAND_KIND = "command"
 _PREFIX = ".wavebed-mcp-"
 _SUFFIX = ".toml"

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from wavebed.mcp.runs import RunProgress
     from wavebed.mcp.tools import ServerBounds, Tools
 
-__all__ = ["MOST_CALLS", "MOST_LINE_BYTES", "AgentServer"]
-
 MOST_LINE_BYTES = 1 << 20
 """A longer message is refused."""
 MOST_CALLS = 4

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
 
-__all__ = ["TOOLS", "CancelArgs", "RunArgs", "ServerBounds", "ToolCall", "Tools", "object_schema"]
-
 _PLAIN = re.compile(r"[^A-Za-z0-9_.+-]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 _TIME = "^[0-9.]+(s|ms)$"

@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = [
-    "COLOURS", "DPI", "FAINT", "INK", "STATE_COLOURS", "STATE_SHADE", "STYLES", "WIDTH_IN", "ColumnPicture",
-    "LineStyle", "boxes", "columns_of", "distribution", "drawn", "figure_bytes", "halo", "heat_map", "interval",
-    "joined_spans", "legend_above", "line", "named_rows", "numbered_ticks", "panels", "polylines", "raised",
-    "rectangle", "spans", "steps", "styled", "wedge", "wrapped",
-]  # fmt: skip
-
 COLOURS = ("#1f5fa8", "#d9722e", "#2f8f5b", "#8a4fa3", "#b8860b", "#1d8a99", "#b23a48", "#5c6b73")
 INK = "#1d2733"
 FAINT = "#5d6b7a"

@@ -26,16 +26,11 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from jinja2.bccache import Bucket
 
-__all__ = [
-    "Cell", "TableRow", "breakable", "curves_page", "document", "filled", "folded", "island", "joined", "section",
-    "soft", "table", "titled",
-]  # fmt: skip
-
-TableRow: TypeAlias = "Sequence[str | Cell]"
+TableRow: TypeAlias = "Sequence[str | TableCell]"
 _PARTS = "page/document.html.j2"
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell of a table, where it is more than its text.
 
     Parameters
@@ -136,7 +131,7 @@ def table(
     Parameters
     ----------
     rows : iterable of sequence
-        Texts, or what `Cell` has; the first of a row names it.
+        Texts, or what `TableCell` has; the first of a row names it.
     texts : sequence of int
         Places of the columns that hold text, not numbers.
     total : sequence of str, optional

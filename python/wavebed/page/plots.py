@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from wavebed.page.document import filled
-from wavebed.page.points import Points, held, thinned
+from wavebed.page.points import ThinnedPoints, held, thinned
 from wavebed.page.text import figure, nice_ticks, tick_text, ticks_between
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
     from numpy.typing import NDArray
-
-__all__ = [
-    "PERCENT", "Bar", "Chart", "ChartLine", "Panel", "PanelLine", "Scale", "Strip", "TimeFigure", "linear",
-    "logarithmic", "style_of", "swatch",
-]  # fmt: skip
 
 WIDE = 100_000
 """Units from the left end of the time axis to the right; their size depends on the page."""
@@ -77,7 +72,7 @@ class PanelLine:
         What the legend calls it; empty for a line that the legend leaves out.
     style : str
         Its classes in the style sheet.
-    points : Points
+    points : ThinnedPoints
         The line breaks at NaN.
     stepped : bool
         Whether a value holds until the next.
@@ -89,7 +84,7 @@ class PanelLine:
 
     name: str
     style: str
-    points: Points
+    points: ThinnedPoints
     stepped: bool = False
     filled: bool = False
     holds: bool = False
@@ -217,7 +212,7 @@ class TimeFigure:
         drawn = [(line, *self._line(line, points, low, high)) for line, points in lines]
         return panel, f"0 0 {WIDE} {HIGH}", levels, grid, f"{low:.6g}", f"{high:.6g}", drawn
 
-    def _line(self, line: PanelLine, points: Points, low: float, high: float) -> tuple[str, str]:
+    def _line(self, line: PanelLine, points: ThinnedPoints, low: float, high: float) -> tuple[str, str]:
         """Return the paths of the area below a line, and of the line; empty where there is none."""
         if not line.stepped or len(points) > 4 * BINS:
             points = thinned(points, self.start_s, self.end_s, BINS)
@@ -232,23 +227,23 @@ class TimeFigure:
         return fill, path
 
 
-def _with_first(line: PanelLine, points: Points, start_s: float, end_s: float) -> Points:
+def _with_first(line: PanelLine, points: ThinnedPoints, start_s: float, end_s: float) -> ThinnedPoints:
     """Extend a stepped line to the start of the axis, and to its end if it holds."""
     if not line.stepped or not len(line.points):
         return points
     first = held(line.points, np.array([start_s]))
     if not np.isnan(first[0]) and (not len(points) or points.time_s[0] > start_s):
-        points = Points(np.append(start_s, points.time_s), np.append(first, points.value))
+        points = ThinnedPoints(np.append(start_s, points.time_s), np.append(first, points.value))
     if line.holds and len(points) and line.points.time_s[-1] <= end_s:
-        points = Points(np.append(points.time_s, end_s), np.append(points.value, points.value[-1]))
+        points = ThinnedPoints(np.append(points.time_s, end_s), np.append(points.value, points.value[-1]))
     return points
 
 
-def _runs(points: Points) -> list[Points]:
+def _runs(points: ThinnedPoints) -> list[ThinnedPoints]:
     """Split at the gaps."""
     cuts = np.flatnonzero(np.diff(np.isnan(points.value).astype(np.int8))) + 1
     pieces = zip(np.split(points.time_s, cuts), np.split(points.value, cuts), strict=True)
-    return [Points(time_s, value) for time_s, value in pieces if len(value) and not np.isnan(value[0])]
+    return [ThinnedPoints(time_s, value) for time_s, value in pieces if len(value) and not np.isnan(value[0])]
 
 
 def _steps(xs: NDArray[np.int64], ys: NDArray[np.int64], *, stepped: bool) -> str:

@@ -10,29 +10,27 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Floats", "Points", "held", "middles", "summed", "thinned"]
-
 Floats: TypeAlias = "NDArray[np.float64]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class ThinnedPoints:
     """Values over time in seconds, ascending; NaN is a gap."""
 
     time_s: Floats
     value: Floats
 
-    def between(self, start_s: float, end_s: float) -> Points:
+    def between(self, start_s: float, end_s: float) -> ThinnedPoints:
         """Return those from `start_s` to `end_s`."""
         keep = (self.time_s >= start_s) & (self.time_s <= end_s)
-        return Points(self.time_s[keep], self.value[keep])
+        return ThinnedPoints(self.time_s[keep], self.value[keep])
 
     def __len__(self) -> int:
         """Return the number of points, gaps included."""
         return len(self.time_s)
 
 
-def thinned(points: Points, start_s: float, end_s: float, bins: int) -> Points:
+def thinned(points: ThinnedPoints, start_s: float, end_s: float, bins: int) -> ThinnedPoints:
     """Keep the lowest, the highest and one gap of each of `bins` equal intervals; few points are unchanged."""
     if len(points) <= 2 * bins:
         return points
@@ -44,10 +42,10 @@ def thinned(points: Points, start_s: float, end_s: float, bins: int) -> Points:
         keep[order[_firsts(place[order])]] = True
     gaps = np.flatnonzero(missing)
     keep[gaps[_firsts(place[gaps])]] = True
-    return Points(points.time_s[keep], points.value[keep])
+    return ThinnedPoints(points.time_s[keep], points.value[keep])
 
 
-def held(points: Points, moments_s: Floats) -> Floats:
+def held(points: ThinnedPoints, moments_s: Floats) -> Floats:
     """Return the last value at or before each moment; NaN before the first."""
     place = np.searchsorted(points.time_s, moments_s, side="right") - 1
     out = np.full(len(moments_s), np.nan)
@@ -55,12 +53,12 @@ def held(points: Points, moments_s: Floats) -> Floats:
     return out
 
 
-def summed(time_s: Floats, amount: Floats, step_s: float, end_s: float) -> Points:
+def summed(time_s: Floats, amount: Floats, step_s: float, end_s: float) -> ThinnedPoints:
     """Return the amount per second in steps from 0 to `end_s`; 0 in an empty step."""
     count = max(1, round(end_s / step_s))
     place = np.clip(np.floor(time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
     total = np.bincount(place, amount, minlength=count) if len(place) else np.zeros(count)
-    return Points(middles(0.0, step_s, count), np.asarray(total / step_s, np.float64))
+    return ThinnedPoints(middles(0.0, step_s, count), np.asarray(total / step_s, np.float64))
 
 
 def middles(start_s: float, step_s: float, count: int) -> Floats:

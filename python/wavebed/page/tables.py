@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-__all__ = [
-    "MOST_LINES", "Table", "TableCell", "csv_text", "html_table", "latex_text", "markdown_escaped", "markdown_table",
-    "markdown_text",
-]  # fmt: skip
-
 MOST_LINES = 200
 """Rows of a table in Markdown and LaTeX; CSV has all."""
 _LATEX = {

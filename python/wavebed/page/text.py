@@ -5,11 +5,6 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = [
-    "LONGEST_WORD", "MISSING", "figure", "longest_word", "nice_step", "nice_ticks", "signed", "tick_text",
-    "ticks_between", "words",
-]  # fmt: skip
-
 MISSING = "–"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _DIGITS = 3

@@ -447,7 +447,7 @@ LEAST_MS, MOST_MS = 10, 10_000
 Value: TypeAlias = int | float | str | None
 
 
-class Head(Struct, frozen=True):
+class SampleHead(Struct, frozen=True):
     """The names that the values of samples have, in their order."""
 
     links: tuple[str, ...]
@@ -463,7 +463,7 @@ class Head(Struct, frozen=True):
 class _Watching(Struct):
     """The answer to ``watch``."""
 
-    watching: Head
+    watching: SampleHead
 
 
 class LinkSample(Struct, frozen=True):
@@ -474,7 +474,7 @@ class LinkSample(Struct, frozen=True):
     lost : int
         Samples lost before this one, since the watch began.
     timeline : list or None
-        The state of the timeline, by `Head.timeline_columns`; ``None`` without one.
+        The state of the timeline, by `SampleHead.timeline_columns`; ``None`` without one.
     """
 
     links: list[list[Value]]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wavebed.channel.placemap import PlaceMap
     from wavebed.config.data import Json
     from wavebed.radio.presets import MacSettings, UeLimit
-    from wavebed.remedy import Chosen
+    from wavebed.remedy import ChosenRemedy
     from wavebed.scene.model import BaseStation, Box, Mode, Obstacle, Scene, Screen, Trajectory
     from wavebed.spec.network import WrittenQueue
     from wavebed.spec.types import Coalesce, Shape
@@ -173,7 +173,7 @@ class PathHost(Struct, frozen=True):
     name: str
     congestion_control: str | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
-    remedies: tuple[Chosen, ...] = ()
+    remedies: tuple[ChosenRemedy, ...] = ()
 
 
 class PathModel(Struct, frozen=True):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.path.traces import Traces
-    from wavebed.remedy import Chosen
+    from wavebed.remedy import ChosenRemedy
 
 MAX_HOPS = 64
 TOP_KEYS = ("title", "source", "lab", "path", "run", "workload", "treatment")
@@ -275,7 +275,7 @@ class _Reader:
         self._check_remedies(name, table.remedy)
         return PathHost(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl, table.remedy)
 
-    def _check_remedies(self, host: str, remedies: tuple[Chosen, ...]) -> None:
+    def _check_remedies(self, host: str, remedies: tuple[ChosenRemedy, ...]) -> None:
         for chosen in remedies:
             possible = kind_of(chosen.kind).hosts
             if host not in possible:

@@ -24,7 +24,7 @@ from wavebed.path.model import Delay, DrawnStart, Loss, Rate, TraceEnd
 from wavebed.radio.presets import PRESETS, UeLimit
 from wavebed.radio.read import preset, ue_limit
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
-from wavebed.remedy import REMEDIES, Chosen
+from wavebed.remedy import REMEDIES, ChosenRemedy
 from wavebed.spec.network import MOST_SEED, QUEUE, WrittenQueue
 from wavebed.spec.types import BottleneckStage, Coalesce, ReorderStage, TimeCoalesce
 
@@ -433,7 +433,7 @@ class HostTable(Struct, frozen=True, kw_only=True):
         Key(_SYSCTLS, "kernel settings of this host's network namespace", absent="the table below"),
     ] = msgspec.field(default_factory=dict)
     remedy: Annotated[
-        tuple[Chosen, ...],
+        tuple[ChosenRemedy, ...],
         Key(REMEDIES, "remedies that run on this host during a trial: one table or several", absent="`off`"),
     ] = ()
 

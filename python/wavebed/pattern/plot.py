@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from wavebed.pattern.curves import Curve, Drawing
 
 
-__all__ = [
-    "DARK", "LABELS", "TEMPLATE", "curve_data", "panel_limits", "panel_unit", "render_page", "render_picture",
-]  # fmt: skip
-
 OUTAGE = "#d64545"
 LABELS = {"rate": "capacity", "delay": "delay", "loss": "loss", "bler": "BLER", "sinr": "SINR", "need": "SINR needed"}
 #: The line of the rate that the first bytes after an idle time get.

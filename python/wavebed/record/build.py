@@ -28,7 +28,7 @@ _LOSS_OF_NS = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LightTrain:
     """What light load is: bytes of a train, and the idle time before it in seconds."""
 
     train_bytes: int
@@ -161,7 +161,7 @@ def joined(parts: Sequence[Direction]) -> Direction:
     )
 
 
-def pattern(part: Direction, load: Load, header: Sequence[tuple[str, str]], shift_ns: float = 0.0) -> Pattern:
+def pattern(part: Direction, load: LightTrain, header: Sequence[tuple[str, str]], shift_ns: float = 0.0) -> Pattern:
     """Return a direction as a pattern with the rates of heavy and of light load, delay and loss."""
     made = steps(
         _index(part),

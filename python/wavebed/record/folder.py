@@ -13,7 +13,7 @@ from wavebed import __version__
 from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import open_foreign
 from wavebed.pattern.formats import to_native
-from wavebed.record.build import Direction, Load, direction, joined, pattern, saturating, split_delays
+from wavebed.record.build import Direction, LightTrain, direction, joined, pattern, saturating, split_delays
 from wavebed.result.model import COUNTED
 from wavebed.result.names import INCOMPLETE, TRIALS_FOLDER
 from wavebed.store.records import read_run, read_trial
@@ -43,7 +43,7 @@ class Recording:
     ----------
     directions : mapping
         ``down`` and ``up``; a direction without heavy load is missing.
-    load : Load
+    load : LightTrain
         What light load was.
     shift_ns : float
         By how much one-way delays of the downlink grow, and of the uplink fall.
@@ -54,7 +54,7 @@ class Recording:
     """
 
     directions: Mapping[str, Direction]
-    load: Load
+    load: LightTrain
     shift_ns: float
     header: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -105,7 +105,7 @@ def read_recordings(results: Path, workload: str) -> Recording:
     """
     run = read_run(results)
     parts: dict[str, list[Direction]] = {name: [] for name in DIRECTIONS}
-    load, worst_ms, starts = Load(0, LIGHT_IDLE_S), 0.0, []
+    load, worst_ms, starts = LightTrain(0, LIGHT_IDLE_S), 0.0, []
     for line in run.trials:
         if line.verdict not in COUNTED:
             continue
@@ -117,7 +117,7 @@ def read_recordings(results: Path, workload: str) -> Recording:
         details = record.outcome.details
         for name, part in _directions(folder, workload, details).items():
             parts[name].append(part)
-        load = Load(int(cast("int", details["train_bytes"])), LIGHT_IDLE_S)
+        load = LightTrain(int(cast("int", details["train_bytes"])), LIGHT_IDLE_S)
         worst_ms = max(worst_ms, float(cast("float", details["error of the clocks, ms"])))
         starts.append(trial.started)
     if not starts:
@@ -146,7 +146,7 @@ def _directions(folder: Path, workload: str, details: Mapping[str, Json]) -> dic
 
 
 def _recording(
-    found: Mapping[str, Direction], load: Load, worst_ms: float, header: Sequence[tuple[str, str]]
+    found: Mapping[str, Direction], load: LightTrain, worst_ms: float, header: Sequence[tuple[str, str]]
 ) -> Recording:
     notes = []
     shift_ns = 0.0

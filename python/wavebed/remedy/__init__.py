@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavebed.config.reader import Schema
     from wavebed.remedy.model import AnyRemedy
 
-__all__ = ["KINDS", "REMEDIES", "Chosen", "kind_of", "remedy_of"]
+__all__ = ["KINDS", "REMEDIES", "ChosenRemedy", "kind_of", "remedy_of"]
 
 KINDS = {
     "syn": "wavebed.remedy.edge:Syn",
@@ -34,7 +34,7 @@ KINDS = {
 MOST = 8
 
 
-class Chosen(Struct, frozen=True):
+class ChosenRemedy(Struct, frozen=True):
     """A remedy of a scenario: its kind, and the keys of its kind, none left out."""
 
     kind: str
@@ -68,7 +68,7 @@ def remedy_of(kind: str, options: Mapping[str, Json]) -> AnyRemedy:
     return found(at("options", lambda table: read_table(found.options_type, table, "options"), given))
 
 
-def _read(value: object) -> tuple[Chosen, ...]:
+def _read(value: object) -> tuple[ChosenRemedy, ...]:
     value = table_of(value)
     if value == "off":
         return ()
@@ -76,7 +76,7 @@ def _read(value: object) -> tuple[Chosen, ...]:
         return (_one(value),)
     if not 1 <= len(value) <= MOST:
         raise Problem(f"there are {len(value)}: write 1 to {MOST}")
-    chosen: list[Chosen] = []
+    chosen: list[ChosenRemedy] = []
     for number, table in enumerate(value, 1):
         one = at(f"[{number}]", _one, table)
         if any(one.kind == other.kind for other in chosen):
@@ -85,7 +85,7 @@ def _read(value: object) -> tuple[Chosen, ...]:
     return tuple(chosen)
 
 
-def _one(table: object) -> Chosen:
+def _one(table: object) -> ChosenRemedy:
     table = table_of(table)
     if not isinstance(table, dict):
         raise Problem(f"{described(table)} is not a table: write {_FORM}, or off")
@@ -94,10 +94,10 @@ def _one(table: object) -> Chosen:
     kind = at("kind", kind_of, table["kind"])
     own = {name: value for name, value in table.items() if name != "kind"}
     options = read_table(kind.options_type, own, _FORM, also=("kind",))
-    return Chosen(kind.kind, raw_values(options))
+    return ChosenRemedy(kind.kind, raw_values(options))
 
 
-def _raw(chosen: tuple[Chosen, ...]) -> Json:
+def _raw(chosen: tuple[ChosenRemedy, ...]) -> Json:
     if not chosen:
         return "off"
     return [

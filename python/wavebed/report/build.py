@@ -33,12 +33,10 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.report.metrics import Row
-    from wavebed.report.source import Results, Trial, View
+    from wavebed.report.source import ReportedTrial, Results, View
     from wavebed.result.model import TrialLine, WorkloadRecord
 
     Table = Mapping[str, Json]
-
-__all__ = ["IN_VIRTUAL_TIME", "MARKS", "MOST_BYTES", "PHASES", "decision_section", "path_row", "write_report"]
 
 MOST_BYTES = 3_000_000
 REPORT_FILE = "report.html"
@@ -428,7 +426,7 @@ def _web(results: Results, view: View, name: str) -> Markup:
     return parts
 
 
-def _film(trial: Trial, name: str, frames: Sequence[Table]) -> Markup:
+def _film(trial: ReportedTrial, name: str, frames: Sequence[Table]) -> Markup:
     if not frames:
         return Markup()
     folder = trial.folder / "raw" / name
@@ -553,7 +551,7 @@ def _verdicts(results: Results) -> Markup:
     return filled(TEMPLATE, "verdicts", lead, trials, checks)
 
 
-def _reasons(line: TrialLine, trial: Trial | None, error: str | None) -> list[str]:
+def _reasons(line: TrialLine, trial: ReportedTrial | None, error: str | None) -> list[str]:
     reasons = [*line.reasons, *([error] if error else [])]
     for workload in trial.record.workloads if trial is not None else ():
         reasons += [f"{workload.name}: {doubt}" for doubt in workload.outcome.doubts]

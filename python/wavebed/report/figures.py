@@ -11,7 +11,7 @@ import numpy as np
 from wavebed.config.data import table_in, tables_in
 from wavebed.page.document import filled
 from wavebed.page.plots import PERCENT, Bar, Chart, ChartLine, Panel, PanelLine, Scale, Strip, TimeFigure, swatch
-from wavebed.page.points import Points, held, middles, summed
+from wavebed.page.points import ThinnedPoints, held, middles, summed
 from wavebed.page.text import nice_step
 from wavebed.workload.probing import loads_of, percentile, window_of
 
@@ -22,18 +22,8 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.page.points import Floats
-    from wavebed.report.source import Results, Trial, View
+    from wavebed.report.source import ReportedTrial, Results, View
     from wavebed.workload.model import Event
-
-__all__ = [
-    "TITLES",
-    "bottleneck",
-    "delay_distributions",
-    "second_radio_links",
-    "shades_of",
-    "timeline",
-    "workload_figure",
-]
 
 MOST_FLOWS = 4
 """Number of TCP connections of a trial, largest first, whose RTT and cwnd are drawn."""
@@ -66,7 +56,7 @@ WINDOWS = ("idle", "loaded")
 _Key = tuple[str, str, str]
 
 
-def bottleneck(trials: Sequence[Trial], direction: str) -> str | None:
+def bottleneck(trials: Sequence[ReportedTrial], direction: str) -> str | None:
     """Return the link of a direction with the least mean capacity, or the last one if none has a limit.
 
     The links of a second radio are beside the path, and never its bottleneck.
@@ -100,23 +90,23 @@ def _goes(link: str, direction: str, aside: Sequence[str]) -> bool:
     return link.endswith(f".{direction}") and link not in aside
 
 
-def _beside(trials: Sequence[Trial], direction: str) -> list[str]:
+def _beside(trials: Sequence[ReportedTrial], direction: str) -> list[str]:
     """Return the links of second radios."""
     found = [link for trial in trials for link in second_radio_links(trial.record.resolved, direction)]
     return list(dict.fromkeys(found))
 
 
-def _links(trial: Trial) -> list[Mapping[str, Json]]:
+def _links(trial: ReportedTrial) -> list[Mapping[str, Json]]:
     links = trial.record.engine.get("links")
     return [link for link in links if isinstance(link, dict) and "name" in link] if isinstance(links, list) else []
 
 
-def window(trials: Sequence[Trial]) -> float:
+def window(trials: Sequence[ReportedTrial]) -> float:
     """Return the end of the time axis."""
     return max(trial.end_s for trial in trials)
 
 
-def shades_of(trials: Sequence[Trial]) -> list[Bar]:
+def shades_of(trials: Sequence[ReportedTrial]) -> list[Bar]:
     """Return the radio's states in the trials of a view: the downlink's if both links have them."""
     courses = trials[0].courses
     aside = [*_beside(trials[:1], "down"), *_beside(trials[:1], "up")]
@@ -203,7 +193,7 @@ def _throughput(results: Results, view: View, link: str, step_s: float, end_s: f
     lines = []
     course = max(view.trials, key=lambda trial: trial.end_s).courses.get(link)
     if course is not None and not np.isnan(course.rate_bps.value).all():
-        points = Points(course.rate_bps.time_s, course.rate_bps.value / 1e6)
+        points = ThinnedPoints(course.rate_bps.time_s, course.rate_bps.value / 1e6)
         lines.append(PanelLine("capacity", "capacity", points, stepped=True, filled=True, holds=True))
     for trial in view.trials:
         time_s, delivered = trial.carried(link)
@@ -219,15 +209,15 @@ def _queue(results: Results, view: View, link: str, step_s: float, end_s: float)
     for trial in view.trials:
         peak, last = trial.queue(link)
         value = _largest(peak, last, step_s, min(trial.end_s, end_s))
-        points = Points(middles(0.0, step_s, len(value)), value / 1e3)
+        points = ThinnedPoints(middles(0.0, step_s, len(value)), value / 1e3)
         lines.append(_line(results, trial, "queue", points))
     return Panel(f"Queue at {link}: largest in each {step_s:g} s", "kB", lines)
 
 
-def _largest(peak: Points, last: Points, step_s: float, end_s: float) -> Floats:
+def _largest(peak: ThinnedPoints, last: ThinnedPoints, step_s: float, end_s: float) -> Floats:
     """Return the largest queue of each step; an empty step has the queue before it."""
     count = max(1, round(end_s / step_s))
-    before = held(Points(last.time_s, last.value), middles(0.0, step_s, count) - step_s / 2 - 1e-9)
+    before = held(ThinnedPoints(last.time_s, last.value), middles(0.0, step_s, count) - step_s / 2 - 1e-9)
     largest = np.nan_to_num(before)
     place = np.clip((peak.time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
     np.maximum.at(largest, place, np.nan_to_num(peak.value))
@@ -270,7 +260,7 @@ def _cwnd(results: Results, view: View) -> Panel:
     return Panel("Congestion window of each TCP connection", "segments", lines)
 
 
-def _line(results: Results, trial: Trial, label: str, points: Points) -> PanelLine:
+def _line(results: Results, trial: ReportedTrial, label: str, points: ThinnedPoints) -> PanelLine:
     """Return the line of a trial in a panel of one kind of line."""
     treatment = trial.line.treatment
     name = treatment if len(results.treatments) > 1 else label
@@ -313,7 +303,7 @@ def _sampled(view: View, name: str) -> list[tuple[float, float]]:
 
 
 def _panels(results: Results, view: View, name: str, kind: str) -> list[Panel]:
-    found: dict[tuple[str, str], list[tuple[Trial, Points]]] = {}
+    found: dict[tuple[str, str], list[tuple[ReportedTrial, ThinnedPoints]]] = {}
     for trial in view.trials:
         for key, points in trial.samples(name).items():
             if kind == "latency" and is_round_trip(*key):
@@ -328,20 +318,22 @@ def _panels(results: Results, view: View, name: str, kind: str) -> list[Panel]:
         shown, scale = _readable(unit, drawn)
         stepped = kind in ("video", "web") and any(word in series.lower() for word in STEPPED)
         lines = [
-            _series_line(results, trial, series, Points(points.time_s, points.value / scale), stepped)
+            _series_line(results, trial, series, ThinnedPoints(points.time_s, points.value / scale), stepped)
             for trial, points in drawn
         ]
         panels.append(Panel(series[:1].upper() + series[1:], shown, lines, height=120))
     return panels
 
 
-def _series_line(results: Results, trial: Trial, series: str, points: Points, stepped: bool) -> PanelLine:
+def _series_line(
+    results: Results, trial: ReportedTrial, series: str, points: ThinnedPoints, stepped: bool
+) -> PanelLine:
     treatment = trial.line.treatment
     label = treatment if len(results.treatments) > 1 else series
     return PanelLine(label, line_styles(results, 0, treatment, 0), points, stepped=stepped)
 
 
-def _readable(unit: str, drawn: Sequence[tuple[Trial, Points]]) -> tuple[str, float]:
+def _readable(unit: str, drawn: Sequence[tuple[ReportedTrial, ThinnedPoints]]) -> tuple[str, float]:
     """Return the unit and its factor: kB or MB for many bytes."""
     most = max(float(np.nanmax(points.value, initial=0.0)) for _, points in drawn)
     if unit == "bytes" and most >= 1e6:
@@ -351,12 +343,12 @@ def _readable(unit: str, drawn: Sequence[tuple[Trial, Points]]) -> tuple[str, fl
     return unit, 1.0
 
 
-def _acked(trial: Trial, name: str) -> Points | None:
+def _acked(trial: ReportedTrial, name: str) -> ThinnedPoints | None:
     """Return the acknowledged bytes of the largest connection during a workload."""
     record = trial.workload(name)
     if record is None or record.span is None:
         return None
-    best: Points | None = None
+    best: ThinnedPoints | None = None
     for flow in trial.flows:
         points = flow.acked_bytes
         inside = points.between(record.span.start_s - 0.05, record.span.end_s + 0.05)
@@ -389,7 +381,7 @@ def _counted(kind: str, rows: Sequence[Sequence[Bar]]) -> str:
     return f"{kind} ({counts})"
 
 
-def _event_text(results: Results, trial: Trial, kind: str, event: Event) -> str:
+def _event_text(results: Results, trial: ReportedTrial, kind: str, event: Event) -> str:
     who = f"{trial.line.treatment}: " if len(results.treatments) > 1 else ""
     return f"{who}{kind}{' ' + event.text if event.text else ''}"
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from wavebed.result.model import TrialLine
     from wavebed.workload.model import Metric
 
-__all__ = ["PATH", "Row", "finding", "interval_text", "metric_rows", "seeds_text", "summary_json", "summary_text"]
-
 PATH = "path"
 """The workload name of the transport metrics."""
 MOST_SENTENCES = 3

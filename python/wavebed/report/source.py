@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from wavebed.errors import UserError
-from wavebed.page.points import Points
+from wavebed.page.points import ThinnedPoints
 from wavebed.result.model import COUNTED
 from wavebed.workload.model import Event
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from wavebed.page.points import Floats
     from wavebed.result.model import TrialLine, TrialRecord, WorkloadRecord
     from wavebed.store.load import Run
-
-__all__ = [
-    "MOST_VIEWS", "Flow", "LinkCourse", "Results", "Trial", "View", "headline", "headlines", "read_results", "views",
-]  # fmt: skip
 
 MOST_VIEWS = 6
 
@@ -41,10 +37,10 @@ _HEADLINES = {
 """The main metric of a workload, by kind: beginnings of names, the first measured one counts."""
 
 
-class LinkCourse(NamedTuple):
+class CapacityCourse(NamedTuple):
     """Capacity of a link (bit/s, NaN without limit), and its radio's states as (start, end, name)."""
 
-    rate_bps: Points
+    rate_bps: ThinnedPoints
     states: list[tuple[float, float, str]]
 
 
@@ -52,9 +48,9 @@ class Flow(NamedTuple):
     """A TCP connection at the end that sent more."""
 
     name: str
-    acked_bytes: Points
-    srtt_ms: Points
-    cwnd_segments: Points
+    acked_bytes: ThinnedPoints
+    srtt_ms: ThinnedPoints
+    cwnd_segments: ThinnedPoints
 
     @property
     def sent_bytes(self) -> float:
@@ -63,7 +59,7 @@ class Flow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trial:
+class ReportedTrial:
     """One trial: its record and its tables."""
 
     run: Run
@@ -92,15 +88,15 @@ class Trial:
         return max([*ends, float(times[-1]) / 1e3 if len(times) and not ends else 0.0, 0.1])
 
     @cached_property
-    def courses(self) -> dict[str, LinkCourse]:
+    def courses(self) -> dict[str, CapacityCourse]:
         """The course of each link that has a rate or states."""
         data = self._columns("capacity", "time_s", "link", "rate_bps", "state")
         found = {}
         for link in dict.fromkeys(data["link"].tolist()):
             mine = data["link"] == link
             time_s = data["time_s"][mine].astype(np.float64)
-            points = Points(time_s, _floats(data["rate_bps"][mine]))
-            found[str(link)] = LinkCourse(points, _spans(time_s, data["state"][mine].tolist(), self.end_s))
+            points = ThinnedPoints(time_s, _floats(data["rate_bps"][mine]))
+            found[str(link)] = CapacityCourse(points, _spans(time_s, data["state"][mine].tolist(), self.end_s))
         return found
 
     def carried(self, link: str) -> tuple[Floats, Floats]:
@@ -108,12 +104,12 @@ class Trial:
         time_ms, mine = self._of_link(link)
         return time_ms / 1e3, _floats(self._links["delivered_bytes"][mine])
 
-    def queue(self, link: str) -> tuple[Points, Points]:
+    def queue(self, link: str) -> tuple[ThinnedPoints, ThinnedPoints]:
         """Return the largest and the last queue, bytes, of each logged millisecond."""
         time_ms, mine = self._of_link(link)
         time_s = time_ms / 1e3
         peak = _floats(self._links["queue_peak_bytes"][mine])
-        return Points(time_s, peak), Points(time_s, _floats(self._links["queue_bytes"][mine]))
+        return ThinnedPoints(time_s, peak), ThinnedPoints(time_s, _floats(self._links["queue_bytes"][mine]))
 
     @cached_property
     def flows(self) -> list[Flow]:
@@ -131,7 +127,7 @@ class Trial:
         found = [_flow({name: column[a:b] for name, column in data.items()}) for a, b in zip(starts, ends, strict=True)]
         return sorted((flow for flow in found if flow.sent_bytes > 0), key=lambda flow: -flow.sent_bytes)
 
-    def samples(self, workload: str) -> dict[tuple[str, str], Points]:
+    def samples(self, workload: str) -> dict[tuple[str, str], ThinnedPoints]:
         """Return the series of a workload, by name and unit."""
         data = self._samples
         mine = np.flatnonzero(data["workload"] == workload)
@@ -139,7 +135,7 @@ class Trial:
         for name in dict.fromkeys(data["series"][mine].tolist()):
             rows = mine[data["series"][mine] == name]
             rows = rows[np.argsort(data["time_s"][rows], kind="stable")]
-            points = Points(_floats(data["time_s"][rows]), _floats(data["value"][rows]))
+            points = ThinnedPoints(_floats(data["time_s"][rows]), _floats(data["value"][rows]))
             found[str(name), str(data["unit"][rows[0]] or "")] = points
         return found
 
@@ -199,14 +195,14 @@ class Results:
 
     Parameters
     ----------
-    trials : list of Trial
+    trials : list of ReportedTrial
         In order.
     unreadable : list of (TrialLine, str)
         The others, each with the error.
     """
 
     run: Run
-    trials: list[Trial]
+    trials: list[ReportedTrial]
     unreadable: list[tuple[TrialLine, str]]
 
     @cached_property
@@ -227,7 +223,7 @@ class Results:
         return list(dict.fromkeys([*listed, *found]))
 
     @property
-    def counted(self) -> list[Trial]:
+    def counted(self) -> list[ReportedTrial]:
         """The trials that are part of the statistics."""
         return [trial for trial in self.trials if trial.counts]
 
@@ -246,13 +242,13 @@ def read_results(folder: Path) -> Results:
     trials, unreadable = [], []
     for line in run.record.trials:
         try:
-            trials.append(Trial(run, line, run.trial(line.folder)))
+            trials.append(ReportedTrial(run, line, run.trial(line.folder)))
         except UserError as error:
             unreadable.append((line, str(error)))
     return Results(run, trials, unreadable)
 
 
-def _whole(trials: Sequence[Trial], *, keep: bool = False) -> list[Trial]:
+def _whole(trials: Sequence[ReportedTrial], *, keep: bool = False) -> list[ReportedTrial]:
     """Return the trials with readable tables; `keep` them in memory if all will be drawn."""
     found = []
     for trial in trials:
@@ -268,9 +264,9 @@ def _flow(data: dict[str, NDArray[np.generic]]) -> Flow:
     local, remote = str(data["local"][0]), str(data["remote"][0])
     return Flow(
         f"{local} to {remote}",
-        Points(time_s, _floats(data["bytes_acked"])),
-        Points(time_s, _floats(data["rtt_us"]) / 1e3),
-        Points(time_s, _floats(data["cwnd_segments"])),
+        ThinnedPoints(time_s, _floats(data["bytes_acked"])),
+        ThinnedPoints(time_s, _floats(data["rtt_us"]) / 1e3),
+        ThinnedPoints(time_s, _floats(data["cwnd_segments"])),
     )
 
 
@@ -307,7 +303,7 @@ class View:
     """
 
     label: str
-    trials: list[Trial]
+    trials: list[ReportedTrial]
 
 
 def headlines(results: Results) -> Iterator[tuple[str, str]]:
@@ -335,7 +331,7 @@ def views(results: Results, most: int = MOST_VIEWS) -> tuple[list[View], int]:
     If there are more seeds than views, seeds are taken at equally spaced ranks of the first main metric of the first
     treatment, with the lowest, the middle and the highest.
     """
-    blocks: dict[int, list[Trial]] = {}
+    blocks: dict[int, list[ReportedTrial]] = {}
     keep = len(results.trials) <= most * len(results.treatments)
     order = results.treatments
     for trial in sorted(_whole(results.trials, keep=keep), key=lambda trial: order.index(trial.line.treatment)):
@@ -355,7 +351,7 @@ def views(results: Results, most: int = MOST_VIEWS) -> tuple[list[View], int]:
     ], len(groups)
 
 
-def _label(trials: list[Trial]) -> str:
+def _label(trials: list[ReportedTrial]) -> str:
     seed = f"seed {trials[0].line.seed}"
     names = ", ".join(dict.fromkeys(trial.line.treatment for trial in trials))
     return f"{seed} ({names})" if names else seed
@@ -365,7 +361,7 @@ def _standing(place: int, count: int, what: str) -> str:
     return f", rank {place + 1} of {count} by {what}" if what else ""
 
 
-def _rank(trials: list[Trial], head: tuple[str, str] | None) -> tuple[bool, float]:
+def _rank(trials: list[ReportedTrial], head: tuple[str, str] | None) -> tuple[bool, float]:
     """Return the sort key: the metric; views without one, or without a counted trial, are last."""
     for trial in trials:
         record = trial.workload(head[0]) if head is not None and trial.counts else None
@@ -375,9 +371,9 @@ def _rank(trials: list[Trial], head: tuple[str, str] | None) -> tuple[bool, floa
     return (True, float(trials[0].line.seed))
 
 
-def _same_channel(trials: list[Trial]) -> list[list[Trial]]:
+def _same_channel(trials: list[ReportedTrial]) -> list[list[ReportedTrial]]:
     """Group trials with equal capacity of every link; a treatment may change the path."""
-    groups: list[list[Trial]] = []
+    groups: list[list[ReportedTrial]] = []
     for trial in trials:
         for group in groups:
             if _equal(group[0].courses, trial.courses, min(group[0].end_s, trial.end_s)):
@@ -388,7 +384,7 @@ def _same_channel(trials: list[Trial]) -> list[list[Trial]]:
     return groups
 
 
-def _equal(one: dict[str, LinkCourse], other: dict[str, LinkCourse], end_s: float) -> bool:
+def _equal(one: dict[str, CapacityCourse], other: dict[str, CapacityCourse], end_s: float) -> bool:
     if one.keys() != other.keys():
         return False
     for link, course in one.items():

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.campaign.results import CampaignResults, Matrix
-    from wavebed.reproduce.studies import Expected, Hypothesis, Part
+    from wavebed.reproduce.studies import Expected, Hypothesis, StudyPart
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.spec.types import Leg, Stage
     from wavebed.stats.intervals import Interval
 
 
 def beside_published(
-    results: CampaignResults, rows: Sequence[Published], factor: str = "", hypothesis: Hypothesis | None = None
+    results: CampaignResults, rows: Sequence[PublishedFigure], factor: str = "", hypothesis: Hypothesis | None = None
 ) -> list[Beside]:
     """Return each published figure and ours; a figure without a cell in the campaign has no value.
 
@@ -68,15 +68,15 @@ def cells_beside(
 
 
 def without_published(
-    results: CampaignResults, rows: Sequence[Published], all_rows: Sequence[Published]
+    results: CampaignResults, rows: Sequence[PublishedFigure], all_rows: Sequence[PublishedFigure]
 ) -> list[tuple[Mapping[str, str], Matrix, Interval]]:
     """Return our medians of the cells that have no published figure of their own.
 
     Parameters
     ----------
-    rows : sequence of Published
+    rows : sequence of PublishedFigure
         The figures that are compared: their metrics are returned.
-    all_rows : sequence of Published
+    all_rows : sequence of PublishedFigure
         All published figures of the campaign.
 
     Returns
@@ -100,7 +100,7 @@ def median_of(values: NDArray[np.float64]) -> Interval:
     return median_interval(values[np.isfinite(values)].tolist())
 
 
-def _values(results: CampaignResults, row: Published, cells: Sequence[str]) -> NDArray[np.float64]:
+def _values(results: CampaignResults, row: PublishedFigure, cells: Sequence[str]) -> NDArray[np.float64]:
     """Return a value for each block."""
     matrix = results.matrices.get((row.workload, row.metric))
     if matrix is None:
@@ -125,7 +125,7 @@ MEAN = " & "
 _COLUMNS = ("figure", "workload", "metric", "unit", "published", "reading-error", "bound")
 
 
-class Published(Struct, frozen=True):
+class PublishedFigure(Struct, frozen=True):
     """A published figure.
 
     Parameters
@@ -159,7 +159,7 @@ class Published(Struct, frozen=True):
         return any(RATIO in level for level in self.levels.values())
 
 
-def published_of(part: Part) -> tuple[str, list[Published]]:
+def published_of(part: StudyPart) -> tuple[str, list[PublishedFigure]]:
     """Return the source of the published figures of a part of a study, and those that it repeats."""
     if part.figures == "none":
         return "", []
@@ -172,12 +172,12 @@ def published_of(part: Part) -> tuple[str, list[Published]]:
     ]
 
 
-def read_published(name: str) -> tuple[str, list[Published]]:
+def read_published(name: str) -> tuple[str, list[PublishedFigure]]:
     """Return the source of published figures, the first line of their file, and the figures."""
     text = resources.files("wavebed.reproduce").joinpath("published", f"{name}.csv").read_text(encoding="utf-8")
     source, *lines = text.splitlines()
     rows = [
-        Published(
+        PublishedFigure(
             row["figure"],
             {key: value for key, value in row.items() if key not in _COLUMNS},
             row["workload"],
@@ -243,7 +243,7 @@ class Tried:
         return max((each.ours.count for each in self.beside), default=0)
 
 
-def tried(part: Part, runs: Sequence[tuple[Hypothesis, Sequence[Beside]]]) -> list[Tried]:
+def tried(part: StudyPart, runs: Sequence[tuple[Hypothesis, Sequence[Beside]]]) -> list[Tried]:
     """Return what the run of each hypothesis gave; the first changes nothing, and all are compared with it."""
     if not runs:
         return []
@@ -251,7 +251,7 @@ def tried(part: Part, runs: Sequence[tuple[Hypothesis, Sequence[Beside]]]) -> li
     return [_tried(part, hypothesis, described, beside) for hypothesis, beside in runs]
 
 
-def _tried(part: Part, hypothesis: Hypothesis, described: Sequence[Beside], beside: Sequence[Beside]) -> Tried:
+def _tried(part: StudyPart, hypothesis: Hypothesis, described: Sequence[Beside], beside: Sequence[Beside]) -> Tried:
     fitted = [each for each in beside if _is_fitted(part, each)]
     held_out = [(was, now) for was, now in zip(described, beside, strict=True) if not _is_fitted(part, now)]
     # Trials may be missing: only figures that both have are compared.
@@ -271,7 +271,7 @@ def _tried(part: Part, hypothesis: Hypothesis, described: Sequence[Beside], besi
     )
 
 
-def _is_fitted(part: Part, each: Beside) -> bool:
+def _is_fitted(part: StudyPart, each: Beside) -> bool:
     levels = {**each.published.levels, METRIC: each.published.metric}
     return any(levels[factor] in fitted for factor, fitted in part.fitted.items())
 
@@ -373,7 +373,7 @@ class Beside:
 
     Parameters
     ----------
-    published : Published
+    published : PublishedFigure
         The published one.
     cell : str
         The cell of the campaign.
@@ -383,7 +383,7 @@ class Beside:
         Reproduced: the whole interval is within the tolerance; not: none of it is.
     """
 
-    published: Published
+    published: PublishedFigure
     cell: str
     ours: Interval
     verdict: Verdict
@@ -422,19 +422,19 @@ def logarithm(beside: Beside) -> float | None:
     return min(math.log(ratio), 0) if beside.published.at_least else math.log(ratio)
 
 
-def tolerated(published: Published) -> tuple[float, float]:
+def tolerated(published: PublishedFigure) -> tuple[float, float]:
     """Return the least and the largest value that reproduce a figure."""
     off = max(TOLERANCE * published.value, published.error)
     return published.value - off, math.inf if published.at_least else published.value + off
 
 
-def judged(published: Published, cell: str, values: Sequence[float]) -> Beside:
+def judged(published: PublishedFigure, cell: str, values: Sequence[float]) -> Beside:
     """Return a published figure beside the values of our trials."""
     ours = median_interval(values)
     return Beside(published, cell, ours, _verdict(published, ours))
 
 
-def _verdict(published: Published, ours: Interval) -> Verdict:
+def _verdict(published: PublishedFigure, ours: Interval) -> Verdict:
     if ours.estimate is None:
         return "no value"
     if ours.count == 1:

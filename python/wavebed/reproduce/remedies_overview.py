@@ -11,7 +11,7 @@ from wavebed.stats.paired import paired_finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wavebed.campaign.results import Answer, CampaignResults
+    from wavebed.campaign.results import CampaignAnswer, CampaignResults
     from wavebed.stats.verdict import Finding
 
 COSTS = {"udp rtt loaded p95": "delay of other traffic", "rtt loaded p95": "delay of other traffic"}
@@ -51,7 +51,7 @@ def _sum(lost: Sequence[tuple[Mapping[str, str], int, int]], factor: str, level:
 def _tables(results: CampaignResults) -> Iterator[str]:
     compared = results.campaign.factor
     others = [name for name in results.campaign.factors if name not in (compared, PATH, APPLICATION)]
-    groups: dict[tuple[str, ...], list[Answer]] = {}
+    groups: dict[tuple[str, ...], list[CampaignAnswer]] = {}
     for answer in results.answers:
         groups.setdefault(tuple(answer.question.pair.at[name] for name in others), []).append(answer)
     for levels, group in groups.items():
@@ -67,10 +67,10 @@ def _tables(results: CampaignResults) -> Iterator[str]:
         yield ""
 
 
-def _columns(results: CampaignResults, group: Sequence[Answer]) -> dict[str, list[Answer]]:
+def _columns(results: CampaignResults, group: Sequence[CampaignAnswer]) -> dict[str, list[CampaignAnswer]]:
     """Return the answers of each column: each application by its first metric, then each cost over all applications."""
-    columns: dict[str, list[Answer]] = {}
-    costs: dict[str, list[Answer]] = {}
+    columns: dict[str, list[CampaignAnswer]] = {}
+    costs: dict[str, list[CampaignAnswer]] = {}
     for application in results.campaign.factors[APPLICATION]:
         its = [answer for answer in group if answer.question.pair.at[APPLICATION] == application]
         of_application = [answer for answer in its if answer.question.values.metric not in COSTS]
@@ -87,7 +87,7 @@ def _columns(results: CampaignResults, group: Sequence[Answer]) -> dict[str, lis
     return columns | costs
 
 
-def _over_paths(results: CampaignResults, remedy: str, group: Sequence[Answer]) -> tuple[Finding, str] | None:
+def _over_paths(results: CampaignResults, remedy: str, group: Sequence[CampaignAnswer]) -> tuple[Finding, str] | None:
     """Return the finding on a remedy with a path as one pair, and the unit of the metric; None without any pair.
 
     The values of a path are the medians of its blocks; over several applications, their geometric means.

@@ -25,7 +25,7 @@ from wavebed.stats.intervals import fewest_pairs, median_interval
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wavebed.campaign.results import Answer, CampaignResults
+    from wavebed.campaign.results import CampaignAnswer, CampaignResults
     from wavebed.result.model import PrimaryRecord, TrialLine
 
 _COST_LETTERS = {"delay of other traffic": "d", "processor time": "p"}
@@ -55,11 +55,11 @@ its cost in delay of other traffic (d) and processor time (p). No remedy is name
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column of a table: the levels of all factors but the compared one, and the answers there by remedy."""
 
     levels: Mapping[str, str]
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, CampaignAnswer]
     """Of one metric."""
 
 
@@ -111,7 +111,7 @@ def _ranking(results: CampaignResults) -> list[PrimaryRecord]:
     return list(firsts.values())
 
 
-def _best(results: CampaignResults, column: Column) -> str:
+def _best(results: CampaignResults, column: TableColumn) -> str:
     helping = {remedy: answer for remedy, answer in column.answers.items() if answer.finding.verdict == "better"}
     if not helping:
         return "none" if any(answer.finding.estimate is not None for answer in column.answers.values()) else "–"
@@ -125,7 +125,7 @@ def _best(results: CampaignResults, column: Column) -> str:
     return "; ".join([f"**{remedy}** {_effect(helping[remedy])}", *costs])
 
 
-def _effect(answer: Answer | None) -> str:
+def _effect(answer: CampaignAnswer | None) -> str:
     return (
         "–"
         if answer is None or answer.finding.estimate is None
@@ -133,7 +133,7 @@ def _effect(answer: Answer | None) -> str:
     )
 
 
-def _gain(answer: Answer, *, has_ratio: bool) -> float:
+def _gain(answer: CampaignAnswer, *, has_ratio: bool) -> float:
     """Return how much better it is: the logarithm of the ratio, or the median difference where not all have ratios."""
     values, pair = answer.question.values, answer.question.pair
     if has_ratio:
@@ -146,10 +146,10 @@ def _gain(answer: Answer, *, has_ratio: bool) -> float:
     return -size if values.better == "lower" else size
 
 
-def _columns(results: CampaignResults, primary: PrimaryRecord) -> list[Column]:
+def _columns(results: CampaignResults, primary: PrimaryRecord) -> list[TableColumn]:
     """Return the answers on a metric, by the levels of all factors but the compared one."""
     factor = results.campaign.factor
-    found: dict[tuple[tuple[str, str], ...], dict[str, Answer]] = {}
+    found: dict[tuple[tuple[str, str], ...], dict[str, CampaignAnswer]] = {}
     for cell in results.cells:
         if primary.is_asked_of(results.levels[cell]):
             found.setdefault(_others(results, cell), {})
@@ -157,7 +157,7 @@ def _columns(results: CampaignResults, primary: PrimaryRecord) -> list[Column]:
         values, cell = answer.question.values, answer.question.pair.cell
         if (values.workload, values.metric) == (primary.workload, primary.metric):
             found[_others(results, cell)][results.levels[cell][factor]] = answer
-    return [Column(dict(levels), answers) for levels, answers in found.items()]
+    return [TableColumn(dict(levels), answers) for levels, answers in found.items()]
 
 
 def _others(results: CampaignResults, cell: str) -> tuple[tuple[str, str], ...]:
@@ -189,7 +189,7 @@ def _doubts(trials: Sequence[TrialLine]) -> str:
 def _tables(results: CampaignResults, primary: PrimaryRecord) -> list[str]:
     """Return a table of a metric for each combination of the other factors: remedies in rows, paths in columns."""
     columns = _columns(results, primary)
-    groups: dict[str, list[Column]] = {}
+    groups: dict[str, list[TableColumn]] = {}
     for column in columns:
         title = ", ".join(f"{factor} {level}" for factor, level in column.levels.items() if factor != PATH)
         groups.setdefault(title, []).append(column)
@@ -221,7 +221,7 @@ def _median(results: CampaignResults, primary: PrimaryRecord, levels: Mapping[st
     return f"{figure(found.estimate)} {matrix.unit}".strip() if found.estimate is not None else "–"
 
 
-def _told(answer: Answer | None) -> str:
+def _told(answer: CampaignAnswer | None) -> str:
     return "–" if answer is None else told(answer.finding, answer.question.values.unit, reason_text(answer))
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from wavebed.forward.model import Trial
+    from wavebed.forward.model import ForwardTrial
     from wavebed.forward.parts import OverloadFinding, OverloadName
     from wavebed.forward.result import DeviceResult
     from wavebed.forward.run import ForwardProgress
@@ -71,7 +71,7 @@ class Asked(PlainValue, frozen=True):
     rounds: int
 
 
-class Begun(PlainValue, frozen=True):
+class BegunReproduction(PlainValue, frozen=True):
     """The file of a reproduction that has begun.
 
     Parameters
@@ -128,7 +128,7 @@ def has_begun(folder: Path) -> bool:
     return folder.exists()
 
 
-def read_begun(folder: Path) -> Begun:
+def read_begun(folder: Path) -> BegunReproduction:
     """Return what a reproduction was begun with.
 
     Raises
@@ -141,7 +141,7 @@ def read_begun(folder: Path) -> Begun:
     if not file.exists():
         raise UserError(f"{folder}: holds no reproduction that can be resumed: leave --resume out")
     try:
-        return from_plain(Begun, read_json(file, "name a folder of wavebed reproduce"))
+        return from_plain(BegunReproduction, read_json(file, "name a folder of wavebed reproduce"))
     except UserError as error:
         raise UserError(f"{file}: {error}: name a folder of wavebed reproduce") from None
 
@@ -155,7 +155,7 @@ def begin(folder: RunFolder, asked: Asked, inputs: Mapping[str, str], command_li
         If it cannot be written.
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    begun = Begun(STUDY, asked, started, tuple(redacted_line(command_line)), dict(inputs))
+    begun = BegunReproduction(STUDY, asked, started, tuple(redacted_line(command_line)), dict(inputs))
     folder.begin(_BEGUN, {BEGUN_FILE: _text(begun)})
 
 
@@ -221,7 +221,7 @@ def _unpacked(file: Path) -> bytes:
     return data
 
 
-def _text(begun: Begun) -> str:
+def _text(begun: BegunReproduction) -> str:
     return json.dumps(to_plain(begun), allow_nan=False, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -231,7 +231,7 @@ ROUNDS = 6
 SOURCE = "Yan and Li, CETC 7th Institute: Testing the small-packet forwarding of WLAN devices, tables 1 and 2"
 
 
-class Published(NamedTuple):
+class PublishedDevice(NamedTuple):
     """A row of the study's second table."""
 
     device: str
@@ -243,11 +243,11 @@ class Published(NamedTuple):
 
 
 PUBLISHED = (
-    Published("A", "BCM4908", 952, 2, 1.43, 3),
-    Published("B", "EN7561", 945, 5, 1.47, 2),
-    Published("C", "IP5018", 954, 1, 0.91, 4),
-    Published("D", "BCM4708", 947, 4, 0.13, 5),
-    Published("E", "MT7622B", 949, 3, 1.48, 1),
+    PublishedDevice("A", "BCM4908", 952, 2, 1.43, 3),
+    PublishedDevice("B", "EN7561", 945, 5, 1.47, 2),
+    PublishedDevice("C", "IP5018", 954, 1, 0.91, 4),
+    PublishedDevice("D", "BCM4708", 947, 4, 0.13, 5),
+    PublishedDevice("E", "MT7622B", 949, 3, 1.48, 1),
 )
 PUBLISHED_CPU = (("throughput", "952 Mbit/s", 0.07), ("64 B", "1.45 Mpps", 0.29))
 """The study's first table: device A, and its processor in either test."""
@@ -437,11 +437,11 @@ def merge(rounds: Sequence[DeviceResult], doubts: Sequence[str] = ()) -> DeviceR
     """Return the rounds of one device as one result: all trials, both tests over all of them, and further doubts."""
     first, last = rounds[0], rounds[-1]
     starts: list[int] = []
-    trials: list[Trial] = []
+    trials: list[ForwardTrial] = []
     for one in rounds:
         starts.append(len(trials))
         trials += one.trials
-    tests: dict[OverloadName, tuple[OverloadFinding, dict[int, Trial]]] = {}
+    tests: dict[OverloadName, tuple[OverloadFinding, dict[int, ForwardTrial]]] = {}
     sizes = []
     for one, start in zip(rounds, starts, strict=True):
         sizes += [replace(size, trials=tuple(start + place for place in size.trials)) for size in one.sizes]

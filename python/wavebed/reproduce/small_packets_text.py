@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from wavebed.forward.comparison import Comparison
+    from wavebed.forward.comparison import DeviceComparison
     from wavebed.forward.result import DeviceResult
 
 PACED = (
@@ -29,7 +29,7 @@ _FORMULA = (
 )
 
 
-def tables_text(comparison: Comparison) -> str:
+def tables_text(comparison: DeviceComparison) -> str:
     """Return our tables, the study's, and the arithmetic."""
     parts = [
         f"Measured on this machine. {PACED}\n\n{comparison_text(comparison)}",
@@ -42,7 +42,7 @@ def tables_text(comparison: Comparison) -> str:
     return "\n\n".join(parts)
 
 
-def beside_sections(comparison: Comparison) -> Markup:
+def beside_sections(comparison: DeviceComparison) -> Markup:
     """Return the sections of the page that are the study's."""
     published = section(
         "published",

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.config.data import Json
-    from wavebed.forward.comparison import Comparison
+    from wavebed.forward.comparison import DeviceComparison
     from wavebed.reproduce.small_packets import Reproduction
 
 
 def write_reproduction(
-    folder: Path, reproduction: Reproduction, comparison: Comparison, seed: int, command_line: Sequence[str]
+    folder: Path, reproduction: Reproduction, comparison: DeviceComparison, seed: int, command_line: Sequence[str]
 ) -> Path:
     """Write everything beside the trials, and return where the page is; what an earlier call wrote is replaced."""
     guard(folder)
@@ -60,12 +60,12 @@ def write_reproduction_report(folder: Path, file: Path | None = None) -> Path:
     return _write_page(file or folder / REPORT_FILE, compare(results))
 
 
-def _write_page(page: Path, comparison: Comparison) -> Path:
+def _write_page(page: Path, comparison: DeviceComparison) -> Path:
     write_output(page, comparison_page(comparison, beside_sections(comparison)))
     return page
 
 
-def tables_json(comparison: Comparison, reproduction: Reproduction) -> dict[str, Json]:
+def tables_json(comparison: DeviceComparison, reproduction: Reproduction) -> dict[str, Json]:
     """Return our tables, the order of the blocks, and the published figures."""
     iperf3: dict[str, Json] = {}
     for result in reproduction.results:

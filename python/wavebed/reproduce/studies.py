@@ -32,7 +32,7 @@ class OverTime(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_field
     cells: Mapping[str, Sequence[str]] = {}
 
 
-class Part(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+class StudyPart(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """A part of a study: a campaign, and the published figures that it repeats.
 
     Parameters
@@ -128,7 +128,7 @@ class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
         Its title and authors.
     notes : sequence of str
         What a reader must know about the comparison.
-    part : sequence of Part
+    part : sequence of StudyPart
         In the order in which they run.
     conclusions : sequence of str
         What the recorded run in ``docs/validation`` says.
@@ -138,11 +138,11 @@ class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
 
     title: str
     notes: Sequence[str]
-    part: Sequence[Part]
+    part: Sequence[StudyPart]
     conclusions: Sequence[str] = ()
     hypothesis: Sequence[Hypothesis] = ()
 
-    def hypotheses_of(self, part: Part) -> list[Hypothesis]:
+    def hypotheses_of(self, part: StudyPart) -> list[Hypothesis]:
         """Return those that a part tries."""
         return [each for each in self.hypothesis if each.part == part.name]
 

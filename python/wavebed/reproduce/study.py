@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from wavebed.campaign.results import CampaignResults
     from wavebed.page.tables import TableCell
     from wavebed.reproduce.judge import Beside, Steady
-    from wavebed.reproduce.studies import Part, Study
+    from wavebed.reproduce.studies import Study, StudyPart
     from wavebed.run.progress import Live
 
 _GOODPUT = "goodput"
@@ -219,7 +219,7 @@ def _marked(beside: Beside) -> str:
 STUDY_FILE = "study.json"
 
 
-class Begun(msgspec.Struct, frozen=True):
+class BegunStudy(msgspec.Struct, frozen=True):
     """What a folder was begun with.
 
     Parameters
@@ -252,7 +252,7 @@ class PartResults:
 
     Parameters
     ----------
-    part : Part
+    part : StudyPart
         Which.
     source : str
         Of the published figures.
@@ -264,14 +264,14 @@ class PartResults:
         The hypotheses of this part.
     """
 
-    part: Part
+    part: StudyPart
     source: str
     results: CampaignResults
     beside: Sequence[Beside]
     tried: Sequence[Tried]
 
 
-def begin(folder: Path, begun: Begun) -> None:
+def begin(folder: Path, begun: BegunStudy) -> None:
     """Make the folder of a study.
 
     Raises
@@ -283,7 +283,7 @@ def begin(folder: Path, begun: Begun) -> None:
     write_output(folder / STUDY_FILE, msgspec.json.encode(begun) + b"\n")
 
 
-def begun_in(folder: Path, study: str) -> Begun:
+def begun_in(folder: Path, study: str) -> BegunStudy:
     """Return what a folder was begun with.
 
     Raises
@@ -296,7 +296,7 @@ def begun_in(folder: Path, study: str) -> Begun:
     if not file.is_file():
         raise UserError(f"{folder}: has no {STUDY_FILE}: name a folder that wavebed reproduce {study} began")
     try:
-        begun = msgspec.json.decode(read_bytes(file, "name another folder"), type=prepared(Begun))
+        begun = msgspec.json.decode(read_bytes(file, "name another folder"), type=prepared(BegunStudy))
     except msgspec.DecodeError as error:
         raise UserError(f"{file}: {error}: name another folder") from None
     if begun.study != study:
@@ -304,7 +304,7 @@ def begun_in(folder: Path, study: str) -> Begun:
     return begun
 
 
-def campaigns_of(begun: Begun) -> list[tuple[Part, Campaign]]:
+def campaigns_of(begun: BegunStudy) -> list[tuple[StudyPart, Campaign]]:
     """Return the parts that run, each with its campaign.
 
     Raises
@@ -323,7 +323,7 @@ def campaigns_of(begun: Begun) -> list[tuple[Part, Campaign]]:
     return [(part, replace(campaign, plan=with_time(campaign.plan, begun.time))) for part, campaign in read]
 
 
-def _blocks(begun: Begun, part: Part) -> int | None:
+def _blocks(begun: BegunStudy, part: StudyPart) -> int | None:
     """Return the number of blocks; 0: the part does not run; ``None``: that of its campaign's file."""
     if begun.quick:
         usual: int | None = part.quick_blocks
@@ -335,7 +335,12 @@ def _blocks(begun: Begun, part: Part) -> int | None:
 
 
 def run_study(
-    campaigns: Sequence[tuple[Part, Campaign]], folder: Path, command_line: Sequence[str], live: Live, *, accept: bool
+    campaigns: Sequence[tuple[StudyPart, Campaign]],
+    folder: Path,
+    command_line: Sequence[str],
+    live: Live,
+    *,
+    accept: bool,
 ) -> None:
     """Run the campaigns, or the rest of them, each into a folder of its own with its report.
 
@@ -369,7 +374,7 @@ def results_of(study: Study, folder: Path) -> list[PartResults]:
     return [_results_of(study, part, folder) for part in study.part if (folder / part.name / RUN_FILE).exists()]
 
 
-def _results_of(study: Study, part: Part, folder: Path) -> PartResults:
+def _results_of(study: Study, part: StudyPart, folder: Path) -> PartResults:
     results = read_campaign_results(folder / part.name)
     source, rows = published_of(part)
     runs = [

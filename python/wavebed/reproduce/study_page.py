@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
     from wavebed.page.charts import ColumnPicture
     from wavebed.reproduce.studies import Study
-    from wavebed.reproduce.study import Begun, PartResults
-
-__all__ = ["write_study_page"]
+    from wavebed.reproduce.study import BegunStudy, PartResults
 
 _TEMPLATE = "reproduce/study_page.html.j2"
 _MOST_LINKS = 30
@@ -41,7 +39,7 @@ _NUMBERS = ("published", "ours", "ratio")
 """Columns with numbers."""
 
 
-def write_study_page(begun: Begun, study: Study, parts: Sequence[PartResults], folder: Path) -> Path:
+def write_study_page(begun: BegunStudy, study: Study, parts: Sequence[PartResults], folder: Path) -> Path:
     """Write the page into the folder of the study, as HTML and Markdown, and return the first."""
     file = folder / REPORT_FILE
     title = f"{study.title}, done again"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wavebed.reproduce.judge import Beside
     from wavebed.reproduce.study import PartResults
 
-__all__ = ["pictures_of"]
-
 _MOST_DECADES = 2
 
 

@@ -11,8 +11,8 @@ from wavebed.stats.intervals import FEWEST
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wavebed.reproduce.judge import Beside, Published, Tried
-    from wavebed.reproduce.studies import Hypothesis, Part
+    from wavebed.reproduce.judge import Beside, PublishedFigure, Tried
+    from wavebed.reproduce.studies import Hypothesis, StudyPart
     from wavebed.stats.intervals import Interval
 
 
@@ -25,7 +25,7 @@ def ours_text(ours: Interval) -> str:
     return f"{figure(ours.estimate)} ({figure(ours.low)} to {figure(ours.high)})"
 
 
-def published_text(published: Published) -> str:
+def published_text(published: PublishedFigure) -> str:
     """Return the published figure."""
     return f"{'≥ ' if published.at_least else ''}{figure(published.value)}"
 
@@ -47,7 +47,7 @@ def _number(found: Sequence[Beside], what: str) -> str:
     return f"{len(found)} published {what}{'' if len(found) == 1 else 's'}"
 
 
-def again_text(part: Part, hypothesis: Hypothesis) -> str:
+def again_text(part: StudyPart, hypothesis: Hypothesis) -> str:
     """Return the command that runs a hypothesis again."""
     return f"wavebed campaign run {part.campaign} --only {part.hypotheses}={hypothesis.level}"
 

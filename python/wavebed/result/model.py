@@ -103,7 +103,7 @@ class CampaignRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CellPair:
     """Two cells that differ in the compared factor alone.
 
     Parameters
@@ -119,7 +119,7 @@ class Comparison:
     at: Mapping[str, str]
 
 
-def comparisons(levels: Mapping[str, Mapping[str, str]], factor: str, baseline: str) -> list[Comparison]:
+def comparisons(levels: Mapping[str, Mapping[str, str]], factor: str, baseline: str) -> list[CellPair]:
     """Return the pairs of cells that are compared; cells without a partner are in none.
 
     Parameters
@@ -136,7 +136,7 @@ def comparisons(levels: Mapping[str, Mapping[str, str]], factor: str, baseline: 
     for cell, its in levels.items():
         base = bases.get(others(cell))
         if base is not None and its.get(factor) != baseline:
-            found.append(Comparison(base, cell, dict(others(cell))))
+            found.append(CellPair(base, cell, dict(others(cell))))
     return found
 
 

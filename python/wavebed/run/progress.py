@@ -16,7 +16,7 @@ from wavebed.store.journal import (
     TrialBegun,
     TrialStored,
 )
-from wavebed.terminal import Status
+from wavebed.terminal import StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ BROWSER_S = 1.5
 """Of a Chromium with a fresh profile, before the trial and after it; measured: 1.3 to 1.9 s with all overhead."""
 
 
-class Live(Status):
+class Live(StatusLine):
     """The progress line of a run: a listener of its journal."""
 
     tells_verdicts = True

@@ -10,7 +10,7 @@ from wavebed.experiment.machine_lock import measuring
 from wavebed.lab.tools import in_guest
 from wavebed.result.model import COUNTED, TrialLine
 from wavebed.run.design import Design, next_trial, ordered
-from wavebed.run.executor.carrier import Session
+from wavebed.run.executor.carrier import RunSession
 from wavebed.run.folder import check_programs, in_virtual_time, open_folder, prepare, programs, record_of
 from wavebed.run.progress import WAITING
 from wavebed.run.resolve import Resolver
@@ -50,7 +50,7 @@ class Local:
         """
         check_programs(plan)
 
-    def run(self, session: Session) -> str:
+    def run(self, session: RunSession) -> str:
         """Run the blocks that are left, one trial after the other, and return the reason of the stop rule, if any.
 
         Raises
@@ -128,7 +128,7 @@ def run_claimed(
     with Journal(live) as journal:
         folder = open_folder(plan, slots, path, record, journal, design)
         with folder.guarded(), closing(Resolver(plan, path)) as resolver:
-            stopped = executor.run(Session(plan, slots, programs(plan), folder, resolver, live, design))
+            stopped = executor.run(RunSession(plan, slots, programs(plan), folder, resolver, live, design))
             folder.discard_arrived()
         folder.end(stopped)
     if in_virtual_time(plan) and design.until_ns is None:
@@ -165,7 +165,7 @@ def _told_once(live: Live, folder: RunFolder) -> Callable[[str], None]:
     return waiting
 
 
-def _run_block(slots: Sequence[Slot], session: Session, neighbours: Neighbours) -> None:
+def _run_block(slots: Sequence[Slot], session: RunSession, neighbours: Neighbours) -> None:
     resolver, folder, live, design = session.resolver, session.folder, session.live, session.design
     while (slot := next_trial(slots, _repeated(folder.ledger, slots, design), design.attempts)) is not None:
         with resolver.resolved(slot) as resolved:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.radio.presets import MacSettings, UeLimit
-    from wavebed.scene.tables import Array, CarrierTable, FallbackTable, Timers, UeTable, Vector
+    from wavebed.scene.tables import Array, CarrierTable, SceneFallbackTable, Timers, UeTable, Vector
 
 
 _RANGES_HZ = {
@@ -595,7 +595,7 @@ def _ue(table: UeTable, duration_s: float) -> Ue:
     )
 
 
-def _fallback(table: FallbackTable) -> Fallback:
+def _fallback(table: SceneFallbackTable) -> Fallback:
     carrier = at("carrier", resolved, table.carrier)
     if carrier.technology == "802.11ad":
         raise Problem("802.11ad cannot be the fallback carrier: write nr or lte", "carrier.technology")

@@ -400,7 +400,7 @@ class ObstacleTable(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class FallbackTable(Struct, frozen=True, kw_only=True):
+class SceneFallbackTable(Struct, frozen=True, kw_only=True):
     """``[fallback]``."""
 
     propagation: Annotated[Propagation, Key(_PROPAGATION, "as that of the scene")]
@@ -564,9 +564,9 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         ),
     ] = []
     fallback: Annotated[
-        FallbackTable | None,
+        SceneFallbackTable | None,
         Key(
-            _sub(FallbackTable, "[fallback]"),
+            _sub(SceneFallbackTable, "[fallback]"),
             "the carrier that the link falls back to: keys below",
         ),
     ] = None

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
 
 
-class Part(Struct, frozen=True, forbid_unknown_fields=True):
+class SpecPart(Struct, frozen=True, forbid_unknown_fields=True):
     """A part of a specification: immutable, and strict when it is read."""
 
 
-def plain(part: Part) -> dict[str, Json]:
+def plain(part: SpecPart) -> dict[str, Json]:
     """Return a part of a specification as its JSON has it: objects, arrays, texts and numbers."""
     known: dict[str, Json] = json.decode(json.encode(part))
     return known

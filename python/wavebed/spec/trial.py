@@ -13,7 +13,7 @@ from wavebed.foreign import read_bytes
 from wavebed.formats import TRIAL, require_version
 from wavebed.prepared import prepared
 from wavebed.spec.network import MOST_SEED
-from wavebed.spec.part import Part
+from wavebed.spec.part import SpecPart
 from wavebed.spec.types import Network
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ Time: TypeAlias = Literal["auto", "real", "virtual"]
 """The time of trials as it is asked for; ``auto`` chooses before a trial is resolved."""
 
 
-class NamespacesLab(Part, frozen=True, tag_field="kind", tag="namespaces"):
+class NamespacesLab(SpecPart, frozen=True, tag_field="kind", tag="namespaces"):
     """Network namespaces of one machine, with the path between them.
 
     Parameters
@@ -83,7 +83,7 @@ class NamespacesLab(Part, frozen=True, tag_field="kind", tag="namespaces"):
     memory_bytes: GuestBytes | None = None
 
 
-class HostsLab(Part, frozen=True, tag_field="kind", tag="hosts"):
+class HostsLab(SpecPart, frozen=True, tag_field="kind", tag="hosts"):
     """Real hosts, with whatever lies between them.
 
     Parameters
@@ -134,7 +134,7 @@ VERSION: Literal[1] = 1
 _MOST_BYTES = 64 << 20
 
 
-class PatternOrigin(Part, frozen=True, omit_defaults=True):
+class PatternOrigin(SpecPart, frozen=True, omit_defaults=True):
     """Where a pattern comes from, for people; its file is named by its content.
 
     Parameters
@@ -161,14 +161,14 @@ class PatternOrigin(Part, frozen=True, omit_defaults=True):
         return f"{self.source} {self.name.rpartition('/')[2] if self.source == 'trace' else self.name}"
 
 
-class Treatment(Part, frozen=True):
+class Treatment(SpecPart, frozen=True):
     """A treatment: a name, and the keys of the scenario that it changes."""
 
     name: str
     changes: dict[str, Json]
 
 
-class WorkloadSpec(Part, frozen=True):
+class WorkloadSpec(SpecPart, frozen=True):
     """An application in the trial: when it runs, between which hosts, and the keys of its kind, none left out."""
 
     name: str
@@ -181,7 +181,7 @@ class WorkloadSpec(Part, frozen=True):
     options: dict[str, Json]
 
 
-class RemedySpec(Part, frozen=True):
+class RemedySpec(SpecPart, frozen=True):
     """A remedy on a host during the trial, with the keys of its kind, none left out."""
 
     host: str
@@ -189,7 +189,7 @@ class RemedySpec(Part, frozen=True):
     options: dict[str, Json]
 
 
-class TrialSpec(Part, frozen=True):
+class TrialSpec(SpecPart, frozen=True):
     """One trial: everything that it depends on, resolved.
 
     Parameters

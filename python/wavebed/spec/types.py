@@ -11,85 +11,18 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, field
 
 from wavebed.config.units import Limit
-from wavebed.spec.part import Part
-
-__all__ = [
-    "Aggregation",
-    "AmRlc",
-    "BottleneckStage",
-    "Coalesce",
-    "Code",
-    "CodelQueue",
-    "Configured",
-    "Connection",
-    "ConstantDelay",
-    "ConstantRate",
-    "CorruptStage",
-    "Delay",
-    "DelayStage",
-    "Direction",
-    "DistributionDelay",
-    "DropheadQueue",
-    "DroptailQueue",
-    "Drx",
-    "Dualpi2Queue",
-    "DuplicateStage",
-    "End",
-    "FourStateLoss",
-    "FqCodelQueue",
-    "GilbertElliottLoss",
-    "GrantLosses",
-    "Grants",
-    "Handover",
-    "Harq",
-    "Hop",
-    "HopKind",
-    "Host",
-    "IndependentLoss",
-    "InfiniteQueue",
-    "Leg",
-    "Load",
-    "Loss",
-    "LossStage",
-    "Network",
-    "OffCoalesce",
-    "OpportunitiesRate",
-    "Outage",
-    "PacketsRate",
-    "PatternDelay",
-    "PatternLoss",
-    "PatternRate",
-    "Queue",
-    "RadioStage",
-    "Rate",
-    "ReorderStage",
-    "Reordering",
-    "Rlc",
-    "Rrc",
-    "SampledRate",
-    "Shape",
-    "SlotCoalesce",
-    "Slots",
-    "Split",
-    "Stage",
-    "TimeCoalesce",
-    "TokenBucketRate",
-    "UmRlc",
-    "Unit",
-    "Way",
-    "WifiStage",
-]
+from wavebed.spec.part import SpecPart
 
 
-class OffCoalesce(Part, frozen=True, tag_field="kind", tag="off"):
+class OffCoalesce(SpecPart, frozen=True, tag_field="kind", tag="off"):
     """None: every wire segment is written alone."""
 
 
-class SlotCoalesce(Part, frozen=True, tag_field="kind", tag="slot"):
+class SlotCoalesce(SpecPart, frozen=True, tag_field="kind", tag="slot"):
     """Those that leave at the same instant, as from one radio slot."""
 
 
-class TimeCoalesce(Part, frozen=True, tag_field="kind", tag="time"):
+class TimeCoalesce(SpecPart, frozen=True, tag_field="kind", tag="time"):
     """Those within this time of the first."""
 
     time_ns: Annotated[int, Meta(ge=1, le=10_000_000, description="The window: at most a radio frame.")]
@@ -99,7 +32,7 @@ Coalesce: TypeAlias = OffCoalesce | SlotCoalesce | TimeCoalesce
 """Which segments are coalesced."""
 
 
-class Host(Part, frozen=True):
+class Host(SpecPart, frozen=True):
     """A host."""
 
     name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$", description="Its name.")]
@@ -115,7 +48,7 @@ HopKind: TypeAlias = Literal["wired", "radio"]
 """The kind of a hop."""
 
 
-class ConstantRate(Part, frozen=True, tag_field="kind", tag="constant"):
+class ConstantRate(SpecPart, frozen=True, tag_field="kind", tag="constant"):
     """A constant rate."""
 
     rate_bps: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bits per second.")]
@@ -125,7 +58,7 @@ End: TypeAlias = Literal["repeat", "hold", "stop"]
 """Behaviour after the end of a pattern."""
 
 
-class PatternRate(Part, frozen=True, tag_field="kind", tag="pattern"):
+class PatternRate(SpecPart, frozen=True, tag_field="kind", tag="pattern"):
     """The ``rate_bps`` of a ``steps`` pattern."""
 
     file: Annotated[str, Meta(description="The pattern.")]
@@ -133,7 +66,7 @@ class PatternRate(Part, frozen=True, tag_field="kind", tag="pattern"):
     start_ns: Annotated[int, Meta(ge=0, le=1_000_000_000_000_000_000, description="Its position at time 0.")] = 0
 
 
-class OpportunitiesRate(Part, frozen=True, tag_field="kind", tag="opportunities"):
+class OpportunitiesRate(SpecPart, frozen=True, tag_field="kind", tag="opportunities"):
     """An ``opportunities`` pattern."""
 
     file: Annotated[str, Meta(description="The pattern.")]
@@ -141,20 +74,20 @@ class OpportunitiesRate(Part, frozen=True, tag_field="kind", tag="opportunities"
     start_ns: Annotated[int, Meta(ge=0, le=1_000_000_000_000_000_000, description="Its position at time 0.")] = 0
 
 
-class TokenBucketRate(Part, frozen=True, tag_field="kind", tag="token_bucket"):
+class TokenBucketRate(SpecPart, frozen=True, tag_field="kind", tag="token_bucket"):
     """A rate with bursts."""
 
     rate_bps: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bits per second.")]
     burst_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000, description="Depth of the bucket, which starts full.")]
 
 
-class PacketsRate(Part, frozen=True, tag_field="kind", tag="packets"):
+class PacketsRate(SpecPart, frozen=True, tag_field="kind", tag="packets"):
     """A rate in packets, independent of their size."""
 
     packets_per_s: Annotated[int, Meta(ge=1, le=1_000_000_000, description="Packets per second.")]
 
 
-class SampledRate(Part, frozen=True, tag_field="kind", tag="sampled"):
+class SampledRate(SpecPart, frozen=True, tag_field="kind", tag="sampled"):
     """netem: the rate at the time of arrival, constant or from a pattern."""
 
     rate_bps: Annotated[
@@ -171,23 +104,23 @@ Rate: TypeAlias = ConstantRate | PatternRate | OpportunitiesRate | TokenBucketRa
 """A server."""
 
 
-class DroptailQueue(Part, frozen=True, tag_field="kind", tag="droptail"):
+class DroptailQueue(SpecPart, frozen=True, tag_field="kind", tag="droptail"):
     """Drops arrivals."""
 
     limit: Annotated[Limit, Meta(description="Its limit.")]
 
 
-class DropheadQueue(Part, frozen=True, tag_field="kind", tag="drophead"):
+class DropheadQueue(SpecPart, frozen=True, tag_field="kind", tag="drophead"):
     """Drops the oldest segments."""
 
     limit: Annotated[Limit, Meta(description="Its limit.")]
 
 
-class InfiniteQueue(Part, frozen=True, tag_field="kind", tag="infinite"):
+class InfiniteQueue(SpecPart, frozen=True, tag_field="kind", tag="infinite"):
     """Never drops."""
 
 
-class CodelQueue(Part, frozen=True, tag_field="kind", tag="codel"):
+class CodelQueue(SpecPart, frozen=True, tag_field="kind", tag="codel"):
     """RFC 8289."""
 
     limit: Annotated[Limit, Meta(description="Its limit.")]
@@ -204,7 +137,7 @@ class CodelQueue(Part, frozen=True, tag_field="kind", tag="codel"):
     ] = None
 
 
-class FqCodelQueue(Part, frozen=True, tag_field="kind", tag="fq_codel"):
+class FqCodelQueue(SpecPart, frozen=True, tag_field="kind", tag="fq_codel"):
     """RFC 8290."""
 
     limit: Annotated[Limit, Meta(description="The limit of all queues together.")]
@@ -223,7 +156,7 @@ class FqCodelQueue(Part, frozen=True, tag_field="kind", tag="fq_codel"):
     quantum_bytes: Annotated[int, Meta(ge=1, le=4_294_967_295, description="Bytes of each queue per round.")] = 1_514
 
 
-class Dualpi2Queue(Part, frozen=True, tag_field="kind", tag="dualpi2"):
+class Dualpi2Queue(SpecPart, frozen=True, tag_field="kind", tag="dualpi2"):
     """RFC 9332."""
 
     limit: Annotated[Limit, Meta(description="The limit of both queues together.")]
@@ -258,7 +191,7 @@ Outage: TypeAlias = Literal["hold", "drop"]
 """Handling of packets while the rate is zero."""
 
 
-class BottleneckStage(Part, frozen=True, tag_field="stage", tag="bottleneck"):
+class BottleneckStage(SpecPart, frozen=True, tag_field="stage", tag="bottleneck"):
     """A queue and a server."""
 
     rate: Annotated[Rate, Meta(description="The server.")]
@@ -270,13 +203,13 @@ class BottleneckStage(Part, frozen=True, tag_field="stage", tag="bottleneck"):
     outage: Annotated[Outage, Meta(description="Handling of packets at rate zero.")] = "hold"
 
 
-class ConstantDelay(Part, frozen=True, tag_field="kind", tag="constant"):
+class ConstantDelay(SpecPart, frozen=True, tag_field="kind", tag="constant"):
     """A constant delay."""
 
     delay_ns: Annotated[int, Meta(ge=0, le=1_000_000_000_000_000_000, description="The delay.")]
 
 
-class PatternDelay(Part, frozen=True, tag_field="kind", tag="pattern"):
+class PatternDelay(SpecPart, frozen=True, tag_field="kind", tag="pattern"):
     """The ``delay_s`` of a pattern."""
 
     file: Annotated[str, Meta(description="The pattern, `steps` or `packets`.")]
@@ -290,7 +223,7 @@ Shape: TypeAlias = Literal["uniform", "normal", "pareto", "paretonormal"]
 """The shape of a delay distribution."""
 
 
-class DistributionDelay(Part, frozen=True, tag_field="kind", tag="distribution"):
+class DistributionDelay(SpecPart, frozen=True, tag_field="kind", tag="distribution"):
     """Drawn for each wire segment."""
 
     shape: Annotated[Shape, Meta(description="Its shape.")]
@@ -303,7 +236,7 @@ Delay: TypeAlias = ConstantDelay | PatternDelay | DistributionDelay
 """Source of the delays."""
 
 
-class DelayStage(Part, frozen=True, tag_field="stage", tag="delay"):
+class DelayStage(SpecPart, frozen=True, tag_field="stage", tag="delay"):
     """A delay."""
 
     delay: Annotated[Delay, Meta(description="Source of the delays.")]
@@ -314,13 +247,13 @@ class DelayStage(Part, frozen=True, tag_field="stage", tag="delay"):
     ] = None
 
 
-class IndependentLoss(Part, frozen=True, tag_field="kind", tag="independent"):
+class IndependentLoss(SpecPart, frozen=True, tag_field="kind", tag="independent"):
     """Independent losses."""
 
     probability: Annotated[float, Meta(ge=0.0, le=1.0, description="Probability of loss.")]
 
 
-class GilbertElliottLoss(Part, frozen=True, tag_field="kind", tag="gilbert_elliott"):
+class GilbertElliottLoss(SpecPart, frozen=True, tag_field="kind", tag="gilbert_elliott"):
     """Two states."""
 
     p: Annotated[float, Meta(ge=0.0, le=1.0, description="From good to bad.")]
@@ -329,7 +262,7 @@ class GilbertElliottLoss(Part, frozen=True, tag_field="kind", tag="gilbert_ellio
     bad_loss: Annotated[float, Meta(ge=0.0, le=1.0, description="Probability of loss in the bad state.")] = 1.0
 
 
-class FourStateLoss(Part, frozen=True, tag_field="kind", tag="four_state"):
+class FourStateLoss(SpecPart, frozen=True, tag_field="kind", tag="four_state"):
     """Four states, as netem's."""
 
     p13: Annotated[float, Meta(ge=0.0, le=1.0, description="From state 1 to 3.")]
@@ -339,7 +272,7 @@ class FourStateLoss(Part, frozen=True, tag_field="kind", tag="four_state"):
     p14: Annotated[float, Meta(ge=0.0, le=1.0, description="From state 1 to 4.")]
 
 
-class PatternLoss(Part, frozen=True, tag_field="kind", tag="pattern"):
+class PatternLoss(SpecPart, frozen=True, tag_field="kind", tag="pattern"):
     """The ``loss`` of a pattern."""
 
     file: Annotated[str, Meta(description="The pattern, `steps` or `packets`.")]
@@ -353,27 +286,27 @@ Loss: TypeAlias = IndependentLoss | GilbertElliottLoss | FourStateLoss | Pattern
 """Source of the losses."""
 
 
-class LossStage(Part, frozen=True, tag_field="stage", tag="loss"):
+class LossStage(SpecPart, frozen=True, tag_field="stage", tag="loss"):
     """Losses."""
 
     model: Annotated[Loss, Meta(description="Source of the losses.")]
     unit: Annotated[Unit, Meta(description="The unit of loss.")] = "packet"
 
 
-class DuplicateStage(Part, frozen=True, tag_field="stage", tag="duplicate"):
+class DuplicateStage(SpecPart, frozen=True, tag_field="stage", tag="duplicate"):
     """Copies of wire segments."""
 
     probability: Annotated[float, Meta(ge=0.0, le=1.0, description="Probability that a wire segment is copied.")]
 
 
-class ReorderStage(Part, frozen=True, tag_field="stage", tag="reorder"):
+class ReorderStage(SpecPart, frozen=True, tag_field="stage", tag="reorder"):
     """Wire segments that are delayed and overtaken."""
 
     probability: Annotated[float, Meta(ge=0.0, le=1.0, description="Probability that a wire segment is delayed.")]
     delay_ns: Annotated[int, Meta(ge=0, le=1_000_000_000_000_000_000, description="Its additional delay.")]
 
 
-class CorruptStage(Part, frozen=True, tag_field="stage", tag="corrupt"):
+class CorruptStage(SpecPart, frozen=True, tag_field="stage", tag="corrupt"):
     """Bit errors."""
 
     probability: Annotated[
@@ -389,7 +322,7 @@ Code: TypeAlias = Literal["ldpc", "turbo"]
 """The channel code of a carrier."""
 
 
-class Harq(Part, frozen=True):
+class Harq(SpecPart, frozen=True):
     """Hybrid ARQ of one carrier; times in slots of that carrier."""
 
     processes: Annotated[int, Meta(ge=1, le=32, description="Blocks in flight.")]
@@ -416,7 +349,7 @@ class Harq(Part, frozen=True):
     ] = 0.0
 
 
-class Slots(Part, frozen=True):
+class Slots(SpecPart, frozen=True):
     """Slots of one carrier."""
 
     slot_ns: Annotated[int, Meta(ge=1_000, le=1_000_000_000, description="Length of a slot.")]
@@ -446,7 +379,7 @@ class Slots(Part, frozen=True):
     harq: Annotated[Harq | None, Meta(description="Hybrid ARQ.")] = None
 
 
-class AmRlc(Part, frozen=True, tag_field="mode", tag="am"):
+class AmRlc(SpecPart, frozen=True, tag_field="mode", tag="am"):
     """Acknowledged mode: a block that HARQ gave up on is sent again."""
 
     reassembly_ns: Annotated[
@@ -472,7 +405,7 @@ class AmRlc(Part, frozen=True, tag_field="mode", tag="am"):
     ] = None
 
 
-class UmRlc(Part, frozen=True, tag_field="mode", tag="um"):
+class UmRlc(SpecPart, frozen=True, tag_field="mode", tag="um"):
     """Unacknowledged mode: a block that HARQ gave up on is lost."""
 
 
@@ -480,7 +413,7 @@ Rlc: TypeAlias = AmRlc | UmRlc
 """What becomes of a block that HARQ gave up on."""
 
 
-class Reordering(Part, frozen=True):
+class Reordering(SpecPart, frozen=True):
     """In-order delivery."""
 
     timer_ns: Annotated[
@@ -489,14 +422,14 @@ class Reordering(Part, frozen=True):
     ] = None
 
 
-class Configured(Part, frozen=True):
+class Configured(SpecPart, frozen=True):
     """A configured grant, which needs no request."""
 
     slots: Annotated[int, Meta(ge=1, le=1_000_000, description="Its period in slots.")]
     bytes: Annotated[int, Meta(ge=1, le=1_000_000, description="Bytes of each.")]
 
 
-class GrantLosses(Part, frozen=True):
+class GrantLosses(SpecPart, frozen=True):
     """Loss of requests and reports, and what the UE does then (TS 38.321, clauses 5.4.4 and 5.4.5)."""
 
     request: Annotated[float, Meta(ge=0.0, le=1.0, description="Lost scheduling requests.")]
@@ -512,7 +445,7 @@ class GrantLosses(Part, frozen=True):
     ]
 
 
-class Grants(Part, frozen=True):
+class Grants(SpecPart, frozen=True):
     """How the uplink is granted."""
 
     request_slots: Annotated[
@@ -525,7 +458,7 @@ class Grants(Part, frozen=True):
     losses: Annotated[GrantLosses | None, Meta(description="Lost requests and reports.")] = None
 
 
-class Drx(Part, frozen=True):
+class Drx(SpecPart, frozen=True):
     """Connected-mode sleep (TS 38.321, clause 5.7)."""
 
     inactivity_ns: Annotated[int, Meta(ge=0, le=1_000_000_000_000_000_000, description="Idle time before it sleeps.")]
@@ -539,7 +472,7 @@ class Drx(Part, frozen=True):
     ] = None
 
 
-class Rrc(Part, frozen=True):
+class Rrc(SpecPart, frozen=True):
     """Release to idle or inactive, and promotion."""
 
     inactivity_ns: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000, description="Idle time before the release.")]
@@ -556,7 +489,7 @@ class Rrc(Part, frozen=True):
     ]
 
 
-class Connection(Part, frozen=True):
+class Connection(SpecPart, frozen=True):
     """Sleep states; the two directions of a hop share them."""
 
     drx: Annotated[Drx | None, Meta(description="Connected-mode sleep.")] = None
@@ -567,7 +500,7 @@ Handover: TypeAlias = Literal["forward", "lose"]
 """Handling of the buffer in a handover, and when the radio link fails."""
 
 
-class Load(Part, frozen=True):
+class Load(SpecPart, frozen=True):
     """Bursts of other users."""
 
     mean: Annotated[float, Meta(ge=1e-06, le=0.99, description="Mean fraction of the slots that other users need.")]
@@ -576,7 +509,7 @@ class Load(Part, frozen=True):
     ] = 5_000_000
 
 
-class Split(Part, frozen=True):
+class Split(SpecPart, frozen=True):
     """A split bearer: how it gives data to its legs, and the leg on the fallback carrier."""
 
     target_ns: Annotated[
@@ -595,7 +528,7 @@ class Split(Part, frozen=True):
     grants: Annotated[Grants | None, Meta(description="Grants of that leg.")] = None
 
 
-class Aggregation(Part, frozen=True):
+class Aggregation(SpecPart, frozen=True):
     """Component carriers of equal rate: all but the first are activated by a command when data waits."""
 
     carriers: Annotated[
@@ -624,7 +557,7 @@ class Aggregation(Part, frozen=True):
     ] = 80_000_000
 
 
-class RadioStage(Part, frozen=True, tag_field="stage", tag="radio"):
+class RadioStage(SpecPart, frozen=True, tag_field="stage", tag="radio"):
     """An NR or LTE link."""
 
     direction: Annotated[Direction, Meta(description="Direction of the link.")]
@@ -663,7 +596,7 @@ class RadioStage(Part, frozen=True, tag_field="stage", tag="radio"):
     ] = None
 
 
-class WifiStage(Part, frozen=True, tag_field="stage", tag="wifi"):
+class WifiStage(SpecPart, frozen=True, tag_field="stage", tag="wifi"):
     """The MAC of 802.11ad."""
 
     rate: Annotated[Rate, Meta(description="Throughput of full aggregates: constant, or the `rate_bps` of a pattern.")]
@@ -686,7 +619,7 @@ Stage: TypeAlias = (
 """One stage of a link."""
 
 
-class Hop(Part, frozen=True):
+class Hop(SpecPart, frozen=True):
     """One part of a leg."""
 
     name: Annotated[
@@ -700,7 +633,7 @@ class Hop(Part, frozen=True):
     up: Annotated[tuple[Stage, ...], Meta(description="Stages towards the server.")]
 
 
-class Leg(Part, frozen=True, rename={"start": "from", "end": "to"}):
+class Leg(SpecPart, frozen=True, rename={"start": "from", "end": "to"}):
     """The hops between two hosts; down leads from the first to the second."""
 
     start: Annotated[str, Meta(description="The host towards the server.")]
@@ -712,7 +645,7 @@ Way: TypeAlias = Literal["path", "beside"]
 """Which way the laboratory's questions for names take with NAT."""
 
 
-class Network(Part, frozen=True):
+class Network(SpecPart, frozen=True):
     """The network of a trial: hosts in a row, and the hops between them."""
 
     mtu: Annotated[int, Meta(ge=1_280, le=65_535, description="Bytes of the largest IP packet.")]

@@ -44,7 +44,7 @@ from wavebed.store.disk import (
 from wavebed.store.journal import (
     BlockEnded,
     CheckFailed,
-    Part,
+    PlannedPart,
     PlannedTrials,
     RunEnded,
     RunResumed,
@@ -531,7 +531,7 @@ class RunFolder:
             _remove_arrived(self._folder(_ARRIVED.format(block)))
 
     def _plan(self) -> None:
-        parts = [Part(one.name, one.expected_s, kind=one.kind or one.treatment) for one in self._planned]
+        parts = [PlannedPart(one.name, one.expected_s, kind=one.kind or one.treatment) for one in self._planned]
         self.trials = PlannedTrials(self.journal.emit, parts)
 
     def _folder(self, name: str) -> Path:

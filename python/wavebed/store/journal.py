@@ -53,7 +53,7 @@ class RunBegun(_Event, frozen=True, tag="run-begun"):
     title: str
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class PlannedPart(msgspec.Struct, frozen=True, gc=False):
     """One trial of the plan: its name, the seconds it takes, and its kind, which the estimate learns from."""
 
     trial: str
@@ -68,7 +68,7 @@ class RunPlanned(_Event, frozen=True, tag="run-planned"):
     trials: int
     expected_s: float
     at_most_s: float | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PlannedPart, ...] = ()
 
 
 class RunResumed(_Event, frozen=True, tag="run-resumed"):
@@ -397,11 +397,11 @@ class PlannedTrials:
     ----------
     emit : callable
         Records the events; the plan is the first.
-    parts : sequence of Part
+    parts : sequence of PlannedPart
         Every trial, in order: its name, and the time it takes.
     """
 
-    def __init__(self, emit: Callable[[Event], None], parts: Sequence[Part]) -> None:
+    def __init__(self, emit: Callable[[Event], None], parts: Sequence[PlannedPart]) -> None:
         self.emit = emit
         self.parts = tuple(parts)
         expected_s = [part.expected_s for part in parts]

@@ -26,7 +26,7 @@ from wavebed.path.live import (
 from wavebed.path.model import SceneMap
 from wavebed.prepared import prepared
 from wavebed.ui import events
-from wavebed.ui.events import Head, Points, Recorded
+from wavebed.ui.events import PointHead, Points, Recorded
 from wavebed.ui.guard import JSON, Reply, RequestRefusedError, json_answer
 from wavebed.ui.prometheus import KIND, metrics
 
@@ -66,7 +66,7 @@ class Parameter(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MatchedRequest:
     """A request that a route matches, with the varying parts of its path."""
 
     request: HttpRequest
@@ -109,7 +109,7 @@ class Route:
     method: str
     path: str
     summary: str
-    serve: Callable[[Call], Reply]
+    serve: Callable[[MatchedRequest], Reply]
     answer: type | None = None
     body: type | None = None
     status: int = 200
@@ -128,7 +128,7 @@ class Route:
         return None if found is None else found.groupdict()
 
 
-def find(routes: Sequence[Route], request: HttpRequest) -> tuple[Route, Call]:
+def find(routes: Sequence[Route], request: HttpRequest) -> tuple[Route, MatchedRequest]:
     """Return the route of a request.
 
     Raises
@@ -143,7 +143,7 @@ def find(routes: Sequence[Route], request: HttpRequest) -> tuple[Route, Call]:
         if places is None:
             continue
         if route.method == method:
-            return route, Call(request, places)
+            return route, MatchedRequest(request, places)
         allowed.add(route.method)
     if allowed:
         methods = sorted(allowed | ({"HEAD"} if "GET" in allowed else set()))
@@ -301,32 +301,32 @@ def routes(labs: Labs, recordings: Recordings, describe: Callable[[], Reply]) ->
     ]  # fmt: skip
 
 
-def _list(labs: Labs, recordings: Recordings) -> Callable[[Call], Reply]:
-    def serve(_: Call) -> Reply:
+def _list(labs: Labs, recordings: Recordings) -> Callable[[MatchedRequest], Reply]:
+    def serve(_: MatchedRequest) -> Reply:
         entries = tuple(LabEntry(lab.name, lab.uid) for lab in labs.running())
         return _answer(Laboratories(entries, Settings(labs.only, recordings.possible)))
 
     return serve
 
 
-def _show(labs: Labs) -> Callable[[Call], Reply]:
-    def serve(call: Call) -> Reply:
+def _show(labs: Labs) -> Callable[[MatchedRequest], Reply]:
+    def serve(call: MatchedRequest) -> Reply:
         with labs.connect(call.places["lab"]) as connection:
             return json_answer(show(connection))
 
     return serve
 
 
-def _maps(labs: Labs) -> Callable[[Call], Reply]:
-    def serve(call: Call) -> Reply:
+def _maps(labs: Labs) -> Callable[[MatchedRequest], Reply]:
+    def serve(call: MatchedRequest) -> Reply:
         with labs.connect(call.places["lab"]) as connection:
             return _answer(Maps(maps(connection)))
 
     return serve
 
 
-def _change(labs: Labs) -> Callable[[Call], Reply]:
-    def serve(call: Call) -> Reply:
+def _change(labs: Labs) -> Callable[[MatchedRequest], Reply]:
+    def serve(call: MatchedRequest) -> Reply:
         change = read_body(call.request, Change)
         given = {key: value for key in CHANGED if (value := getattr(change, key)) is not None}
         if len(given.get("pattern", "")) > MOST_PATTERN:
@@ -346,8 +346,8 @@ def _change(labs: Labs) -> Callable[[Call], Reply]:
     return serve
 
 
-def _timeline(labs: Labs) -> Callable[[Call], Reply]:
-    def serve(call: Call) -> Reply:
+def _timeline(labs: Labs) -> Callable[[MatchedRequest], Reply]:
+    def serve(call: MatchedRequest) -> Reply:
         asked = read_body(call.request, TimelineAction)
         words = [asked.action] if asked.value is None else [asked.action, asked.value]
         try:
@@ -360,10 +360,10 @@ def _timeline(labs: Labs) -> Callable[[Call], Reply]:
     return serve
 
 
-def _events(labs: Labs) -> Callable[[Call], Reply]:
+def _events(labs: Labs) -> Callable[[MatchedRequest], Reply]:
     streams = events.Streams()
 
-    def serve(call: Call) -> Reply:
+    def serve(call: MatchedRequest) -> Reply:
         every_ms = call.number(EVERY)
         return Reply(kind=events.KIND, parts=streams.open(lambda: _watch(labs, call.places["lab"], every_ms)))
 
@@ -379,12 +379,12 @@ def _watch(labs: Labs, name: str, every_ms: int) -> Watch:
         raise
 
 
-def _recordings(recordings: Recordings) -> Callable[[Call], Reply]:
+def _recordings(recordings: Recordings) -> Callable[[MatchedRequest], Reply]:
     return lambda _: _answer(RecordingList(tuple(recordings.all())))
 
 
-def _record(labs: Labs, recordings: Recordings) -> Callable[[Call], Reply]:
-    def serve(call: Call) -> Reply:
+def _record(labs: Labs, recordings: Recordings) -> Callable[[MatchedRequest], Reply]:
+    def serve(call: MatchedRequest) -> Reply:
         name = call.places["lab"]
         every_ms = read_body(call.request, NewRecording).every_ms
         return _answer(recordings.start(name, every_ms, lambda: _watch(labs, name, every_ms)), 201)
@@ -392,12 +392,12 @@ def _record(labs: Labs, recordings: Recordings) -> Callable[[Call], Reply]:
     return serve
 
 
-def _stop(recordings: Recordings) -> Callable[[Call], Reply]:
+def _stop(recordings: Recordings) -> Callable[[MatchedRequest], Reply]:
     return lambda call: _answer(recordings.stop(int(call.places["id"])))
 
 
-def _download(recordings: Recordings) -> Callable[[Call], Reply]:
-    def serve(call: Call) -> Reply:
+def _download(recordings: Recordings) -> Callable[[MatchedRequest], Reply]:
+    def serve(call: MatchedRequest) -> Reply:
         name, parts = recordings.read(int(call.places["id"]))
         return Reply(kind="text/csv", parts=parts, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
@@ -408,7 +408,7 @@ def _answer(value: Struct, status: int = 200) -> Reply:
     return Reply(status, body=msgspec.json.encode(value) + b"\n")
 
 
-EVENTS = {"head": Head, "points": Points, "end": Failure}
+EVENTS = {"head": PointHead, "points": Points, "end": Failure}
 """What the events of a stream hold."""
 
 

@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from wavebed.path.control import Head as WatchHead
-    from wavebed.path.control import LinkSample, Watch
+    from wavebed.path.control import LinkSample, SampleHead, Watch
 
 
 _MODULUS = 1 << 64
 
 
-class Column(NamedTuple):
+class PointColumn(NamedTuple):
     """A value of a point: its name with its unit, and its meaning."""
 
     name: str
@@ -36,21 +35,21 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("offered_bps", "IP bits that entered, per second"),
-    Column("delivered_bps", "IP bits that left at the far end, per second"),
-    Column("dropped_segments", "segments dropped in the interval"),
-    Column("marked_segments", "segments marked CE in the interval"),
-    Column("queued_bytes", "IP bytes in the link at its end"),
-    Column("queued_segments", "segments in the link at its end"),
-    Column("wait_ms", "mean time in the queue of the segments that left it; null without"),
-    Column("rate_bps", "rate of the link at its end; null without"),
-    Column("delay_ms", "delay beside queueing at its end; null without"),
-    Column("loss", "probability of loss at its end, 0 to 1; null where unknown"),
-    Column("blocks_sent", "transmissions of radio blocks in the interval"),
-    Column("blocks_failed", "failed ones"),
-    Column("link_failures", "failures of the radio link"),
-    Column("state", "state of the radio at its end; null without"),
-    Column("sinr_db", "effective SINR of the data at its end; null without"),
+    PointColumn("offered_bps", "IP bits that entered, per second"),
+    PointColumn("delivered_bps", "IP bits that left at the far end, per second"),
+    PointColumn("dropped_segments", "segments dropped in the interval"),
+    PointColumn("marked_segments", "segments marked CE in the interval"),
+    PointColumn("queued_bytes", "IP bytes in the link at its end"),
+    PointColumn("queued_segments", "segments in the link at its end"),
+    PointColumn("wait_ms", "mean time in the queue of the segments that left it; null without"),
+    PointColumn("rate_bps", "rate of the link at its end; null without"),
+    PointColumn("delay_ms", "delay beside queueing at its end; null without"),
+    PointColumn("loss", "probability of loss at its end, 0 to 1; null where unknown"),
+    PointColumn("blocks_sent", "transmissions of radio blocks in the interval"),
+    PointColumn("blocks_failed", "failed ones"),
+    PointColumn("link_failures", "failures of the radio link"),
+    PointColumn("state", "state of the radio at its end; null without"),
+    PointColumn("sinr_db", "effective SINR of the data at its end; null without"),
 )
 """The values of a link over one interval, in the order of events and recordings; null where nobody counts."""
 
@@ -80,11 +79,11 @@ class Meter:
 
     Parameters
     ----------
-    head : WatchHead
+    head : SampleHead
         The names of their values.
     """
 
-    def __init__(self, head: WatchHead) -> None:
+    def __init__(self, head: SampleHead) -> None:
         self._places = {name: place for place, name in enumerate(head.link_columns)}
         self._before: LinkSample | None = None
 
@@ -168,7 +167,7 @@ MOST_STREAMS = 16
 Value: TypeAlias = int | float | str | None
 
 
-class Head(Struct, frozen=True):
+class PointHead(Struct, frozen=True):
     """The first event: the names that the values of points have, in their order."""
 
     links: tuple[str, ...]
@@ -220,7 +219,7 @@ class Streams:
             try:
                 head = watch.head
                 names = tuple(column.name for column in COLUMNS)
-                yield _event("head", Head(head.links, head.directions, names, head.every_ms))
+                yield _event("head", PointHead(head.links, head.directions, names, head.every_ms))
                 yield from _points(watch)
             finally:
                 watch.close()
@@ -254,7 +253,7 @@ def _points(watch: Watch) -> Iterator[bytes]:
             sent_s = time.monotonic()
 
 
-def _now(head: WatchHead, sample: LinkSample) -> TimelineNow | None:
+def _now(head: SampleHead, sample: LinkSample) -> TimelineNow | None:
     if head.timeline is None or sample.timeline is None:
         return None
     now = dict(zip(head.timeline_columns, sample.timeline, strict=True))

@@ -27,7 +27,7 @@ from wavebed.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wavebed.forward.model import Trial
+    from wavebed.forward.model import ForwardTrial
 
 LAYOUT = Layout(ValueRange("198.18.0.2", 4), ValueRange("198.18.1.2", 16))
 AMID = 5000
@@ -87,7 +87,7 @@ def counted() -> int:
     return int(Path("/sys/class/net/rx0/statistics/rx_packets").read_text())
 
 
-def exact(cable: Cable) -> list[Trial]:
+def exact(cable: Cable) -> list[ForwardTrial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     return [
         tester.trial("paced", (64,), 20_000, 1.0, 4),
@@ -96,7 +96,7 @@ def exact(cable: Cable) -> list[Trial]:
     ]
 
 
-def offload(cable: Cable) -> list[Trial]:
+def offload(cable: Cable) -> list[ForwardTrial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     cable.tx.set_offload("tx-udp-segmentation", on=True)
     trials = [tester.trial("trap", (64,), 1000, 0.2)]
@@ -105,13 +105,13 @@ def offload(cable: Cable) -> list[Trial]:
     return [*trials, tester.trial("mended", (64,), 1000, 0.2)]
 
 
-def mtu(cable: Cable) -> list[Trial]:
+def mtu(cable: Cable) -> list[ForwardTrial]:
     ip("link", "set", "rx0", "mtu", "1400")
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     return [tester.trial("long", (1518,), 1000, 0.2), tester.trial("short", (64,), 1000, 0.2)]
 
 
-def spoiled(tester: Tester, name: str, rate_pps: float = 10_000, seconds: float = 2.0, size: int = 64) -> Trial:
+def spoiled(tester: Tester, name: str, rate_pps: float = 10_000, seconds: float = 2.0, size: int = 64) -> ForwardTrial:
     """Repeat a trial until it is not valid: on a busy machine the fault may come after its end."""
     end = time.monotonic() + 60
     while (trial := tester.trial(name, (size,), rate_pps, seconds)).verdict == "valid" and time.monotonic() < end:
@@ -119,19 +119,19 @@ def spoiled(tester: Tester, name: str, rate_pps: float = 10_000, seconds: float 
     return trial
 
 
-def down(cable: Cable) -> list[Trial]:
+def down(cable: Cable) -> list[ForwardTrial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     amid(tester, lambda: ip("link", "set", "rx0", "down"))
     return [spoiled(tester, "down"), tester.trial("after", (64,), 10_000, 0.2)]
 
 
-def away(cable: Cable) -> list[Trial]:
+def away(cable: Cable) -> list[ForwardTrial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     amid(tester, lambda: ip("link", "del", "tx0"))
     return [spoiled(tester, "away")]
 
 
-def killed(cable: Cable) -> list[Trial]:
+def killed(cable: Cable) -> list[ForwardTrial]:
     tester = Tester(cable.tx, cable.rx, LAYOUT)
     pid = cable.rx.pid
     assert pid is not None
@@ -139,7 +139,7 @@ def killed(cable: Cable) -> list[Trial]:
     return [spoiled(tester, "killed"), tester.trial("after", (64,), 10_000, 0.2)]
 
 
-def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
+def peer(stack: ExitStack, *, kill: bool) -> list[ForwardTrial]:
     """The receiving port is behind `wavebed serve forward`, on the same machine."""
     plug()
     code = "import sys; from wavebed.forward.server import serve; serve('127.0.0.1:5544', sys.argv[1])"
@@ -158,7 +158,7 @@ def peer(stack: ExitStack, *, kill: bool) -> list[Trial]:
     return [tester.trial("peer", (64,), 10_000, 0.3)]
 
 
-def through(stack: ExitStack, text: str, size: int, rate_pps: float, seconds: float) -> list[Trial]:
+def through(stack: ExitStack, text: str, size: int, rate_pps: float, seconds: float) -> list[ForwardTrial]:
     """A trial through a faulty device."""
     setup = stack.enter_context(EmulatedSetup())
     device = read_device(text)

@@ -9,15 +9,15 @@ from wavebed.forward.frames import SIMPLE_IMIX, Headers, Rates, genome, line_rat
 from wavebed.forward.model import (
     Binding,
     Ceiling,
+    ForwardLatency,
+    ForwardTrial,
     FrameCounters,
     FrameSpec,
     InterfaceCounters,
-    Latency,
     PortInfo,
     Refusal,
     SampledFrame,
     Sent,
-    Trial,
     ValueRange,
 )
 from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, LossRateStep, OverloadFinding
@@ -74,7 +74,7 @@ def interface_counters(sent: int, received: int, took_s: float, *, receives: boo
     )
 
 
-def latency(base_s: float, count: int) -> Latency:
+def latency(base_s: float, count: int) -> ForwardLatency:
     """Delays around a base: most at it, some twice and few ten times as long."""
     counts = (
         (base_s, base_s * 1.02, count * 70 // 100),
@@ -83,7 +83,7 @@ def latency(base_s: float, count: int) -> Latency:
     )
     p99 = base_s * 2.04 if count >= 100 else None
     p999 = base_s * 10.2 if count >= 1000 else None
-    return Latency(count, base_s, base_s * 10.2, base_s * 1.5, base_s * 1.01, base_s * 2.02, p99, p999, counts)
+    return ForwardLatency(count, base_s, base_s * 10.2, base_s * 1.5, base_s * 1.01, base_s * 2.02, p99, p999, counts)
 
 
 class EmulatedSetup:
@@ -92,7 +92,7 @@ class EmulatedSetup:
     def __init__(self, capacity_pps: float, cpu_known: bool = True) -> None:
         self.capacity_pps = capacity_pps
         self.cpu_known = cpu_known
-        self.trials: list[Trial] = []
+        self.trials: list[ForwardTrial] = []
 
     def trial(
         self,
@@ -128,7 +128,7 @@ class EmulatedSetup:
             ],
         )
         self.trials.append(
-            Trial(
+            ForwardTrial(
                 purpose=purpose,
                 sizes_bytes=sizes,
                 offered_pps=pps,

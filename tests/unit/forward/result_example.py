@@ -6,15 +6,15 @@ from wavebed.forward.frames import Headers, Rates
 from wavebed.forward.model import (
     Binding,
     Ceiling,
+    ForwardLatency,
+    ForwardTrial,
     FrameCounters,
     FrameSpec,
     InterfaceCounters,
-    Latency,
     PortInfo,
     Refusal,
     SampledFrame,
     Sent,
-    Trial,
     ValueRange,
 )
 from wavebed.forward.parts import BurstFinding, LatencyFinding, LossRateFinding, LossRateStep, OverloadFinding
@@ -57,7 +57,7 @@ def interface_counters(**known: int) -> InterfaceCounters:
     )
 
 
-def trial(pps: float = 400_000.0, lost: int = 0, refusals: tuple[Refusal, ...] = (), size: int = 64) -> Trial:
+def trial(pps: float = 400_000.0, lost: int = 0, refusals: tuple[Refusal, ...] = (), size: int = 64) -> ForwardTrial:
     sent = int(pps)
     counters = FrameCounters(
         unique=sent - lost,
@@ -70,11 +70,11 @@ def trial(pps: float = 400_000.0, lost: int = 0, refusals: tuple[Refusal, ...] =
         sizes={size: sent - lost},
         first_ns=0,
         last_ns=10**9,
-        latency=Latency(sent - lost, 1e-5, 2e-4, 4e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, ((1e-5, 2e-5, sent - lost),)),
+        latency=ForwardLatency(sent - lost, 1e-5, 2e-4, 4e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, ((1e-5, 2e-5, sent - lost),)),
         receiver_lost=0,
         sample=(SampledFrame(5, 60, bytes(60)),),
     )
-    return Trial(
+    return ForwardTrial(
         purpose="search",
         sizes_bytes=(size,),
         offered_pps=pps,

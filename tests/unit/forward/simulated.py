@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from wavebed.forward.model import Ceiling, FrameCounters, Latency, Refusal, SampledFrame, Trial
+from wavebed.forward.model import Ceiling, ForwardLatency, ForwardTrial, FrameCounters, Refusal, SampledFrame
 from wavebed.forward.trials import TrialLog
 
 Capacity = Callable[[tuple[int, ...]], float]
@@ -54,7 +54,7 @@ class SimulatedTester:
     late: float = 0.0
     refuse: Callable[[int, float], Refusal | None] = lambda _number, _pps: None
     seed: int = 1
-    latency: Latency | None = None
+    latency: ForwardLatency | None = None
     now_s: float = 0.0
     made: list[tuple[float | None, float]] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class SimulatedTester:
 
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
-    ) -> Trial:
+    ) -> ForwardTrial:
         sizes = tuple(sizes_bytes)
         pps = min(self.ceiling_pps if offered_pps is None else offered_pps, self.reach_pps)
         self.made.append((offered_pps, duration_s))
@@ -88,7 +88,7 @@ class SimulatedTester:
         if self.late and offered_pps is not None and self.rng.random() < self.late * pps / self.ceiling_pps:
             refusal = Refusal("late", "the sender paused")
         kept = tuple(SampledFrame(0, sizes[0] - 4, bytes(sizes[0] - 4)) for _ in range(sample))
-        return Trial(
+        return ForwardTrial(
             purpose=purpose,
             sizes_bytes=sizes,
             offered_pps=offered_pps,

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from wavebed.errors import WavebedError
 from wavebed.forward.cpu import CpuLog, CpuUse
-from wavebed.forward.model import Refusal, Trial
+from wavebed.forward.model import ForwardTrial, Refusal
 
-TRIAL = Trial("overload", (64,), None, 10.0, 0, 0, 0, 0.0, 1_400_000.0, 10.0, None, None, None, None)
+TRIAL = ForwardTrial("overload", (64,), None, 10.0, 0, 0, 0, 0.0, 1_400_000.0, 10.0, None, None, None, None)
 
 
 class FakeMeter:
@@ -38,7 +38,7 @@ def use(seconds: float, busy: float, **more: object) -> CpuUse:
     )
 
 
-def made(cpu_log: CpuLog, trial: Trial = TRIAL) -> dict[str, float]:
+def made(cpu_log: CpuLog, trial: ForwardTrial = TRIAL) -> dict[str, float]:
     cpu_log.start()
     fractions = cpu_log.stop()
     cpu_log.hear(trial)

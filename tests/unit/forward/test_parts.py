@@ -6,7 +6,7 @@ import pytest
 from tests.unit.forward.simulated import SimulatedTester
 
 from wavebed.forward.frames import Headers
-from wavebed.forward.model import Latency, Refusal
+from wavebed.forward.model import ForwardLatency, Refusal
 from wavebed.forward.parts import base_rate, find_bursts, fractions, measure_latency, measure_loss_rate, overload
 from wavebed.forward.plan import plan_search
 from wavebed.forward.search import search_size
@@ -126,7 +126,7 @@ def test_a_refusal_that_speaks_against_the_device_ends_the_frame_loss_rate_test(
 
 # Latency
 
-DELAYS = Latency(1000, 1e-5, 2e-4, 4e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, ((1e-5, 2e-5, 1000),))
+DELAYS = ForwardLatency(1000, 1e-5, 2e-4, 4e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, ((1e-5, 2e-5, 1000),))
 
 
 def test_delays_are_measured_under_fractions_of_the_found_rate() -> None:
@@ -148,7 +148,7 @@ def test_delays_are_measured_under_fractions_of_the_found_rate() -> None:
 
 
 def test_too_few_frames_have_no_worst_delay() -> None:
-    few = Latency(499, 1e-5, 2e-4, 4e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, ())
+    few = ForwardLatency(499, 1e-5, 2e-4, 4e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, ())
     tester = SimulatedTester(200_000, latency=few)
     limit, log = limit_of(tester), tester.log()
     size = search_size(log, "64", limit, QUICK_GOALS, plan_search(QUICK_GOALS).budget(0.3))

@@ -21,7 +21,7 @@ from wavebed.store.load import load_run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wavebed.forward.model import Trial
+    from wavebed.forward.model import ForwardTrial
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     return target
 
 
-def without_sample(trial: Trial) -> Trial:
+def without_sample(trial: ForwardTrial) -> ForwardTrial:
     return trial if trial.counters is None else replace(trial, counters=replace(trial.counters, sample=()))
 
 

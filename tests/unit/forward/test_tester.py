@@ -16,7 +16,7 @@ from wavebed.forward.model import Binding, Refusal, ValueRange
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.forward.model import InterfaceCounters, Sent, Trial
+    from wavebed.forward.model import ForwardTrial, InterfaceCounters, Sent
 
 LAYOUT = Layout(ValueRange("198.18.0.2", 1), ValueRange("198.19.0.2", 16), next_hop="198.18.0.1")
 
@@ -25,7 +25,7 @@ def between(tx: FakePort, rx: FakePort, **options: object) -> subject.Tester:
     return subject.Tester(tx, rx, LAYOUT, sleep=tx.world.sleep, **options)  # type: ignore[arg-type]
 
 
-def codes(trial: Trial) -> list[str]:
+def codes(trial: ForwardTrial) -> list[str]:
     return [refusal.code for refusal in trial.refusals]
 
 

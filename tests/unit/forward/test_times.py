@@ -12,7 +12,7 @@ from tests.unit.forward.result_example import port
 from tests.unit.forward.simulated import SimulatedTester
 
 from wavebed.forward.estimate import Evidence, expected, left
-from wavebed.forward.model import Refusal, Sent, Trial, blank_trial
+from wavebed.forward.model import ForwardTrial, Refusal, Sent, blank_trial
 from wavebed.forward.plan import CALIBRATE_S, LEARN_S, plan, plan_search, whole_s
 from wavebed.forward.settings import QUICK_GOALS, ForwardOptions, ForwardSettings, parse_options
 from wavebed.forward.suite import About, run_suite
@@ -122,7 +122,7 @@ def test_a_search_that_takes_longer_than_any_rehearsed_one_is_about_to_end() -> 
     assert 0 < left(rehearsals, STEADY, OVERHEAD_S, traffic_s=900.0, trials=900, refused=0) < 5
 
 
-def trial(purpose: str, received: int, pps: float | None = 1e5, late_batches: int = 0, code: str = "") -> Trial:
+def trial(purpose: str, received: int, pps: float | None = 1e5, late_batches: int = 0, code: str = "") -> ForwardTrial:
     sent = Sent(100_000, 0, 10**9, late_batches * 10_000, late_batches, 1000, "tx_ring")
     return replace(
         blank_trial(purpose, (64,), pps, 1.0),

@@ -19,13 +19,8 @@ from wavebed.stats.verdict import needed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavebed.campaign.results import Answer, CampaignResults, Matrix
+    from wavebed.campaign.results import CampaignAnswer, CampaignResults, Matrix
     from wavebed.page.tables import TableCell
-
-__all__ = [
-    "METHODS", "Chosen", "answers_table", "covered", "effect_words", "interval_words", "level_text", "sentence",
-    "state_words", "strength", "summary", "summary_table", "trials_table",
-]  # fmt: skip
 
 MOST_METRICS = 6
 MOST_FILED = 100_000
@@ -44,7 +39,7 @@ _VERDICTS = ("better", "worse", "different", "equivalent", "equal", "undecided")
 _TWICE = 2.0
 
 
-def strength(answer: Answer) -> float:
+def strength(answer: CampaignAnswer) -> float:
     """Return the effect in units of its margin, on logarithms for a ratio; -1 without an effect."""
     finding = answer.finding
     if finding.estimate is None:
@@ -56,7 +51,7 @@ def strength(answer: Answer) -> float:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenResults:
     """The results of a campaign, and what of them is drawn."""
 
     results: CampaignResults
@@ -90,18 +85,18 @@ class Chosen:
                 found.append(self.results.matrices[(str(workload["name"]), name)])
         return found
 
-    def answers(self, metric: Matrix) -> list[Answer]:
+    def answers(self, metric: Matrix) -> list[CampaignAnswer]:
         """Return the answers on a metric, in the order of the comparisons."""
         return self._by_metric.get(metric.key, [])
 
     @cached_property
-    def _by_metric(self) -> dict[tuple[str, str], list[Answer]]:
-        found: dict[tuple[str, str], list[Answer]] = {}
+    def _by_metric(self) -> dict[tuple[str, str], list[CampaignAnswer]]:
+        found: dict[tuple[str, str], list[CampaignAnswer]] = {}
         for answer in self.results.answers:
             found.setdefault((answer.question.values.workload, answer.question.values.metric), []).append(answer)
         return found
 
-    def largest(self, metric: Matrix, most: int) -> list[Answer]:
+    def largest(self, metric: Matrix, most: int) -> list[CampaignAnswer]:
         """Return the answers on a metric; if there are more than `most`, those with the largest effects."""
         found = self.answers(metric)
         if len(found) <= most:
@@ -138,7 +133,7 @@ def level_text(level: float | None) -> str:
     return f"{text} %" if len(text) <= 5 else f"{100 * level:.4g} %"
 
 
-def effect_words(answer: Answer) -> str:
+def effect_words(answer: CampaignAnswer) -> str:
     """Return the effect: ``20 % lower``, ``2.10 times as high``, ``12.3 ms higher``."""
     finding, unit = answer.finding, answer.question.values.unit
     if finding.estimate is None:
@@ -154,7 +149,7 @@ def effect_words(answer: Answer) -> str:
     return f"{figure(abs(finding.estimate))}{f' {unit}' if unit else ''} {way}"
 
 
-def interval_words(answer: Answer) -> str:
+def interval_words(answer: CampaignAnswer) -> str:
     """Return the interval: ``ratio 0.780 to 0.820``, ``+11 to +13 ms``; empty without one."""
     finding, unit = answer.finding, answer.question.values.unit
     if finding.low is None or finding.high is None:
@@ -164,7 +159,7 @@ def interval_words(answer: Answer) -> str:
     return f"{signed(finding.low)} to {signed(finding.high)}{f' {unit}' if unit else ''}"
 
 
-def sentence(answer: Answer, level: float | None = None) -> str:
+def sentence(answer: CampaignAnswer, level: float | None = None) -> str:
     """Return an answer in plain words, with effect and interval.
 
     Parameters
@@ -195,7 +190,7 @@ def sentence(answer: Answer, level: float | None = None) -> str:
             )
 
 
-def summary(title: str, answers: Sequence[Answer]) -> str:
+def summary(title: str, answers: Sequence[CampaignAnswer]) -> str:
     """Return the number of answers of each verdict on a metric."""
     counts = {verdict: sum(answer.finding.verdict == verdict for answer in answers) for verdict in _VERDICTS}
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
@@ -226,7 +221,7 @@ def state_words(results: CampaignResults) -> str:
     return f"not complete: {ended} of {planned} blocks"
 
 
-def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
+def answers_table(answers: Sequence[CampaignAnswer], name: str = "answers") -> Table:
     """Return the answers as a table with all digits."""
     head_ = ["metric", "cell", "against", "verdict", "estimate", "low", "high", "scale", "unit", "level", "margin"]
     head_ += ["pairs", "p", "p adjusted", "missing", "at the worst", "limits"]
@@ -257,7 +252,7 @@ def answers_table(answers: Sequence[Answer], name: str = "answers") -> Table:
     return Table(name, "Answers: the effect of a cell beside its baseline, as difference or ratio.", head_, rows)
 
 
-def summary_table(chosen: Chosen) -> Table:
+def summary_table(chosen: ChosenResults) -> Table:
     """Return a row for each cell and metric; of all metrics, or of the primary ones if that is too many."""
     every = list(chosen.results.matrices.values())
     metrics = every if len(every) * len(chosen.results.cells) <= MOST_FILED else chosen.metrics
@@ -272,6 +267,7 @@ def summary_table(chosen: Chosen) -> Table:
 
 
 def summary_head(shares: Sequence[float]) -> list[str]:
+    """Return the columns of a summary, with two for each percentile of `shares`."""
     head = ["metric", "unit", "cell", "n", "median", "low", "high", "least", "largest"]
     return head + [text for share in shares for text in (_named(share), f"{_named(share)} bound")]
 
@@ -287,8 +283,9 @@ def borne_tails(metrics: Sequence[Matrix]) -> list[float]:
 
 
 def summary_rows(
-    chosen: Chosen, metric: Matrix, cells: Sequence[str], shares: Sequence[float]
+    chosen: ChosenResults, metric: Matrix, cells: Sequence[str], shares: Sequence[float]
 ) -> list[Sequence[TableCell]]:
+    """Return a row for each cell: its counted blocks, and its values of a metric with their bounds."""
     measured = metric.counts > 0
     medians = metric.medians()
     filled = np.where(np.isfinite(metric.values), metric.values, np.nan)
@@ -312,7 +309,7 @@ def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def trials_table(chosen: Chosen) -> Table:
+def trials_table(chosen: ChosenResults) -> Table:
     """Return a row for each attempt."""
     factors = list(chosen.results.campaign.factors)
     levels = chosen.results.levels

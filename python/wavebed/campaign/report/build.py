@@ -17,7 +17,7 @@ from markupsafe import Markup
 from wavebed.beneath import make_folder
 from wavebed.campaign.report.answers import (
     METHODS,
-    Chosen,
+    ChosenResults,
     answers_table,
     borne_tails,
     covered,
@@ -71,8 +71,6 @@ if TYPE_CHECKING:
     from wavebed.result.model import TrialLine
     from wavebed.stats.family import Drift
 
-__all__ = ["MOST_BYTES", "page", "write_campaign_report"]
-
 MOST_BYTES = 5_000_000
 TEMPLATE = "campaign/report/campaign.html.j2"
 MOST_SENTENCES = 6
@@ -104,7 +102,7 @@ def write_campaign_report(folder: Path, file: Path | None = None) -> Path:
     UserError
         If the folder has no campaign, or a file cannot be written.
     """
-    chosen = Chosen(read_campaign_results(folder))
+    chosen = ChosenResults(read_campaign_results(folder))
     remove_leftovers(folder)
     target = file or folder / REPORT_FILE
     way = os.path.relpath(folder.resolve(), target.resolve().parent)
@@ -117,7 +115,7 @@ def write_campaign_report(folder: Path, file: Path | None = None) -> Path:
     return target
 
 
-def page(chosen: Chosen, figures: list[tuple[Markup, Markup]], links: dict[str, Markup], prefix: str) -> str:
+def page(chosen: ChosenResults, figures: list[tuple[Markup, Markup]], links: dict[str, Markup], prefix: str) -> str:
     """Return the page with the figures that fit.
 
     Parameters
@@ -155,7 +153,7 @@ def page(chosen: Chosen, figures: list[tuple[Markup, Markup]], links: dict[str, 
     return whole(shown)
 
 
-def _write_pictures(folder: Path, chosen: Chosen, prefix: str) -> list[tuple[Markup, Markup]]:
+def _write_pictures(folder: Path, chosen: ChosenResults, prefix: str) -> list[tuple[Markup, Markup]]:
     found = []
     for picture, left_out in pictures(chosen):
         svg, pdf = drawn(picture)
@@ -191,7 +189,7 @@ def _write(folder: Path, inside: str, name: str, data: bytes) -> None:
     write_output(folder / inside / name, data)
 
 
-def _head(chosen: Chosen, warnings: Sequence[str]) -> Markup:
+def _head(chosen: ChosenResults, warnings: Sequence[str]) -> Markup:
     """Return title, answers in plain words, and what makes them suspect."""
     results = chosen.results
     record = results.run
@@ -209,7 +207,7 @@ def _head(chosen: Chosen, warnings: Sequence[str]) -> Markup:
     )
 
 
-def _lead(chosen: Chosen) -> list[str]:
+def _lead(chosen: ChosenResults) -> list[str]:
     answers = chosen.results.answers
     if not chosen.results.campaign.primaries:
         return ["The campaign names no primary metric, so it decides nothing; all findings below are exploratory."]
@@ -228,7 +226,7 @@ def _lead(chosen: Chosen) -> list[str]:
     return told[: 2 * MOST_SENTENCES]
 
 
-def _level(chosen: Chosen) -> str:
+def _level(chosen: ChosenResults) -> str:
     """Return over what the level of the intervals holds; nothing for one answer, whose sentence has it."""
     results = chosen.results
     if len(results.answers) == 1:
@@ -241,7 +239,7 @@ def _level(chosen: Chosen) -> str:
     return f"The intervals hold with {level} for each comparison{metrics}, not for all comparisons together."
 
 
-def _too_few(chosen: Chosen) -> list[str]:
+def _too_few(chosen: ChosenResults) -> list[str]:
     """Return how many answers have no interval, and how many pairs one needs."""
     results = chosen.results
     few = [answer.finding.count for answer in results.answers if answer.finding.reason == "too-few"]
@@ -254,7 +252,7 @@ def _too_few(chosen: Chosen) -> list[str]:
     return [f"{told}."]
 
 
-def _family_size(chosen: Chosen) -> int:
+def _family_size(chosen: ChosenResults) -> int:
     """Return the number of answers that share the error; the most of a comparison, where each has its own."""
     answers = chosen.results.answers
     if chosen.results.campaign.family == "all":
@@ -262,7 +260,7 @@ def _family_size(chosen: Chosen) -> int:
     return max(Counter(answer.question.pair.cell for answer in answers).values(), default=0)
 
 
-def _answers(chosen: Chosen, links: Markup) -> Markup | str:
+def _answers(chosen: ChosenResults, links: Markup) -> Markup | str:
     """Return the section with a table of answers for each metric, and their method."""
     results = chosen.results
     if not results.answers:
@@ -281,7 +279,7 @@ def _answers(chosen: Chosen, links: Markup) -> Markup | str:
     return filled(TEMPLATE, "answers", against, links, tables, MARKS, words, _method(chosen))
 
 
-def _method(chosen: Chosen) -> list[tuple[str, str]]:
+def _method(chosen: ChosenResults) -> list[tuple[str, str]]:
     results = chosen.results
     finding = results.answers[0].finding
     per_family = _family_size(chosen)
@@ -322,7 +320,7 @@ class _Threats:
     warnings: Sequence[str]
 
 
-def _threats_of(chosen: Chosen) -> _Threats:
+def _threats_of(chosen: ChosenResults) -> _Threats:
     """Return what could make the answers wrong."""
     found = [(metric, _drifts(chosen, metric)) for metric in chosen.metrics]
     warnings = []
@@ -359,7 +357,7 @@ def _moves(found: Drift) -> bool:
     return found.code in ("rising", "falling")
 
 
-def _drifts(chosen: Chosen, metric: Matrix) -> dict[str, Drift]:
+def _drifts(chosen: ChosenResults, metric: Matrix) -> dict[str, Drift]:
     """Test each cell; with many cells the median over them, each value as a deviation from its cell's median."""
     if len(chosen.results.cells) <= MOST_TESTED:
         rows = {cell: metric.values[chosen.row(cell)] for cell in chosen.results.cells}
@@ -381,7 +379,7 @@ class _Excluded:
     worst_count: int = 0
 
 
-def _threats(chosen: Chosen, found: _Threats) -> Markup:
+def _threats(chosen: ChosenResults, found: _Threats) -> Markup:
     rows: list[Sequence[TableCell]] = []
     tested = 0
     for metric, by_cell in found.drifts:
@@ -409,7 +407,7 @@ def _threats(chosen: Chosen, found: _Threats) -> Markup:
     return filled(TEMPLATE, "threats", MOST_THREATS, drift, drifting, excluded, suspects, repeated, groups, machines)
 
 
-def _suspect(chosen: Chosen) -> str:
+def _suspect(chosen: ChosenResults) -> str:
     """Return how many counted trials are suspect, and which checks failed how often; empty if none is."""
     counted = [line for line in chosen.results.run.trials if line.verdict in COUNTED]
     suspect = [line for line in counted if line.verdict == "suspect"]
@@ -425,7 +423,7 @@ def _check(reason: str) -> str:
     return reason.removeprefix("check failed: ").partition(":")[0]
 
 
-def _excluded(chosen: Chosen) -> _Excluded:
+def _excluded(chosen: ChosenResults) -> _Excluded:
     results = chosen.results
     tested = results.exclusions
     lost = [(cell, count, of) for cell, count, of in results.lost if count]
@@ -452,7 +450,7 @@ def _excluded(chosen: Chosen) -> _Excluded:
     return _Excluded(text, html_table(table, "small", MOST_THREATS), len(rows), of_worst, len(worst))
 
 
-def _worst(chosen: Chosen) -> list[Sequence[TableCell]]:
+def _worst(chosen: ChosenResults) -> list[Sequence[TableCell]]:
     """Return the answers with missing values at their worst."""
     rows: list[Sequence[TableCell]] = []
     for answer in chosen.results.answers:
@@ -474,7 +472,7 @@ def _worst(chosen: Chosen) -> list[Sequence[TableCell]]:
     return rows
 
 
-def _groups(chosen: Chosen) -> list[tuple[str, Sequence[str]]]:
+def _groups(chosen: ChosenResults) -> list[tuple[str, Sequence[str]]]:
     """Return the blocks of each group with its inputs, and what changed in them; nothing if all had the same."""
     groups = chosen.results.campaign.groups
     if len(groups) < 2:
@@ -490,7 +488,7 @@ def _groups(chosen: Chosen) -> list[tuple[str, Sequence[str]]]:
     return parts
 
 
-def _machines(chosen: Chosen) -> str:
+def _machines(chosen: ChosenResults) -> str:
     import pyarrow.compute as pc
 
     trials = chosen.results.run.trials
@@ -504,7 +502,7 @@ def _machines(chosen: Chosen) -> str:
     return text
 
 
-def _cells(chosen: Chosen, links: Markup) -> Markup:
+def _cells(chosen: ChosenResults, links: Markup) -> Markup:
     shares = borne_tails(chosen.metrics)
     metrics = []
     for metric in chosen.metrics:
@@ -519,7 +517,7 @@ def _cells(chosen: Chosen, links: Markup) -> Markup:
     return filled(TEMPLATE, "cells", few, links, metrics, len(chosen.results.cells))
 
 
-def _explored(chosen: Chosen, links: Markup) -> Markup | str:
+def _explored(chosen: ChosenResults, links: Markup) -> Markup | str:
     """Return the section; empty if nothing was explored."""
     found = chosen.results.exploration
     if not found.total:
@@ -568,7 +566,7 @@ def _explored(chosen: Chosen, links: Markup) -> Markup | str:
     return filled(TEMPLATE, "explored", text, links, len(rows), table, MOST_EXPLORED, left)
 
 
-def _design(chosen: Chosen, prefix: str) -> Markup:
+def _design(chosen: ChosenResults, prefix: str) -> Markup:
     results = chosen.results
     record, campaign = results.run, results.campaign
     product = math.prod(map(len, campaign.factors.values()))
@@ -616,7 +614,7 @@ def _design(chosen: Chosen, prefix: str) -> Markup:
     return filled(TEMPLATE, "design", campaign, factors, facts, command, prefix + CAMPAIGN_FILE, text)
 
 
-def _trials(chosen: Chosen, prefix: str, links: Markup) -> Markup:
+def _trials(chosen: ChosenResults, prefix: str, links: Markup) -> Markup:
     """Return the section with links to every trial, and the attempts that do not count or repeat one that did not."""
     results = chosen.results
     lines = results.run.trials

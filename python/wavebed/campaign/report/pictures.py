@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from wavebed.campaign.report.answers import strength
-from wavebed.campaign.results import Bounds
+from wavebed.campaign.results import CellBounds
 from wavebed.config.units import (
     RATE_UNITS,
     SIZE_UNITS,
@@ -34,13 +34,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.campaign.report.answers import Chosen
-    from wavebed.campaign.results import Answer, CampaignResults, Matrix
+    from wavebed.campaign.report.answers import ChosenResults
+    from wavebed.campaign.results import CampaignAnswer, CampaignResults, Matrix
     from wavebed.page.charts import Axes
 
     Floats = NDArray[np.float64]
-
-__all__ = ["Course", "NumericLevels", "courses", "kept_series", "numeric", "over_time", "pictures"]
 
 LEAST_SWEPT = 3
 LEAST_MAPPED = 4
@@ -68,7 +66,7 @@ _Key = tuple[str, str, str]
 _Series = dict[_Key, tuple["Floats", "Floats"]]
 
 
-def pictures(chosen: Chosen) -> Iterator[tuple[ColumnPicture, str]]:
+def pictures(chosen: ChosenResults) -> Iterator[tuple[ColumnPicture, str]]:
     """Yield the pictures, each with a sentence on what it leaves out."""
     for metric in chosen.drawn:
         name = _UNNAMED.sub("-", f"{metric.workload} {metric.metric}".lower()).strip("-")
@@ -86,7 +84,7 @@ def _left_out(shown: int, of: int, what: str) -> str:
     return f"{shown} of {of} {what}, those of the largest effects." if shown < of else ""
 
 
-def _effects(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[ColumnPicture, str]]:
+def _effects(chosen: ChosenResults, metric: Matrix, name: str) -> Iterator[tuple[ColumnPicture, str]]:
     answers = [answer for answer in chosen.largest(metric, MOST_EFFECTS) if answer.finding.estimate is not None]
     if answers:
         campaign = chosen.results.campaign
@@ -96,7 +94,7 @@ def _effects(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[Column
         )
 
 
-def _spread(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[ColumnPicture, str]]:
+def _spread(chosen: ChosenResults, metric: Matrix, name: str) -> Iterator[tuple[ColumnPicture, str]]:
     for kind, draw, most in (("values", _boxes, MOST_BOXES), ("distribution", _distributions, MOST_CURVES)):
         cells = chosen.cells(metric, most)
         if cells:
@@ -108,7 +106,7 @@ def _spread(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[ColumnP
             )
 
 
-def _swept(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[ColumnPicture, str]]:
+def _swept(chosen: ChosenResults, metric: Matrix, name: str) -> Iterator[tuple[ColumnPicture, str]]:
     """Yield curves over the numeric factor with the most levels; a line is a level of the compared one or the next."""
     factors, compared = chosen.results.campaign.factors, chosen.results.campaign.factor
     axes = {factor: axis for factor, levels in factors.items() if (axis := _axis(levels)) is not None}
@@ -127,7 +125,7 @@ def _swept(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[ColumnPi
         for level in shown:
             fixed = dict(where) | ({lines[0]: level} if lines else {})
             cells = [by_levels.get(frozenset({**fixed, swept: each}.items())) for each in factors[swept]]
-            bounds = Bounds(*(_picked(of, chosen, cells) for of in medians))
+            bounds = CellBounds(*(_picked(of, chosen, cells) for of in medians))
             if np.isfinite(bounds.estimate).any():
                 drawn[f"{lines[0]} {level}" if lines else metric.metric] = bounds
         if drawn:
@@ -146,15 +144,15 @@ def _axis(levels: Sequence[str]) -> NumericLevels | None:
     return numeric(levels) if len(levels) >= LEAST_SWEPT else None
 
 
-def _by_levels(chosen: Chosen) -> Mapping[frozenset[tuple[str, str]], str]:
+def _by_levels(chosen: ChosenResults) -> Mapping[frozenset[tuple[str, str]], str]:
     return {frozenset(levels.items()): cell for cell, levels in chosen.results.levels.items()}
 
 
-def _picked(of: np.ndarray, chosen: Chosen, cells: Sequence[str | None]) -> np.ndarray:
+def _picked(of: np.ndarray, chosen: ChosenResults, cells: Sequence[str | None]) -> np.ndarray:
     return np.array([np.nan if cell is None else of[chosen.row(cell)] for cell in cells])
 
 
-def _strongest(chosen: Chosen, metric: Matrix, factors: Sequence[str], chances: Sequence[Where]) -> list[Where]:
+def _strongest(chosen: ChosenResults, metric: Matrix, factors: Sequence[str], chances: Sequence[Where]) -> list[Where]:
     """Return the combinations of levels of factors; those with the largest effects first if there are several."""
     if len(chances) <= MOST_PANELS:
         return list(chances)
@@ -166,7 +164,7 @@ def _strongest(chosen: Chosen, metric: Matrix, factors: Sequence[str], chances: 
     return sorted(best, key=lambda where: -best[where])
 
 
-def _maps(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[ColumnPicture, str]]:
+def _maps(chosen: ChosenResults, metric: Matrix, name: str) -> Iterator[tuple[ColumnPicture, str]]:
     """Yield maps of the effect over the two other factors with the most levels."""
     campaign = chosen.results.campaign
     wide = sorted(
@@ -181,7 +179,7 @@ def _maps(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[ColumnPic
         return
     across, down = wide[:2]
     rest = [factor for factor in campaign.factors if factor not in (across, down)]
-    groups: dict[Where, list[Answer]] = {}
+    groups: dict[Where, list[CampaignAnswer]] = {}
     for answer in chosen.answers(metric):
         levels = chosen.results.levels[answer.question.pair.cell]
         groups.setdefault(tuple((factor, levels[factor]) for factor in rest), []).append(answer)
@@ -200,7 +198,9 @@ def _maps(chosen: Chosen, metric: Matrix, name: str) -> Iterator[tuple[ColumnPic
             yield _heat_map(file, metric, rows, columns, found, undecided, what), left
 
 
-def _grid(chosen: Chosen, answers: Sequence[Answer], axes: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
+def _grid(
+    chosen: ChosenResults, answers: Sequence[CampaignAnswer], axes: tuple[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
     factors = chosen.results.campaign.factors
     place = [{level: index for index, level in enumerate(factors[factor])} for factor in axes]
     found = np.full((len(place[0]), len(place[1])), np.nan)
@@ -214,7 +214,7 @@ def _grid(chosen: Chosen, answers: Sequence[Answer], axes: tuple[str, str]) -> t
     return found, undecided
 
 
-def _effect_rows(name: str, metric: Matrix, answers: Sequence[Answer], baseline: str) -> ColumnPicture:
+def _effect_rows(name: str, metric: Matrix, answers: Sequence[CampaignAnswer], baseline: str) -> ColumnPicture:
     """Return the effect of each comparison with its interval, beside the margin.
 
     Parameters
@@ -287,7 +287,7 @@ def _distributions(name: str, metric: Matrix, cells: Sequence[str], values: Sequ
 
 
 def _curves(
-    name: str, metric: Matrix, factor: str, levels: NumericLevels, lines: Mapping[str, Bounds], where: str
+    name: str, metric: Matrix, factor: str, levels: NumericLevels, lines: Mapping[str, CellBounds], where: str
 ) -> ColumnPicture:
     """Return the medians with intervals over the levels of a numeric factor.
 
@@ -384,7 +384,7 @@ def _levels(values: Sequence[float], unit: str) -> NumericLevels:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class CellCourse:
     """A series of some cells over time.
 
     Parameters
@@ -403,7 +403,7 @@ class Course:
     values: Mapping[str, Floats]
 
 
-def courses(results: CampaignResults, cells: Sequence[str], titles: Collection[str] | None = None) -> list[Course]:
+def courses(results: CampaignResults, cells: Sequence[str], titles: Collection[str] | None = None) -> list[CellCourse]:
     """Return the series of cells, of the first blocks whose trials have kept them: rate, queue, samples of workloads.
 
     The link is the one with the longest queues.
@@ -433,7 +433,7 @@ def courses(results: CampaignResults, cells: Sequence[str], titles: Collection[s
             cell: np.array([_binned(*trial.get(key, (np.empty(0), np.empty(0))), edges, how) for trial in trials])
             for cell, trials in read.items()
         }
-        found.append(Course(title, unit, (edges[1:] + edges[:-1]) / 2, values))
+        found.append(CellCourse(title, unit, (edges[1:] + edges[:-1]) / 2, values))
     return found
 
 
@@ -505,7 +505,7 @@ def _binned(times: Floats, values: Floats, edges: Floats, how: str) -> Floats:
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
-def over_time(name: str, course: Course) -> ColumnPicture:
+def over_time(name: str, course: CellCourse) -> ColumnPicture:
     """Return the median over the trials of each cell, and the middle half of them."""
 
     def draw(axes: Axes) -> None:

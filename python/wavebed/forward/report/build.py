@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from wavebed.forward.folder import ForwardRecord
 
-__all__ = ["forward_document", "page", "write_forward_report"]
-
 MOST_BYTES = 3_000_000
 MOST_TRIALS = (3000, 1000, 300)
 REPORT_FILE = "report.html"

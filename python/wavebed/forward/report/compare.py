@@ -11,13 +11,11 @@ from wavebed.forward.comparison import MEASURES, interval_text, moved_text, size
 from wavebed.forward.report.build import forward_document
 from wavebed.forward.report.device import TEMPLATE, cpu_chart, plain_sizes, size_axis
 from wavebed.forward.report.words import frames, mbps, mpps, percent, sentence
-from wavebed.page.document import Cell, TableRow, filled, joined, section, soft, table
+from wavebed.page.document import TableCell, TableRow, filled, joined, section, soft, table
 from wavebed.page.plots import Chart, ChartLine, Scale, logarithmic, style_of
 
 if TYPE_CHECKING:
-    from wavebed.forward.comparison import Comparison, Device, Measure, Rank, Value
-
-__all__ = ["comparison_page"]
+    from wavebed.forward.comparison import Device, DeviceComparison, Measure, Rank, Value
 
 _COLUMNS: dict[Measure, str] = {"throughput": "throughput", "overload": "small packets", "loss_free": "loss-free"}
 _CLEAR = {True: "clear", False: "tied, not clear", None: ""}
@@ -25,7 +23,7 @@ _SLOPE_HIGH = 46
 """Height of a place in the chart of ranks, pixels."""
 
 
-def comparison_page(comparison: Comparison, more: Markup | str = "") -> str:
+def comparison_page(comparison: DeviceComparison, more: Markup | str = "") -> str:
     """Return the page, with sections of the caller's after the tables."""
     names = ", ".join(device.name for device in comparison.devices)
     count = len(comparison.devices)
@@ -41,7 +39,7 @@ def comparison_page(comparison: Comparison, more: Markup | str = "") -> str:
     return forward_document(f"Small packets: {names}", joined(sections))
 
 
-def _head(comparison: Comparison, title: str, names: str) -> Markup:
+def _head(comparison: DeviceComparison, title: str, names: str) -> Markup:
     leads, warnings = [], []
     for measure, what in MEASURES.items():
         clear, pairs = comparison.told_apart(measure)
@@ -55,7 +53,7 @@ def _head(comparison: Comparison, title: str, names: str) -> Markup:
     return filled(TEMPLATE, "compared", title, names, leads, warnings)
 
 
-def _tables(comparison: Comparison) -> Markup:
+def _tables(comparison: DeviceComparison) -> Markup:
     """Return the study's two tables: rates with the processor, and ranks."""
     rates: list[TableRow] = []
     ranks: list[TableRow] = []
@@ -63,9 +61,9 @@ def _tables(comparison: Comparison) -> Markup:
         name = filled(TEMPLATE, "device", style_of(place), device.name)
         large, small, free = (device.values[measure] for measure in MEASURES)
         busy = percent(large.cpu_busy_max), percent(small.cpu_busy_max)
-        kind = Cell(device.kind, kind="word")
+        kind = TableCell(device.kind, kind="word")
         rates.append([name, kind, _payload(large), busy[0], _millions(small), busy[1], _millions(free)])
-        moved = Cell(moved_text(device), _CLEAR[device.clear] if device.moved else "")
+        moved = TableCell(moved_text(device), _CLEAR[device.clear] if device.moved else "")
         of_large, of_small, of_free = (
             _rank(device.ranks.get(each)) for each in ("throughput", "overload", "loss_free")
         )
@@ -84,35 +82,35 @@ def _tables(comparison: Comparison) -> Markup:
     return section("results", "The study's tables", body)
 
 
-def _payload(value: Value) -> str | Cell:
+def _payload(value: Value) -> str | TableCell:
     if value.pps is None:
         return _none(value)
-    return Cell(mbps(value.payload_mbps), _within(value.in_payload(value.low), value.in_payload(value.high)))
+    return TableCell(mbps(value.payload_mbps), _within(value.in_payload(value.low), value.in_payload(value.high)))
 
 
-def _millions(value: Value) -> str | Cell:
+def _millions(value: Value) -> str | TableCell:
     if value.pps is None:
         return _none(value)
     low, high = (None if pps is None else pps / 1e6 for pps in (value.low, value.high))
-    return Cell(mpps(value.pps), _within(low, high))
+    return TableCell(mpps(value.pps), _within(low, high))
 
 
 def _within(low: float | None, high: float | None) -> str:
     return "no interval" if low is None or high is None else interval_text(low, high)
 
 
-def _none(value: Value) -> str | Cell:
+def _none(value: Value) -> str | TableCell:
     refused = value.why.startswith("refused")
-    return Cell("refused" if refused else "–", kind="refused" if refused else "", title=value.why)
+    return TableCell("refused" if refused else "–", kind="refused" if refused else "", title=value.why)
 
 
-def _rank(rank: Rank | None) -> str | Cell:
+def _rank(rank: Rank | None) -> str | TableCell:
     if rank is None:
         return "–"
-    return Cell(str(rank.by_estimate), "" if rank.best == rank.worst else f"{rank.best} to {rank.worst}")
+    return TableCell(str(rank.by_estimate), "" if rank.best == rank.worst else f"{rank.best} to {rank.worst}")
 
 
-def _slopes(comparison: Comparison) -> Markup:
+def _slopes(comparison: DeviceComparison) -> Markup:
     """Return the chart of ranks: one column for each measure, a bar for the range of ranks by the intervals."""
     measures = [measure for measure in MEASURES if any(measure in device.ranks for device in comparison.devices)]
     if len(measures) < 2 or len(comparison.devices) < 2:
@@ -142,7 +140,7 @@ def _slope(device: Device, place: int, measures: list[Measure], count: int) -> C
     return ChartLine(device.name, style_of(place), points, told, bars)
 
 
-def _rates(comparison: Comparison) -> Markup:
+def _rates(comparison: DeviceComparison) -> Markup:
     """Return rate without loss by frame size of all devices, against line rate."""
     plain = {device.name: plain_sizes(device.result) for device in comparison.devices}
     sizes = sorted({size.sizes_bytes[0] for found in plain.values() for size in found})
@@ -178,7 +176,7 @@ def _rates(comparison: Comparison) -> Markup:
     return section("rates", "Rate by frame size", drawn, _rate_table(comparison, sizes))
 
 
-def _rate_table(comparison: Comparison, sizes: list[int]) -> Markup:
+def _rate_table(comparison: DeviceComparison, sizes: list[int]) -> Markup:
     rows: list[TableRow] = []
     for size in sizes:
         cells = []
@@ -189,14 +187,14 @@ def _rate_table(comparison: Comparison, sizes: list[int]) -> Markup:
             line = None if found is None or found.line_rate is None else found.line_rate.pps
             refused = goal is not None and goal.refusal is not None
             fraction = "" if rate is None or line is None else percent(rate / line)
-            cells.append(Cell("refused" if refused else frames(rate), fraction, "refused" if refused else ""))
+            cells.append(TableCell("refused" if refused else frames(rate), fraction, "refused" if refused else ""))
         rows.append([f"{size} B", *cells])
     head = ["frame size", *(device.name for device in comparison.devices)]
     body = table("Rate without loss by frame size, frames per second and fraction of line rate", head, rows)
     return soft("Frames per second without loss, and fraction of line rate.") + body
 
 
-def _cpu(comparison: Comparison) -> Markup:
+def _cpu(comparison: DeviceComparison) -> Markup:
     """Return the busiest core by rate, of every trial that counts."""
     points = {
         device.name: [
@@ -213,11 +211,11 @@ def _cpu(comparison: Comparison) -> Markup:
     )
 
 
-def _repeat(comparison: Comparison) -> Markup:
+def _repeat(comparison: DeviceComparison) -> Markup:
     rows: list[TableRow] = []
     for device in comparison.devices:
         result = device.result
         texts = (result.kind, result.started, f"{len(result.trials)}", result.sender, str(result.settings.seed))
-        rows.append([device.name, *(Cell(text, kind="word") for text in texts)])
+        rows.append([device.name, *(TableCell(text, kind="word") for text in texts)])
     head = ["device", "kind", "started", "trials", "sent by", "seed"]
     return section("runs", "The tests", table("The tests", head, rows, "small", [1, 2, 3, 4, 5]))

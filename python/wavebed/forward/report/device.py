@@ -22,7 +22,7 @@ from wavebed.forward.report.words import (
     us,
 )
 from wavebed.forward.result import refused_parts, sizes_text, verdict_of
-from wavebed.page.document import Cell, TableRow, filled, folded, section, soft, table
+from wavebed.page.document import TableCell, TableRow, filled, folded, section, soft, table
 from wavebed.page.plots import PERCENT, Chart, ChartLine, Scale, linear, logarithmic, style_of
 from wavebed.page.text import MISSING
 
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     from wavebed.forward.parts import BurstFinding, LatencyFinding, OverloadFinding
     from wavebed.forward.result import DeviceResult
     from wavebed.forward.search import SizeFinding
-
-__all__ = [
-    "TEMPLATE", "beside_section", "bursts_section", "cpu_chart", "cpu_section", "findings_in_words", "head",
-    "iperf3_runs", "latency_section", "loss_rate_section", "plain_sizes", "rates_section", "size_axis",
-]  # fmt: skip
 
 TEMPLATE = "forward/report/forward.html.j2"
 _BADGES = {
@@ -162,30 +157,30 @@ def _rows(result: DeviceResult) -> list[_Row]:
     return [found[sizes] for sizes in sorted(found, key=lambda sizes: (len(sizes) > 1, sizes))]
 
 
-def _table_row(row: _Row, goals: Sequence[str]) -> list[str | Cell]:
+def _table_row(row: _Row, goals: Sequence[str]) -> list[str | TableCell]:
     line = None if row.line is None else row.line.pps
     genome = "" if row.search is None else row.search.genome
-    cells: list[str | Cell] = [filled(TEMPLATE, "size", sizes_text(row.name), genome), frames(line)]
+    cells: list[str | TableCell] = [filled(TEMPLATE, "size", sizes_text(row.name), genome), frames(line)]
     for name in goals:
         finding = None if row.search is None else row.search.goal(name)
         text, below = goal_text(finding)
         if finding is not None and finding.rate is not None and line is not None and not below:
             below = percent(finding.rate.pps / line)
         why = finding.refusal.reason if finding is not None and finding.refusal is not None else ""
-        cells.append(Cell(text, below, "refused" if text == "refused" else "", why))
+        cells.append(TableCell(text, below, "refused" if text == "refused" else "", why))
     return [*cells, _overload_cell(row.overload)]
 
 
-def _overload_cell(finding: OverloadFinding | None) -> str | Cell:
+def _overload_cell(finding: OverloadFinding | None) -> str | TableCell:
     if finding is None:
         return MISSING
     why = finding.refusals[0] if finding.refusals else None
     if finding.received is None:
-        return Cell("refused", why.code.replace("_", " ") if why else "", "refused", why.reason if why else "")
+        return TableCell("refused", why.code.replace("_", " ") if why else "", "refused", why.reason if why else "")
     refused = len(finding.trials) - finding.received_pps.count
     told = f", {refused} of {len(finding.trials)} refused" if refused > 0 else ""
     lost = percent(finding.loss_ratio.estimate)
-    return Cell(frames(finding.received.pps), f"{lost} lost{told}", title=why.reason if why else "")
+    return TableCell(frames(finding.received.pps), f"{lost} lost{told}", title=why.reason if why else "")
 
 
 def _units(rows: Sequence[_Row], goals: Sequence[str]) -> Markup:
@@ -275,7 +270,7 @@ def loss_rate_section(result: DeviceResult) -> Markup:
             if step.loss_ratio is not None:
                 points.append((fraction, 100 * step.loss_ratio))
                 told[fraction] = percent(step.loss_ratio).removesuffix(" %")
-            load, lost = f"{fraction:.4g} %", Cell(percent(step.loss_ratio), why)
+            load, lost = f"{fraction:.4g} %", TableCell(percent(step.loss_ratio), why)
             rows.append([sizes_text(loss_rate.name), load, frames(step.offered.pps), frames(step.received_pps), lost])
         lines.append(ChartLine(sizes_text(loss_rate.name), style_of(place), points, told))
     of = "; ".join(f"{sizes_text(one.name)}: {_maximum(one.limited_by, one.maximum.pps)}" for one in result.loss_rates)
@@ -364,9 +359,9 @@ def _latency_table(findings: Sequence[LatencyFinding]) -> Markup:
     ]  # fmt: skip
     rows: list[TableRow] = []
     for one in findings:
-        row: list[str | Cell] = [sizes_text(one.name), f"{100 * one.fraction:g} %", frames(one.offered.pps)]
+        row: list[str | TableCell] = [sizes_text(one.name), f"{100 * one.fraction:g} %", frames(one.offered.pps)]
         if one.refusal is not None:
-            row.append(Cell(f"refused: {one.refusal.reason}", kind="text", span=7))
+            row.append(TableCell(f"refused: {one.refusal.reason}", kind="text", span=7))
         else:
             delays = (one.min_s, one.typical_s, one.p90_s, one.p99_s, one.worst_s, one.max_s)
             row += [frames(one.frames), *map(us, delays)]
@@ -387,19 +382,19 @@ def bursts_section(result: DeviceResult) -> Markup:
     return section("bursts", "Bursts back to back", note, table("Bursts", head, rows))
 
 
-def _burst_row(burst: BurstFinding) -> list[str | Cell]:
+def _burst_row(burst: BurstFinding) -> list[str | TableCell]:
     by_tester = "the most that the tester can offer" if burst.limited_by == "tester" else "line rate"
-    start: list[str | Cell] = [sizes_text(burst.name), Cell(frames(burst.offered.pps), by_tester)]
+    start: list[str | TableCell] = [sizes_text(burst.name), TableCell(frames(burst.offered.pps), by_tester)]
     if burst.refusal is not None:
-        return [*start, Cell(f"refused: {burst.refusal.reason}", kind="text", span=4)]
+        return [*start, TableCell(f"refused: {burst.refusal.reason}", kind="text", span=4)]
     repeats = str(len(burst.lengths_frames))
     if burst.unlimited:
         told = f"no loss in bursts of {frames(burst.longest_frames)}, the longest tried: no buffer shows"
-        return [*start, Cell("unlimited", told), repeats, MISSING, MISSING]
+        return [*start, TableCell("unlimited", told), repeats, MISSING, MISSING]
     lengths = burst.lengths_frames
     span = f"{frames(min(lengths))} to {frames(max(lengths))}" if lengths else ""
     buffer = (us(burst.corrected_buffer_s), frames(burst.corrected_buffer_frames))
-    return [*start, Cell(frames(burst.mean_frames), span), repeats, *buffer]
+    return [*start, TableCell(frames(burst.mean_frames), span), repeats, *buffer]
 
 
 def cpu_section(result: DeviceResult) -> Markup:

@@ -14,18 +14,16 @@ from wavebed.forward.model import to_plain
 from wavebed.forward.report.device import TEMPLATE
 from wavebed.forward.report.words import frames, percent, us
 from wavebed.forward.result import sizes_text
-from wavebed.page.document import Cell, TableRow, filled, folded, section, soft, table, titled
+from wavebed.page.document import TableCell, TableRow, filled, folded, section, soft, table, titled
 from wavebed.page.text import MISSING, figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wavebed.forward.folder import ForwardRecord
-    from wavebed.forward.model import PortInfo, Trial
+    from wavebed.forward.model import ForwardTrial, PortInfo
     from wavebed.forward.result import DeviceResult
     from wavebed.forward.search import SizeFinding
-
-__all__ = ["highest_rate", "plan_section", "proof_section", "repeat_section", "trials_section"]
 
 MOST_SIZES = 40
 """A histogram shows at most so many sizes; a flood of foreign sizes would fill the page."""
@@ -59,9 +57,9 @@ def _named(names: dict[tuple[int, ...], str], sizes: tuple[int, ...]) -> str:
     return f"{sizes[0]} B" if len(sizes) == 1 else f"{len(sizes)} frames in turn"
 
 
-def _groups(trials: Iterable[Trial]) -> dict[tuple[tuple[int, ...], str], list[Trial]]:
+def _groups(trials: Iterable[ForwardTrial]) -> dict[tuple[tuple[int, ...], str], list[ForwardTrial]]:
     """Return the trials by sizes and verdict, in order of size."""
-    groups: dict[tuple[tuple[int, ...], str], list[Trial]] = {}
+    groups: dict[tuple[tuple[int, ...], str], list[ForwardTrial]] = {}
     for trial in sorted(trials, key=lambda trial: (len(trial.sizes_bytes), trial.sizes_bytes, bool(trial.refusals))):
         groups.setdefault((trial.sizes_bytes, trial.verdict), []).append(trial)
     return groups
@@ -76,13 +74,13 @@ def _sizes_seen(result: DeviceResult) -> Markup:
             for size, count in trial.counters.sizes.items() if trial.counters is not None else ():
                 seen[size] = seen.get(size, 0) + count
         total, most = sum(seen.values()), max(seen.values(), default=0)
-        sent: list[str | Cell] = [_named(names, sizes), Cell(verdict, kind=f"word {verdict}")]
+        sent: list[str | TableCell] = [_named(names, sizes), TableCell(verdict, kind=f"word {verdict}")]
         if not seen:
             rows.append([*sent, MISSING, MISSING, MISSING, ""])
         for size, count in sorted(seen.items())[:MOST_SIZES]:
             bar = filled(TEMPLATE, "bar", "t0" if size in sizes else "bad", f"{100 * count / most:.2f}", "")
-            named = Cell(f"{size} B", "" if size in sizes else "was not sent")
-            rows.append([*sent, named, frames(count), percent(count / total), Cell(bar, kind="bars")])
+            named = TableCell(f"{size} B", "" if size in sizes else "was not sent")
+            rows.append([*sent, named, frames(count), percent(count / total), TableCell(bar, kind="bars")])
     if not rows:
         return Markup()
     head = ["sent", "trials", "seen", "frames", "fraction", ""]
@@ -117,7 +115,7 @@ def _counters(result: DeviceResult) -> Markup:
             frames(other),
             frames(lost),
         )
-        start, end = Cell(verdict, kind=f"word {verdict}"), Cell(frames(gap), kind="refused" if gap else "")
+        start, end = TableCell(verdict, kind=f"word {verdict}"), TableCell(frames(gap), kind="refused" if gap else "")
         rows.append([_named(names, sizes), start, *cells, end])
     if not rows:
         return Markup()
@@ -158,7 +156,7 @@ def _ceilings(result: DeviceResult) -> Markup:
         shown = percent(fraction) if fraction is not None else "refused"
         kind = "refused" if fraction is None or fraction > CEILING_FRACTION else ""
         rates = frames(size.ceiling.pps), frames(highest)
-        rows.append([sizes_text(size.name), *rates, Cell(shown, kind=kind), Cell(bar, kind="bars")])
+        rows.append([sizes_text(size.name), *rates, TableCell(shown, kind=kind), TableCell(bar, kind="bars")])
     if not rows:
         return Markup()
     note = soft(
@@ -174,7 +172,7 @@ def _back_ends(result: DeviceResult) -> Markup:
     rows: list[TableRow] = []
     for one in result.probed:
         state = "used" if one.kind == result.sender else "works" if one.works else "does not work"
-        rows.append([one.kind, Cell(state, kind="word"), Cell(one.why, kind="text")])
+        rows.append([one.kind, TableCell(state, kind="word"), TableCell(one.why, kind="text")])
     told = filled(TEMPLATE, "used_note", result.sender, result.receiver_kind)
     body = table("Ways to send", ["way to send", "here", "why"], rows, "small", [1, 2]) if rows else ""
     return titled("Ways to send and receive", told, body)
@@ -220,7 +218,7 @@ def plan_section(result: DeviceResult) -> Markup:
         shown = "did not run" if part.took_s is None else figure(part.took_s)
         kind = "refused" if late else ""
         rows.append(
-            [part.name, figure(part.expected_s), figure(part.at_most_s), Cell(shown, kind=kind), str(part.trials)]
+            [part.name, figure(part.expected_s), figure(part.at_most_s), TableCell(shown, kind=kind), str(part.trials)]
         )
     planned = sum(part.expected_s for part in result.plan)
     most = sum(part.at_most_s for part in result.plan)
@@ -247,7 +245,7 @@ def trials_section(result: DeviceResult, most: int) -> Markup:
     return section("trials", "Trials", soft(told), body)
 
 
-def _trial_row(place: int, trial: Trial, names: dict[tuple[int, ...], str]) -> list[str | Cell]:
+def _trial_row(place: int, trial: ForwardTrial, names: dict[tuple[int, ...], str]) -> list[str | TableCell]:
     counters, latency = trial.counters, None if trial.counters is None else trial.counters.latency
     counts = (None,) * 3 if counters is None else (counters.duplicates, counters.reordered, counters.foreign)
     size = names.get(trial.sizes_bytes) or "/".join(map(str, trial.sizes_bytes[:4])) + " B"
@@ -265,7 +263,7 @@ def _trial_row(place: int, trial: Trial, names: dict[tuple[int, ...], str]) -> l
         percent(trial.cpu.get("busy_max")),
     )
     verdict = filled(TEMPLATE, "reasons", trial.verdict, trial.refusals)
-    start, end = Cell(trial.purpose, kind="word"), Cell(verdict, kind=f"text {trial.verdict}")
+    start, end = TableCell(trial.purpose, kind="word"), TableCell(verdict, kind=f"text {trial.verdict}")
     return [str(place), start, *cells, end]
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from wavebed.forward.search import GoalFinding
     from wavebed.stats.intervals import Interval
 
-__all__ = ["GOAL_NAMES", "GOAL_WORDS", "bounds", "frames", "goal_text", "mbps", "mpps", "percent", "sentence", "us"]
-
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 GOAL_NAMES = {"rfc2544": "RFC 2544", "ndr": "NDR", "pdr": "PDR"}
 """Short names of the goals."""

@@ -203,7 +203,7 @@ class TrialTask(msgspec.Struct, frozen=True):
     spec: TrialSpec
 
 
-class Site(msgspec.Struct, frozen=True):
+class WorkerMachine(msgspec.Struct, frozen=True):
     """A machine and what it has installed, as far as results depend on it.
 
     Parameters
@@ -232,7 +232,7 @@ class BlockTask(msgspec.Struct, frozen=True):
     trials : tuple of TrialTask
         In the order of the plan.
     versions : dict
-        Those of the campaign (`Site.versions`).
+        Those of the campaign (`WorkerMachine.versions`).
     programs : tuple of str
         That its workloads start.
     attempts, keep, alone
@@ -252,7 +252,7 @@ class BlockResult(msgspec.Struct, frozen=True):
     """A block that ran: where, and its packed attempts at trials in order."""
 
     block: Count
-    site: Site
+    site: WorkerMachine
     packed: Annotated[tuple[Packed, ...], msgspec.Meta(max_length=MOST_FILES)]
 
 
@@ -260,7 +260,7 @@ class NotWantedError(BaseException):
     """The block is not wanted any more, or not by this process of the worker: its files went with an earlier one."""
 
 
-def site(programs: Sequence[str]) -> Site:
+def site(programs: Sequence[str]) -> WorkerMachine:
     """Return this machine, and what it has installed.
 
     Raises
@@ -271,10 +271,10 @@ def site(programs: Sequence[str]) -> Site:
     with Path(find_core()).open("rb") as core:
         digest = hashlib.file_digest(core, "sha256").hexdigest()
     lacking = (*missing(set(programs)), *absent(TABLES))
-    return Site(platform.node(), {**versions(programs), _CORE: digest}, machine(), tuple(lacking))
+    return WorkerMachine(platform.node(), {**versions(programs), _CORE: digest}, machine(), tuple(lacking))
 
 
-def differences(found: Site, wanted: dict[str, str]) -> list[str]:
+def differences(found: WorkerMachine, wanted: dict[str, str]) -> list[str]:
     """Return why a machine is not fit for a campaign, a line each."""
     lines = [f"{name} is not installed" for name in found.absent]
     for name in sorted({*found.versions, *wanted}):

@@ -58,7 +58,7 @@ BESIDE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class RunSession:
     """A run whose folder is open.
 
     Parameters
@@ -127,14 +127,14 @@ class Carried:
         What failed here.
     """
 
-    carrier: Carrier
+    carrier: BlockCarrier
     partial: Path | None = None
     origin: Origin | None = None
     error: str = ""
     fatal: BaseException | None = None
 
 
-def outgoing(block: int, slots: Sequence[Slot], session: Session, versions: Mapping[str, str]) -> Outgoing:
+def outgoing(block: int, slots: Sequence[Slot], session: RunSession, versions: Mapping[str, str]) -> Outgoing:
     """Resolve a block.
 
     Raises
@@ -197,7 +197,7 @@ _NUMBERS = itertools.count(1)
 """Two carriers may bring the same block. The system gives the number of a thread that ended to the next one."""
 
 
-class Carrier(threading.Thread):
+class BlockCarrier(threading.Thread):
     """Carries a block to a worker and its results back; puts a `Carried` into a queue at its end, whatever happens.
 
     Parameters

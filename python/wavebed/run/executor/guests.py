@@ -30,7 +30,7 @@ from wavebed.run.executor.block import (
     BlockResult,
     BlockTask,
     Packed,
-    Site,
+    WorkerMachine,
     packed_file,
     read_packed,
     site,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
-    from wavebed.run.executor.carrier import Session
+    from wavebed.run.executor.carrier import RunSession
     from wavebed.run.executor.remote import Account
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
@@ -98,13 +98,13 @@ class Guests(Remote):
         needed_kernel()
         check_programs(plan)
 
-    def site(self, programs: Sequence[str]) -> Site:
+    def site(self, programs: Sequence[str]) -> WorkerMachine:
         """Return this machine with the guest's kernel."""
         here = site(programs)
         kernel = needed_kernel()[1].release
         return replace(here, versions={**here.versions, "kernel": kernel}, machine=_machine())
 
-    def run(self, session: Session) -> str:
+    def run(self, session: RunSession) -> str:
         """Run the blocks that are left, as `Remote.run`; a trial in real time beside them is told of them.
 
         Raises
@@ -117,7 +117,7 @@ class Guests(Remote):
         with measuring(session.live.waiting):
             return super().run(session)
 
-    def _tell(self, session: Session, account: Account, workers: Mapping[str, Worker]) -> None:
+    def _tell(self, session: RunSession, account: Account, workers: Mapping[str, Worker]) -> None:
         """Record which blocks run where, and show how far their trials are."""
         super()._tell(session, account, workers)
         under_way = [each for each in self._places.courses() if each.step is not None]
@@ -126,7 +126,7 @@ class Guests(Remote):
             self._live.say(text, left_s)
 
 
-class Course:
+class GuestCourse:
     """How far a guest is: its last step, and virtual over real time."""
 
     def __init__(self) -> None:
@@ -153,12 +153,12 @@ class Course:
         return f"{self.step.at_s:.1f} s of {max(self.step.planned_s, self.step.at_s):.4g} s"
 
 
-def progress_text(courses: Sequence[Course], trials: int, planned_left_s: float) -> tuple[str, float]:
+def progress_text(courses: Sequence[GuestCourse], trials: int, planned_left_s: float) -> tuple[str, float]:
     """Return how far trials are by both clocks, and the real time left, seconds.
 
     Parameters
     ----------
-    courses : sequence of Course
+    courses : sequence of GuestCourse
         At least one; each has told a step.
     planned_left_s : float
         Virtual time of all trials that are not stored.
@@ -197,7 +197,7 @@ class _Places:
         for place in self._places.values():
             place.until_ns = _NEVER_NS if until_ns is None else until_ns
 
-    def courses(self) -> list[Course]:
+    def courses(self) -> list[GuestCourse]:
         """Return how far the guests are."""
         return [place.course for place in self._places.values()]
 
@@ -232,7 +232,7 @@ class _Place:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._folder: GuestFolder | None = None
-        self.course = Course()
+        self.course = GuestCourse()
         self.until_ns = _NEVER_NS
 
     @property
@@ -244,7 +244,7 @@ class _Place:
     def forget(self) -> None:
         """Remove the folder of the guest."""
         self._folder = None
-        self.course = Course()
+        self.course = GuestCourse()
         self._stack.close()
 
     def absent_files(self, files: Mapping[str, int]) -> list[str]:
@@ -284,11 +284,11 @@ class _Place:
                 with closing(Told(folder.output / PROGRESS)) as told:
                     look = self._looking(told, trial.number, given_up)
                     packed += _run_alone(alone, folder, received.folder, look, changes)
-        return BlockResult(task.block, Site(platform.node(), task.versions, _machine()), tuple(packed))
+        return BlockResult(task.block, WorkerMachine(platform.node(), task.versions, _machine()), tuple(packed))
 
     def _looking(self, told: Told, number: int, given_up: Callable[[], bool]) -> Callable[[], bool]:
         """Return what follows the guest of a trial by what it tells, and returns whether it was given up."""
-        self.course = course = Course()
+        self.course = course = GuestCourse()
 
         def look() -> bool:
             if (step := told.last()) is not None:

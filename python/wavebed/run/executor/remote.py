@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from wavebed import __version__
 from wavebed.errors import MachineError, WavebedError
 from wavebed.extras import TABLES, require
-from wavebed.run.executor.carrier import IN_FLIGHT_BYTES, PIECE_BYTES, Carrier, outgoing
+from wavebed.run.executor.carrier import IN_FLIGHT_BYTES, PIECE_BYTES, BlockCarrier, outgoing
 from wavebed.run.executor.worker import FailedError, LostError, describe
 from wavebed.run.trial import run_trial as run_real_trial
 from wavebed.store.journal import BlocksPlaced
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from wavebed.run.executor.block import RunTrial, Site
-    from wavebed.run.executor.carrier import Carried, Session
+    from wavebed.run.executor.block import RunTrial, WorkerMachine
+    from wavebed.run.executor.carrier import Carried, RunSession
     from wavebed.run.executor.cluster import Cluster, Worker
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
@@ -46,7 +46,7 @@ class Executor(Protocol):
             If a program or a package is missing.
         """
 
-    def run(self, session: Session) -> str:
+    def run(self, session: RunSession) -> str:
         """Run the blocks that are left, in order of their ends, and return the reason of the stop rule, if it stopped.
 
         Raises
@@ -67,7 +67,7 @@ class Account:
 
     Parameters
     ----------
-    session : Session
+    session : RunSession
         The run.
     silent_s : float
         Seconds without a heartbeat after which a worker's block is sent to another worker too.
@@ -75,7 +75,7 @@ class Account:
         A block that failed on so many workers ends the run.
     """
 
-    def __init__(self, session: Session, silent_s: float, most_failures: int = MOST_FAILURES) -> None:
+    def __init__(self, session: RunSession, silent_s: float, most_failures: int = MOST_FAILURES) -> None:
         self._folder = session.folder
         self._stop = session.design.stop
         self._silent_s = silent_s
@@ -83,9 +83,9 @@ class Account:
         self._failures: Counter[int] = Counter()
         self.left = session.left()
         self.arrived = set(session.folder.arrived_blocks())
-        self.carriers: list[Carrier] = []
+        self.carriers: list[BlockCarrier] = []
         self.refused: dict[str, str] = {}
-        self._overdue: set[Carrier] = set()
+        self._overdue: set[BlockCarrier] = set()
         self._works = False
         self._served_s = float("-inf")
 
@@ -137,7 +137,7 @@ class Account:
                 return block
         return None
 
-    def newly_overdue(self) -> list[Carrier]:
+    def newly_overdue(self) -> list[BlockCarrier]:
         """Return the carriers that have become overdue since the last call."""
         found = [carrier for carrier in self.carriers if carrier.is_overdue and carrier not in self._overdue]
         self._overdue.update(found)
@@ -176,7 +176,7 @@ class Account:
                 other.given_up.set()
         return ""
 
-    def _refuse(self, carrier: Carrier, error: str) -> str:
+    def _refuse(self, carrier: BlockCarrier, error: str) -> str:
         self._failures[carrier.block] += 1
         if self._failures[carrier.block] == self._most_failures:
             where = f" on {self._most_failures} workers" if self._most_failures > 1 else ""
@@ -217,7 +217,7 @@ class Remote:
         self._run_trial = run_trial
         self._silent_s = silent_s
         self._noted: set[str] = set()
-        self._site: Site | None = None
+        self._site: WorkerMachine | None = None
         self._said: object = None
 
     most_failures = MOST_FAILURES
@@ -235,7 +235,7 @@ class Remote:
         del plan
         require("report", "a folder of results", TABLES)
 
-    def site(self, programs: Sequence[str]) -> Site:
+    def site(self, programs: Sequence[str]) -> WorkerMachine:
         """Return the machine of the first fit worker, which sets the campaign's versions; wait until there is one.
 
         Raises
@@ -266,7 +266,7 @@ class Remote:
             self._live.say("waiting for a worker of the scheduler")
             time.sleep(LOOK_S)
 
-    def _described(self, worker: Worker, programs: Sequence[str]) -> Site:
+    def _described(self, worker: Worker, programs: Sequence[str]) -> WorkerMachine:
         """Return the machine of a worker.
 
         Raises
@@ -293,7 +293,7 @@ class Remote:
             raise FailedError(f"worker {found.name}: has wavebed {there}, not {__version__} as here: install that")
         return found
 
-    def run(self, session: Session) -> str:
+    def run(self, session: RunSession) -> str:
         """Run the blocks that are left and return the reason of the stop rule, if it stopped.
 
         Raises
@@ -314,7 +314,7 @@ class Remote:
             for carrier in account.carriers:
                 carrier.join(max(end_s - time.monotonic(), 0.0))
 
-    def _run(self, session: Session, account: Account, versions: Mapping[str, str]) -> str:
+    def _run(self, session: RunSession, account: Account, versions: Mapping[str, str]) -> str:
         ended: queue.SimpleQueue[Carried] = queue.SimpleQueue()
         places = threading.Semaphore(IN_FLIGHT_BYTES // PIECE_BYTES)
         while True:
@@ -332,7 +332,7 @@ class Remote:
                     break
                 sent = outgoing(block, account.left[block], session, versions)
                 mark = session.folder.mark
-                carrier = Carrier(self._cluster, worker, sent, mark, places, ended, self._run_trial)
+                carrier = BlockCarrier(self._cluster, worker, sent, mark, places, ended, self._run_trial)
                 account.carriers.append(carrier)
                 carrier.start()
             self._tell(session, account, workers)
@@ -371,7 +371,7 @@ class Remote:
         except LostError:
             return {}
 
-    def _tell(self, session: Session, account: Account, workers: Mapping[str, Worker]) -> None:
+    def _tell(self, session: RunSession, account: Account, workers: Mapping[str, Worker]) -> None:
         """Record and show which blocks run where, if that has changed."""
         blocks = sorted(carrier.block for carrier in account.carriers)
         said = (len(account.left), tuple(blocks), len(workers))

@@ -23,7 +23,7 @@ from wavebed.run.executor.block import (
     BlockResult,
     BlockTask,
     NotWantedError,
-    Site,
+    WorkerMachine,
     perform_block,
     read_packed,
     site,
@@ -95,7 +95,7 @@ def given_back(name: str, data: object) -> object:
     return value
 
 
-def describe(programs: Sequence[str]) -> Site:
+def describe(programs: Sequence[str]) -> WorkerMachine:
     """Return the worker's machine, and what it has installed."""
     _check_doors()
     return site(programs)
@@ -148,7 +148,7 @@ def forget() -> None:
 
 
 _ANSWERS: dict[str, msgspec.msgpack.Decoder[object]] = {
-    "describe": msgspec.msgpack.Decoder(prepared(Site)),
+    "describe": msgspec.msgpack.Decoder(prepared(WorkerMachine)),
     "absent_files": msgspec.msgpack.Decoder(list[str]),
     "put_piece": msgspec.msgpack.Decoder(None),
     "run_task": msgspec.msgpack.Decoder(prepared(BlockResult)),
