@@ -239,7 +239,7 @@ impl Forwarder {
         }
     }
 
-    /// Runs `job` in a thread of its own, unless there are too many.
+    /// Runs `job` in a thread of its own. Drops it if `MOST_QUESTIONS` jobs are running.
     fn beside(self: &Arc<Self>, job: impl FnOnce(&Self) + Send + 'static) {
         let forwarder = Arc::clone(self);
         if self.questions.fetch_add(1, Ordering::Relaxed) >= MOST_QUESTIONS {

@@ -46,7 +46,7 @@ struct Block {
 struct Blocks {
     size: usize,
     all: Vec<Block>,
-    /// Blocks with memory and no packet, last used last.
+    /// Blocks with memory but no packet, the most recently freed last.
     free: Vec<u32>,
     /// Blocks whose memory was returned.
     vacant: Vec<u32>,

@@ -557,7 +557,7 @@ class CampaignResults:
 
     @property
     def design(self) -> PairedDesign:
-        """The method of the answers."""
+        """The statistical method that gives the answers."""
         return design_of(self.campaign, complete=self.complete)
 
     @cached_property

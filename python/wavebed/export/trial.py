@@ -190,7 +190,7 @@ def _metrics(trial: ExportedTrial) -> pa.Table:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return a column as CSV can hold it: a list becomes text, its values separated by blanks; no text is a formula."""
+    """Return a column for CSV: lists become text separated by blanks; an apostrophe guards text that is a formula."""
     if pa.types.is_string(column.type):
         if not pc.any(pc.match_substring_regex(column, FORMULA)).as_py():
             return column

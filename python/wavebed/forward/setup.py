@@ -167,7 +167,7 @@ class EmulatedSetup:
     def _set_features(self, port: SetupPort) -> None:
         with Port.local(port.interface, netns=port.namespace) as own:
             offloads = own.describe().offloads
-            # Without GRO or a program a veth port has no NAPI, and frames from a BPF program are not delivered.
+            # A veth port needs GRO or an XDP program for NAPI. Without NAPI, frames from a BPF program are lost.
             wanted = {"rx-gro": True}
             if not self.keep_offloads:
                 wanted |= dict.fromkeys(filter(_is_segmentation, offloads), False)

@@ -42,7 +42,7 @@ _TEMPLATE = "page/plots.html.j2"
 
 
 class _Swatch(NamedTuple):
-    """What of a line its legend shows."""
+    """The properties of a line that its legend shows."""
 
     style: str
     is_area: bool = False

@@ -144,7 +144,7 @@ class LabProcess(Process):
         return status
 
     def output(self) -> tuple[str | None, str | None]:
-        """Return what it wrote to standard output and standard error, where that was captured."""
+        """Return the captured standard output and standard error; ``None`` for a stream that was not captured."""
         results = {name: pump.result() for name, pump in self._pumps.items()}
         return results.get("stdout"), results.get("stderr")
 

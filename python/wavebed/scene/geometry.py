@@ -55,8 +55,8 @@ def present(obstacle: Obstacle, time_s: Floats) -> NDArray[np.bool_]:
 def heading_deg(ue: Ue, time_s: Floats) -> Floats:
     """Return the azimuth in which the user looks: as given, or the direction of movement in the plane.
 
-    A UE that stands looks where it last went; before its first movement, where it will go. Without any movement
-    it looks along +x.
+    A UE at rest keeps the azimuth of its last movement. Before it first moves, it has the azimuth of that movement.
+    Without any movement it looks along +x.
     """
     if ue.heading_deg is not None:
         return np.full(len(time_s), ue.heading_deg)
@@ -206,7 +206,9 @@ def _between(ends: Floats, fraction: Floats) -> Floats:
 
 
 def _changes(mast: Floats, phone: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the moments at which a separating plane may begin or cease to part, in order, as fractions of each piece.
+    """Return when a plane may start or stop separating the line of sight from the box.
+
+    The moments are sorted, as fractions of each piece.
 
     Parameters
     ----------

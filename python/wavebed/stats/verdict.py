@@ -293,7 +293,9 @@ def percentile(
 
 
 def needed(probability: float, level: float = 0.95, sides: Sides | None = None) -> int:
-    """Return the fewest values that bound a percentile: 29, 59 and 299 for an upper bound of P90, P95 and P99 at 95 %.
+    """Return the smallest sample size that bounds a percentile.
+
+    At 95 %, an upper bound of P90, P95 and P99 needs 29, 59 and 299 values.
 
     Raises
     ------

@@ -166,7 +166,7 @@ class Ledger:
     changes : list of tuple of str
         The changed inputs of each group after the first.
     aside : list of list of StoredAttempt
-        For each start with a change, or in which blocks began again as a whole, the trials that it set aside.
+        The trials that were set aside: one list for each resumption that changed inputs or began blocks again.
     stopped : str
         The reason of the stop rule, if it has ended the run.
     """

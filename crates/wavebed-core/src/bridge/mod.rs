@@ -1,8 +1,8 @@
 //! `wavebed-core bridge FILE`: two ports of this machine with the links between them.
 //!
 //! The engine is a process of its own, as in a laboratory. The process that the user started holds the control socket and
-//! watches the engine: when it fails, frames stop, or pass without the links. All that both change on the machine belongs
-//! to their descriptors.
+//! watches the engine: when it fails, frames stop, or pass without the links. Every change that the two processes make
+//! to the machine ends when their descriptors close.
 
 mod ports;
 

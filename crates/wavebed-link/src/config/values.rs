@@ -397,7 +397,7 @@ fn remedy(broken: &str) -> String {
     )
 }
 
-/// A number that may come from a program: no range refuses one that is none.
+/// Refuses NaN: a program may pass it, and no range check refuses it.
 pub(super) fn number(key: &str, value: f64) -> Result<f64, ConfigError> {
     if value.is_nan() {
         return fail(key, "is not a number");

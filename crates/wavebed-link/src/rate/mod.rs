@@ -31,7 +31,7 @@ pub trait Server: Send {
     /// Interrupts the current service at `at_ns`. Returns the remaining work, nanobits.
     fn break_off(&mut self, at_ns: u64) -> u64;
 
-    /// Continues with `work` nanobits of a segment from `at_ns` on, as [`Server::serve`].
+    /// Continues a service that has `work` nanobits left, from `at_ns` on. Returns what [`Server::serve`] returns.
     fn resume(&mut self, at_ns: u64, work: u64) -> Option<u64>;
 
     /// Sets a new rate from `at_ns` on, while idle. Returns false if this server has no rate, and must be replaced by

@@ -142,7 +142,7 @@ impl Medium {
         self.stations[place].due_ns(free_ns)
     }
 
-    /// Processes all events of all stations up to `now_ns`, in order. Those of the station at `own` go to `out`.
+    /// Processes all events of all stations up to `now_ns`, in order. Events of the station at `own` go to `out`.
     fn advance(&mut self, now_ns: u64, own: usize, out: &mut Outlet<'_>) {
         self.stations[own].tell(now_ns, out);
         while let Some((at_ns, event, place)) = self.next()

@@ -70,7 +70,7 @@ impl Rounds {
             }
             list.pop_front();
             if from_new {
-                // It passes the other list once, so that it cannot starve the others.
+                // A new member without a packet joins the old list once, so that it cannot starve the others.
                 self.old.push_back(index);
             } else {
                 member.turn().listed = false;
