@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     write_walks(walks, 4)
     (tmp_path / "street.toml").write_text(STREET)
     brief = FitSettings(seeds=1, first=1, rounds=1, descents=1, resamples=5)
-    monkeypatch.setattr("wavebed.fit.judgement.Settings", lambda: brief)
+    monkeypatch.setattr("wavebed.fit.judgement.FitSettings", lambda: brief)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return tmp_path

@@ -13,7 +13,7 @@ import pytest
 
 from wavebed.errors import MachineError
 from wavebed.lab.tools import missing
-from wavebed.workload.media import video_media as content_module
+from wavebed.workload import video_media as content_module
 from wavebed.workload.video_media import (
     AUDIO_BPS,
     AUDIO_SEGMENT_S,

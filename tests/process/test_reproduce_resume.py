@@ -261,6 +261,33 @@ def test_a_resume_killed_while_it_sets_aside_ends_that_the_next_time(
     assert len(trials(tmp_path / "run")) == 6
 
 
+def test_a_reproduction_killed_before_its_folder_of_trials_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed() -> None:
+        monkeypatch.setattr(run_folder, "make_folder", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+        reproduced(tmp_path / "run")
+
+    assert os.waitpid(forked(killed), 0)[1] == signal.SIGKILL
+    assert not (tmp_path / "run/trials").exists()
+    reproduced(tmp_path / "run", resume=True)
+    assert len(trials(tmp_path / "run")) == 6
+
+
+def test_a_round_whose_tests_are_stored_stays_with_accepted_changes_whether_its_end_is_written_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_at(tmp_path / "run", 4, monkeypatch)
+    journal = tmp_path / "run/journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    assert any("block-ended" in line for line in lines)
+    journal.write_text("".join(line for line in lines if "block-ended" not in line))
+    inputs_are(monkeypatch, INPUTS | {"kernel": "6.18"})
+    reproduced(tmp_path / "run", resume=True, accept=True)
+    begun = [event.number for event in read_journal(tmp_path / "run") if isinstance(event, TrialBegun)]
+    assert begun == [1, 2, 3, 4, 3, 4, 5, 6]
+
+
 def test_another_order_cannot_be_resumed(tmp_path: Path) -> None:
     reproduced(tmp_path / "run")
     with pytest.raises(UserError, match="something else was asked for there"):

@@ -63,8 +63,8 @@ def test_the_status_is_right_and_nothing_is_traced_back(
 ROWS = [("metric", "cubic", "bbr"), ("rtt [bold]idle[/], ms", "22.2", "22.2"), ("goodput", "381 [380, 382]", "")]
 TALK = """
 import sys
-from wavebed.terminal import Status
-status = Status("wavebed run", sys.stderr)
+from wavebed.terminal import StatusLine
+status = StatusLine("wavebed run", sys.stderr)
 status.say("trial 1 of 2: [bold]download[/] " + "ab " * 40, 30.0)
 status.note("trial 1 is \\x1b[2J invalid")
 status.say("trial 2 of 2", 1.0)
@@ -130,7 +130,8 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines() -> None:
 
 def test_plain_lines_need_no_library(capsys: pytest.CaptureFixture[str]) -> None:
     program = (
-        "import sys\nfrom wavebed.terminal import Status\nStatus('a').say('b', 1.0)\nassert 'rich' not in sys.modules"
+        "import sys\nfrom wavebed.terminal import StatusLine\nStatusLine('a').say('b', 1.0)\n"
+        "assert 'rich' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == "a: b\n"

@@ -180,7 +180,7 @@ def test_a_stream_tells_where_the_timeline_is(timed: tuple[Client, PlayedLab]) -
     client.send("POST", "/api/labs/walk/timeline", {"action": "seek", "value": "lift+2500ms"})
     value: dict[str, object] = {}
     for name, value in client.events(EVENTS, 3):
-        check(client, value, "Points" if name == "points" else "Head")
+        check(client, value, "Points" if name == "points" else "PointHead")
     assert value["timeline"] == {"position_s": 22.5, "stretch": "lift", "playing": False, "speed": 1.0}
     *_, (name, points) = client.events("/api/labs/other/events?every_ms=10", 2)
     assert (name, points["timeline"]) == ("points", None)
@@ -212,7 +212,7 @@ def test_what_the_laboratory_refuses_is_told(client: Client) -> None:
 
 def test_a_stream_has_rates_delays_and_states_of_each_link(client: Client) -> None:
     (_, head), *rest = client.events(EVENTS, 6)
-    check(client, head, "Head")
+    check(client, head, "PointHead")
     assert head["links"] == ["hop0.down", "hop0.up", "hop1.down", "hop1.up"]
     columns: Any = head["columns"]
     points: list[Any] = [value for name, value in rest if name == "points"]

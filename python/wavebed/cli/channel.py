@@ -129,7 +129,7 @@ def _check(args: argparse.Namespace) -> None:
         kind = Path(args.plot).suffix.lower().removeprefix(".")
         if kind not in PICTURES:
             raise UserError(f"--plot {args.plot}: the name must end in .png, .svg or .html")
-        require("report", "--plot", ("matplotlib",))
+        require("report", "--plot", ("jinja2", "matplotlib"))
     if args.study and args.mode != "reference":
         raise UserError("--study: requires mode reference: add --mode reference")
     if args.study and args.output is None:
@@ -335,8 +335,7 @@ def _scenes_plot(args: argparse.Namespace) -> None:
     chosen = _chosen(args.name)
     if chosen is None:
         raise UserError(f"--plot: {args.name!r} is no condition: for a radio scene use wavebed channel")
-    if kind != "html":
-        require("report", f"a plot as {kind.upper()}", ("matplotlib",))
+    require("report", f"a plot as {kind.upper()}", ("jinja2",) if kind == "html" else ("jinja2", "matplotlib"))
     seed = at("--seed", number(0, MOST_SEED), args.seed)
     from wavebed.conditions.text import render
     from wavebed.output import write_output

@@ -90,7 +90,7 @@ def run_fit(args: argparse.Namespace) -> int:
     _check(args)
     if args.method == "replay":
         return _replay(args)
-    require("report", "wavebed fit", ("scipy",))
+    require("report", "wavebed fit", ("jinja2", "scipy"))
     from wavebed.fit.laps import find_files, split
     from wavebed.terminal import StepProgress
 

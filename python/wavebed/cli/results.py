@@ -308,7 +308,7 @@ def run_compare(args: argparse.Namespace) -> int:
     UserError
         If the folders cannot be compared, or a file cannot be written.
     """
-    require("report", "a folder of results", TABLES)
+    require("report", "a folder of results", ("jinja2", *TABLES) if args.output is not None else TABLES)
     if args.baseline is not None:
         written, passed = _with_baseline(args)
     else:

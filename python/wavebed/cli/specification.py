@@ -33,7 +33,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, field
 
 from wavebed.config.units import Limit
-from wavebed.spec.part import Part
+from wavebed.spec.part import SpecPart
 
 '''
 _ELSEWHERE = {"Limit"}
@@ -51,8 +51,7 @@ def types_of(schema: Mapping[str, Any]) -> str:
     for name in schema["$defs"]:
         types.define(name)
     types.add_class(_ROOT, dict(schema))
-    names = sorted(types.defined)
-    return "\n\n\n".join([_HEAD.rstrip() + f"\n\n__all__ = {json.dumps(names)}", *types.defined.values()]) + "\n"
+    return "\n\n\n".join([_HEAD.rstrip(), *types.defined.values()]) + "\n"
 
 
 class _Types:
@@ -98,7 +97,7 @@ class _Types:
         properties = {key: value for key, value in schema.get("properties", {}).items() if key != tag_field}
         renamed = {_attribute(key): key for key in properties if _attribute(key) != key}
         rename = f", rename={renamed!r}" if renamed else ""
-        lines = [f"class {name}(Part, frozen=True{tag}{rename}):", _doc(schema, "    ")]
+        lines = [f"class {name}(SpecPart, frozen=True{tag}{rename}):", _doc(schema, "    ")]
         fields = [self._field(key, value, key in required) for key, value in properties.items() if key in required]
         fields += [self._field(key, value, False) for key, value in properties.items() if key not in required]
         self.defined[name] = "\n".join([*lines, "", *fields]).rstrip()

@@ -2,7 +2,7 @@
 
 A device is above another only where its whole interval is: where intervals overlap, the test does not tell the two
 apart, and both share a range of ranks. With fewer than six repeats there is no interval, and no order.
-Unlike `wavebed.report.compare` it pairs no trials: each device is tested alone.
+Unlike `wavebed.compare` it pairs no trials: each device is tested alone.
 """
 
 from __future__ import annotations

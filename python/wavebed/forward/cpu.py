@@ -308,7 +308,7 @@ class CpuUse(PlainValue, frozen=True):
         return self.seconds < SURE_S
 
     def for_trial(self) -> dict[str, float]:
-        """Return the known values for `wavebed.forward.model.Trial.cpu`."""
+        """Return the known values for `wavebed.forward.model.ForwardTrial.cpu`."""
         known = {"busy_max": self.busy_max, "busy_mean": self.busy_mean, "softirq_max": self.softirq_max}
         return {name: value for name, value in known.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""What trials show of the machine and the device: steady, disturbed or hindered (see `wavebed.forward.rehearsal`)."""
+"""What trials show of the machine and the device: steady, disturbed or hindered (see `wavebed.forward.plan`)."""
 
 from __future__ import annotations
 

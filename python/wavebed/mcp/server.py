@@ -30,6 +30,8 @@ from mcp.types import (
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
@@ -105,10 +107,13 @@ class AgentServer:
                 if message is not None:
                     self._portal.call(self._received.send, SessionMessage(message))
         finally:
-            self._portal.start_task_soon(self._end)
-            for cancelled in list(self._calls):
-                cancelled.set()
-            self._tools.close()
+            try:
+                with suppress(RuntimeError):  # the loop has ended
+                    self._portal.start_task_soon(self._end)
+                for cancelled in list(self._calls):
+                    cancelled.set()
+            finally:
+                self._tools.close()
             loop.join(END_S)
 
     async def _loop(self) -> None:
@@ -135,6 +140,9 @@ class AgentServer:
             return None
         with suppress(ValueError):
             message = jsonrpc_message_adapter.validate_python(found, by_name=False)
+            if isinstance(message, JSONRPCRequest) and not self._writer.begins(message.id):
+                self._writer.refuse(message.id, INVALID_REQUEST, "a request of this id is not over")
+                return None
             if not isinstance(message, JSONRPCNotification) or "id" not in found:  # of another type than an id has
                 return message
         number = found.get("id") if isinstance(found, dict) else None
@@ -225,9 +233,18 @@ class _Writer:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._lock = threading.Lock()
+        self._open: set[str | int] = set()
+
+    def begins(self, number: str | int) -> bool:
+        """Note a request that is not answered yet; return whether no other one has its number."""
+        is_new = number not in self._open
+        self._open.add(number)
+        return is_new
 
     async def send(self, item: SessionMessage, /) -> None:
         """Write an answer or a notification."""
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
+            self._open.discard(item.message.id)
         self._write(item.message)
 
     def refuse(self, number: str | int | None, code: int, message: str) -> None:

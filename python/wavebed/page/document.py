@@ -9,6 +9,7 @@ import json
 import sys
 from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 TableRow: TypeAlias = "Sequence[str | TableCell]"
 _PARTS = "page/document.html.j2"
+_OPTIONS = 1
+"""One more whenever the options of the environment change: compiled templates depend on them."""
 
 
 class TableCell(NamedTuple):
@@ -52,24 +55,31 @@ class TableCell(NamedTuple):
 
 @cache
 def _templates() -> Environment:
-    from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined, select_autoescape
+    from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 
     class BesideModules(BytecodeCache):
         """Compiled templates, kept as Python keeps compiled modules: compiling those of a page takes 0.2 s."""
 
         def load_bytecode(self, bucket: Bucket) -> None:
-            with suppress(OSError), _compiled(bucket.key).open("rb") as file:
-                bucket.load_bytecode(file)
+            try:
+                with compiled(bucket.key).open("rb") as file:
+                    bucket.load_bytecode(file)
+            except Exception:  # noqa: BLE001 - missing, or damaged in any way: it is compiled again
+                bucket.reset()
 
         def dump_bytecode(self, bucket: Bucket) -> None:
             if not sys.dont_write_bytecode:
                 with suppress(OSError, UserError):
-                    replace_file(_compiled(bucket.key), bucket.bytecode_to_string())
+                    replace_file(compiled(bucket.key), bucket.bytecode_to_string())
+
+    def compiled(key: str) -> Path:
+        name = f"{key}-{version('jinja2')}-{_OPTIONS}.py"
+        return Path(cache_from_source(str(Path(__file__).with_name(name)))).with_suffix(".jinja")
 
     made = Environment(
         bytecode_cache=BesideModules(),
         loader=FileSystemLoader(Path(__file__).parents[1]),
-        autoescape=select_autoescape(("html.j2",), default=False),
+        autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -78,10 +88,6 @@ def _templates() -> Environment:
     made.filters |= {"figure": figure, "signed": signed, "breakable": breakable, "island": island}
     made.globals |= {"MISSING": MISSING}
     return made
-
-
-def _compiled(key: str) -> Path:
-    return Path(cache_from_source(str(Path(__file__).with_name(f"{key}.py")))).with_suffix(".jinja")
 
 
 def filled(template: str, part: str, *values: object, **named: object) -> Markup:

@@ -419,8 +419,10 @@ def _one(
         if interrupted:
             return result, True
         write_forward(partial, ForwardRecord(result, command_line, versions(["iperf3"] if raw else [])), raw)
-        reasons = [refusal.reason for refusal in refused_parts(result)]
-        folder.keep(partial, test.number, verdict_of(result), time.monotonic() - began_s, reasons)
+        folder.keep(partial, test.number)
+    reasons = [refusal.reason for refusal in refused_parts(result)]
+    line = folder.line(test.number, verdict_of(result), reasons)
+    folder.add(line, test.number, time.monotonic() - began_s)
     return result, False
 
 

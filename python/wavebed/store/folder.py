@@ -15,6 +15,7 @@ import gzip
 import os
 import secrets
 import shutil
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -169,6 +170,8 @@ class Ledger:
         The trials that were set aside: one list for each resumption that changed inputs or began blocks again.
     stopped : str
         The reason of the stop rule, if it has ended the run.
+    sizes : dict
+        Trials of each block, if none is repeated: such a block has ended when all are stored.
     """
 
     blocks: dict[int, dict[tuple[int, int], StoredAttempt]] = field(default_factory=dict)
@@ -177,6 +180,7 @@ class Ledger:
     changes: list[tuple[str, ...]] = field(default_factory=list)
     aside: list[list[StoredAttempt]] = field(default_factory=list)
     stopped: str = ""
+    sizes: dict[int, int] = field(default_factory=dict)
 
     @property
     def group(self) -> int:
@@ -207,7 +211,11 @@ class Ledger:
 
     def add(self, one: StoredAttempt) -> None:
         """Add a trial that was stored."""
-        self.blocks.setdefault(one.line.block, {})[(one.number, one.line.attempt)] = one
+        block = one.line.block
+        stored = self.blocks.setdefault(block, {})
+        stored[(one.number, one.line.attempt)] = one
+        if len(stored) == self.sizes.get(block) and block not in self.ended:
+            self.end(block, "")
 
     def end(self, block: int, machine: str) -> None:
         """Add the end of a block."""
@@ -242,21 +250,23 @@ class Ledger:
                 del self.blocks[block]
 
 
-def read_ledger(folder: Path, planned: Mapping[str, PlannedTrial]) -> Ledger:
+def read_ledger(folder: Path, planned: Mapping[str, PlannedTrial], *, repeated: bool = True) -> Ledger:
     """Return what the journal of a folder of results lists.
 
     Parameters
     ----------
     planned : mapping
         The planned trials by name.
+    repeated : bool
+        Whether trials may be repeated; if not, a block has ended when all its trials are stored.
 
     Raises
     ------
     UserError
         If the journal is damaged, or lists a trial that is not planned.
     """
-    ledger = Ledger()
-    blocks = {trial.block for trial in planned.values()}
+    blocks = Counter(trial.block for trial in planned.values())
+    ledger = Ledger(sizes={} if repeated else dict(blocks))
     for event in read_journal(folder):
         match event:
             case TrialStored():
@@ -296,7 +306,7 @@ class RunFolder:
     record : RunRecord, optional
         The content of ``run.json``. Without one there are no metrics, and the caller writes the head.
     form : TrialForm, optional
-        How the trials are stored; by default as those of a scenario.
+        How the trials are stored, none of which is repeated; by default as trials of a scenario.
 
     Attributes
     ----------
@@ -319,7 +329,8 @@ class RunFolder:
         self.path = path
         self.journal = journal
         self.record = record
-        self.ledger = Ledger()
+        self._repeats = form is None
+        self.ledger = Ledger(sizes={} if self._repeats else Counter(trial.block for trial in planned))
         self.mark = secrets.token_hex(4)
         self._planned = tuple(planned)
         self._names = {trial.name: trial for trial in planned}
@@ -363,7 +374,9 @@ class RunFolder:
         WavebedError
             If the folder cannot be written.
         """
-        self.ledger = read_ledger(self.path, self._names)
+        with explained(self.path, KEPT):
+            make_folder(self.path / TRIALS_FOLDER)  # a kill may have come before it
+        self.ledger = read_ledger(self.path, self._names, repeated=self._repeats)
         unlisted = self._unlisted()
         self.journal.reopen(self.path)
         if not self.journal.holds_events:
@@ -420,18 +433,21 @@ class RunFolder:
                 self.journal.emit(TrialFailed(trial=name, number=number, reason=str(error) or type(error).__name__))
             raise
 
-    def keep(self, partial: Path, number: int, verdict: Verdict, wall_s: float, reasons: Sequence[str]) -> None:
-        """Store a trial whose folder is complete.
+    def keep(self, partial: Path, number: int) -> None:
+        """Give a trial its name, once all is on the disk.
 
         Raises
         ------
         WavebedError
             If it cannot be written.
         """
-        planned = self._planned[number - 1]
         with explained(self.path, KEPT):
-            keep_partial(partial, planned.name)
-        self.add(planned.line(planned.name, verdict, reasons, 1), number, wall_s)
+            keep_partial(partial, self._planned[number - 1].name)
+
+    def line(self, number: int, verdict: Verdict, reasons: Sequence[str]) -> TrialLine:
+        """Return the line of the first attempt at a trial."""
+        planned = self._planned[number - 1]
+        return planned.line(planned.name, verdict, reasons, 1)
 
     def add(self, line: TrialLine, number: int, wall_s: float) -> None:
         """Record that a trial is on the disk under its final name."""
