@@ -68,12 +68,12 @@ def noted_files() -> Iterator[set[Path]]:
 
 
 def is_file(name: str | os.PathLike[str]) -> bool:
-    """Return whether a name that a user wrote is that of a regular file; one that no file can have is not."""
+    """Return whether a regular file has the name that a user wrote; ``False`` for a name that no file can have."""
     return os.path.isfile(name)  # noqa: PTH113 - Path.is_file raises where the name is too long
 
 
 def is_there(name: str | os.PathLike[str]) -> bool:
-    """Return whether a name that a user wrote is that of anything; one that no file can have is not."""
+    """Return whether anything has the name that a user wrote; ``False`` for a name that no file can have."""
     return os.path.exists(name)  # noqa: PTH110 - Path.exists raises where the name is too long
 
 

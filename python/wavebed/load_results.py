@@ -24,7 +24,7 @@ def load(folder: str | Path) -> Run | ForwardRun:
     Raises
     ------
     UserError
-        If it has no such results, or those of another schema.
+        If it has no such results, or results of another schema.
     MachineError
         If pandas or PyArrow is not installed.
     """

@@ -45,7 +45,7 @@ def find(given: str | Path, what: str, of: str = "", *, beside: Path | None = No
 
 
 def folder(name: str = "") -> Path:
-    """Return the folder of shipped files of this name below ``scenarios``: ``""`` for that of the scenarios."""
+    """Return the folder of shipped files of this name below ``scenarios``; ``""`` is the folder of the scenarios."""
     from importlib import resources  # takes 25 ms, and few commands name a shipped file
 
     return Path(str(resources.files("wavebed"))) / "scenarios" / name

@@ -132,7 +132,7 @@ class StepProgress(StatusLine):
     command : str
         The start of each line.
     patience_s : float
-        Nothing is said in the first so many seconds.
+        Seconds at the start in which nothing is printed.
     """
 
     def __init__(self, command: str, patience_s: float = 0.0) -> None:

@@ -32,7 +32,7 @@ pub struct LeastRates {
 }
 
 impl LeastRates {
-    /// Those of the links of these hops.
+    /// The least rates of the links of these hops.
     pub fn new<'a>(hops: impl Iterator<Item = &'a HopConfig>, mtu: u32) -> Self {
         let mut by_link = BTreeMap::new();
         for (link, stage) in links(hops) {

@@ -1,7 +1,7 @@
 //! The system calls of running programs; all others are refused once they have started (seccomp(2)).
 //!
 //! No list has a call that opens a file, starts a program, makes a thread or changes a right. Memory cannot become
-//! executable, and sockets are those of IP: the splitter keeps `CAP_NET_ADMIN`, but reaches no netlink with it.
+//! executable, and only IP sockets can be made: the splitter keeps `CAP_NET_ADMIN`, but reaches no netlink with it.
 
 use std::io;
 

@@ -102,8 +102,8 @@ impl Accounts {
     }
 
     /// Counts a frame that came in at `now_ns` (monotonic). `bytes` is the frame from its first MAC address on, and may be
-    /// cut short after the stamp; `length` is that of the whole frame as it crossed the port, without FCS, with the VLAN tag
-    /// even where the kernel has taken it out of `bytes`.
+    /// cut short after the stamp. `length` is the length of the whole frame as it crossed the port: without FCS, with
+    /// the VLAN tag even where the kernel has taken it out of `bytes`.
     ///
     /// # Panics
     /// Never: 4 is short.

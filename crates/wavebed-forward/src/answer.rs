@@ -1,4 +1,4 @@
-//! A port's address resolution: it answers for addresses that it plays, and finds those of its neighbours.
+//! A port's address resolution: it answers for addresses that it plays, and finds the addresses of its neighbours.
 
 use std::io::PipeWriter;
 use std::net::IpAddr;
@@ -108,7 +108,7 @@ pub enum NotFound {
     NoAnswer {
         /// Where it was asked.
         interface: String,
-        /// For whom.
+        /// The address that was looked for.
         address: IpAddr,
         /// How long.
         waited_ms: u64,
@@ -125,7 +125,7 @@ pub struct Search<'a> {
     pub interface: &'a str,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// Whom to find.
+    /// The address to find.
     pub address: IpAddr,
     /// Who asks.
     pub source: IpAddr,

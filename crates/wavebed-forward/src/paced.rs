@@ -24,10 +24,10 @@ const LONGEST_SLEEP_NS: u64 = 20_000_000;
 /// Sends the frames of `job` by `hand_over`, which is given the numbers of frames to send and the time, and answers how
 /// many of them the interface took, in order. The others are tried again: no number is left out.
 ///
-/// Lateness is that of a batch's last try, and known only of a job with a pace.
+/// Lateness is the lateness of a batch's last try, and known only of a job with a pace.
 ///
 /// # Errors
-/// Those of `hand_over`.
+/// The errors of `hand_over`.
 pub(crate) fn send_paced<E>(
     job: &Job,
     stop: &AtomicBool,

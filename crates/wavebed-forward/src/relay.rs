@@ -23,13 +23,13 @@ use wavebed_os::poll;
 const LEAST_SLOTS: u128 = 2048;
 /// 128 MiB: 65 ms at a million frames per second.
 const MOST_SLOTS: u128 = 1 << 16;
-/// So long nothing comes before the relay sleeps until the next frame: it gives a machine back that nobody measures.
+/// After this long without a frame the relay sleeps until the next one: it gives a machine back that nobody measures.
 const IDLE_NS: u64 = 100_000_000;
-/// So long it sleeps at most before it looks whether it is to stop.
+/// Longest sleep before it looks whether it is to stop.
 const SLEEP_NS: u64 = 10_000_000;
 /// How often the time of day is compared with the monotonic clock.
 const CLOCK_NS: u64 = 10_000_000;
-/// So long a frame waits for room at its interface before it is dropped.
+/// Longest time that a frame waits for room at its interface before it is dropped.
 const ROOM_NS: u64 = 200_000;
 /// The longest super-packet, its Ethernet and virtio headers, and a tag.
 const LONGEST: usize = 65_536 + 18 + VIRTIO_HEADER_BYTES;
@@ -50,7 +50,7 @@ const EINVAL: i32 = 22;
 pub struct Side<'a> {
     /// The interface's name.
     pub interface: &'a str,
-    /// To whom frames are addressed that leave there.
+    /// Destination MAC address of frames that leave there.
     pub next_mac: [u8; 6],
 }
 

@@ -1,6 +1,6 @@
 //! Counts frames in user space, from a ring of `AF_PACKET`: works wherever packet sockets do.
 //!
-//! The time of a frame is that of the kernel's packet hook (it reads the time of day there), mapped to the monotonic clock
+//! The kernel's packet hook reads the time of day of a frame. This time is mapped to the monotonic clock
 //! once for each block; the error is below a microsecond on an idle processor. It is later than the frame's arrival by
 //! what the driver and NAPI take.
 
@@ -21,9 +21,9 @@ use crate::receiver::{Receiver, ReceiverKind};
 const RING_BYTES: u32 = 32 << 20;
 /// All headers, the stamp, and what a sample keeps.
 const KEEP_BYTES: u32 = 160;
-/// So long the thread waits for a block before it looks whether it is asked something.
+/// How long the thread waits for a block before it looks whether it is asked something.
 const WAIT_NS: u64 = 5_000_000;
-/// So long after a fault it looks again.
+/// How long after a fault it looks again.
 const AFTER_FAULT: Duration = Duration::from_millis(20);
 /// Frames are seen a few milliseconds after they came; more than this, and the thread does not get the processor.
 const SETTLE_LIMIT: Duration = Duration::from_secs(8);
@@ -69,7 +69,7 @@ enum Awaited {
     Nothing,
     /// All that have come by the time the thread reads this.
     All,
-    /// So many.
+    /// This many frames.
     Frames(u64),
 }
 

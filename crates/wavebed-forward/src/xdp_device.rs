@@ -14,7 +14,7 @@ use crate::bpf::forward::{self, Way};
 pub struct Side<'a> {
     /// The interface's name.
     pub interface: &'a str,
-    /// To whom frames go that leave there.
+    /// Destination MAC address of frames that leave there.
     pub next_mac: [u8; 6],
 }
 

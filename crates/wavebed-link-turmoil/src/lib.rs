@@ -103,7 +103,7 @@ impl Links {
     /// Runs the simulation until all its clients have completed, as [`Sim::run`] does.
     ///
     /// # Errors
-    /// Those of a host's program, and the end of the simulation's duration.
+    /// The errors of a host's program, and the end of the simulation's duration.
     pub fn run(&mut self, sim: &mut Sim<'_>) -> turmoil::Result {
         while !self.step(sim)? {}
         Ok(())

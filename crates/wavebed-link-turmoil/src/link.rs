@@ -145,7 +145,7 @@ impl HeldLink {
         let found = self
             .messages
             .binary_search_by_key(&part.message, |message| message.number);
-        // That of a copy may have arrived before.
+        // The same part of a copy may have arrived before.
         let Ok(place) = found else { return };
         let message = &mut self.messages[place];
         if departure.fate == Fate::Delivered && departure.flipped_bit.is_none() {

@@ -104,7 +104,7 @@ pub struct Counts {
     pub dropped: [Counter; Reason::COUNT],
     /// Segments marked CE.
     pub marked: Counter,
-    /// Those of them that were ECT(1).
+    /// CE-marked segments that were ECT(1).
     pub l4s_marked: Counter,
     /// Dropped segments with ECT(1) or CE, for any reason.
     pub l4s_dropped: Counter,
@@ -131,7 +131,7 @@ pub struct MillisecondRow {
     pub queue_peak_bytes: u64,
     /// Sojourn times of the segments that left the queue.
     pub sojourn: Sojourn,
-    /// Those of them with ECT(1) or CE.
+    /// Sojourn times of segments with ECT(1) or CE that left the queue.
     pub l4s_sojourn: Sojourn,
 }
 

@@ -495,7 +495,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Those of two stages in a row: the lower rate, the sum of delays, the loss of both, and the first radio.
+    /// The conditions of two stages in a row: the lower rate, the sum of delays, the loss of both, and the first radio.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self {

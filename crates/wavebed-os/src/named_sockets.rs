@@ -50,7 +50,7 @@ struct Row {
 }
 
 impl NamedSockets {
-    /// Those of the calling thread's network namespace.
+    /// The sockets of the calling thread's network namespace.
     ///
     /// # Errors
     /// `/proc` is not there.
@@ -181,7 +181,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Those of the calling thread's network namespace.
+    /// The peers in the calling thread's network namespace.
     ///
     /// # Errors
     /// The error of socket(2), or this kernel has no `unix_diag`.

@@ -536,7 +536,7 @@ pub fn stop_ourselves() {
 pub struct Settings(Termios);
 
 impl Settings {
-    /// Those of `fd` now.
+    /// The settings of `fd` now.
     ///
     /// # Errors
     /// `fd` is not a terminal.

@@ -33,7 +33,7 @@ pub struct HostCounts {
     pub loopback_packets: u64,
     /// Packets that arrived over the path (`rx_packets` of its devices); a super-packet counts once.
     pub received_packets: u64,
-    /// Those of them for which the host had no route (`InNoRoutes`, IPv4 and IPv6): it answered with an ICMP error.
+    /// Received packets for which the host had no route (`InNoRoutes`, IPv4 and IPv6): it answered with an ICMP error.
     pub unroutable_packets: u64,
 }
 

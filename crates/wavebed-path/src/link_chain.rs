@@ -39,7 +39,7 @@ pub struct DeviceCounters {
     pub packets_read: u64,
     /// Wire segments in them.
     pub segments_read: u64,
-    /// Those of IPv6.
+    /// Wire segments of IPv6 in the packets read.
     pub ipv6_segments_read: u64,
     /// Packets written to the device.
     pub packets_written: u64,

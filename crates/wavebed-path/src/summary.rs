@@ -77,7 +77,7 @@ pub struct LinkSummary {
     pub dropped_segments: std::collections::BTreeMap<&'static str, u64>,
     /// Marked CE.
     pub marked_segments: u64,
-    /// Those of them that were ECT(1).
+    /// Marked segments that were ECT(1).
     pub l4s_marked_segments: u64,
     /// Dropped with ECT(1) or CE.
     pub l4s_dropped_segments: u64,
@@ -104,7 +104,7 @@ pub struct DepartureSummary {
     pub packets_read: u64,
     /// Wire segments in them.
     pub segments_read: u64,
-    /// Those of IPv6.
+    /// Wire segments of IPv6 in the packets read.
     pub ipv6_segments_read: u64,
     /// Packets written.
     pub packets_written: u64,

@@ -448,8 +448,8 @@ class Exploration:
     total : int
         Number of comparisons in all these metrics that have a value.
     answers : sequence of CampaignAnswer
-        The findings, by metric and comparison; if there are more than `MOST_EXPLORED`, those of the largest differences
-        relative to their spread over the blocks.
+        The findings, by metric and comparison. If there are more than `MOST_EXPLORED`, only the findings with the
+        largest differences relative to their spread over the blocks.
     """
 
     total: int

@@ -77,9 +77,9 @@ class Adapted(NamedTuple):
         Share of first transmissions that fail; 0 where nothing is sent.
     sinr_db : float64
         Effective SINR of a layer: after the split of power, transmitter and receiver errors. Where nothing is sent,
-        that of the slowest format.
+        the SINR of the slowest format.
     need_db : float64
-        SINR of a layer at which a tenth of the blocks fails; where nothing is sent, that of the slowest format.
+        SINR of a layer at which a tenth of the blocks fails; where nothing is sent, the slowest format's SINR.
     """
 
     mcs: NDArray[np.int16]
@@ -201,7 +201,7 @@ def _outer_loop(
 ) -> list[int]:
     """Return the place of what is chosen after each report; -1: nothing is sent.
 
-    The error rate of a period is the mean at its first and third quarter, of which 1/SINR is given.
+    The error rate of a period is the mean at its first and third quarter; `early` and `late` are 1/SINR there.
     """
     formats, floor = table.formats, table.floor
     levels_db = formats.from_db.tolist()

@@ -156,7 +156,7 @@ class PlaceMap:
         return np.asarray(np.einsum("c,cpl->l", self.weights, self.shares) / self.places, dtype=np.float64)
 
     def tilts(self) -> Floats:
-        """Return the factors by which each place changes the transitions, (courses, places, levels)."""
+        """Return the factors that each place applies to the transitions, (courses, places, levels)."""
         return np.asarray((self.shares / self.overall) ** self.tilt, dtype=np.float64)
 
 

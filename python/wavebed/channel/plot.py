@@ -48,7 +48,7 @@ TALLEST = 5.2
 LOW = 4.2
 MAP_TOP, MAP_BELOW = 0.12, 0.5
 TABLE_WIDTH = 5.25
-#: Parts of the time, of which a span has one at least, so that it can be seen.
+#: A span is drawn at least as wide as the whole time divided by this, so that it can be seen.
 LEAST_SPAN = 1500
 #: Inches that a letter of the table needs.
 LETTER = 0.064

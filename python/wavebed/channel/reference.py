@@ -319,9 +319,10 @@ CQI_DELAY_S = 0.001
 """Age of the report that the scheduler uses."""
 
 FALL_DB = 0.1
-"""Standard deviation of the normal curve by which a block's errors fall with SINR: the normal approximation
-(Polyanskiy, Poor, Verdú 2010) for blocks of 6144 bits gives 0.08 dB at rate 0.44, QPSK. At its threshold a level fails
-in 10 %."""
+"""Standard deviation of the normal curve that describes how a block's errors fall with SINR.
+
+The normal approximation (Polyanskiy, Poor, Verdú 2010) for blocks of 6144 bits gives 0.08 dB at rate 0.44, QPSK. At its
+threshold a level fails in 10 %."""
 
 STAGE = 1
 """Key of the draws of this mode; another number for each further kind of draw."""

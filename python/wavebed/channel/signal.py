@@ -1,8 +1,9 @@
 """The random part of a link budget: LOS where it is drawn, shadowing, antennas and fading; one row per seed.
 
-Power comes on three kinds of path: the direct ray; the waves scattered around it in LOS (the LOS path loss is that of
-both, and the K factor divides them); the waves that arrive in NLOS, which are there in LOS too. Buildings take the
-first two away, other obstacles the direct ray alone: a blocked UE keeps what is scattered (TR 38.901 7.5 and 7.6.4).
+Power comes on three kinds of path: the direct ray; the waves scattered around it in LOS; the waves that arrive in NLOS,
+which are there in LOS too. The LOS path loss covers the first two kinds, and the K factor divides their power.
+Buildings take the first two away, other obstacles the direct ray alone: a blocked UE keeps the scattered waves
+(TR 38.901 7.5 and 7.6.4).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _BETTER = {"lower": ("<", "<="), "higher": (">", ">=")}
 
 @dataclass(frozen=True, slots=True)
 class PercentileBounds:
-    """Bounds of a percentile over all seeds, of which those of a check are a sample.
+    """Bounds of a percentile over all seeds; the seeds of a check are a sample.
 
     Parameters
     ----------
@@ -214,8 +214,8 @@ class _Values:
     """The values of a metric by seed, and by how much each may be wrong.
 
     `slowed` has the values of a slow machine, which a machine in time would not make worse. `shown` has the values
-    that decide nothing. `slack` has by how much a value may be lower or higher; `computed_s` has the seeds of which
-    that is due to computing in virtual time.
+    that decide nothing. `slack` has by how much a value may be lower or higher. `computed_s` has the seeds whose
+    slack is due to computing in virtual time.
     """
 
     values: dict[int, float] = field(default_factory=dict)
@@ -235,11 +235,11 @@ class _Values:
 
     @property
     def counted(self) -> Collection[int]:
-        """The seeds of which a late engine may have added events to the value."""
+        """The seeds whose value may include events that a late engine added."""
         return self.slack.keys() - self.computed_s.keys() if _counts_events(self.unit) else ()
 
     def possible(self, without: Collection[int] = ()) -> list[list[float]]:
-        """Return the values as measured, and all at either end of what they may be; without those of some seeds."""
+        """Return the values as measured, and all at either end of their ranges; leave out the seeds in `without`."""
         values = {seed: value for seed, value in self.values.items() if seed not in without}
         found = [list(values.values())]
         if self.slack:
@@ -297,7 +297,7 @@ def _values(requirement: Requirement, trials: Sequence[JudgedTrial]) -> _Values:
 
 
 def _counts_events(unit: str) -> bool:
-    """Return whether a unit is neither that of times nor that of rates."""
+    """Return whether a unit is neither a unit of time nor a unit of rate."""
     return unit not in TIME_UNITS and not unit.endswith("bit/s")
 
 

@@ -72,7 +72,7 @@ def statistic_of(requirement: Requirement, values: Sequence[float]) -> float:
     Parameters
     ----------
     values : sequence of float
-        At least one; that of a failed seed is `requirement.worst`, which stays the result wherever it takes part.
+        At least one; the value of a failed seed is `requirement.worst`, which stays the result wherever it takes part.
     """
     ordered = sorted(values)
     worst = requirement.worst
@@ -165,7 +165,7 @@ def _check(
     Parameters
     ----------
     sure, unsure : set of str
-        The workloads of which all metrics are known, and those that may have others.
+        The workloads whose metrics are all known, and the workloads that may have others.
     """
     name = requirement.name
     workload = name.partition(".")[0]
@@ -240,7 +240,7 @@ class Requirement:
         Parameters
         ----------
         metrics : mapping
-            Those of a trial.
+            The metrics of a trial.
 
         Raises
         ------

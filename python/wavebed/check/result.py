@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Timing: TypeAlias = Literal["good", "reduced", "unusable"]
 
 EXIT_STATUS: dict[Outcome, int] = {"pass": 0, "fail": 1, "inconclusive": 3}
-"""Inconclusive is that of a machine that cannot do it."""
+"""Inconclusive has the status of a machine that cannot do it."""
 
 _HEAD = ("requirement", "result", "measured", "seeds")
 _SIGNS = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "⚪ inconclusive"}
@@ -64,7 +64,7 @@ class CheckResult:
 
     @property
     def exit_status(self) -> int:
-        """That of the command."""
+        """The exit status of the command."""
         return EXIT_STATUS[self.outcome]
 
     @property
@@ -204,7 +204,7 @@ class CheckResult:
             ET.SubElement(case, "system-out").text = printable(told)
 
     def _reasons(self) -> list[str]:
-        """Return the reasons of failures by requirement, and once each those of what is inconclusive."""
+        """Return the reasons of failures by requirement, and once each the reasons of what is inconclusive."""
         failed = [
             f"{self._name(each)}: {line}" for each in self.decisions if each.outcome == "fail" for line in each.reasons
         ]

@@ -35,7 +35,7 @@ _ROW_NS = 1_000_000
 
 
 def most_lateness_s(trial: TrialRecord, folder: Path) -> float | None:
-    """Return the most by which late packets may have delayed anything in a trial, seconds; ``None`` if unknown.
+    """Return the most that late packets may have delayed anything in a trial, seconds; ``None`` if unknown.
 
     What an application waits for is a chain of packets, each sent because of the one before it. Two of a direction have
     a packet of the other direction between them, so one of each direction is in the chain in the time of a round trip,
@@ -108,7 +108,7 @@ def _of_direction(links: Sequence[Mapping[str, Json]], direction: str, lasted_s:
     own = [link for link in links if cast("str", link["name"]).endswith(f".{direction}")]
     if not own:
         return []
-    # The far end of the downlink is the last hop, that of the uplink the first.
+    # The far end of the downlink is the last hop, the far end of the uplink the first.
     last = own[-1] if direction == "down" else own[0]
     delivered = cast("int", last["delivered_bytes"])
     dropped = sum(sum(cast("Mapping[str, int]", link.get("dropped_segments") or {}).values()) for link in own)
@@ -146,11 +146,11 @@ OF_APPLICATION = frozenset({"partial", _TRAFFIC, EXACT})
 virtual time. The others are the machine's."""
 
 _OF_ENGINE = {"gaps", "late", "late-packets"}
-"""Codes of the checks that say by how much the engine was late; a trial of which no other fails may be judged."""
+"""Codes of the checks that say how late the engine was; a trial that fails no other check may be judged."""
 _STOOD_SHARE = 0.01
 """Largest part of a judged trial for which its engine may have stood still."""
 _LATE_SHARE = 0.1
-"""Largest part of a judged trial by which late packets may have delayed it: of a round trip a tenth."""
+"""Most that late packets may have delayed a judged trial, as a part of its duration: a tenth of a round trip."""
 _SLOWING = _OF_ENGINE | {"processors", "samplers", "stolen", "stopped"}
 """Codes of the checks that a slow machine fails: a fixed amount of work takes longer on it, never less."""
 _FIXED_WORK = {"command": {WALL_TIME, DELIVERY_TIME}, "download": {"download time", "goodput"}}
@@ -172,7 +172,7 @@ class JudgedTrial:
     reasons : sequence of str
         One line each, if it is not ``measured``.
     metrics : mapping
-        By workload and name; of a failed trial those of the workloads that did not fail.
+        By workload and name; of a failed trial only the metrics of the workloads that did not fail.
     delayed_s, lasted_s : float
         By how much a late engine delayed the application at most, if nothing else was late, and how long the workloads
         ran.
@@ -182,7 +182,7 @@ class JudgedTrial:
         Metrics of an inconclusive trial that a machine in time would not make worse; its workloads completed.
     computed_s, walls_s : mapping
         In virtual time, in which computing takes no time: how long the programs of each workload, and for the path
-        those of all, computed on the host; and how long each workload, and all of them, ran.
+        all programs, computed on the host; and how long each workload, and all of them, ran.
     over_limit : sequence of str
         The workloads that would have run longer than their limits, had computing taken its time.
     is_unguarded : bool

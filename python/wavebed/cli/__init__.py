@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        The arguments after the program's name; by default those of the process.
+        The arguments after the program's name; by default the arguments of the process.
 
     Returns
     -------

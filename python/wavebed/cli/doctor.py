@@ -125,7 +125,7 @@ _PROFILE = Path("/etc/apparmor.d/wavebed-core")
 
 
 class DoctorCheck(TypedDict):
-    """One check; those of the kernel come from ``wavebed-core`` in this form."""
+    """One check; ``wavebed-core`` reports the checks of the kernel in this form."""
 
     name: str
     status: Literal["ok", "warn", "fail"]

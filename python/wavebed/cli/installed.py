@@ -45,7 +45,7 @@ _wavebed_program() {
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """Return the parser of the program with those of all commands, of which `build_parser` makes only one."""
+    """Return the parser of the program with the parsers of all commands; `build_parser` makes only one command's."""
     program = build_parser()
     for action in program._actions:  # noqa: SLF001 - argparse has no other way to its subparsers
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
@@ -166,7 +166,7 @@ _STATUS = (
 
 
 def manual_page(day: str) -> str:
-    """Return the page in the format of man(7); `day` is that of the release, ``2026-11-25``."""
+    """Return the page in the format of man(7); `day` is the day of the release, ``2026-11-25``."""
     program = whole_parser()
     lines = [
         f'.TH WAVEBED 1 {day} "wavebed {__version__}" "User Commands"',

@@ -197,7 +197,7 @@ class FitApplication(Struct, forbid_unknown_fields=True):
 
 
 class FitScores(Struct, forbid_unknown_fields=True):
-    """Errors of a prediction of seconds; the correlation is that of means over a minute."""
+    """Errors of a prediction of seconds; the correlation is between means over a minute."""
 
     mae_mbps: float
     crps_gain_share: float

@@ -230,7 +230,7 @@ class StudyOutput(Struct):
 class SeedValue(Struct, forbid_unknown_fields=True):
     """The value of a seed, in the unit of its requirement; null of a failed seed.
 
-    A value that does not decide is that of a trial whose machine was late, or in which no packet crossed the path.
+    A value does not decide if the machine of its trial was late, or if no packet crossed the path.
     """
 
     seed: int
@@ -239,7 +239,7 @@ class SeedValue(Struct, forbid_unknown_fields=True):
 
 
 class RequirementOutput(Struct, forbid_unknown_fields=True):
-    """A requirement and its decision; numbers are in `unit`, the interval is that of the statistic at `level`."""
+    """A requirement and its decision; numbers are in `unit`, the interval is the statistic's at `level`."""
 
     requirement: str
     treatment: str
@@ -264,7 +264,7 @@ class CheckedTrial(Struct, forbid_unknown_fields=True):
     Parameters
     ----------
     delayed_s : float
-        The most by which the engine delayed the application.
+        Upper bound on the delay that the engine added to the application.
     computed_s : float or None
         How long the programs computed on the host, in virtual time; ``None``: in real time, or not counted.
     """

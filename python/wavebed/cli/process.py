@@ -103,7 +103,7 @@ def keep_pipes(arguments: Iterable[str], most_bytes: int | None = None) -> None:
     arguments : iterable of str
         The arguments of the program; one may be ``--option=NAME``.
     most_bytes : int
-        Largest content; by default that of any other file.
+        Largest content; by default the limit of any other file.
 
     Raises
     ------

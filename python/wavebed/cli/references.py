@@ -283,7 +283,7 @@ def python_page() -> str:
 
 
 def _described(thing: object, name: str, level: int) -> Iterator[str]:
-    """Yield the heading, the signature and the docstring of a class or function, then those of its members."""
+    """Yield the heading, the signature and the docstring of a class or function, then the same of its members."""
     yield f"{'#' * level} {name}\n"
     kind = "class " if inspect.isclass(thing) else ""
     yield f"```py\n{kind}{name.rpartition('.')[2]}{_signature(thing)}\n```\n"

@@ -55,7 +55,7 @@ def _all() -> dict[str, str]:
 
 
 def schema_text(name: str) -> str:
-    """Return the schema of a format or an output as it is printed; those of files are shipped beside the scenarios."""
+    """Return the schema of a format or an output as it is printed; the schemas of files ship beside the scenarios."""
     head = {"$schema": _DRAFT, "title": f"wavebed: {_all()[name].removeprefix('wavebed ')}"}
     return json.dumps(head | dict(_schema(name)), indent=2, ensure_ascii=False) + "\n"
 

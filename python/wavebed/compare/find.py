@@ -39,7 +39,7 @@ class Goal:
 def goals_of(folders: Sequence[Folder], given: Sequence[str]) -> tuple[dict[Key, Goal], list[str]]:
     """Return the primary metrics, and the names of those that no folder measured.
 
-    They are those of the first folder's campaign; a given margin adds one or replaces its margin.
+    They are the primary metrics of the first folder's campaign; a given margin adds one or replaces its margin.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class TreatmentColumn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A metric of a treatment beside that of its base.
+    """A metric of a treatment beside the same metric of its base.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ class RunComparison:
 
     @property
     def family(self) -> str:
-        """Over what false alarms are held: ``all`` comparisons of primary metrics, or those of each ``comparison``."""
+        """Family with one limit of false alarms: ``all`` comparisons of primary metrics, or each ``comparison``."""
         return _family(self.folders)
 
     @property
@@ -286,7 +286,7 @@ def compare_folders(folders: Sequence[Folder], margins: Sequence[str] = (), *, e
     Parameters
     ----------
     margins : sequence of str
-        ``WORKLOAD.METRIC=VALUE``: primary metrics beside those of the first folder's campaign.
+        ``WORKLOAD.METRIC=VALUE``: primary metrics besides the ones of the first folder's campaign.
     explore : bool
         Whether the other metrics are compared too.
 
@@ -366,7 +366,7 @@ def _questions(folders: Sequence[Folder], column: TreatmentColumn, goals: Mappin
 
 
 def _unlike(folders: Sequence[Folder], key: Key, number: int) -> str:
-    """Return how a metric of a folder differs from that of the first, so that values do not compare; or nothing."""
+    """Return how a metric of a folder differs from the first folder's, so that values do not compare; or nothing."""
     mine, first = folders[number].series.get(key), folders[0].series.get(key)
     if mine is None or first is None:
         return ""

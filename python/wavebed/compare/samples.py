@@ -72,7 +72,7 @@ EMPTY = Sample(np.empty(0), np.empty(0, np.int64))
 
 @dataclass(frozen=True, slots=True)
 class MetricSeries:
-    """A metric and its samples by treatment; the value of `metric` is that of no trial."""
+    """A metric and its samples by treatment; the value of `metric` belongs to no trial."""
 
     workload: str
     metric: Metric
@@ -106,7 +106,7 @@ class Folder:
     campaign : CampaignRecord or None
         Of a campaign.
     series : mapping
-        By workload and metric, in the order of their first appearance, those of the path last. Metrics without a value
+        By workload and metric, in the order of their first appearance, the path's metrics last. Metrics without a value
         are left out.
     """
 

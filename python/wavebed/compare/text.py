@@ -107,7 +107,7 @@ def comparison_csv(comparison: RunComparison) -> str:
 
 
 def finding_json(answer: ComparedAnswer | None) -> dict[str, Json]:
-    """Return the verdict and what it rests on; of the keys of difference and ratio those of one have values."""
+    """Return the verdict and what it rests on; either the keys of the difference or of the ratio have values."""
     if answer is None:
         return dict.fromkeys(_FINDING)
     question, finding = answer.question, answer.finding

@@ -29,7 +29,7 @@ class Section(NamedTuple):
 
 
 def sections(comparison: RunComparison, most: int) -> tuple[list[Section], int]:
-    """Return the tables of a comparison with so many answers at most, and the number of the others."""
+    """Return the tables of a comparison with at most `most` answers, and the number of the others."""
     bases = {column.treatment: column.name for column in comparison.columns if not column.folder}
     found, left = [], most
     for name, answers in comparison.by_column.items():

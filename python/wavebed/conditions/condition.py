@@ -317,7 +317,7 @@ def _with_stations(scene: dict[str, object], title: str, technology: str) -> dic
 
 @cache
 def radio_scene(name: str) -> Scene:
-    """Return the radio scene of a variant, whose name is that of the variant with ``-`` for ``/``.
+    """Return the radio scene of a variant. The scene's name is the variant's name with ``-`` for ``/``.
 
     Raises
     ------

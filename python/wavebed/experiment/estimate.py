@@ -22,14 +22,14 @@ def in_blocks(treatments: Sequence[_T], blocks: int, seed: int) -> tuple[tuple[_
 
 
 _SHRINK = 0.5
-"""The ratio of all kinds counts as so many trials of each kind."""
+"""The ratio of all kinds counts as this many trials of each kind."""
 
 
 class Estimate:
     """The time left, scaled by the finished trials of the same kind; trials are numbered from 1.
 
-    The ratio of a kind is measured over expected time of its finished trials, shrunk towards that of all kinds, their
-    median. The ratio of a kind of which no trial has finished is the median of all others and of 1.
+    The ratio of a kind is measured over expected time of its finished trials, shrunk towards the ratio of all kinds,
+    their median. The ratio of a kind without a finished trial is the median of all others and of 1.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class _Done:
 
 
 class _Ratios(NamedTuple):
-    """Measured over expected time: of each kind of which a trial has finished, and of all others."""
+    """Measured over expected time: of each kind with a finished trial, and of all others."""
 
     known: Mapping[str, float]
     other: float

@@ -1,4 +1,4 @@
-"""The lock of this machine, by which concurrent runs detect each other, because they disturb each other.
+"""The lock of this machine: it lets concurrent runs detect each other, because they disturb each other.
 
 A run holds a shared flock(2) on one empty file while it measures, a campaign an exclusive one; the kernel releases it
 when the process ends. The kernel's list of locks names the other holders.

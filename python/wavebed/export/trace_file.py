@@ -1,6 +1,6 @@
 """A trace file of Perfetto: tracks, slices that are linked by flows, and counters (package ``perfetto``, Apache-2.0).
 
-Format: https://perfetto.dev/docs/reference/synthetic-track-event; the messages are those of
+Format: https://perfetto.dev/docs/reference/synthetic-track-event; the messages are defined in
 ``protos/perfetto/trace/track_event`` in Perfetto's repository.
 """
 

@@ -44,20 +44,20 @@ OWN_FLOOR = 20
 """Frames that this machine's kernel sends of itself: router solicitation, multicast listeners, its own neighbours."""
 NO_FRAMES_S = 0.1
 NO_FRAMES_GAPS = 20
-"""A trial that begins or ends with so long, or so many frames' time, of nothing was cut off."""
+"""A first or last gap above either limit means that the trial was cut off."""
 COLLAPSE_LOSS = 0.9
 COLLAPSE_FRACTION = 0.5
 """A device that loses nine of ten frames may forward nothing for half the trial: it has no time left beside looking at
 frames that come in (overload collapse; Mogul and Ramakrishnan, 1997). That is its rate, and no restart."""
 GAP_S = 0.9
-"""No frame for so long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
+"""No frame for this long amid a trial: two looks at the counter, half a second apart, that find nothing new."""
 
 
 class Totals(PlainValue, frozen=True):
     """Counters of a port around a trial.
 
-    The frame counters of a trial do not start at the very moment at which those of the interface are read, so these are
-    read before and after.
+    The frame counters of a trial do not start at the very moment at which the interface's counters are read, so the
+    interface's counters are read before and after.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class TrialEvidence(PlainValue, frozen=True):
 
 
 def difference(before: InterfaceCounters, after: InterfaceCounters) -> InterfaceCounters:
-    """Return by how much every counter grew; ``up`` is that of `after`."""
+    """Return by how much every counter grew; ``up`` is from `after`."""
     counted = [name for name in InterfaceCounters.__struct_fields__ if name not in ("up", "driver")]
     grown = {name: getattr(after, name) - getattr(before, name) for name in counted}
     driver = {key: count - before.driver.get(key, 0) for key, count in after.driver.items()}
@@ -397,7 +397,7 @@ def _dropped_at_receiver(e: TrialEvidence) -> int:
 
 
 def _accounted(e: TrialEvidence) -> Iterator[Refusal]:
-    """Compare the frame counters with those of the interfaces.
+    """Compare the frame counters with the counters of the interfaces.
 
     Counters of a veth pair (Linux 6.18, found by experiment): a frame is in ``tx_packets`` of one end and
     ``rx_packets`` of the other once the receiving end has taken it, also when an XDP program then drops it. A frame

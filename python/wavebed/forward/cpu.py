@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+
 
 
 class CpuSource(NamedTuple):
-    """The source of the processor's load; `address` is that of a page, `community` that of SNMP."""
+    """The source of the processor's load; `address` is for a page, `community` for SNMP."""
 
     kind: Literal["local", "ssh", "snmp", "http"]
     host: str = ""
@@ -84,7 +84,7 @@ def _nothing_more(text: str, parts: SplitResult) -> None:
 
 WARM_UP = "warm-up"
 GIVE_UP = 3
-"""After so many failures in a row the source is not asked again: each may take as long as a reading is allowed to."""
+"""After this many failures in a row the source is not asked again: each may take as long as a reading is allowed to."""
 FLAG_AFTER_S = 1.0
 """In a shorter trial a load from ticks is too rough to say that work is missing."""
 

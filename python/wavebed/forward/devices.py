@@ -317,7 +317,7 @@ table netdev fault {{
 
 
 class Duplicating(EmulatedDut):
-    """One frame of so many, copies counted, leaves twice."""
+    """Of as many frames as `every` says, copies counted, one leaves twice."""
 
     name = "duplicating"
     summary = "routing that sends some frames twice"
@@ -338,7 +338,7 @@ PERIOD_S = 0.01
 
 
 class Flooding(EmulatedDut):
-    """Besides forwarding, it sends broadcasts out of ``out0``, so many per second."""
+    """Besides forwarding, it sends broadcasts out of ``out0`` at a constant rate."""
 
     name = "flooding"
     summary = "routing with a flood of broadcasts of its own"
@@ -430,7 +430,7 @@ FAULTY_KINDS: Mapping[str, type[EmulatedDut]] = {kind.name: kind for kind in (Du
 def read_device(text: str) -> EmulatedDut:
     """Return the device that a text describes: ``routing``, ``relay:delay=500us``, ``shaped:200000``.
 
-    A value without a key is that of the kind's first option.
+    A value without a key sets the kind's first option.
 
     Raises
     ------

@@ -36,9 +36,9 @@ _UNPACED_CLEAN = 0.5
 _LATEST_NS = 1_500_000
 """A frame that left later shows a pause of the tester. Steady ones: 0.1 to 0.6 ms; disturbed ones: 2 to 16 ms."""
 _HINDERED = 0.8
-"""A search of which more trials were refused was hindered."""
+"""A search was hindered if a larger part of its trials was refused."""
 _SEARCH_TRIALS = 2
-"""A search counts as so many trials: the load of a machine comes and goes."""
+"""A search counts as this many trials: the load of a machine comes and goes."""
 _LATE_BATCHES = 0.35
 """Fraction of late batches above which the tester's processor had too little time."""
 
@@ -52,7 +52,7 @@ class Evidence:
     clean, disturbed : float
         Trials that show no disturbance, and those that show one.
     on_time, late : float
-        Trials at a given rate whose frames left on time, and those of which many left late.
+        Trials at a given rate whose frames left on time, and trials with many late frames.
     """
 
     clean: float = 0
@@ -62,7 +62,7 @@ class Evidence:
 
     @classmethod
     def of(cls, trials: Iterable[ForwardTrial]) -> Evidence:
-        """Return the evidence of trials; of those of a search, whether most of them were refused."""
+        """Return the evidence of trials; of the trials of a search, whether most of them were refused."""
         like: dict[tuple[str, float | None, float], list[ForwardTrial]] = {}
         searches: dict[str, list[bool]] = {}
         for trial in trials:
@@ -129,7 +129,7 @@ def _is_late(trial: ForwardTrial) -> bool:
 
 REHEARSALS: dict[State, int] = {"steady": 24, "disturbed": 32, "hindered": 4}
 MEASURED: dict[State, float] = {"steady": 1.0, "disturbed": 1.2, "hindered": 1.0}
-"""Mean time of measured searches over that of rehearsed ones."""
+"""Mean time of measured searches over the mean time of rehearsed ones."""
 
 NOMINAL_PPS = 1e6
 """Any rate: the search works in ratios of loads."""
@@ -141,7 +141,7 @@ _LONGEST_PAUSE_S = 0.1
 _PAUSE_SHAPE = 1.5
 """Exponent of the Pareto distribution of pauses."""
 _ROOM_FRAMES = 1000
-"""An idle device keeps so many frames of a pause: the queue of a Linux processor (net.core.netdev_max_backlog)."""
+"""An idle device keeps this many frames of a pause: the queue of a Linux processor (net.core.netdev_max_backlog)."""
 
 _NEAR_DECADES, _LEAST_NEAR = 0.12, 1e-3
 """Devices count by a normal curve over the logarithm of their capacity, and never for nothing."""
@@ -172,13 +172,13 @@ class Rehearsal:
         return len(self.traffic_s)
 
     def took_s(self, overhead_s: float, trials: int | None = None) -> float:
-        """Return the seconds of the search, or of so many of its first trials."""
+        """Return the seconds of the search, or of its first `trials` trials."""
         count = self.trials if trials is None else trials
         return MEASURED[self.state] * (self.traffic_s[count - 1] + count * overhead_s) if count else 0.0
 
 
 class _Device:
-    """A simulated tester with a device: frames above its capacity are lost, and those of pauses beyond its queue."""
+    """A simulated tester with a device: frames above its capacity are lost, and frames of pauses beyond its queue."""
 
     def __init__(self, state: State, number: int, overhead_s: float) -> None:
         draw = random.Random(f"{state} {number}")  # noqa: S311 - a simulation
@@ -278,14 +278,14 @@ def left(
     trials: int,
     refused: int,
 ) -> float:
-    """Return the seconds that a search which has made so many trials still takes: as those that went like it.
+    """Return the seconds that a search still takes after this many trials: as the rehearsals that went like it.
 
     Parameters
     ----------
     traffic_s : float
         Its traffic so far.
     trials, refused : int
-        Its trials so far, and those of them that were refused.
+        Its trials so far, and how many of them were refused.
     """
     total = weighed_s = 0.0
     for likely, one in zip(_weights(rehearsals, evidence, capacity), rehearsals, strict=True):

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from wavebed.forward.model import SampledFrame
 
 KIND = "forward"
-"""The ``kind`` in `run.json`, by which a reader knows what it has."""
+"""The ``kind`` in `run.json`: it says to a reader what the folder has."""
 
 
 SERIES_FOLDER, RAW_FOLDER = "series", "raw"
@@ -271,7 +271,7 @@ _PARTS = {
     "tx_port": _columns(InterfaceCounters, "driver") | _DRIVER,
     "rx_port": _columns(InterfaceCounters, "driver") | _DRIVER,
 }
-"""Columns ``PART_NAME``; those of a part that a trial has not are null."""
+"""Columns ``PART_NAME``; the columns of a part that a trial has not are null."""
 
 
 def _schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
@@ -392,7 +392,7 @@ def capture(samples: Sequence[SampledFrame], interface: str) -> bytes:
     samples : sequence of Sample
         Frames without FCS; of one whose `data` are shorter than its `length`, only the first bytes are in the file.
     interface : str
-        Its name. Time stamps are those of its machine's monotonic clock: seconds since it started, about.
+        Its name. Time stamps are from its machine's monotonic clock: seconds since it started, about.
     """
     comment = "The FCS (4 bytes) is not captured. Time is the port's monotonic clock, not that of day."
     section = struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _UNKNOWN_LENGTH) + _options([(_APPLICATION, b"wavebed forward")])

@@ -1,4 +1,4 @@
-"""Test frames: their sizes, rates, mixes, and the addresses by which they cross the device.
+"""Test frames: their sizes, rates, mixes, and the addresses with which they cross the device.
 
 A *frame* is counted with its frame check sequence (FCS), as RFC 2544 counts: an 18-byte UDP payload over IPv4 is a
 frame of 64 bytes, and a capture shows 60. On the wire each frame takes 20 bytes more (IEEE 802.3: preamble 7, start

@@ -68,8 +68,8 @@ class Iperf3Run(PlainValue, frozen=True):
     seconds : float
         How long iperf3 sent, by its own account.
     frames : int
-        That arrived at the receiving port's interface, counted there; those of iperf3's control connection, some tens,
-        are among them.
+        That arrived at the receiving port's interface, counted there; the frames of iperf3's control connection, some
+        tens, are among them.
     pps : float
         `frames` over `seconds`.
     frame_bytes_mean : float or None
@@ -125,7 +125,7 @@ def run_study_command(
     Parameters
     ----------
     counters : callable
-        Reads those of the receiving port's interface.
+        Reads the counters of the receiving port's interface.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def _told(output: str) -> _Told:
         if "error" in told:
             raise WavebedError(f"--with iperf3: {told['error']}")
         end = told["end"]
-        # Until 3.6 or so there is one sum, of which the loss has to be taken.
+        # Until 3.6 or so there is one sum, and the loss has to be subtracted from it.
         received = end.get("sum_received") or end["sum"]
         seconds, bits = float(received["seconds"]), float(received["bits_per_second"])
         packets = float(received["packets"]) - float(received["lost_packets"])

@@ -195,7 +195,7 @@ class Refusal(PlainValue, frozen=True):
 
 
 class ForwardTrial(PlainValue, frozen=True):
-    """One trial: so many frames per second for so long.
+    """One trial: frames at `offered_pps` for `duration_s`.
 
     Parameters
     ----------

@@ -154,7 +154,7 @@ class LossRateFinding(PlainValue, frozen=True):
 
 
 CLEAN_TRIALS = 2
-"""The test ends after so many trials in a row without loss."""
+"""The test ends after this many trials in a row without loss."""
 
 
 def fractions(step: float) -> tuple[float, ...]:
@@ -229,7 +229,7 @@ class LatencyFinding(PlainValue, frozen=True):
 
 
 FEWEST_FRAMES = 500
-"""RFC 8219, section 7.2: so many frames are needed."""
+"""RFC 8219, section 7.2: this many frames are needed."""
 
 
 _DELAYS = ("min_s", "mean_s", "p50_s", "p90_s", "p99_s", "p999_s", "max_s")
@@ -333,7 +333,7 @@ BRACKET = 1.15
 
 
 DISTURBED_REPEATS = 20
-"""Trials in which the tester was disturbed are repeated so many times in all."""
+"""Trials in which the tester was disturbed are repeated this many times in all."""
 
 
 class _EndedError(Exception):
@@ -359,7 +359,7 @@ class _Bursts:
     repeats: int = 0
 
     def passes(self, frames: int) -> bool:
-        """Send a burst of so many frames, and say whether all arrived."""
+        """Send a burst of this many frames, and say whether all arrived."""
         while True:
             place = self.send(frames)
             trial = self.trials.trials[place]
@@ -432,8 +432,8 @@ def find_bursts(
 ) -> BurstFinding:
     """Search the longest burst without loss, again and again, and compute the buffer from their mean.
 
-    The rate at which the buffer empties meanwhile is that of the longest burst, in which the device is overloaded
-    all the time.
+    The rate at which the buffer empties meanwhile is taken from the longest burst: it overloads the device all the
+    time.
 
     Parameters
     ----------

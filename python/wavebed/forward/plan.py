@@ -50,7 +50,7 @@ INITIAL_TRIALS = 2 + LOWERINGS * TRIES
 """At the highest load, at the rate forwarded then, and beside it."""
 
 CARE = 1.5
-"""The time of a trial beside its traffic may grow to so many times the measured one before a part runs out of time."""
+"""The time of a trial beside its traffic may grow to this multiple of the measured one before a part's time is up."""
 BURST_STEPS = 7
 """Bursts of a repeat: two or three around the last length, and halvings down to one percent."""
 BURST_FRACTION = 0.05
@@ -282,7 +282,7 @@ class Forecast:
     def _capacities(self) -> dict[str, float | None]:
         """Return the fraction of the highest load that the device forwards, by search: as in trials that lost frames.
 
-        Devices forward about as many frames of any size: those of other sizes stand in for missing ones.
+        Devices forward about as many frames of any size: results of other sizes stand in for missing ones.
         """
         made = [one for one in self.log.trials if one.received and not one.purpose.startswith("search ")]
         found: dict[str, float | None] = {}
@@ -298,7 +298,7 @@ class Forecast:
 
 
 def _trials(name: str, count: int, trial_s: float, overhead_s: float, kind: str) -> PlannedPart:
-    """Return a part of so many trials."""
+    """Return a part of `count` trials."""
     return PlannedPart(name, count * (trial_s + overhead_s), count * (trial_s + _most_s(overhead_s)), kind)
 
 

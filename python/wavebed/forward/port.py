@@ -241,7 +241,7 @@ HELLO_S = 30.0
 """The other machine starts a program before it answers the first question, and may be busy."""
 
 VANISHED_S = 5
-"""After so long without a sign of the other machine it counts as gone."""
+"""After this long without a sign of the other machine it counts as gone."""
 
 
 class PortGoneError(WavebedError):

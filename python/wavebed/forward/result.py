@@ -77,7 +77,7 @@ class DeviceResult(PlainValue, frozen=True):
     took_s : float
         Of the whole test.
     frames : FrameSpec or None
-        Addresses, ports and flows of the test frames; sizes are those of each trial.
+        Addresses, ports and flows of the test frames; each trial has its own sizes.
     link_mbps : float or None
         Speed of the link at L1 that line rates are computed from.
     transmitter, receiver : PortInfo
@@ -126,7 +126,7 @@ class DeviceResult(PlainValue, frozen=True):
     def to_plain(self) -> dict[str, Json]:
         """Return the record as JSON can write it, with its version.
 
-        Sampled frames (written as a capture) and the histograms of single trials are left out; those of
+        Sampled frames (written as a capture) and the histograms of single trials are left out; the histograms of
         `latency` are kept.
         """
         slim = replace(self, trials=tuple(_slim(trial) for trial in self.trials))

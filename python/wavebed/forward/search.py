@@ -132,12 +132,12 @@ class SizeFinding(PlainValue, frozen=True):
 LOAD_RANGE = 1e4
 """Highest over lowest load: 149 pps of gigabit's 1.49 Mpps is less than any router forwards."""
 FEWEST_FRAMES = 10
-"""The lowest load still sends so many in the shortest trial."""
+"""The lowest load still sends this many in the shortest trial."""
 
 REPEATS, REPEATED_LONGEST = 20, 3
-"""Trials in which the tester was disturbed are repeated so many times in one search; of the longest only three."""
+"""Trials in which the tester was disturbed are repeated this many times in one search; the longest only three times."""
 LOWERINGS = 6
-"""The highest load is lowered so many times, where the tester does not reach it with this device."""
+"""The highest load is lowered this many times, where the tester does not reach it with this device."""
 TRIES = 2
 """A load must fail so often before it is lowered: another program may cause one failure."""
 LOWERED = 0.85

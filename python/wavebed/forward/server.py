@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 HELLO_S = 10.0
 """A connection that has not said who it is by then is closed."""
 SEND_S = 10.0
-"""The other side may take so long to make room for an answer."""
+"""The other side may take this long to make room for an answer."""
 IDLE_S = 900.0
-"""A conversation without a question for so long is closed, so that a forgotten one frees its interface."""
+"""A conversation without a question for this long is closed, so that a forgotten one frees its interface."""
 ANSWER_S = 3600.0
 """No request takes longer; the other side has limits of its own."""
 LOOK_S = 0.2
@@ -112,7 +112,7 @@ class Server:
 
     @property
     def token(self) -> str:
-        """The token that a client must know; whoever runs this is told."""
+        """The token that a client must know; it is printed for whoever runs this."""
         return self._token.reveal()
 
     @property

@@ -257,7 +257,7 @@ class ForwardSpec(PlainValue, frozen=True):
     gateway : str, optional
         The device's address at the sending port; without it the device is taken for a bridge.
     sources, destinations : Span, optional
-        Addresses of the test frames; those of the ports by default.
+        Addresses of the test frames; the addresses of the ports by default.
     cpu : CpuSource, optional
         Where to look at the device's processor.
     beside : tuple of str

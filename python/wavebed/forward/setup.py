@@ -39,7 +39,7 @@ FIRST = -20
 """Niceness of a device that is a process. SCHED_FIFO is nothing for one that never rests: the kernel stops it for 50 ms
 in each second."""
 LATENCY_DEVICE = "/dev/cpu_dma_latency"
-"""While it is open, a processor takes at most so many microseconds to wake up (PM QoS)."""
+"""While it is open, a processor wakes up within the number of microseconds written to it (PM QoS)."""
 RUN_WITHIN_S = 20.0
 END_GRACE_S = 2.0
 HOUR_MS = "3600000"

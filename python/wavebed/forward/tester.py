@@ -1,6 +1,6 @@
 """Two ports and the device between them: one trial at a time, with its checks.
 
-The order of a trial is that of RFC 2544 section 23: the device has learned its addresses, the frame counters
+The order of a trial follows RFC 2544 section 23: the device has learned its addresses, the frame counters
 start at zero, interface counters are read, frames are sent, late frames are awaited, and counters are read again.
 """
 
@@ -86,7 +86,7 @@ class Tester:
     cpu : CpuLog, optional
         Looks at the device's processor while frames are sent.
     quiet_s : float
-        The receiver must have been quiet for so long before a trial ends, or for twice the delay that the warm-up
+        The receiver must have been quiet for this long before a trial ends, or for twice the delay that the warm-up
         showed if that is more; at most 2 s are waited.
     settle_s : float
         Pause between two trials, for the device to come to rest (RFC 2544 asks for 5 s).
@@ -202,7 +202,7 @@ class Tester:
         offered_pps : float or None
             Frames per second; ``None``: as fast as the tester can.
         duration_s : float
-            For so long.
+            How long to send.
         sample : int
             How many frames are kept as they arrived.
 
@@ -294,7 +294,7 @@ class Tester:
             waited_s += LOOK_S
 
     def _close(self, run: _Run, ceiling: Ceiling, offered_pps: float | None, planned: int | None) -> TrialEvidence:
-        """Read all counters; again for a while if those of the interface are behind the frame counters."""
+        """Read all counters; again for a while if the interface's counters are behind the frame counters."""
         waited_s = 0.0
         while True:
             evidence = run.evidence(ceiling, offered_pps, planned)
@@ -375,7 +375,7 @@ class _Run:
         return self._sent
 
     def open(self, sample: int) -> None:
-        """Start the frame counters at zero, and read those of the interface before and after."""
+        """Start the frame counters at zero, and read the interface's counters before and after."""
         outer = self._rx.counters()
         self._rx.receive(self._arriving, self._number, sample=sample, receiver=self._ready.receiver or None)
         inner = self._rx.counters()

@@ -38,7 +38,7 @@ class TrialMaker(Protocol):
     def trial(
         self, purpose: str, sizes_bytes: Sequence[int], offered_pps: float | None, duration_s: float, sample: int = 0
     ) -> ForwardTrial:
-        """Send frames of these sizes at a rate (``None``: as fast as it goes) for so long, and count."""
+        """Send frames of these sizes at a rate (``None``: as fast as it goes) for `duration_s`, and count."""
         ...
 
     def calibrate(self, sizes_bytes: Sequence[int]) -> Ceiling:

@@ -241,7 +241,7 @@ class AgentProcess(Process):
     Parameters
     ----------
     agent : Agent
-        That of its host.
+        The agent of its host.
     args : sequence of str
         Its command line.
     sinks : mapping
@@ -359,7 +359,7 @@ class AgentHost(Host):
     address : HostAddress
         Where it is.
     clock : MachineClock
-        That of the laboratory.
+        The laboratory's clock.
     memory : sequence of pathlib.Path
         The folders of this machine in which files for programs may be.
     """

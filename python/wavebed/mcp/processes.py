@@ -122,7 +122,7 @@ class Child:
         return self._process.returncode is not None
 
     def wait(self, most_s: float, wanted: Callable[[], bool] = lambda: True) -> bool:
-        """Wait until it has ended, and return whether it has; at most so long, and while it is `wanted`."""
+        """Wait until it has ended, at most `most_s` and while it is `wanted`; return whether it has ended."""
         until_s = time.monotonic() + most_s
         while self.runs and time.monotonic() < until_s and wanted():
             time.sleep(POLL_S)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _RUN_FILE = "run.json"
 _NEVER = threading.Event()
 _WRITES_S = 10.0
-"""For so long at most, the laboratory of a run that was killed may write into its folder."""
+"""The laboratory of a run that was killed may write into its folder for this long at most."""
 
 
 class RunProgress(Struct):
@@ -182,7 +182,7 @@ class Runs:
         cancelled: threading.Event = _NEVER,
         tell: Callable[[RunProgress], None] = lambda _: None,
     ) -> RunAnswer:
-        """Return what became of a run, or how far it is; wait at most so long for its end.
+        """Return what became of a run, or how far it is; wait at most `wait_s` for its end.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class ServerBounds(Struct, frozen=True):
     Parameters
     ----------
     call_s : float
-        Time of a call, except that of a run.
+        Time of a call, except a call for a run.
     run_s : float
         Time of a run, as expected before and as measured.
     trials : int
@@ -92,7 +92,7 @@ class _Scenario(Struct, kw_only=True, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(description="seed of the first trial", ge=0, le=2**63 - 1)] | None = None
 
     def changes(self) -> list[str]:
-        """Return the changes as ``--set`` takes them, with that of the time."""
+        """Return the changes as ``--set`` takes them, with the change of the time."""
         asked = {} if self.time is None else {"lab.time": self.time}
         return [f"{key}={value}" for key, value in (self.set | asked).items()]
 

@@ -58,7 +58,7 @@ def _templates() -> Environment:
     from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 
     class BesideModules(BytecodeCache):
-        """Compiled templates, kept as Python keeps compiled modules: compiling those of a page takes 0.2 s."""
+        """Compiled templates, kept as Python keeps compiled modules: compiling a page's templates takes 0.2 s."""
 
         def load_bytecode(self, bucket: Bucket) -> None:
             try:

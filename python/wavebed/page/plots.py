@@ -37,7 +37,7 @@ LEAST_LABEL = 0.045
 """A bar that is shorter than this share of the axis has no text inside."""
 CHART_WIDE = 1000
 STYLES = 6
-"""The style sheet has so many colours; further lines are dashed."""
+"""Number of colours in the style sheet; further lines are dashed."""
 _TEMPLATE = "page/plots.html.j2"
 
 

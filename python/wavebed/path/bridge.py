@@ -158,7 +158,7 @@ def read_port(option: str, name: str) -> str:
 
 
 def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[BridgeDevice] = ()) -> dict[str, Json]:
-    """Return the bridge file of a path: its hops in a row, whichever hosts stand between them; and those of `devices`.
+    """Return the bridge file of a path: its hops in a row, whichever hosts stand between them; and the devices' hops.
 
     Raises
     ------

@@ -81,7 +81,7 @@ class LabHost(Host):
             A file or descriptor, ``subprocess.PIPE`` (read with `LabProcess.output`), ``subprocess.DEVNULL``, or
             ``None``: as this process.
         env : mapping, optional
-            Its variables; by default those of this process without the ones that name a proxy. A confined program has
+            Its variables; by default this process's without the ones that name a proxy. A confined program has
             these on top of a few harmless ones of this process: ``PATH``, the language's, ``TZ`` and ``TERM``.
         cwd : path, optional
             Its working directory; by default as this process, and for a confined program its temporary folder.
@@ -171,7 +171,7 @@ class LabHost(Host):
         argv : sequence of str
             The program and its arguments.
         capture_output : bool
-            Whether to keep standard output and standard error as text; otherwise they are those of this process.
+            Whether to keep standard output and standard error as text; otherwise the program inherits this process's.
         timeout : float, optional
             Seconds after which the program is killed.
         check : bool

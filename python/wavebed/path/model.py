@@ -121,7 +121,7 @@ class LostTimes(Struct, frozen=True):
 
 
 class LimitedLoss(Struct, frozen=True):
-    """Independent losses of which at most so many follow each other: the packet after them arrives."""
+    """Independent losses; at most `most_in_a_row` follow each other: the packet after them arrives."""
 
     probability: float
     most_in_a_row: int

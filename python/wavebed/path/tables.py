@@ -388,7 +388,7 @@ class PathTable(Struct, frozen=True, kw_only=True):
 
 
 class HopTable(Struct, frozen=True, kw_only=True):
-    """The keys of a ``[[path.hop]]`` beside those of its links."""
+    """The keys of a ``[[path.hop]]`` besides the keys of its links."""
 
     name: Annotated[str, Key(values.name, "name of the hop; its links are NAME.down and NAME.up")]
     kind: Annotated[

@@ -81,7 +81,7 @@ class TimelineTable(Struct, frozen=True, kw_only=True):
 
 
 class StretchTable(Struct, frozen=True, kw_only=True):
-    """The keys of ``[[stretch]]``, beside those of a link."""
+    """The keys of ``[[stretch]]``, besides the keys of a link."""
 
     name: Annotated[str, Key(values.name, "its name, for `wavebed ctl`")]
     duration_ns: Annotated[int, Key(values.time_ns, "how long it lasts")]

@@ -62,7 +62,8 @@ class Pattern:
     state : uint8 array, optional
         State of the radio, as its place in `STATES`.
     fallback_rate_bps, fallback_sinr_mdb, fallback_need_mdb : int64 array, optional
-        Those of the fallback carrier at all times, for a split bearer; the latter two both or neither, beside its rate.
+        The same values of the fallback carrier at all times, for a split bearer; the latter two both or neither, beside
+        its rate.
     light_rate_bps : int64 array, optional
         Rate of the first bytes after an idle time; only beside a rate and with the next two.
     light_bytes, light_idle_ns : int, optional

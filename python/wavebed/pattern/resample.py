@@ -186,7 +186,7 @@ STEP_NS = 10_000_000
 """Between the rows of a transition."""
 
 CLEAR_SINR_MDB, CLEAR_NEED_MDB = 40_000, 10_000
-"""Those of a part without block errors, beside parts with a SINR: no block fails."""
+"""Values of a part without block errors, beside parts with a SINR: no block fails."""
 
 _LINEAR = ("rate_bps", "delay_ns", "loss", "bler", "sinr_mdb", "need_mdb")
 _ABSENT: dict[str, float] = {
@@ -250,7 +250,7 @@ def _rows(pattern: Pattern, rows: NDArray[np.int64], index: Integers, period: in
 def sequence(parts: Sequence[PatternPart]) -> Pattern:
     """Return steps with all parts one after another.
 
-    A value that one part has and another has not is that of no impairment there: no delay, no loss, no block errors.
+    Where a part lacks a value that another part has, it has no impairment: no delay, no loss, no block errors.
 
     Raises
     ------

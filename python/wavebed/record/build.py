@@ -48,7 +48,7 @@ class Direction:
     queue_bytes : int or None
         The limit of the queue; ``None`` if it was not filled.
     queue_is_full : bool
-        Whether packets were lost when it was so long; otherwise it is longer.
+        Whether packets were lost at `queue_bytes`; otherwise the limit of the queue is higher.
     """
 
     rate_bps: Floats
@@ -116,7 +116,7 @@ def filled(values: Floats) -> Floats:
 
 
 def _on_grid(at_ns: NDArray[np.int64], values: Floats, count: int, hold: int) -> Floats:
-    """Return values on the grid; each holds for so many steps."""
+    """Return values on the grid; each holds for `hold` steps."""
     found = np.full(count, np.nan)
     order = np.argsort(at_ns, kind="stable")
     for at, value in zip((at_ns[order] // GRID_NS).tolist(), values[order].tolist(), strict=True):

@@ -34,7 +34,7 @@ _NAMES = {"replay": "replay", "saturating": "rate alone"}
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A metric of live trials beside that of trials over a recording.
+    """A metric of live trials beside the same metric of trials over a recording.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LIVE, RECORDING = "live", "recording"
 _LIMIT_S = 30.0
-"""Beyond its duration, a recording has so long to begin and to end."""
+"""Beyond its duration, a recording has this long to begin and to end."""
 
 
 def recording_plan(plan: Plan, settings: Mapping[str, object]) -> Plan:

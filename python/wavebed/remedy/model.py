@@ -269,7 +269,7 @@ def _end(host: Host, to: str) -> RemedyEnd:
 class Detour:
     """Rules and routes on one host: all that would leave by the path's device leaves by another one.
 
-    The routes are those of the path, with their source addresses and congestion control, without the default route:
+    The routes are the path's, with their source addresses and congestion control, without the default route:
     packets to nowhere would pass to and fro in the tunnel. The tunnel's own packets, UDP at one port of one address,
     keep to the path.
 

@@ -37,7 +37,7 @@ class Row:
     Parameters
     ----------
     metric : Metric
-        Its name, unit and definition; its value is that of one trial.
+        Its name, unit and definition; its value is one trial's.
     values : dict
         By treatment: block and value of each counted trial with a value.
     absent : dict

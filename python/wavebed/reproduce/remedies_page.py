@@ -103,7 +103,7 @@ def summary_table(campaigns: Sequence[CampaignResults]) -> str:
 
 
 def _ranking(results: CampaignResults) -> list[PrimaryRecord]:
-    """Return the metrics by which remedies are ranked: the first of each application that is no cost."""
+    """Return the metrics that rank remedies: the first of each application that is no cost."""
     firsts: dict[tuple[str, ...], PrimaryRecord] = {}
     for primary in results.campaign.primaries:
         if primary.metric not in COSTS:

@@ -471,7 +471,7 @@ _SET_UP_S = 0.5
 
 
 class _Within:
-    """Shows the progress of one device as a part of the whole, of which `after_s` seconds follow."""
+    """Shows the progress of one device as a part of the whole, which takes `after_s` seconds more after this device."""
 
     def __init__(self, progress: ForwardProgress, where: str, after_s: float) -> None:
         self._progress, self._where, self._after_s = progress, where, after_s

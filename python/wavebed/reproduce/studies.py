@@ -46,15 +46,15 @@ class StudyPart(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fiel
     group : str
         Factor whose levels have a figure each; the labels of a figure are the levels of the others.
     figures : str
-        Name of the file of published figures; empty: that of the campaign; ``none``: nothing was published.
+        Name of the file of published figures; empty: the campaign's name; ``none``: nothing was published.
     metrics : sequence of str
-        The metrics that are compared; empty: all of the file. Without a file, those of which ours are shown.
+        The metrics that are compared; empty: all of the file. Without a file, the metrics whose results are shown.
     only : mapping
         Levels, by factor, of the figures that are compared; factors that it does not name: all.
     quick_blocks : int
         Blocks of a quick run; 0: a quick run leaves this part out.
     usual_blocks : int or None
-        Blocks of a run that names no parts; 0: such a run leaves this part out; ``None``: those of the campaign.
+        Blocks of a run that names no parts; 0: such a run leaves this part out; ``None``: the campaign's blocks.
     hypotheses : str
         Factor whose levels are changes that may explain a difference; empty if there is none. Figures have no such
         factor.
@@ -99,7 +99,7 @@ class Hypothesis(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fie
     commit : str
         The commit that has the prediction and no result; empty: not predicted.
     name : str
-        Its name; empty: that of the level.
+        Its name; empty: the level's name.
     read : mapping
         By factor: the level of ours that stands for a published level, where it is another one.
     """

@@ -143,7 +143,7 @@ def _own_table(part: PartResults) -> Table:
 
 
 def further_table(part: PartResults) -> Table:
-    """Return our figures of cells of which no number was published; a part with hypotheses has none."""
+    """Return our figures of cells without a published number; a part with hypotheses has none."""
     if not part.beside or part.tried:
         return Table(f"{part.part.name}-further", "", (), ())
     factors = list(part.beside[0].published.levels)
@@ -229,7 +229,7 @@ class BegunStudy(msgspec.Struct, frozen=True):
     quick : bool
         Whether each campaign has the blocks of a quick run only.
     parts : tuple of str
-        Names of the parts that run; empty: those of a quick or of a usual run.
+        Names of the parts that run; empty: the parts of a quick or of a usual run.
     blocks : int, optional
         Blocks of each campaign, in place of those in its file.
     every_part : bool
@@ -324,7 +324,7 @@ def campaigns_of(begun: BegunStudy) -> list[tuple[StudyPart, Campaign]]:
 
 
 def _blocks(begun: BegunStudy, part: StudyPart) -> int | None:
-    """Return the number of blocks; 0: the part does not run; ``None``: that of its campaign's file."""
+    """Return the number of blocks; 0: the part does not run; ``None``: the number in its campaign's file."""
     if begun.quick:
         usual: int | None = part.quick_blocks
     else:

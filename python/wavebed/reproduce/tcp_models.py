@@ -54,9 +54,9 @@ def mathis_mbps(loss: float, rtt: float, mss: int = MSS) -> float:
 
 
 def cubic_mbps(loss: float, rtt: float, mss: int = MSS) -> float:
-    """Return the rate of CUBIC: that of its cubic window, or of its Reno-friendly one where that is more.
+    """Return the rate of CUBIC: its cubic window's rate, or its Reno-friendly window's rate where that is more.
 
-    Parameters, result and errors are those of `mathis_mbps`.
+    Parameters, result and errors are as in `mathis_mbps`.
 
     Notes
     -----
@@ -75,7 +75,7 @@ def pftk_mbps(loss: float, rtt: float, mss: int = MSS, rto_min: float = LINUX_RT
     ----------
     rto_min : float
         The retransmission timeout is the round-trip time and this, in seconds. The other parameters, result and
-        errors are those of `mathis_mbps`.
+        errors are as in `mathis_mbps`.
 
     Notes
     -----

@@ -202,7 +202,7 @@ class TrialRecord:
     block : int
         Place of its seed, from 1.
     transport : sequence of Metric
-        Metrics of the path and its flows; those of workloads are in `workloads`.
+        Metrics of the path and its flows; the metrics of workloads are in `workloads`.
     engine : mapping
         The summary of the engine.
     resolved : mapping

@@ -126,7 +126,7 @@ def _each(flows: pa.Table, columns: list[str]) -> Iterator[tuple[str, _Rows]]:
     names = host.dictionary.to_pylist()
     hosts = sorted(names)
     number = np.searchsorted(hosts, names)[host.indices.to_numpy()]
-    order = np.lexsort((cookie, number))  # stable: those of a connection stay in order of time
+    order = np.lexsort((cookie, number))  # stable: the rows of a connection stay in order of time
     changes = (np.diff(number[order]) != 0) | (np.diff(cookie[order]) != 0)
     values = {name: rows.column(name).to_numpy()[order] for name in ("time_ns", *columns)}
     starts = [0, *(np.flatnonzero(changes) + 1)] if len(order) else []
@@ -228,7 +228,7 @@ def second_radio_metrics(tables: Tables, network: Network) -> list[Metric]:
     tables : mapping of str to pyarrow.Table
         From `wavebed.result.tables.write_tables`.
     network : Network
-        That of the trial.
+        The network of the trial.
 
     Returns
     -------

@@ -80,5 +80,5 @@ def lab_checks(lab: LabSpec, summary: Mapping[str, Json], messages: str) -> list
 
 
 def lab_metrics(lab: LabSpec, summary: Mapping[str, Json]) -> list[Metric]:
-    """Return the metrics that a laboratory has beside those of its series."""
+    """Return the metrics that a laboratory has besides the metrics of its series."""
     return hosts_metrics(summary) if isinstance(lab, HostsLab) else []

@@ -70,7 +70,7 @@ def _go_on(ledger: Ledger) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How a plan is run; the defaults are those of ``wavebed run``.
+    """How a plan is run; the defaults are the ones of ``wavebed run``.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ LEAST_PINGS = 10
 SHIFT_MS, SHIFT_PART = 1.0, 0.25
 """A shift of the idle round-trip time below either is no sign of cross traffic."""
 _CORRELATION_BIAS = 0.1
-"""That of twenty pings is found too low by so much."""
+"""The correlation of twenty pings is estimated too low by this much."""
 SHIFT_Z = 3.29
 """Of the statistic of Mann and Whitney: exceeded by chance once in a thousand trials, from either side."""
 

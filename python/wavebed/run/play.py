@@ -126,7 +126,7 @@ def open_all(
 
 
 def _undelivered(lab: Lab, running: Sequence[RunningWorkload], number: int) -> Undelivered | None:
-    """Return the data on the way, unless it may be that of another workload."""
+    """Return the data on the way, unless it may be another workload's."""
     others = (one for place, one in enumerate(running) if place != number)
     is_alone = not any(one.started.is_set() and not one.over.is_set() for one in others)
     return lab.undelivered() if is_alone else None

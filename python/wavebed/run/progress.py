@@ -37,7 +37,7 @@ class Live(StatusLine):
     """The progress line of a run: a listener of its journal."""
 
     tells_verdicts = True
-    """Whether each trial that is not valid is told, with the first reason."""
+    """Whether each trial that is not valid is printed, with the first reason."""
     _before: Counters | None = None
     _trial: TrialBegun | None = None
     _began_s = 0.0

@@ -151,7 +151,7 @@ class Resolver:
             self._checked.add(text)
 
     def draw_scene(self) -> None:
-        """Draw the map of the current trial's scene, if it has one, or copy that of its run.
+        """Draw the map of the current trial's scene, if it has one, or copy the map of its run.
 
         Raises
         ------

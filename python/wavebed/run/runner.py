@@ -108,7 +108,7 @@ def run_plan(
 
 @contextmanager
 def _chosen(plan: Plan, live: Live) -> Iterator[Executor]:
-    """Yield the executor of this machine, or that of virtual time."""
+    """Yield the executor of this machine, or the executor of virtual time."""
     if not in_virtual_time(plan) or in_guest():
         yield Local()
         return

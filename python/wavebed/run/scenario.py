@@ -267,7 +267,7 @@ def read_plan(
     trials, seed : int, optional
         Instead of those in ``[run]``.
     cells : sequence of tuple, optional
-        Of a campaign: name and changes of each treatment, instead of those of the scenario.
+        Of a campaign: name and changes of each treatment, instead of the scenario's treatments.
     overrides_are : str
         Where the overrides were written, for messages.
     options : mapping, optional

@@ -37,7 +37,7 @@ class State(msgspec.Struct, frozen=True):
     Parameters
     ----------
     links : list
-        Those of `wavebed.path.control.LabState`.
+        The links of `wavebed.path.control.LabState`.
     links_s, connections_s : float
         When each was taken, seconds since time zero.
     connections : dict

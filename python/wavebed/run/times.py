@@ -1,4 +1,4 @@
-"""In which time trials run: the choice between this machine's and that of a guest."""
+"""In which time trials run: the choice between this machine's time and a guest's."""
 
 from __future__ import annotations
 

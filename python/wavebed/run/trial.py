@@ -138,13 +138,13 @@ class _Course:
     Parameters
     ----------
     remedies : Remedies
-        Those of the trial.
+        The remedies of the trial.
     end_s : float
         End of the last workload, seconds since time zero.
     problem : str
         The reason of a failure.
     summary, messages, computing
-        Those of the laboratory.
+        From the laboratory.
     stopped : bytes
         The state when the trial was stopped, if it was.
     """

@@ -200,7 +200,7 @@ class Obstacle:
     shape : Box or Screen
         Boxes of kind ``building`` decide LOS or NLOS; everything else attenuates by model B.
     track : Track or None
-        Its movement: the displacement from its described place is that of the track from its first place.
+        Its movement: its displacement from its described place is the track's displacement from the first place.
     present_s : tuple of (float, float)
         When it is there; empty: always.
     transmission_loss_db : float

@@ -70,7 +70,7 @@ class NamespacesLab(SpecPart, frozen=True, tag_field="kind", tag="namespaces"):
         ``real``: the machine's; ``virtual``: a guest's.
     processor : str
         Of a guest. ``exact``: computing takes no time, and each entry into the kernel a fixed one; ``infinite``:
-        neither takes time; ``host``: computing takes that of the host.
+        neither takes time; ``host``: computing takes as long as on the host.
     slower : float
         How many times slower than the host the processor ``host`` is.
     memory_bytes : int or None
@@ -91,7 +91,7 @@ class HostsLab(SpecPart, frozen=True, tag_field="kind", tag="hosts"):
     server, client : str
         Where they are.
     server_address : str or None
-        The server's address over the network under test; ``None``: the address by which ssh reaches it.
+        The server's address over the network under test; ``None``: the address at which ssh reaches it.
     expected_rate_bps : int or None
         Rate of the access, for the estimate of the data volume.
     data_limit_bytes : int or None

@@ -33,7 +33,7 @@ class Independent:
     Parameters
     ----------
     finding : Finding
-        Its interval is that of the difference, or ratio, of the medians by bootstrap; its p value that of Mann-Whitney.
+        Its interval is the bootstrap interval of the medians' difference, or ratio; its p value is Mann and Whitney's.
     delta : Interval
         Cliff's delta, P(b > a) - P(b < a), with its interval.
     """

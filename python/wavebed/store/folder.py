@@ -85,7 +85,7 @@ class PlannedTrial:
     seed : int or None
         ``None`` where nothing is drawn.
     kind : str
-        Trials of one kind take about as long; empty: those of one treatment.
+        Trials of one kind take about as long; empty: the trials of one treatment.
     """
 
     number: int
@@ -306,7 +306,7 @@ class RunFolder:
     record : RunRecord, optional
         The content of ``run.json``. Without one there are no metrics, and the caller writes the head.
     form : TrialForm, optional
-        How the trials are stored, none of which is repeated; by default as trials of a scenario.
+        How trials that are not repeated are stored; by default trials are stored as trials of a scenario.
 
     Attributes
     ----------

@@ -69,8 +69,8 @@ class Run:
     def metrics(self) -> pd.DataFrame:
         """A row for every metric of every trial of any verdict; a missing value is NaN.
 
-        Columns: `folder`, `block`, `treatment`, `seed`, `verdict`, `workload` (``path`` for those of the transport),
-        `name`, `value`, `unit`, `better`, `definition`.
+        Columns: `folder`, `block`, `treatment`, `seed`, `verdict`, `workload` (``path`` for the metrics of the
+        transport), `name`, `value`, `unit`, `better`, `definition`.
         """
         import pandas as pd
 

@@ -26,7 +26,7 @@ _HEAD = ("block", "group", "machine", "cell")
 _TAIL = ("folder", "attempt", "seed", "verdict", "counted")
 _METRIC = ("workload", "metric", "value", "unit", "better", "definition")
 COLUMNS = (*_HEAD, *_TAIL, *_METRIC)
-"""The columns; `cell` is the treatment, those of the factors of a campaign follow it."""
+"""The columns; `cell` is the treatment, and the columns of a campaign's factors follow it."""
 
 
 def factors_of(record: RunRecord) -> dict[str, Mapping[str, str]]:

@@ -48,7 +48,7 @@ ENTRY_NS = 1000
 """Virtual time that each entry into the kernel takes (system call, page fault), nanoseconds: a sender without a pace
 ends."""
 LOOP_MS = 2000
-"""A program that computes for so long, on the host's processor, without the kernel is taken for a loop that waits for
+"""A program that computes this long, on the host's processor, without the kernel is taken for a loop that waits for
 another: a tick passes, and the trial is not exact."""
 INPUT, OUTPUT, BYTECODE = "/run/wavebed/in", "/run/wavebed/out", "/run/wavebed/bytecode"
 """The shared folders in the guest: names that are the same in each run."""
@@ -251,7 +251,7 @@ def kernel_arguments(folder: GuestFolder, seed: int, lab: NamespacesLab = IN_NAM
 
 
 def starter_arguments(folder: GuestFolder, processor: int, files: Iterable[str]) -> list[str]:
-    """Return the command line by which ``wavebed-core`` becomes the kernel, without the kernel's.
+    """Return the command line that makes ``wavebed-core`` the kernel, without the kernel's arguments.
 
     Parameters
     ----------
@@ -424,7 +424,7 @@ def run_guest(
     given_up : callable
         Called some times a second; whether to end the guest.
     named : iterable of str
-        Files and folders that the guest may read besides those of every guest (`readable`).
+        Files and folders that the guest may read besides the files of every guest (`readable`).
     lab : NamespacesLab
         Has the model of the processor, and the memory.
     name : str

@@ -84,7 +84,7 @@ def _digest(name: str) -> str:
 
 @cache
 def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the model of the processor with its features, by which libraries choose their code."""
+    """Return the model of the processor with its features: libraries choose their code by the features."""
     told = machine()["processor"]
     try:
         first = cpuinfo.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]

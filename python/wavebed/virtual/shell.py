@@ -93,7 +93,7 @@ def run_shown(
     seed : int
         Of the guest's random numbers.
     named : sequence of str
-        Files and folders that it may read besides those of every guest and the working folder.
+        Files and folders that it may read besides the files of every guest and the working folder.
     lab : NamespacesLab
         Has the memory.
     name : str

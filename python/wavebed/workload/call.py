@@ -557,15 +557,15 @@ class CallSession(Session):
 
 
 def reachable(description: Json, address: str) -> Json:
-    """Return a session description whose candidates are those of an address, over UDP.
+    """Return a session description that has only the candidates of an address, over UDP.
 
     Parameters
     ----------
     description : JSON
         With an ``sdp`` of Chromium.
     address : str
-        That by which the other end reaches this one; empty: all stay. A host that does not know it itself, behind a
-        translator of addresses, has it in the place of its own ones.
+        The address at which the other end reaches this one; empty: all candidates stay. A host behind a translator of
+        addresses does not know this address itself: this address replaces the host's own ones.
     """
     if not address:
         return description

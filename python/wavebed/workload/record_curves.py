@@ -50,7 +50,7 @@ class LightLoad:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heavy:
-    """Heavy load in milliseconds with arrivals, in order; times as those of `LightLoad`.
+    """Heavy load in milliseconds with arrivals, in order; times as in `LightLoad`.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// The sockets outside. Those of the machine's own namespace are read from `sockets`.
+    /// The sockets outside. The sockets of the machine's own namespace are read from `sockets`.
     pub(super) fn new(
         sockets: Option<NamedSockets>,
         are_open: bool,

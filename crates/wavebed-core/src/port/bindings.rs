@@ -219,7 +219,7 @@ pub fn measure(request: &Ceiling, stop: &AtomicBool) -> Answer {
 
 /// Frames that prove a sender: fewer than the 256 that a veth holds.
 const PROOF: u64 = 200;
-/// So long a proof may take, a second.
+/// Longest time that a proof may take, a second.
 const PROOF_NS: u64 = 1_000_000_000;
 /// The last frames of a proof may be on their way for this long: on a busy machine the kernel takes what
 /// came when it gets to it.

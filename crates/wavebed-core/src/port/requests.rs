@@ -86,7 +86,7 @@ impl Addresses {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resolve {
-    /// Whom.
+    /// The address to resolve.
     pub address: IpAddr,
     /// Who asks.
     pub source: IpAddr,
@@ -102,7 +102,7 @@ pub struct Resolve {
 pub struct Receive {
     /// Which frames are expected.
     pub frames: FrameSpec,
-    /// Of which trial.
+    /// The trial to count.
     pub trial: u16,
     /// How many of them are kept.
     pub sample: u32,

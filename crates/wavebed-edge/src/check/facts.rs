@@ -311,7 +311,7 @@ pub fn forwarding() -> Fact {
     Fact::new(Name::Forwarding, tried, "sysctl -w net.ipv4.ip_forward=1")
 }
 
-/// The program runs for no connection: it is for those of the namespace of the trial.
+/// The program runs for no connection here: it is for connections in the trial's namespace.
 pub fn socket_program() -> Fact {
     let tried = apart(|| {
         let group = Group::root().map_err(|error| error.to_string())?;

@@ -12,7 +12,7 @@ use super::carry::{Carry, Filled};
 
 /// The least room that makes splicing worth its system calls. Beyond `fs.pipe-user-pages-soft` a pipe has two pages.
 const LEAST_BYTES: usize = 64 << 10;
-/// A write of so many bytes to an empty pipe is whole (`PIPE_BUF`).
+/// A write of at most this many bytes to an empty pipe is whole (`PIPE_BUF`).
 const ATOMIC_BYTES: usize = 4096;
 
 /// A pipe between two sockets.

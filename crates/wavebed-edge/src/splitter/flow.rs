@@ -29,7 +29,7 @@ pub struct Leg {
 }
 
 impl Leg {
-    /// One of which nothing is known.
+    /// A leg with no events yet.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,

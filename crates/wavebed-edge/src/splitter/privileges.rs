@@ -8,9 +8,9 @@ use wavebed_os::namespace::effective_user;
 use super::passwd;
 use super::settings::Settings;
 
-/// Descriptors besides those of connections.
+/// Descriptors besides the descriptors of connections.
 const OTHER_DESCRIPTORS: u64 = 64;
-/// Two sockets, and a pipe for each direction of those that carry data.
+/// Two sockets, and a pipe for each direction of connections that carry data.
 const DESCRIPTORS_EACH: u64 = 6;
 /// Two sockets.
 const LEAST_DESCRIPTORS_EACH: u64 = 2;

@@ -26,7 +26,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Those of `settings`.
+    /// The rules of `settings`.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         let has = |is_ipv6: bool| settings.listen.iter().any(|one| one.is_ipv6() == is_ipv6);

@@ -121,7 +121,7 @@ impl Splitter {
         socket::local_address(self.http.as_ref()?).ok()
     }
 
-    /// Splits connections until it is told to stop: each read from `stop` (a signalfd, an eventfd or a pipe) is a request.
+    /// Splits connections until it has to stop: each read from `stop` (a signalfd, an eventfd or a pipe) is a request.
     /// The first one lets connections end within the time to drain; the second one, or the end of a pipe, resets them.
     ///
     /// # Errors

@@ -48,15 +48,15 @@ pub struct Settings {
     pub client_min_rto: Option<Time>,
     /// Shortest retransmission timeout of the server leg.
     pub server_min_rto: Option<Time>,
-    /// After so long without an acknowledgement of data the client counts as dead (RFC 5482).
+    /// After this long without an acknowledgement of data the client counts as dead (RFC 5482).
     pub client_user_timeout: Option<Time>,
-    /// After so long without an acknowledgement of data the server counts as dead (RFC 5482).
+    /// After this long without an acknowledgement of data the server counts as dead (RFC 5482).
     pub server_user_timeout: Option<Time>,
     /// Most bytes that wait unsent in the client leg's socket.
     pub client_unsent: Size,
     /// Receive buffer of the server leg; without it the kernel sizes it.
     pub server_receive_buffer: Option<Size>,
-    /// Keep-alive probes on both legs after so long a silence.
+    /// Silence after which keep-alive probes are sent on both legs.
     pub keepalive: Option<Time>,
     /// How bytes are copied.
     pub copy: Copy,
@@ -70,7 +70,7 @@ pub struct Settings {
     pub max_connections_per_client: Option<u32>,
     /// Most connections whose server has not answered; the oldest of them makes room.
     pub max_connecting: u32,
-    /// Most of those of one client (IPv6: of one /64).
+    /// Most connections of one client (IPv6: of one /64) whose server has not answered.
     pub max_connecting_per_client: u32,
     /// Time without a byte after which a connection is reset.
     pub idle: Time,

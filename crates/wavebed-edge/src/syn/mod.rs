@@ -330,7 +330,7 @@ impl<'a> Command<'a> {
 impl Groups {
     fn make() -> wavebed_os::Result<Self> {
         let ours = Group::root()?.own()?;
-        // Those of programs that were killed; the kernel keeps groups that have processes.
+        // Groups of programs that were killed; the kernel keeps groups that have processes.
         for name in ours.children().unwrap_or_default() {
             if name.starts_with(PREFIX) {
                 let _ = ours.remove(&name);

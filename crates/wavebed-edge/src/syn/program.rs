@@ -46,7 +46,7 @@ pub struct Settings {
     pub network: u64,
     /// The first timeout, ticks.
     pub ticks: u32,
-    /// Whether it is also that of answers to connection requests (SYN-ACK).
+    /// Whether it is also the first timeout of answers to connection requests (SYN-ACK).
     pub answers: bool,
     /// Up to this many retries leave the initial window as it is. The kernel itself reduces it to one segment after two
     /// retries (RFC 5681, 3.1, allows none), which are 3 s of outage without the program and 0.2 s with it.
@@ -77,7 +77,7 @@ pub struct Counters {
     pub answers: u64,
     /// Connections that came about after a retry.
     pub retried: u64,
-    /// Those of them whose initial window was put back.
+    /// Retried connections whose initial window was put back.
     pub windows_kept: u64,
     /// Connections whose timeout was limited.
     pub limited: u64,

@@ -39,8 +39,8 @@ impl Schedule {
         }
     }
 
-    /// SYNs each `interval_s` until `dense_s` have passed. With `limit` they are then, at any time, at least as close to
-    /// each other as those of the `kernel`; and the last timer ends no sooner than the kernel's.
+    /// SYNs each `interval_s` until `dense_s` have passed. With `limit` they are then, at any time, at least as close
+    /// to each other as the SYNs of the `kernel`; and the last timer ends no sooner than the kernel's.
     #[must_use]
     pub fn dense(interval_s: f64, dense_s: f64, kernel: &Self, limit: bool) -> Self {
         let mut schedule = Self {

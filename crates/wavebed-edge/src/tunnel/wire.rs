@@ -60,7 +60,7 @@ pub struct Report {
     pub delay_min_us: u32,
     /// Their mean.
     pub delay_mean_us: u32,
-    /// That of the last packet.
+    /// The delay of the last packet.
     pub delay_last_us: u32,
     /// Longest time without an arrival since the last one that was reported before, microseconds.
     pub gap_us: u32,
@@ -122,7 +122,7 @@ pub enum Malformed {
     /// No bytes, or another kind.
     #[error("kind {0:?} is neither 1 (packet), 2 (report) nor 3 (keep-alive)")]
     Kind(Option<u8>),
-    /// Not that of its kind.
+    /// Not the length of its kind.
     #[error("{0} bytes are not the length of this kind of message")]
     Length(usize),
 }

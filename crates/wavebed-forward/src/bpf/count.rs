@@ -157,7 +157,7 @@ impl Layout {
         self.network() + if self.v6 { 40 } else { 20 } + 8
     }
 
-    /// All, beginning with that of the frames that are expected.
+    /// All layouts, beginning with the layout of the frames that are expected.
     fn all(frames: &Frames) -> Vec<Self> {
         let mut all: Vec<Self> = (0..8)
             .map(|bits| Self {

@@ -71,7 +71,7 @@ pub struct SendMaps {
 }
 
 impl SendMaps {
-    /// Those of a job that begins with frame 0.
+    /// The maps of a job that begins with frame 0.
     ///
     /// # Errors
     /// The kernel's refusal.

@@ -396,7 +396,7 @@ fn what_a_driver_cannot_do_is_said() {
     });
 }
 
-/// The delay is that of one machine's two clocks and of a path that is never slower than a few milliseconds.
+/// The delay comes from one machine's two clocks and a path that is never slower than a few milliseconds.
 #[test]
 fn a_delay_is_never_negative_nor_absurd() {
     with_pair("left", "right", || {

@@ -443,7 +443,7 @@ impl Stage for SplitBearer {
         &["rate", "pattern"]
     }
 
-    /// Those of the carrier.
+    /// The conditions of the carrier.
     fn conditions(&self, now_ns: u64) -> Conditions {
         self.legs[PRIMARY].radio.conditions(now_ns)
     }

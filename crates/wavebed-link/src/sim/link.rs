@@ -299,7 +299,7 @@ pub enum Rate {
         /// Bits per second, more than 0.
         rate_bps: u64,
     },
-    /// That of a pattern.
+    /// The rate of a pattern.
     Pattern {
         /// The pattern.
         pattern: Arc<Pattern>,

@@ -161,7 +161,7 @@ fn correlation_leaves_the_distribution_as_it_is() {
     ];
     for (shape, law) in laws {
         let delays = draw(shape, 0.9, 5);
-        // So many draws apart they are independent enough (0.9^100 is 3e-5).
+        // Draws that are 100 apart are independent enough (0.9^100 is 3e-5).
         let apart: Vec<f64> = delays.into_iter().step_by(100).collect();
         assert!(
             kolmogorov_smirnov(&apart, law) < allowed(apart.len()),

@@ -104,7 +104,7 @@ class ChosenResults:
         return sorted(found, key=lambda answer: -strength(answer))[:most]
 
     def cells(self, metric: Matrix, most: int) -> list[str]:
-        """Return at most `most` cells with values: all, or those of the comparisons with the largest effects."""
+        """Return at most `most` cells with values: all, or the cells of the comparisons with the largest effects."""
         counts = dict(zip(self.results.cells, metric.counts.tolist(), strict=True))
         measured = [cell for cell, count in counts.items() if count]
         if len(measured) <= most:
@@ -165,7 +165,7 @@ def sentence(answer: CampaignAnswer, level: float | None = None) -> str:
     Parameters
     ----------
     level : float, optional
-        The level of the interval, where it is that of this answer alone.
+        Level of the interval, where the interval covers this answer alone.
     """
     question, finding = answer.question, answer.finding
     pair = question.pair

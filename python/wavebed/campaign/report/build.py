@@ -370,7 +370,7 @@ def _drifts(chosen: ChosenResults, metric: Matrix) -> dict[str, Drift]:
 
 @dataclass(frozen=True, slots=True)
 class _Excluded:
-    """What is told of missing trials: the cells that lost some, and the answers with them at their worst."""
+    """What the page says of missing trials: the cells that lost some, and the answers with them at their worst."""
 
     text: str
     lost: Markup | str = ""

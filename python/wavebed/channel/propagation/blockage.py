@@ -162,8 +162,8 @@ def _blocked_fraction(
 ) -> Floats:
     """Return the fraction a of the field that a screen blocks; 0 where it is not between the two ends.
 
-    The detour around a vertical edge is that of the shortest path over it between the two heights, which for a level
-    ray is that of the top view.
+    The detour around a vertical edge follows the shortest path over it between the two heights. For a level ray the
+    detour is the same as in the top view.
     """
     start_x, start_y, start_z = rays.start_m
     across, along = centre_m[..., 0] - start_x, centre_m[..., 1] - start_y

@@ -363,8 +363,8 @@ def subbands(bandwidth_hz: float, spread_s: float) -> int:
     """Return how many independent subbands average alike, at most `MOST_SUBBANDS`.
 
     With an exponential power delay profile of RMS width τ the correlation of two frequencies is
-    |R|² = 1/(1 + (2πΔfτ)²). The mean power over the bandwidth then varies as that of
-    N = 1/(2·arctan(x)/x - ln(1 + x²)/x²) independent ones, x = 2πBτ. For wide bands N is near 2Bτ.
+    |R|² = 1/(1 + (2πΔfτ)²). The mean power over the bandwidth then varies like the mean of
+    N = 1/(2·arctan(x)/x - ln(1 + x²)/x²) independent subbands, x = 2πBτ. For wide bands N is near 2Bτ.
     """
     x = 2 * math.pi * bandwidth_hz * spread_s
     if x < 1e-3:
@@ -384,7 +384,7 @@ def wavelengths_moved(
 ) -> NDArray[np.float64]:
     """Return how many wavelengths the pattern of waves has been crossed until each step.
 
-    The greatest Doppler shift is √(v² + v₀²)·f/c, v the speed and v₀ that of the surroundings, `SURROUNDINGS_M_PER_S`.
+    The greatest Doppler shift is √(v² + v₀²)·f/c. The UE moves at v, its surroundings at v₀, `SURROUNDINGS_M_PER_S`.
     """
     steps = np.hypot(np.diff(walked_m), SURROUNDINGS_M_PER_S * np.diff(time_s))
     return np.concatenate(([0.0], np.cumsum(steps))) * (frequency_hz / LIGHT_M_PER_S)
@@ -413,7 +413,7 @@ def fading_db(
     bandwidth_hz: float,
     mean_sinr_db: ArrayLike = USUAL_SINR_DB,
 ) -> NDArray[np.float64]:
-    """Return fading in dB over the mean power, of shape (seeds, n): that of a flat channel as good as the wide one.
+    """Return fading in dB over the mean power, of shape (seeds, n), for a flat channel as good as the wide one.
 
     Each subband is Rician, by what antennas leave of the scattered waves. Together they count as the
     one SINR at which a channel without fading carries as much, by the mean of log2(1 + SINR): with a low SINR their

@@ -71,7 +71,7 @@ def small_page(record: ForwardRecord, most_bytes: int = MOST_BYTES) -> str:
 
 
 def page(record: ForwardRecord, most_trials: int = MOST_TRIALS[0]) -> str:
-    """Return the page with at most so many trials in its table."""
+    """Return the page with at most `most_trials` trials in its table."""
     result = record.result
     sections = (
         head(record),

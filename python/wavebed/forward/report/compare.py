@@ -125,7 +125,7 @@ def _slopes(comparison: DeviceComparison) -> Markup:
 
 
 def _slope(device: Device, place: int, measures: list[Measure], count: int) -> ChartLine:
-    """Draw a device's ranks; dots are moved a little so that those of one rank stand beside each other."""
+    """Draw a device's ranks; dots are moved a little so that dots of one rank stand beside each other."""
     aside = (place - (count - 1) / 2) * 0.04
     points, bars, told = [], [], {}
     for column, measure in enumerate(measures):

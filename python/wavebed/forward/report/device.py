@@ -41,7 +41,7 @@ _BADGES = {
 }
 _NO_BREAK = "\N{NO-BREAK SPACE}%"
 _HOW = {"ndr": "without loss", "rfc2544": "without loss", "pdr": "with at most 0.5 % lost"}
-"""The first of these goals that was asked is told."""
+"""Headline: the first requested goal in this order."""
 _STYLES = {"pdr": "t2", "ndr": "t0", "rfc2544": "t1 d1"}
 """Drawn in this order: they often lie on each other."""
 LEAST_STEP = 0.1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavebed.forward.search import SizeFinding
 
 MOST_SIZES = 40
-"""A histogram shows at most so many sizes; a flood of foreign sizes would fill the page."""
+"""A histogram shows at most this many sizes; a flood of foreign sizes would fill the page."""
 _TRIAL_HEAD = (
     "trial", "purpose", "frame size", "offered, pps", "sent", "received", "lost", "fraction lost", "took, s", "dupl.",
     "reord.", "foreign", "median, µs", "99th, µs", "busiest core", "verdict",

@@ -268,7 +268,7 @@ class _Runs:
         self.found = False
 
     def meet(self, runs: list[str]) -> None:
-        """Keep the names of the first runs; that of the first row is wanted if none was asked for."""
+        """Keep the names of the first runs; the run of the first row is wanted if none was asked for."""
         if self.wanted is None:
             self.wanted = runs[0]
         self.found = self.found or self.wanted in runs
@@ -374,7 +374,7 @@ def sniff_ns3(source: TraceSource) -> bool:
 
 
 def _names(source: TraceSource) -> list[str]:
-    """Return the column names; that of the time is ``time``, that of DL or UL is ``direction``."""
+    """Return the column names; the column of the time is ``time``, the column of DL or UL is ``direction``."""
     names = [name.strip() for name in source.head[0].split("\t")] if source.head else []
     names = ["time" if name == "Time" else name for name in names]
     for name in NS3_COLUMNS:

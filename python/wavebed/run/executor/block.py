@@ -232,7 +232,7 @@ class BlockTask(msgspec.Struct, frozen=True):
     trials : tuple of TrialTask
         In the order of the plan.
     versions : dict
-        Those of the campaign (`WorkerMachine.versions`).
+        The campaign's versions (`WorkerMachine.versions`).
     programs : tuple of str
         That its workloads start.
     attempts, keep, alone

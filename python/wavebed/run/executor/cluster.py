@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
 LAB = "lab"
-"""The resource of which each worker has one."""
+"""Each worker has one resource of this name."""
 _CONNECT_S = 10.0
 _LOOK_S = 0.2
 _GATHER_S = 10.0
@@ -102,7 +102,7 @@ class DaskCluster:
     Parameters
     ----------
     address : str
-        Of the scheduler, as Dask writes it. The certificates of ``tls://`` are those of Dask's configuration.
+        Of the scheduler, as Dask writes it. The certificates of ``tls://`` come from Dask's configuration.
     """
 
     def __init__(self, address: str) -> None:

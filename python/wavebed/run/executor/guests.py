@@ -105,7 +105,7 @@ class Guests(Remote):
         return replace(here, versions={**here.versions, "kernel": kernel}, machine=_machine())
 
     def run(self, session: RunSession) -> str:
-        """Run the blocks that are left, as `Remote.run`; a trial in real time beside them is told of them.
+        """Run the blocks that are left, as `Remote.run`; a concurrent run in real time detects them.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class _Places:
         return [place.course for place in self._places.values()]
 
     def workers(self) -> Mapping[str, Worker]:
-        """Return the places, none of which is ever silent."""
+        """Return the places; a place is never silent."""
         for worker in self._workers.values():
             worker.beat(object())
         return self._workers
@@ -343,7 +343,7 @@ def _run_alone(
     Parameters
     ----------
     changes : list of Made
-        Those of the first run.
+        The changes of the first run.
     """
     command = [sys.executable, "-m", "wavebed.run.executor.inside"]
     named = named_paths(task)

@@ -139,7 +139,7 @@ def _run_trial(
 
 
 def kept_changes(answers: Path, after_bytes: int, file: Path) -> int:
-    """Copy the changes that guest-init made after so many bytes of its answers into a file, and return their number."""
+    """Copy the changes that guest-init made after `after_bytes` of its answers into a file, and return their number."""
     with answers.open("rb") as stream:
         stream.seek(after_bytes)
         lines = stream.read().splitlines()

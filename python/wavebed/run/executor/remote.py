@@ -57,9 +57,9 @@ class Executor(Protocol):
 
 
 MOST_FAILURES = 3
-"""A block that failed on so many workers ends the run."""
+"""A block that failed on this many workers ends the run."""
 OTHERS_S = 60.0
-"""A worker that ran blocks and is lost may come back within so long, where all others were refused."""
+"""A worker that ran blocks and is lost may come back within this time, where all others were refused."""
 
 
 class Account:
@@ -72,7 +72,7 @@ class Account:
     silent_s : float
         Seconds without a heartbeat after which a worker's block is sent to another worker too.
     most_failures : int
-        A block that failed on so many workers ends the run.
+        A block that failed on this many workers ends the run.
     """
 
     def __init__(self, session: RunSession, silent_s: float, most_failures: int = MOST_FAILURES) -> None:
@@ -186,7 +186,7 @@ class Account:
 
 
 SILENT_S = 30.0
-"""A worker without a heartbeat for so long may be lost; Dask's scheduler drops it after five minutes. A worker beats
+"""A worker without a heartbeat for this long may be lost; Dask's scheduler drops it after five minutes. A worker beats
 every half second; a computation that holds Python's interpreter lock delays that by a few seconds."""
 LOOK_S = 0.5
 DESCRIBE_S = 60.0

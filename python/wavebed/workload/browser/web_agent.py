@@ -77,7 +77,7 @@ def play(conversation: Conversation, browser: Browser, settings: dict[str, Json]
 
 
 def _warm_up(page: Page) -> None:
-    """Show something, so that the first text of the browser's life is not that of the page; leave a white screen."""
+    """Show something, so that the page's text is not the browser's first text; leave a white screen."""
     page.set_content(WARM_UP)
     page.evaluate(SHOWN)
     page.goto("about:blank")

@@ -122,7 +122,7 @@ def start_resolver(server: Host, client: Host, address: str, names: Mapping[str,
     Parameters
     ----------
     server, client : Host
-        Its host, which already has `address`, and that of the programs that ask it.
+        Its host, which already has `address`, and the host of the programs that ask it.
     address : str
         IPv4 address on which it listens.
     names : mapping

@@ -24,7 +24,7 @@ const READ_BATCH: usize = 32;
 /// Messages of the other end that are taken before the loop looks elsewhere; their packets are coalesced. 49 packets of
 /// the usual MTU fill a super-packet.
 const TAKE_BATCH: usize = 64;
-/// Without a word from the other end for so long, the connecting end tries a new connection beside the old one: the
+/// Without a word from the other end for this long, the connecting end tries a new connection beside the old one: the
 /// other may have been restarted.
 const SILENT_NS: u64 = 3_000_000_000;
 /// How often is looked whether a search for the path's MTU has ended.

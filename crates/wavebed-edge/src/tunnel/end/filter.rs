@@ -18,7 +18,7 @@ const VERSION: [u8; 4] = [0, 0, 0, 1];
 /// Version, and length of the destination's connection ID.
 const VERSION_BYTES: std::ops::Range<usize> = 1..5;
 const ID_LENGTH_AT: usize = 5;
-/// Both the first connection ID and those of the ends are as long, or longer (RFC 9000, section 7.2).
+/// The first connection ID and the connection IDs of the ends are at least this long (RFC 9000, section 7.2).
 const LEAST_ID_BYTES: u8 = 8;
 
 /// Whether QUIC gets a datagram; `from` is the only address that may send, where there is one.

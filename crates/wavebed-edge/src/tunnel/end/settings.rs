@@ -35,7 +35,7 @@ pub enum LawName {
     /// This project's.
     #[default]
     Delivery,
-    /// That of cake-autorate.
+    /// The law of cake-autorate.
     Autorate,
 }
 
@@ -77,7 +77,8 @@ pub struct Settings {
     /// The queue that may stand in a link whose rate varies, milliseconds; of the law `delivery`.
     #[serde(default = "default_target_queue")]
     pub target_queue_ms: f64,
-    /// The address by which hosts share the link; without it the destination at the listening end, the source at the other.
+    /// The address that identifies a host that shares the link; without it the destination at the listening
+    /// end, the source at the other.
     pub hosts: Option<HostAddress>,
     /// User and group to become after the start; only root becomes another.
     #[serde(default = "default_user")]
@@ -234,7 +235,7 @@ impl Settings {
         })
     }
 
-    /// The address by which hosts share the link.
+    /// The address that identifies a host that shares the link.
     #[must_use]
     pub fn host_address(&self) -> HostAddress {
         self.hosts.unwrap_or(match self.kind {

@@ -195,7 +195,7 @@ pub fn bind(settings: &Settings, key: &PrivateKey) -> Result<Bound, String> {
         }
     }
     let mut endpoint = EndpointConfig::default();
-    // The default is that of Ethernet.
+    // The default is the payload of Ethernet.
     let most = udp_payload(settings.mtu).max(DEFAULT_UDP_PAYLOAD);
     endpoint
         .max_udp_payload_size(most)

@@ -107,7 +107,7 @@ pub enum DeliveryState {
 ///   delivered is kept.
 /// - Where delays jump without a queue, or the rate varies by more than 10 %, these thresholds rise by that jitter, and a
 ///   queue of 5 ms may stand: a link whose rate rises meanwhile finds work.
-/// - No reports: nothing is learned, and when they come again the rate is that of before.
+/// - No reports: nothing is learned, and when they come again the rate is the same as before.
 #[derive(Debug)]
 pub struct DeliveryLaw {
     limits: RateLimits,
@@ -349,7 +349,7 @@ const FORGOTTEN: u64 = 256;
 const DRAINED: u64 = 4;
 /// Weight of a report in the mean rate and its deviation: some 0.3 s.
 const WEIGHT: u64 = 32;
-/// A mean deviation beyond this part of the rate is that of a link whose rate varies.
+/// A mean deviation beyond this part of the rate means that the link's rate varies.
 const VARIES_PER_MILLE: u64 = 100;
 /// Of the rate of a report, what counting whole packets may miss: one of them, bytes.
 const PACKET_BYTES: u64 = 1500;
@@ -404,7 +404,7 @@ impl Noise {
         self.jitter_ns = self.jitter_ns.max(delay_ns.min(MOST_NS));
     }
 
-    /// Delays up to this are none of a queue, beyond those of slots and grants.
+    /// Delays up to this come from no queue, beyond the delays of slots and grants.
     const fn jitter_ns(self) -> u64 {
         if self.jitter_ns > SHORT_NS {
             self.jitter_ns
@@ -425,7 +425,7 @@ const FAST_PROBE_PER_MILLE: u64 = 1500;
 /// While no limit of the link is known, as slow start doubles: a flow that meets the tunnel's limit first takes seconds
 /// to grow again.
 const START_PER_MILLE: u64 = 2000;
-/// A probe of which this is delivered was carried; the rest is what counting whole packets in 20 ms may miss.
+/// Delivered fraction at which a probe was carried; the rest is what counting whole packets in 20 ms may miss.
 const CARRIED_PER_MILLE: u64 = 900;
 /// Of what a probe that the link did not carry delivered: at all of it, its queue would stay.
 const KEPT_PER_MILLE: u64 = 985;

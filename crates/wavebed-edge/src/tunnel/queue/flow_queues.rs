@@ -23,7 +23,7 @@ pub struct FlowQueuesSettings {
     pub quantum_bytes: u32,
     /// Bytes of all queues together.
     pub limit_bytes: u64,
-    /// The address by which hosts share the link.
+    /// The address that identifies a host that shares the link.
     pub host: HostAddress,
 }
 

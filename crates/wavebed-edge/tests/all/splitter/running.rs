@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use wavebed_edge::splitter::{Ended, Splitter, read_text};
 
-/// Longer than anything here takes; a test that waits so long fails.
+/// Longer than anything here takes; a test that waits this long fails.
 pub const LONG: Duration = Duration::from_secs(60);
 /// Both ways to copy.
 pub const COPIES: [&str; 2] = ["splice", "read-write"];

@@ -1,4 +1,4 @@
-//! Blockages at many moments, each of which loses what is in flight.
+//! Blockages at many moments; each loses what is in flight.
 
 use wavebed_edge::tunnel::law::{DeliveryLaw, RateLimits};
 

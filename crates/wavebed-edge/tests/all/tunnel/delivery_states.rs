@@ -94,7 +94,7 @@ impl Link {
         }
     }
 
-    /// All is delivered beside a queue of so many milliseconds, which is on the way, too.
+    /// All is delivered beside a queue of `queue_ms` milliseconds, which is on the way, too.
     fn queued(&self, delivered_bps: u64, queue_ms: u64) -> Said {
         Said {
             delivered_bps,
@@ -125,7 +125,7 @@ impl Link {
         self.state()
     }
 
-    /// Reports of 10 ms for so long; the state after the last.
+    /// Reports of 10 ms for `time_ms`; the state after the last.
     fn reports(&mut self, time_ms: u64, said: Said) -> DeliveryState {
         for _ in 0..time_ms / 10 {
             self.report(said);

@@ -114,7 +114,7 @@ fn full_queues_cost_the_fattest_flow_only() {
     assert_eq!(mine, 50);
 }
 
-/// A flow that sends twice what it gets, for 20 s, from the last 5 s of which the sojourn times are returned.
+/// A flow that sends twice what it gets, for 20 s. Returned are the sojourn times of the last 5 s.
 fn overload(ecn_field: u8, limit_bytes: u64) -> (FlowQueues, Vec<u64>) {
     let mut queues = queues(FlowQueuesSettings {
         limit_bytes,

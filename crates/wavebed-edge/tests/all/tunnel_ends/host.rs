@@ -70,7 +70,7 @@ fn cable(one: (&Host, &str, &str), two: (&Host, &str, &str)) {
     two.0.command(&format!("ip link set other name {}", two.1));
     for (host, name, address) in [one, two] {
         host.command(&format!("ip address add {address}/24 dev {name}"));
-        // Super-packets of UDP pass interfaces whose MTU is less than that of their segments.
+        // Super-packets of UDP pass interfaces whose MTU is less than the MTU of their segments.
         host.command(&format!("ip link set {name} gso_max_segs 1"));
         host.command(&format!("ip link set {name} up"));
     }

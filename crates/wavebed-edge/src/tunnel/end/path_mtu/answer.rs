@@ -8,7 +8,7 @@ use wavebed_packet::ip::{Ipv4, Ipv6, protocol, version};
 
 /// Type, code, checksum, and the MTU.
 const ICMP_BYTES: usize = 8;
-/// An answer of IPv4 has at most so many bytes (RFC 1812, section 4.3.2.3).
+/// Most bytes of an answer of IPv4 (RFC 1812, section 4.3.2.3).
 const MOST_V4_BYTES: usize = 576;
 /// One of IPv6 is no longer than the least MTU (RFC 4443, section 3.2).
 const MOST_V6_BYTES: usize = 1280;

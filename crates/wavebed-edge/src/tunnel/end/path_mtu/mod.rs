@@ -67,7 +67,7 @@ pub struct PathMtu {
 }
 
 impl PathMtu {
-    /// That of an end without a connection: the MTU of the device.
+    /// The path MTU of an end without a connection: the MTU of the device.
     pub fn new(device: u32) -> Self {
         let device = usize::try_from(device).unwrap_or(usize::MAX);
         Self {

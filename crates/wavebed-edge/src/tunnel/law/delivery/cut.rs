@@ -13,7 +13,7 @@ const LONG_NS: u64 = 10 * MS;
 const FALL_NS: u64 = 4 * MS;
 /// Of the delivered rate, after a cut.
 const CUT_PER_MILLE: u64 = 900;
-/// A queue that has drained so long before the end of its pause was none of a slower link.
+/// A queue that drains this long before the end of its pause means that the cut was a false alarm.
 const FALSE_ALARM_NS: u64 = 10 * MS;
 /// A pause ends at the latest after this.
 const LONGEST_PAUSE_NS: u64 = 500 * MS;

@@ -26,7 +26,7 @@ pub struct Phone {
 /// What four CUBIC flows and a ping beside them found.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// Bytes delivered, with those of the tunnel, in thousandths of what the link can deliver.
+    /// Bytes delivered, with the tunnel's own bytes, in thousandths of what the link can deliver.
     pub used: u64,
     /// IP bytes of TCP, in the same.
     pub tcp: u64,

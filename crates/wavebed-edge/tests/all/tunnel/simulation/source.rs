@@ -7,7 +7,7 @@ use super::tcp::Tcp;
 /// What a source does.
 #[derive(Debug)]
 pub enum Kind {
-    /// A packet each so many nanoseconds.
+    /// A packet each `every_ns` nanoseconds.
     Steady {
         every_ns: u64,
         due_ns: u64,

@@ -13,7 +13,7 @@ use super::super::packets::{ecn, number, packet};
 use super::path::{Path, Setup};
 use super::source::{Kind, Source};
 
-/// Bytes of a packet on the link beyond its IP bytes: those of QUIC datagrams.
+/// Bytes of a packet on the link beyond its IP bytes: the bytes that a QUIC datagram adds.
 pub const OVERHEAD_BYTES: u64 = 60;
 /// Bytes of an acknowledgement or a report on its way back.
 const BACK_BYTES: u16 = 112;
