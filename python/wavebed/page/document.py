@@ -9,7 +9,6 @@ import json
 import sys
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -55,7 +54,7 @@ class TableCell(NamedTuple):
 
 @cache
 def _templates() -> Environment:
-    from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined, __version__
 
     class BesideModules(BytecodeCache):
         """Compiled templates, kept as Python keeps compiled modules: compiling a page's templates takes 0.2 s."""
@@ -73,7 +72,7 @@ def _templates() -> Environment:
                     replace_file(compiled(bucket.key), bucket.bytecode_to_string())
 
     def compiled(key: str) -> Path:
-        name = f"{key}-{version('jinja2')}-{_OPTIONS}.py"
+        name = f"{key}-{__version__}-{_OPTIONS}.py"
         return Path(cache_from_source(str(Path(__file__).with_name(name)))).with_suffix(".jinja")
 
     made = Environment(
