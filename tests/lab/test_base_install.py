@@ -54,7 +54,7 @@ def test_the_environment_has_no_package_of_an_extra(python: Path, tmp_path: Path
     done = run(python, tmp_path, "-m", "wavebed", "doctor", "--json")
     extras = {check["name"]: check for check in json.loads(done.stdout)["extras"]}
     assert extras["wavebed[web]"]["found"] == (
-        "not installed: Pillow, fonttools, Matplotlib, Playwright, pandas, PyArrow"
+        "not installed: Pillow, fonttools, Jinja2, Matplotlib, Playwright, pandas, PyArrow"
     )
     assert extras["wavebed[forward]"]["remedy"] == "pip install 'wavebed[forward]'"
 
@@ -68,7 +68,6 @@ def test_the_environment_has_no_package_of_an_extra(python: Path, tmp_path: Path
         ("channel street-canyon-bus", "nlos"),
         ("channel street-canyon-bus -o bus.csv", ""),
         (f"trace info {TRACE}", "mean rate"),
-        (f"trace plot {TRACE} -o trace.html", ""),
         ("resolve demo", '"hosts"'),
         ("resolve bbr-5g-ping -o spec.json", ""),
         ("schema", '"$defs"'),
@@ -90,8 +89,17 @@ def test_a_laboratory_in_python_works_without_extras(python: Path, tmp_path: Pat
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
+def test_a_page_names_the_extra(python: Path, tmp_path: Path) -> None:
+    done = run(python, tmp_path, "-m", "wavebed", "trace", "plot", str(TRACE), "-o", "trace.html")
+    line = "wavebed trace: a plot as HTML needs Jinja2: pip install 'wavebed[report]'\n"
+    assert (done.returncode, done.stderr) == (3, line)
+    assert not (tmp_path / "trace.html").exists()
+
+
 def test_a_run_names_the_extra(python: Path, tmp_path: Path) -> None:
     done = run(python, tmp_path, "-m", "wavebed", "run", "demo", "-o", "out")
-    line = "wavebed run: a folder of results needs Matplotlib, pandas and PyArrow: pip install 'wavebed[report]'"
+    line = (
+        "wavebed run: a folder of results needs Jinja2, Matplotlib, pandas and PyArrow: pip install 'wavebed[report]'"
+    )
     assert (done.returncode, done.stderr.splitlines()[-1]) == (3, line)
     assert not (tmp_path / "out").exists()
