@@ -13,7 +13,6 @@ import errno
 import io
 import os
 import re
-import secrets
 import stat
 import sys
 import time
@@ -158,7 +157,7 @@ def _give_name(descriptor: int, folder: int) -> str:
 
 
 def _random_name() -> str:
-    return f".wavebed-{secrets.token_hex(8)}"
+    return f".wavebed-{os.urandom(8).hex()}"
 
 
 def _take_after(descriptor: int, folder: int, name: str) -> None:
