@@ -256,7 +256,7 @@ _DRIVER = {"driver": pa.map_(pa.string(), pa.int64())}
 
 
 def _columns(kind: type[PlainValue], *others: str) -> dict[str, pa.DataType]:
-    """Return the fields of a type as columns, without those that have no column."""
+    """Return the columns of the fields of a type; `others` are fields without a column."""
     kinds = {one.name: set(get_args(one.type)) or {one.type} for one in msgspec.structs.fields(kind)}
     return {name: _ARROW[(kinds[name] - {NoneType}).pop()] for name in kinds if name not in others}
 

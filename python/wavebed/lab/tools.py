@@ -229,10 +229,11 @@ class Computing(msgspec.Struct, frozen=True):
         return _seconds(self.total_ns)
 
     def of_s(self, workload: str) -> float:
-        """Return the most that a workload's programs computed, seconds; if it has none, the time of all programs.
+        """Return an upper bound of the processor time of a workload's programs, seconds.
 
-        What orphans and programs without a known end used may belong to any workload. What all programs used before the
-        first one of the workload started on the client delayed nothing that the workload measures.
+        Orphans and programs without a recorded end may belong to any workload, so their time counts. Time before the
+        workload's first program started on the client does not: it delayed nothing that the workload measures. For a
+        workload without programs this is the time of all programs.
         """
         own = [each for each in self.programs if each.workload == workload]
         if not own:

@@ -57,7 +57,7 @@ from wavebed.store.metrics import blocks_with_metrics, factors_of, keep_metrics,
 from wavebed.store.records import read_trial, run_json, spec_json, trial_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.result.model import RunRecord, TrialRecord, Verdict
@@ -182,6 +182,11 @@ class Ledger:
     stopped: str = ""
     sizes: dict[int, int] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, planned: Iterable[PlannedTrial], *, repeated: bool) -> Ledger:
+        """Return the ledger of a plan before its first trial is stored."""
+        return cls(sizes={} if repeated else Counter(trial.block for trial in planned))
+
     @property
     def group(self) -> int:
         """The group of the blocks that end next."""
@@ -265,8 +270,8 @@ def read_ledger(folder: Path, planned: Mapping[str, PlannedTrial], *, repeated: 
     UserError
         If the journal is damaged, or lists a trial that is not planned.
     """
-    blocks = Counter(trial.block for trial in planned.values())
-    ledger = Ledger(sizes={} if repeated else dict(blocks))
+    blocks = {trial.block for trial in planned.values()}
+    ledger = Ledger.of(planned.values(), repeated=repeated)
     for event in read_journal(folder):
         match event:
             case TrialStored():
@@ -330,7 +335,7 @@ class RunFolder:
         self.journal = journal
         self.record = record
         self._repeats = form is None
-        self.ledger = Ledger(sizes={} if self._repeats else Counter(trial.block for trial in planned))
+        self.ledger = Ledger.of(planned, repeated=self._repeats)
         self.mark = secrets.token_hex(4)
         self._planned = tuple(planned)
         self._names = {trial.name: trial for trial in planned}

@@ -1,4 +1,4 @@
-"""Requests and answers, between the server and what it serves: who may ask, and the laboratories that are shown."""
+"""The guard of the HTTP server: which requests it accepts, and which laboratories it shows."""
 
 from __future__ import annotations
 

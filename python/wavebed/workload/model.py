@@ -294,7 +294,7 @@ class Workload(ABC, Generic[_Options]):
         return self.common.name
 
     def needed_programs(self, end: End | None = None) -> list[str]:
-        """Return the names of the `programs` that it needs with its values, at this end of it or anywhere."""
+        """Return the names of the `programs` that its options need: at one end, or at any."""
         return [program.name for program in self.programs if program.is_needed(self.options, end)]
 
     @property

@@ -195,7 +195,7 @@ impl Radio {
         }
     }
 
-    /// Deactivates the secondary carriers: their buffers of HARQ are flushed, and RLC has to find what was in them.
+    /// Deactivates the secondary carriers: their HARQ buffers are flushed, and RLC has to recover the flushed data.
     pub(super) fn deactivate(&mut self, at_ns: u64, out: &mut Outlet<'_>) {
         if let Some(secondary) = &mut self.secondary {
             secondary.deactivate();
