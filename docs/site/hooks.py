@@ -29,7 +29,7 @@ ROOT_PAGES = {
 FRONT_PAGES = {"README.md": "index.md"}
 """Pages that the site does not show, and the page that stands for each."""
 REPOSITORY_ONLY = ("docs/development/", "CONTRIBUTING.md", "forward/README.md", "edge/README.md")
-"""Pages for those who change the code. The site links to them in the repository, if it knows the repository's address."""
+"""Pages for those who change the code. The site links to them if it knows the repository's address."""
 FOLDERS = {
     "docs/guides": "guides/laboratory.md",
     "docs/workloads": "workloads/bulk.md",
@@ -98,15 +98,13 @@ def _sources() -> Iterator[Path]:
 def _outside_files() -> Iterator[str]:
     """Yield the files that pages link to and that are no pages: programs, scenarios, licences."""
     for source in _sources():
-        folder = source.parent.relative_to(ROOT).as_posix()
+        name = source.relative_to(ROOT).as_posix()
         for part in _CODE.split(_text(source))[::3]:
             for _, link, _ in _LINK.findall(part):
-                target = posixpath.normpath(posixpath.join(folder, link))
-                if (
-                    not _ABSOLUTE.match(link)
-                    and not _only_in_repository(target)
-                    and _place(target).startswith(f"{FILES}/")
-                ):
+                target = _target(link, name)
+                if _ABSOLUTE.match(link) or _only_in_repository(target):
+                    continue
+                if _place(target).startswith(f"{FILES}/"):
                     yield target
 
 
@@ -137,9 +135,9 @@ def _linked(text: str, source: str, uri: str, repository: str | None) -> str:
             return f"{before}{repository}/blob/HEAD/{target}{anchor or ''}"
         return f"{before}{posixpath.relpath(_place(target), posixpath.dirname(uri) or '.')}{anchor or ''}"
 
-    parts = _CODE.split(
-        text if repository else _without_links_to_the_repository(text, source)
-    )  # text, code, its fence, text, …
+    if not repository:
+        text = _without_links_to_the_repository(text, source)
+    parts = _CODE.split(text)  # text, code, its fence, text, …
     for index in range(0, len(parts), 3):
         parts[index] = _LINK.sub(moved, parts[index])
         if index + 2 < len(parts):
