@@ -237,7 +237,7 @@ applications-page: $(INSTALLED)  ## table of docs/validation/applications.md; fi
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/applications.py
 
-fit-applications-page: $(INSTALLED) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit-replay.md; half an hour
+fit-applications-page: $(INSTALLED) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/fit_applications_laboratory.py
 	$(BIN)/python docs/validation/fit_replay.py

@@ -33,7 +33,7 @@ REPOSITORY_ONLY = ("docs/development/", "CONTRIBUTING.md", "forward/README.md", 
 FOLDERS = {
     "docs/guides": "guides/laboratory.md",
     "docs/workloads": "workloads/bulk.md",
-    "docs/models": "models/channel.md",
+    "docs/models": "models/index.md",
     "docs/validation": "validation/kau-e5g.md",
     "docs/reference": "reference/command-line.md",
 }

@@ -2,7 +2,7 @@
 
 Usage: python docs/validation/fit_replay.py [-o DIR]
 
-It writes the table of `docs/models/fit-replay.md`; six minutes.
+It writes the table of `docs/models/fit.md`; six minutes.
 """
 
 from __future__ import annotations

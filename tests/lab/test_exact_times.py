@@ -82,7 +82,7 @@ def packets_of(log: FilePath, link: str, size: int) -> pd.DataFrame:
 
 
 def test_the_computed_times_are_those_of_the_slot_diagram() -> None:
-    # Request in slot 3 (S), grant in slot 5 (D), data in slot 8 (S): `docs/models/uplink-grants.md`.
+    # Request in slot 3 (S), grant in slot 5 (D), data in slot 8 (S): `docs/models/radio.md`.
     assert up_ns(2 * SLOT_NS + 1) == 7 * SLOT_NS - 1 + 100_000
     assert up_ns(3 * SLOT_NS) == 16 * SLOT_NS + 100_000
     # Two slots ahead, so slot 3, then slot 5: slot 4 is none of the downlink's.

@@ -95,7 +95,7 @@ def test_the_rate_behind_the_building_follows_from_the_chain(walks) -> None:
 
 
 def test_steps_and_selectivity_explain_why_the_chain_carries_less_than_the_table() -> None:
-    # Each entry with one part of the chain more (docs/models/reference-mode.md), at 78 m behind the building.
+    # Each entry with one part of the chain more (docs/models/channel.md), at 78 m behind the building.
     gain_db = 10 * np.log10(gains(*ARRAYS).mean(axis=1))
     before_db = 30 + 79 - free_path_db(np.array(78.0)) - DEPTH_DB
     rates = rates_bps() / 1e6

@@ -43,7 +43,7 @@ _EPILOG = (
     " because the machine was late or no packet crossed the path. Inside, the hosts are called server, edge and"
     " client; {server} in CMD and $WAVEBED_SERVER are the server's IPv4 address, {port} is a free port, {seed} the"
     " seed. Metrics of CMD: wall time, delivery time (until its last byte was read), exit status, and every line"
-    " NAME = NUMBER UNIT that it prints; of the path: docs/models/transport-metrics.md. CMD that fails with a"
+    " NAME = NUMBER UNIT that it prints; of the path: docs/models/metrics.md. CMD that fails with a"
     " seed, or runs longer than --limit, fails the check."
 )
 

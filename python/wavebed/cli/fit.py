@@ -32,7 +32,7 @@ _DESCRIPTION = (
 )
 _EPILOG = (
     'wavebed channel OUT --seed N draws a walk; scene = "OUT" in a scenario drives a link with one.'
-    " docs/models/fit.md, fit-physics.md and fit-replay.md describe the methods, the metrics and their limits."
+    " docs/models/fit.md describes the methods, the metrics and their limits."
 )
 
 

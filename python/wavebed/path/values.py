@@ -100,7 +100,7 @@ class _Pattern(Struct, frozen=True, kw_only=True):
 class _Distribution(Struct, frozen=True, kw_only=True):
     distribution: Annotated[Shape, Key(word(*get_args(Shape)), "its shape")]
     mean_ns: Annotated[int, Key(time_ns, "mean")]
-    spread_ns: Annotated[int, Key(time_ns, "how far the shape reaches: see docs/models/delay.md")]
+    spread_ns: Annotated[int, Key(time_ns, "how far the shape reaches: see docs/models/impairments.md")]
     correlation: Annotated[float, Key(percentage, "of one packet's delay with the one before")] = 0.0
     reorder: Annotated[bool, Key(boolean, "whether packets may overtake each other")] = False
 

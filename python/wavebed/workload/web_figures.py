@@ -1,6 +1,6 @@
 """How fast a page is seen: visual progress, Speed Index and visual completeness from its pictures over time.
 
-Definitions are on the page ``docs/models/speed-index.md``. The variant is speedline's: histograms without pixels
+Definitions are on the page ``docs/models/metrics.md``. The variant is speedline's: histograms without pixels
 that are nearly white, a white picture at the start of the navigation, no tolerance between neighbouring bins.
 """
 

@@ -446,7 +446,7 @@ const fn low(count: u64) -> u32 {
 
 // Whether a block is decoded: the information of its transmissions against what it needs.
 //
-// `docs/models/harq-rlc.md` has the model and its sources.
+// `docs/models/radio.md` has the model and its sources.
 
 /// The channel code of a carrier.
 #[derive(

@@ -1,5 +1,5 @@
 //! The radio stage: slots, duplex frames, grants, HARQ, RLC, in-order delivery, DRX, RRC release and handover of one
-//! direction of an NR or LTE link. `docs/models/radio.md` describes it, with timelines.
+//! direction of an NR or LTE link. `docs/models/radio.md` describes it.
 
 mod air;
 mod block;

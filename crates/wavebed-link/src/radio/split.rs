@@ -1,5 +1,5 @@
 //! The split bearer of EN-DC: one PDCP entity with a leg on the carrier and a leg on the fallback carrier.
-//! `docs/models/split-bearer.md` describes it, with a timeline.
+//! `docs/models/radio.md` describes it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! RLC and in-order delivery against the timelines of `docs/models/harq-rlc.md`.
+//! RLC and in-order delivery against timelines computed by hand.
 
 use crate::radio_support::{
     DECODE_NS, RATE_BPS, SLOT_NS, air, burst, decoded, drive, plain, radio, segment, slots,

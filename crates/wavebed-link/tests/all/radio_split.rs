@@ -1,4 +1,4 @@
-//! The split bearer against the timelines of `docs/models/split-bearer.md`.
+//! The split bearer against timelines computed by hand.
 
 use std::sync::Arc;
 

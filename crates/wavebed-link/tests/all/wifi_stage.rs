@@ -64,7 +64,7 @@ fn bursts(outcome: &Outcome) -> Vec<(u32, u16, u16, u64)> {
     outcome.delivered.iter().map(each).collect()
 }
 
-/// The timeline of `docs/models/wifi-802.11ad.md`.
+/// Two super-packets, of which two frames fail once, computed by hand.
 #[test]
 fn the_timeline_of_the_documentation_holds_to_the_nanosecond() {
     let seed = 59;
