@@ -53,12 +53,14 @@ _CHINESE_LINES = re.compile(r"([\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages of the root, the notebooks, and the files that pages link to."""
     for name, uri in ROOT_PAGES.items():
-        files.append(File.generated(config, uri, content=_linked(_text(ROOT / name), name, uri, config.repo_url)))
+        files.append(File.generated(config, uri, content=_linked(_text(ROOT / name), name, uri, _repository(config))))
     for notebook in sorted((ROOT / "docs/notebooks").glob("*.ipynb")):
         uri = f"notebooks/{notebook.stem}.md"
         text, pictures = markdown_of(notebook)
         files.append(
-            File.generated(config, uri, content=_linked(text, f"docs/notebooks/{notebook.name}", uri, config.repo_url))
+            File.generated(
+                config, uri, content=_linked(text, f"docs/notebooks/{notebook.name}", uri, _repository(config))
+            )
         )
         for picture, data in pictures.items():
             files.append(File.generated(config, f"notebooks/{picture}", content=data))
@@ -73,7 +75,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     if page.file.src_uri.startswith(_CHINESE):
         markdown = _CHINESE_LINES.sub(r"\1", markdown)
-    return _linked(markdown, f"docs/{page.file.src_uri}", page.file.src_uri, config.repo_url)
+    return _linked(markdown, f"docs/{page.file.src_uri}", page.file.src_uri, _repository(config))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
@@ -108,6 +110,10 @@ def _outside_files() -> Iterator[str]:
                     yield target
 
 
+def _repository(config: MkDocsConfig) -> str:
+    return str(config.extra.get("repository", ""))
+
+
 def _only_in_repository(target: str) -> bool:
     return target.startswith(REPOSITORY_ONLY)
 
@@ -123,7 +129,7 @@ def _place(target: str) -> str:
     return f"{FILES}/{target}"
 
 
-def _linked(text: str, source: str, uri: str, repository: str | None) -> str:
+def _linked(text: str, source: str, uri: str, repository: str) -> str:
     """Return the text with its links for the place `uri`, where the repository has it at `source`."""
 
     def moved(match: re.Match[str]) -> str:
