@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Self, TextIO
 
-from wavebed.printable import printable
+from wavebed.printable import message_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ class StatusLine:
         """
         with self._lock:
             self._said_s = time.monotonic()
-            line = f"{self._command}: {printable(text)}"
+            line = f"{self._command}: {message_text(text)}"
             if not self._terminal:
                 print(line, file=self._stream, flush=True)
                 return
@@ -95,7 +95,7 @@ class StatusLine:
     def note(self, text: str) -> None:
         """Say a line that stays."""
         with self._lock:
-            line = f"{self._command}: {printable(text)}"
+            line = f"{self._command}: {message_text(text)}"
             if self._bar is None:
                 print(line, file=self._stream, flush=True)
             else:

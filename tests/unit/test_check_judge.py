@@ -558,9 +558,11 @@ def test_a_metric_may_have_a_percentile_in_its_name() -> None:
     ("text", "line"),
     [
         ("", "'' is not a requirement: write WORKLOAD.METRIC STATISTIC < VALUE UNIT, as in"),
-        ("web.speed index < 2500 ms", "'index' is no statistic: write p50, p90, p95"),
+        ("web.speed index < 2500 ms", "'index' is no statistic: did you mean 'web.speed index p90 < 2500 ms'?"),
+        ("web.speed index 90% < 2500 ms", "'90%' is no statistic: did you mean 'web.speed index p90 < 2500 ms'?"),
+        ("web.speed index median at most 2 s", "did you mean 'web.speed index p50 <= 2 s'?"),
         ("web.speed index p90 2500 ms", "is not a requirement: write"),
-        ("web.speed index p100 < 2500 ms", "'p100' is no statistic"),
+        ("web.speed index p100 < 2500 ms", "'p100' is no statistic: did you mean 'web.speed index max < 2500 ms'?"),
         ("web.speed index p90 < fast", "is not a requirement"),
         ("status mean = 0", "only every value can be equal to one: write every ="),
     ],

@@ -206,7 +206,7 @@ def test_the_shipped_timelines_are_read_and_run_by_name(capsys: pytest.CaptureFi
     timeline = json.loads(capsys.readouterr().out)["timeline"]
     assert [each["name"] for each in timeline["stretches"]][:3] == ["home", "lift", "street"]
     assert main(["shell", "--timeline", "comute", "--print-laboratory"]) == 2
-    assert "comute: is neither a file nor a shipped timeline: name a file, or one of commute" in capsys.readouterr().err
+    assert "comute: is neither a file nor a shipped timeline: did you mean 'commute'?" in capsys.readouterr().err
 
 
 def test_the_words_of_a_timeline_are_read_and_wrong_ones_told() -> None:

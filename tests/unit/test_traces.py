@@ -217,7 +217,7 @@ def test_a_malformed_trace_gives_one_line_and_writes_nothing(name, tmp_path, mon
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("absent", "no such file or directory"),
+        ("absent.csv", "no such file or directory"),
         (".", "is a directory, not a regular file"),
         ("/dev/zero", "is a device, not a regular file"),
         ("pipe", "is a named pipe, not a regular file"),

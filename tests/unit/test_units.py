@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavebed.config import units
+from wavebed.config import suggest, units
 from wavebed.config.units import Limit
 from wavebed.errors import UserError
 
@@ -59,22 +59,19 @@ def test_a_percentage_is_a_fraction(text: str, share: float) -> None:
 @pytest.mark.parametrize(
     ("parse", "text", "message"),
     [
-        (units.parse_rate, "10", "'10' has no unit: write a rate as in 10gbit, 2.5gbit, 54mbit"),
-        (units.parse_rate, "10mbps", "'10mbps' has an unknown unit 'mbps': a rate is in bit, kbit, mbit, gbit"),
+        (units.parse_rate, "10", "'10' has no unit: did you mean '10mbit'?"),
+        (units.parse_rate, "10mbps", "'10mbps' has an unknown unit 'mbps': did you mean '10mbit'?"),
+        (units.parse_rate, "10xbit", "'10xbit' has an unknown unit 'xbit': a rate is in bit, kbit, mbit, gbit"),
         (units.parse_rate, "1.5bit", "'1.5bit' is finer than 1 bit: use fewer digits after the point"),
         (units.parse_rate, "1001gbit", "'1001gbit' is too large: a rate is at most 1000000000000 bit"),
         (units.parse_rate, "1e3mbit", NOT_A_RATE.format("1e3mbit")),
         (units.parse_rate, "", NOT_A_RATE.format("")),
         (units.parse_time, "-1s", "'-1s' is not a time: write a decimal number and its unit, as in 10ms, 125us, 2s"),
         (units.parse_time, "0.5ns", "'0.5ns' is finer than 1 ns: use fewer digits after the point"),
-        (units.parse_time, "5m", "'5m' has an unknown unit 'm': a time is in ns, us, ms, s"),
-        (units.parse_limit, "1000", "'1000' has no unit: write a limit as in 1mb, 1000p, 20ms"),
+        (units.parse_time, "5m", "'5m' has an unknown unit 'm': did you mean '300s'?"),
+        (units.parse_limit, "1000", "'1000' has no unit: did you mean '1000p'?"),
         (units.parse_limit, "1.5p", "'1.5p' is finer than 1 p: use fewer digits after the point"),
-        (
-            units.parse_percentage,
-            "0.01",
-            "'0.01' has no percent sign: write a percentage as in 0.01% (1% is one in a hundred)",
-        ),
+        (units.parse_percentage, "0.01", "'0.01' has no percent sign: did you mean '0.01%' or '1%'?"),
         (units.parse_percentage, "101%", "'101%' is more than 100%: a percentage is from 0% to 100%"),
         (
             units.parse_percentage,
@@ -87,6 +84,36 @@ def test_a_wrong_quantity_names_the_rule_and_the_remedy(parse, text: str, messag
     with pytest.raises(UserError) as caught:
         parse(text)
     assert str(caught.value) == message
+
+
+_MEANT = [
+    ("100M", "rate", ["100mbit"]),
+    ("100mbps", "rate", ["100mbit"]),
+    ("100 mbit", "rate", ["100mbit"]),
+    ("1Gb", "rate", ["1gbit"]),
+    ("100Mbit/s", "rate", ["100mbit"]),
+    ("10MB/s", "rate", ["80mbit"]),
+    ("1kibps", "rate", ["1.024kbit"]),
+    ("2,5gbit", "rate", ["2.5gbit"]),
+    ("-5mbit", "rate", []),
+    ("10xbit", "rate", []),
+    ("10", "time", ["10ms", "10s"]),
+    ("10 ms", "time", ["10ms"]),
+    ("10msec", "time", ["10ms"]),
+    ("1.5min", "time", ["90s"]),
+    ("64 KiB", "size", ["64kib"]),
+    ("1M", "limit", ["1mb"]),
+    ("1000packets", "limit", ["1000p"]),
+    ("1 %", "percentage", ["1%"]),
+    ("30 dBm", "a power", ["30dbm"]),
+    ("10kmh", "a speed", ["10km/h"]),
+    ("65°", "an angle", ["65deg"]),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "meant"), _MEANT)
+def test_a_mistyped_quantity_is_answered_with_amounts_that_are_read(text: str, kind: str, meant: list[str]) -> None:
+    assert suggest.quantities(text, kind) == meant
 
 
 @given(st.integers(0, units.MAX_RATE_BPS))
@@ -137,9 +164,9 @@ def test_a_quantity_is_read_with_its_sign_and_unit(parse, text: str, value: floa
 @pytest.mark.parametrize(
     ("parse", "text", "message"),
     [
-        (units.parse_frequency, "28", "'28' has no unit: write a frequency as in 28ghz, 3.5ghz, 400mhz"),
+        (units.parse_frequency, "28", "'28' has no unit: did you mean '28ghz' or '28mhz'?"),
         (units.parse_frequency, "1thz", "'1thz' has an unknown unit 'thz': a frequency is in hz, khz, mhz, ghz"),
-        (units.parse_power, "30", "'30' has no unit: write a power as in 30dbm, -10dbm"),
+        (units.parse_power, "30", "'30' has no unit: did you mean '30dbm'?"),
         (units.parse_power, "1w", "'1w' has an unknown unit 'w': a power is in dbm"),
         (units.parse_gain, "infdb", "'infdb' is not a ratio: write a decimal number and its unit, as in 5db, -8db"),
         (units.parse_gain, "301db", "'301db' is out of range: a ratio is from -300 to 300 db"),

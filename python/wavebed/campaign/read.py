@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct, structs
 
 from wavebed.config import values
-from wavebed.config.problems import Problem, at, choose, described, unknown_key
+from wavebed.config.problems import Problem, at, choose, described, one_of, unknown_key
 from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_table, table
 from wavebed.errors import UserError
@@ -670,7 +670,7 @@ def _check_workloads(primaries: Sequence[PrimaryRecord], cells: Sequence[Cell], 
         known = {workload.name for each in asked for workload in each.workloads} | {PATH_WORKLOAD}
         if asked and primary.workload not in known:
             raise Problem(
-                f"{primary.workload!r} is no workload of the scenario: write one of {', '.join(sorted(known))}",
+                f"{primary.workload!r} is no workload of the scenario: {one_of(primary.workload, sorted(known))}",
                 f"primary[{index}].workload",
             )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from wavebed.check.trials import Key, known_link_metrics
 from wavebed.config.problems import Problem, described
+from wavebed.config.suggest import quantity_meant
 from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
 from wavebed.path.model import PathModel
 from wavebed.result.transport import known_transport_metrics
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from wavebed.workload.model import Metric
 
 _FAMILIES = (TIME_UNITS, RATE_UNITS, SIZE_UNITS)
+_KINDS = ("time", "rate", "size")
+"""The kinds of these families, as `wavebed.config.suggest` calls them."""
 _PER_SECOND = re.compile(r"bit/s$")
 
 
@@ -47,7 +50,9 @@ def in_unit(value: float, unit: str, wanted: str) -> float:
         raise Problem(f"{value:g} has no unit: write it in {wanted}, as in {value:g} {wanted}")
     given, known = _known(unit), _known(wanted)
     if given is None or known is None or given[0] != known[0]:
-        raise Problem(f"{typed_text(value, unit)} is in another unit: the metric is in {wanted or 'plain numbers'}")
+        otherwise = f"the metric is in {wanted or 'plain numbers'}"
+        hint = otherwise if known is None else quantity_meant(f"{value:g} {unit}", _KINDS[known[0]], otherwise)
+        raise Problem(f"{typed_text(value, unit)} is in another unit: {hint}")
     return value * given[1] / known[1]
 
 
@@ -295,14 +300,56 @@ def parse_requirement(text: str) -> Requirement:
     """
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise Problem(f"{described(text)} is not a requirement: {_FORM}")
+        raise Problem(f"{described(text)} is not a requirement: {_meant(text, _FORM)}")
     statistic, comparison = match["statistic"], cast("Comparison", match["comparison"])
     if _STATISTIC.fullmatch(statistic) is None:
-        raise Problem(f"{described(text)}: {statistic!r} is no statistic: write {_STATISTICS} before the {comparison}")
+        otherwise = f"write {_STATISTICS} before the {comparison}"
+        raise Problem(f"{described(text)}: {statistic!r} is no statistic: {_meant(text, otherwise)}")
     if comparison == "=" and statistic != EVERY:
         raise Problem(f"{described(text)}: only every value can be equal to one: write {EVERY} =")
     name = " ".join(match["name"].split())
     return Requirement(text.strip(), name, statistic, comparison, float(match["value"]), match["unit"] or "")
+
+
+_WORDS = {
+    "median": "p50",
+    "avg": "mean",
+    "average": "mean",
+    "minimum": "min",
+    "maximum": "max",
+    "all": "every",
+    "p100": "max",
+    "p0": "min",
+}
+_COMPARISONS = {
+    "<=": (("at most", "le"), ("=<", "≤")),
+    ">=": (("at least", "ge"), ("=>", "≥")),
+    "<": (("less than", "less", "below", "under", "lt"), ()),
+    ">": (("greater than", "more than", "greater", "more", "above", "over", "gt"), ()),
+}
+"""Words and symbols that are written for a comparison."""
+_LOOSE = re.compile(r"(?P<name>\S.*?)(?:\s+(?P<statistic>[^\s<>=]+))?\s*(?P<rest>(?:<=|>=|<|>|=)\s*[+-]?[0-9].*)")
+
+
+def _meant(text: str, otherwise: str) -> str:
+    """Return the requirement that a text probably means, with a statistic and a comparison that are known."""
+    loose = " ".join(text.split())
+    for sign, (words, symbols) in _COMPARISONS.items():
+        for symbol in symbols:
+            loose = loose.replace(symbol, sign)
+        for word in words:
+            loose = loose if re.search("[<>=]", loose) else loose.replace(f" {word} ", f" {sign} ")
+    match = _LOOSE.fullmatch(loose)
+    if match is None:
+        return otherwise
+    statistic = (match["statistic"] or "").lower()
+    number = statistic.strip("p%")
+    known = _WORDS.get(statistic, f"p{number}" if number.isdecimal() else statistic)
+    name = match["name"]
+    if _STATISTIC.fullmatch(known) is None:
+        name, known = f"{name} {match['statistic'] or ''}".strip(), "p90"
+    written = f"{name} {known} {match['rest']}"
+    return f"did you mean {written!r}?" if _TEXT.fullmatch(written) and written != text else otherwise
 
 
 def _hint(name: str, metrics: Mapping[Key, Metric]) -> str:

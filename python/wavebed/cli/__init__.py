@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 from wavebed import __version__
 from wavebed.cli.process import OutputLostError, give_up_output, keep_pipes, prepare_streams
 from wavebed.errors import MissingPackageError, UserError, WavebedError
-from wavebed.printable import printable
+from wavebed.printable import message_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -187,12 +187,12 @@ def _dispatch_and_print(arguments: Sequence[str], *, is_own_process: bool) -> in
         raise
     except WavebedError as error:
         command = f" {arguments[0]}" if isinstance(error, MissingPackageError) else ""
-        print(f"wavebed{command}: {printable(str(error))}", file=sys.stderr)
+        print(f"wavebed{command}: {message_text(str(error))}", file=sys.stderr)
         return error.exit_status
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
-        print(f"wavebed: {printable(str(error.filename))}: file name too long: write a shorter one", file=sys.stderr)
+        print(f"wavebed: {message_text(str(error.filename))}: file name too long: write a shorter one", file=sys.stderr)
         return UserError.exit_status
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

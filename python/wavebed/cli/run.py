@@ -11,12 +11,12 @@ from wavebed.beneath import guard
 from wavebed.cli.options import add_memory_option, add_time_options, add_trust, check_trust, guest_memory, new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
-from wavebed.config.problems import Problem, at
+from wavebed.config.problems import Problem, at, one_of
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require, spare_pandas
 from wavebed.foreign import is_file, is_there
-from wavebed.printable import printable
+from wavebed.printable import message_text, printable
 from wavebed.result.names import CHECK_FILE, INCOMPLETE, RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
 from wavebed.secret import command_line
 from wavebed.shipped import find
@@ -270,7 +270,7 @@ def run_resolve(args: argparse.Namespace) -> int:
     with closing(Resolver(plan, folder)) as resolver, resolver.resolved(slot) as resolved:
         text, patterns = encode_spec(resolved.spec), len(resolved.spec.patterns)
     for note in plan.notes:
-        print(f"wavebed: note: {note}", file=sys.stderr)
+        print(f"wavebed: note: {message_text(note)}", file=sys.stderr)
     if args.output is not None:
         write_output(args.output, text)
     else:
@@ -295,7 +295,7 @@ def _slot(plan: Plan, treatment: str | None, block: int) -> Slot:
 
     names = [each.name for each in plan.treatments]
     if treatment is not None and treatment not in names:
-        raise Problem(f"{treatment!r} is no treatment of this scenario: write one of {', '.join(names)}", "--treatment")
+        raise Problem(f"{treatment!r} is no treatment of this scenario: {one_of(treatment, names)}", "--treatment")
     chosen = plan.treatments[0 if treatment is None else names.index(treatment)]
     if block > plan.trials:
         raise Problem(

@@ -18,6 +18,7 @@ from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.model import scene_maps
 from wavebed.path.tables import add_path_options, chosen_path
 from wavebed.path.traces import Traces
+from wavebed.printable import message_text
 
 if TYPE_CHECKING:
     import argparse
@@ -125,7 +126,7 @@ def run_shell(args: argparse.Namespace) -> int:
     # An ssh agent or a display may be wanted; in a guest there is none.
     laboratory = laboratory_file(resolve_network(path, traces, outside_sockets=not is_virtual), plan)
     for note in traces.notes:
-        print(f"wavebed: note: {note}", file=sys.stderr)
+        print(f"wavebed: note: {message_text(note)}", file=sys.stderr)
     if any(host.remedies for host in path.hosts):
         print("wavebed: note: remedies run in trials only: start one by hand, or use wavebed run", file=sys.stderr)
     if args.print_laboratory:
@@ -220,7 +221,7 @@ def run_bridge(args: argparse.Namespace) -> int:
     devices = read_devices(args.devices, path.mtu, traces)
     bridge = bridge_file(resolve_network(path, traces), plan, devices)
     for note in traces.notes:
-        print(f"wavebed: note: {note}", file=sys.stderr)
+        print(f"wavebed: note: {message_text(note)}", file=sys.stderr)
     if len(path.hosts) > 2:
         print("wavebed: note: a bridge has no hosts: all hops of the path are in a row", file=sys.stderr)
     if args.print_bridge:

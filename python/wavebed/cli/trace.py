@@ -10,6 +10,8 @@ from wavebed.cli.outputs import print_json
 from wavebed.config.units import argument, format_rate, parse_rate, parse_time
 from wavebed.errors import UserError
 from wavebed.extras import require
+from wavebed.printable import message_text
+from wavebed.shipped import TRACES, find
 
 if TYPE_CHECKING:
     import argparse
@@ -150,7 +152,7 @@ def run_trace(args: argparse.Namespace) -> int:
 
 def _say(notes: list[str]) -> None:
     for note in dict.fromkeys(notes):
-        print(f"wavebed: note: {note}", file=sys.stderr)
+        print(f"wavebed: note: {message_text(note)}", file=sys.stderr)
 
 
 def _read(args: argparse.Namespace, file: str) -> Pattern:
@@ -162,7 +164,7 @@ def _read(args: argparse.Namespace, file: str) -> Pattern:
 
         options = replace(options, window_ns=args.window)
     notes: list[str] = []
-    pattern = read_trace(file, args.format, options, notes)
+    pattern = read_trace(find(file, "trace", TRACES), args.format, options, notes)
     _say(notes)
     return pattern
 

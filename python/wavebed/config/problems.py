@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
 _Given = TypeVar("_Given")
 _Value = TypeVar("_Value")
@@ -54,7 +54,9 @@ def at(prefix: str, parse: Callable[[_Given], _Value], value: _Given) -> _Value:
 def unknown_key(key: str, known: Iterable[str], rarer: Iterable[str] = ()) -> Problem:
     """Say that a key is unknown, with the nearest known one; those in `rarer` are not listed."""
     known = sorted(known)
-    near = _nearest(key.replace("_", "-"), [*known, *rarer])
+    from wavebed.config.suggest import nearest  # few commands are mistyped
+
+    near = nearest(key, [*known, *rarer])
     if near is not None:
         return Problem(f"unknown key: did you mean {near!r}?", key)
     return Problem(f"unknown key: the keys here are {', '.join(known)}", key)
@@ -71,15 +73,16 @@ def choose(value: object, choices: Iterable[str]) -> str:
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return value
-    near = _nearest(value, choices) if isinstance(value, str) else None
-    hint = f"did you mean {near!r}?" if near is not None else f"write one of {', '.join(choices)}"
-    raise Problem(f"{described(value)} is not a choice: {hint}")
+    raise Problem(f"{described(value)} is not a choice: {one_of(value, choices)}")
 
 
-def _nearest(word: str, known: Sequence[str]) -> str | None:
-    import difflib  # 2 ms of the start-up of `shell`
+def one_of(value: object, known: Iterable[str]) -> str:
+    """Return the end of a message about a word that is none of those known: the nearest one, or all of them."""
+    from wavebed.config.suggest import meant  # few commands are mistyped
 
-    return next(iter(difflib.get_close_matches(word, known, 1, 0.6)), None)
+    known = list(known)
+    otherwise = f"write one of {', '.join(known)}"
+    return meant(value, known, otherwise) if isinstance(value, str) else otherwise
 
 
 def described(value: object) -> str:

@@ -63,16 +63,23 @@ def _ratio(digits: str) -> tuple[int, int]:
     return int(whole + fraction), 10 ** len(fraction)
 
 
+def _refused(text: str, rule: str, kind: str, otherwise: str) -> UserError:
+    """Return the mistake in a quantity, with what its author probably meant, or with what would be right."""
+    from wavebed.config.suggest import quantity_meant  # few commands are mistyped
+
+    return UserError(f"{text!r} {rule}: {quantity_meant(text, kind, otherwise)}")
+
+
 def _parse(text: str, kind: str, units: dict[str, int], examples: str, most: int) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise UserError(f"{text!r} is not a {kind}: write a decimal number and its unit, as in {examples}")
+        raise _refused(text, f"is not a {kind}", kind, f"write a decimal number and its unit, as in {examples}")
     digits, unit = match.groups()
     if not unit:
-        raise UserError(f"{text!r} has no unit: write a {kind} as in {examples}")
+        raise _refused(text, "has no unit", kind, f"write a {kind} as in {examples}")
     scale = units.get(unit.lower())
     if scale is None:
-        raise UserError(f"{text!r} has an unknown unit {unit!r}: a {kind} is in {', '.join(units)}")
+        raise _refused(text, f"has an unknown unit {unit!r}", kind, f"a {kind} is in {', '.join(units)}")
     if len(digits) > 40:
         raise UserError(f"{text[:20]!r}… has too many digits: write a {kind} as in {examples}")
     numerator, denominator = _ratio(digits)
@@ -149,9 +156,11 @@ def parse_percentage(text: str) -> float:
     """
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match.group(2) not in {"", "%"}:
-        raise UserError(f"{text!r} is not a percentage: write a decimal number and the percent sign, as in 0.01%")
+        otherwise = "write a decimal number and the percent sign, as in 0.01%"
+        raise _refused(text, "is not a percentage", "percentage", otherwise)
     if match.group(2) == "":
-        raise UserError(f"{text!r} has no percent sign: write a percentage as in 0.01% (1% is one in a hundred)")
+        otherwise = "write a percentage as in 0.01% (1% is one in a hundred)"
+        raise _refused(text, "has no percent sign", "percentage", otherwise)
     if len(match.group(1)) > 400:
         raise UserError(f"{text[:20]!r}… has too many digits: write a percentage as in 0.01%")
     numerator, denominator = _ratio(match.group(1))
@@ -174,12 +183,12 @@ def parse_frequency(text: str) -> int:
 def _parse_physical(text: str, kind: str, units: dict[str, float], examples: str, least: float, most: float) -> float:
     match = _SIGNED.fullmatch(text.strip())
     if match is None:
-        raise UserError(f"{text!r} is not {kind}: write a decimal number and its unit, as in {examples}")
+        raise _refused(text, f"is not {kind}", kind, f"write a decimal number and its unit, as in {examples}")
     digits, unit = match.groups()
     if not unit:
-        raise UserError(f"{text!r} has no unit: write {kind} as in {examples}")
+        raise _refused(text, "has no unit", kind, f"write {kind} as in {examples}")
     if unit.lower() not in units:
-        raise UserError(f"{text!r} has an unknown unit {unit!r}: {kind} is in {', '.join(units)}")
+        raise _refused(text, f"has an unknown unit {unit!r}", kind, f"{kind} is in {', '.join(units)}")
     value = float(digits) * units[unit.lower()]
     if not least <= value <= most:
         raise UserError(f"{text!r} is out of range: {kind} is from {least:g} to {most:g} {next(iter(units))}")

@@ -19,6 +19,7 @@ from wavebed.path.model import DistributedDelay, Link, PatternFile, ScenePattern
 from wavebed.path.tables import DIRECTIONS, AirTable, LinkTable, RadioChoice, link_key
 from wavebed.radio.presets import RadioSettings, WifiSettings
 from wavebed.radio.read import buffer_limited, change_settings, preset
+from wavebed.shipped import TRACES, find
 from wavebed.spec.network import least_limit, limit_in_words
 from wavebed.spec.types import ConstantDelay, ConstantRate, TokenBucketRate
 
@@ -348,7 +349,7 @@ class Links:
                 if found is None or (len(found[1]) == 2) != both:
                     continue
                 field, directions = found
-                value = _rooted(at(place(name), field.key.reader, raw), base)
+                value = at(place(name), lambda given: _rooted(given, base), at(place(name), field.key.reader, raw))
                 for direction in directions:
                     step[direction][field.name] = LayerEntry(value, place(name), both)
             for direction in DIRECTIONS:
@@ -451,7 +452,8 @@ def _rooted(value: object, base: FilePath | None) -> object:
     from pathlib import Path as FilePath
 
     def rooted(file: FilePath) -> FilePath:
-        return openable(file if base is None else base / file.expanduser())
+        named = file if base is None else file.expanduser()
+        return openable(find(named, "trace", TRACES, beside=base))
 
     if isinstance(value, FilePath):
         return rooted(value)

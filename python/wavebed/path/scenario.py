@@ -121,6 +121,11 @@ def _check_top(document: Mapping[str, object]) -> None:
         raise Problem(f"{described(document['path'])} is not a table: write [path] on a line of its own", "path")
 
 
+def _target(hops: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+    """Return the hop to which options go: the last one with a radio, or the last one."""
+    return [*hops, *(hop for hop in hops if hop.get("kind") == "radio")][-1]
+
+
 class _Reader:
     """One reading; the places in its messages start with the file or with ``--``."""
 
@@ -205,7 +210,9 @@ class _Reader:
             raise Problem(f"there are {len(tables)}: write 1 to {MAX_HOPS}", self.place("hop"))
         for key in self.given:
             if link_key(key) is not None or key in fields(AirTable):
-                raise Problem("belongs to a hop when there are [[path.hop]]: move it there", self.place(key))
+                hop = _target(tables).get("name", "NAME")
+                rule = "belongs to a hop when there are [[path.hop]]"
+                raise Problem(f"{rule}: move it there, or write path.hop.{hop}.{key}", self.place(key))
         sketches: list[tuple[str, str, Links]] = []
         for index, table in enumerate(tables, 1):
             sketches.append(self._sketch(index, table, [name for name, _, _ in sketches]))

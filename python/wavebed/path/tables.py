@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from wavebed.config import values
 from wavebed.config.derived import count_of
-from wavebed.config.problems import Problem, at, described
+from wavebed.config.problems import Problem, at, described, one_of
 from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
@@ -84,7 +84,7 @@ def _radio(value: object) -> RadioChoice:
         )
     if isinstance(value, str) and value in PRESETS:
         return RadioChoice(preset=value)
-    raise Problem(f"{described(value)} is not a choice: write one of {', '.join(PRESETS)}, off, or a table")
+    raise Problem(f"{described(value)} is not a choice: {one_of(value, (*PRESETS, 'off'))}")
 
 
 def _ue_limit(value: object) -> UeLimit | None:

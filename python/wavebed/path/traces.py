@@ -158,7 +158,7 @@ class Traces:
 
         source = self._realise(pattern, seed) if isinstance(pattern, ScenePattern) else self._source(pattern)
         if source.path not in self._peaks:
-            self._peaks[source.path] = _peak_bps(source.path, self.descriptors)
+            self._peaks[source.path] = _peak_bps(source.path, source.origin.name, self.descriptors)
         return self._peaks[source.path]
 
     def _source(self, pattern: PatternFile) -> _Source:
@@ -249,15 +249,15 @@ def _native_head(stream: TextIO, file: Path) -> tuple[tuple[str, ...], dict[str,
     raise UserError(f"{file}: the pattern has no rows: add a line of column names and at least one row")
 
 
-def _peak_bps(path: str, descriptors: Sequence[int]) -> int:
+def _peak_bps(path: str, name: str, descriptors: Sequence[int]) -> int:
     """Ask the engine's own reader, so that a pattern is checked by the same rules with and without a default limit."""
     import subprocess  # 5 ms of the start-up of `shell`, and rarely needed
 
     command = [find_core(), "peak", path]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, pass_fds=descriptors)
-    said = done.stderr.decode("utf-8", "replace").strip().removeprefix("wavebed-core: ")
+    said = done.stderr.decode("utf-8", "replace").strip().removeprefix("wavebed-core: ").replace(path, name)
     if done.returncode == UserError.exit_status:
         raise UserError(said)
     if done.returncode != 0:
-        raise WavebedError(f"{path}: {Path(command[0]).name} ended with {done.returncode}: {said or 'it said nothing'}")
+        raise WavebedError(f"{name}: {Path(command[0]).name} ended with {done.returncode}: {said or 'it said nothing'}")
     return int(json.loads(done.stdout)["peak_bps"])

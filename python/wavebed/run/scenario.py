@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from wavebed.config import values
-from wavebed.config.problems import Problem, at, described
+from wavebed.config.problems import Problem, at, described, one_of
 from wavebed.config.table import Key, read_table, table_schema
 from wavebed.config.units import format_time
 from wavebed.errors import UserError
@@ -53,13 +53,24 @@ def parse_change(text: str) -> tuple[str, object]:
     """
     parts = _outside_quotes(text)
     if parts is None:
-        raise Problem(f"{described(text)} is not KEY=VALUE: write for example path.rate=50mbit")
+        raise Problem(f"{described(text)} is not KEY=VALUE: {_with_equals(text)}")
     key, value = parts
     key_parts(key)
     try:
         return key, parse_toml(f"value = {value}", key)["value"]
     except UserError:
         return key, value
+
+
+def _with_equals(text: str) -> str:
+    key, _, value = text.strip().partition(" ")
+    if ":" in key and not value:
+        key, _, value = key.partition(":")
+    return (
+        f"write {key}={value.strip() or 'VALUE'}, without blanks"
+        if "." in key
+        else "write for example path.rate=50mbit"
+    )
 
 
 def _outside_quotes(text: str) -> tuple[str, str] | None:
@@ -147,7 +158,7 @@ def _by_name(tables: object, what: str, name: str, key: str) -> object:
         for table in tables
     ]
     if name not in names:
-        raise Problem(f"there is no {what} {name!r}: write one of {', '.join(names)}", key)
+        raise Problem(f"there is no {what} {name!r}: {one_of(name, names)}", key)
     return tables[names.index(name)]
 
 
@@ -299,7 +310,7 @@ def read_plan(
     except Problem as problem:
         if cells is not None:
             raise
-        raise UserError(f"{scenario}: {problem}") from None
+        raise UserError(f"{scenario}: {str(problem).replace(f'{scenario}: ', '')}") from None
     finally:
         traces.close()
     first = next(given for given in (seed, run.seed, path_seed) if given is not None)
@@ -518,7 +529,7 @@ def _chosen(workloads: Sequence[AnyWorkload], only: Sequence[str]) -> list[AnyWo
     names = [workload.name for workload in workloads]
     for name in only:
         if name not in names:
-            raise UserError(f"--workload: {name!r} is no workload of this scenario: write one of {', '.join(names)}")
+            raise UserError(f"--workload: {name!r} is no workload of this scenario: {one_of(name, names)}")
     chosen = [each for each in workloads if (each.name in only if only else not each.common.skip)]
     wanted = {workload.name for workload in chosen}
     after = {workload.name: workload.common.after for workload in workloads}

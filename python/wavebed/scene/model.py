@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace as with_fields
 
+from wavebed.config.problems import one_of
 from wavebed.errors import UserError
 from wavebed.foreign import is_file, is_there
 from wavebed.radio.presets import RadioSettings
@@ -352,5 +353,5 @@ def find(scene: str | Path) -> Path:
         if is_file(inner):
             return inner
         if not file.suffix:
-            raise UserError(f"{file}: no such file or scene: write a file, or one of {', '.join(shipped())}")
+            raise UserError(f"{file}: no such file or scene: {one_of(str(file), shipped())}")
     return file
