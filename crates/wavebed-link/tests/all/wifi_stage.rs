@@ -66,7 +66,7 @@ fn bursts(outcome: &Outcome) -> Vec<(u32, u16, u16, u64)> {
 
 /// Two super-packets, of which two frames fail once, computed by hand.
 #[test]
-fn the_timeline_of_the_documentation_holds_to_the_nanosecond() {
+fn two_superpackets_of_which_two_frames_fail_end_as_computed_by_hand() {
     let seed = 59;
     let unit = |microsecond| RandomStream::new(seed, 0).process(0).unit(microsecond);
     // The frames end in these microseconds; two of them fail with probability 0.3.
