@@ -224,25 +224,25 @@ docs: test-setup  ## the site of the documentation, in target/site; it needs no 
 	NO_MKDOCS_2_WARNING=1 $(TIMED) "documentation: site" $(BIN)/mkdocs build --quiet --strict
 	$(TIMED) "documentation: looking at the site" $(PYTEST) tests/docs/test_site.py --site target/site
 
-validation-pages: $(INSTALLED)  ## plots and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
+validation-pages: $(INSTALLED)  ## a plot and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
 	$(BIN)/python docs/validation/real_traces.py
 	$(BIN)/python docs/validation/fit_walks.py
 	$(BIN)/python docs/validation/fit_applications.py
 
-bufferbloat-page: $(INSTALLED)  ## table and plots of docs/validation/bufferbloat.md; ten minutes
+bufferbloat-page: $(INSTALLED)  ## table of bufferbloat in docs/validation/recorded; ten minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/bufferbloat.py
 
-applications-page: $(INSTALLED)  ## table of docs/validation/applications.md; five minutes
+applications-page: $(INSTALLED)  ## table of pages in outages; five minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/applications.py
 
-fit-applications-page: $(INSTALLED) ## laboratory tables of docs/validation/fit-applications.md and docs/models/fit.md; half an hour
+fit-applications-page: $(INSTALLED) ## laboratory tables of docs/validation/recorded: applications over walks, replay; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/fit_applications_laboratory.py
 	$(BIN)/python docs/validation/fit_replay.py
 
-l4s-page: $(INSTALLED) ## table of docs/validation/l4s.md; three minutes
+l4s-page: $(INSTALLED) ## table of L4S over a radio; three minutes
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/l4s.py
 
@@ -250,7 +250,7 @@ virtual-time-page: $(INSTALLED) kernel ## tables of docs/validation/virtual-time
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/virtual_time.py
 
-virtual-beside-real-page: $(INSTALLED) kernel ## tables of docs/validation/virtual-beside-real.md; half an hour
+virtual-beside-real-page: $(INSTALLED) kernel ## tables of docs/validation/virtual-time.md; half an hour
 	scripts/system-packages $(RUN_PROGRAMS)
 	$(BIN)/python docs/validation/virtual_beside_real.py
 

@@ -34,7 +34,7 @@ FOLDERS = {
     "docs/guides": "guides/laboratory.md",
     "docs/workloads": "workloads/bulk.md",
     "docs/models": "models/index.md",
-    "docs/validation": "validation/kau-e5g.md",
+    "docs/validation": "validation/index.md",
     "docs/reference": "reference/command-line.md",
 }
 """Folders that a forge lists, and the page with which their section begins."""

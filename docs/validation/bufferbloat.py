@@ -1,4 +1,4 @@
-"""Run the experiment of `bufferbloat.md`: print its table and write its pictures.
+"""Run the experiment on bufferbloat of `applications.md`, and print its table.
 
 Usage: python docs/validation/bufferbloat.py [--seeds N] [-o DIR]
 
@@ -12,7 +12,6 @@ import statistics
 import subprocess
 from typing import TYPE_CHECKING, Final, cast
 
-from bufferbloat_pictures import draw_all
 from bufferbloat_plan import FALLING, SCENES, run_cells
 from experiments import ROOT, add_output, echoes, output_folder, table, values
 
@@ -115,7 +114,7 @@ def late_trials(run: Run) -> str:
 
 
 def main() -> None:
-    """Run, print, draw."""
+    """Run and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="the seeds 1 to N (default: %(default)s)")
     add_output(parser)
@@ -123,7 +122,6 @@ def main() -> None:
     with output_folder(arguments.output) as folder:
         run = run_cells(folder, FALLING + SCENES, arguments.seeds)
         print(f"{machine(run)}\n\n{figures_table(run)}\n\n{late_trials(run)}")
-        draw_all(ROOT / "docs/images", run)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Usage: python docs/validation/campaign_statistics.py [CAMPAIGNS]
 
-Prints the tables of `campaign-statistics.md`. A simulated campaign is its differences between two treatments, a row for
+Prints the tables that `standards.md` sums up. A simulated campaign is its differences between two treatments, a row for
 each primary metric, in the order of the blocks. All verdicts come from `wavebed.stats`.
 """
 

@@ -1,4 +1,4 @@
-"""Compare downloads and videos over drawn and over held-out walks: tables and pictures of `fit-applications.md`.
+"""Compare downloads and videos over drawn and over held-out walks: the tables in `recorded/fit-applications.txt`.
 
 All of it is in virtual time; `fit_applications_laboratory.py` runs real programs. The traces are looked for in the
 folder that WAVEBED_TRACES names.
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     Measures: TypeAlias = Mapping[str, Measure]
 
 HERE: Final = Path(__file__).parent
-PAGE: Final = HERE / "fit-applications.md"
-IMAGES: Final = HERE.parent / "images"
+PAGE: Final = HERE / "recorded" / "fit-applications.txt"
 KINDS: Final = {
     "mmwave": ("lumos-5g", DEFAULT_RULE),
     "last": ("lumos-5g", "last:0.25"),
@@ -67,18 +66,13 @@ class Walks:
 
 
 def main() -> int:
-    """Write tables and picture; 2 if there are no traces."""
-    from fit_applications_picture import draw
-
+    """Write the tables; 2 if there are no traces."""
     folder = Path(os.environ.get("WAVEBED_TRACES", HERE.parents[1] / ".." / "shared" / "traces"))
     if not folder.is_dir():
         print(f"{folder}: no such folder: name the traces' in WAVEBED_TRACES", file=sys.stderr)
         return 2
-    every = {kind: walks_of(folder, kind) for kind in KINDS}
-    for kind, walks in every.items():
-        write(tables(kind, walks))
-    for kind in ("mmwave", "lte"):
-        draw(IMAGES / f"fit-applications-{kind}.png", every[kind])
+    for kind in KINDS:
+        write(tables(kind, walks_of(folder, kind)))
     return 0
 
 

@@ -2,7 +2,7 @@
 
 Usage: python docs/validation/fit_applications_laboratory.py [-o DIR]
 
-A quarter of an hour. It writes the tables `laboratory` of `fit-applications.md`.
+A quarter of an hour. It writes the tables `laboratory` of `recorded/fit-applications.txt`.
 """
 
 from __future__ import annotations

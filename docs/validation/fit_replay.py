@@ -2,7 +2,7 @@
 
 Usage: python docs/validation/fit_replay.py [-o DIR]
 
-It writes the table of `docs/models/fit.md`; six minutes.
+It writes the table in `recorded/fit-replay.txt`; six minutes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wavebed.pattern.model import Pattern
     from wavebed.store.load import Run
 
-PAGE: Final = HERE.parent / "models" / "fit-replay.md"
+PAGE: Final = HERE / "recorded" / "fit-replay.txt"
 RADIOS: Final = {
     "others use 60 % of the slots": '{preset = "nr-30khz", bler = "10%", load = {mean = "60%", burst = "20ms"}}',
     "DRX": '{preset = "nr-30khz", bler = "10%", drx = "on"}',

@@ -1,4 +1,4 @@
-"""Fit the measured walks, and write the tables of `docs/models/fit.md`.
+"""Fit the measured walks, and write their tables to `recorded/fit-walks.txt`.
 
 The traces are looked for in the folder that WAVEBED_TRACES names.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wavebed.fit.judgement import FitJudgement
 
 HERE: Final = Path(__file__).parent
-PAGE: Final = HERE.parent / "models" / "fit.md"
+PAGE: Final = HERE / "recorded" / "fit-walks.txt"
 END: Final = "<!-- end -->"
 KINDS: Final = ("mmwave", "last", "quarters", "lte")
 

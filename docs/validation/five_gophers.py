@@ -1,4 +1,4 @@
-"""Distance, orientation and a person in the way, beside 5Gophers: print the rows of `five-gophers.md`.
+"""Distance, orientation and a person in the way, beside 5Gophers: print the rows of `standards.md`.
 
 Usage: python docs/validation/five_gophers.py
 """

@@ -1,4 +1,4 @@
-"""Run one scalable and one CUBIC flow over a radio, by queue, and print the table of `l4s.md`.
+"""Run one scalable and one CUBIC flow over a radio, by queue, and print the table of `recorded/l4s.txt`.
 
 Usage: python docs/validation/l4s.py [QUEUE…] [--seconds N]
 """

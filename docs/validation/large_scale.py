@@ -2,7 +2,7 @@
 
 Usage: python docs/validation/large_scale.py
 
-Prints the rows of `large-scale.md`. The layout is that of Table 7.8-1, configuration 1: 19 sites of three sectors on
+Prints the deciles of `standards.md`. The layout is that of Table 7.8-1, configuration 1: 19 sites of three sectors on
 a hexagonal grid, users in the middle cell (which is what wrapping around gives every cell), eight of ten indoors on one
 of up to eight floors. The path loss, the probability of LOS, the spread of shadowing, the loss into a building and the
 element are those of wavebed; the layout, the ten elements of the vertical column and the choice of the server are here.

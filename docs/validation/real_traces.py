@@ -1,4 +1,4 @@
-"""Compare the model with public traces: write the pictures and the tables of `real-traces.md`.
+"""Compare the model with public traces: write a picture, and tables to `recorded/real-traces.txt`.
 
 The traces are looked for in the folder that WAVEBED_TRACES names.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import real_traces_data as data
 from real_traces_data import IDLE_GROUPS, MMWAVE_LOST_MBPS, MMWAVE_OUTAGE_MBPS, Outages, Pair, ks_distance
-from real_traces_pictures import draw_all
+from real_traces_pictures import draw_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from real_traces_data import Efficiency, Probes
 
 HERE: Final = Path(__file__).parent
-PAGE: Final = HERE / "real-traces.md"
+PAGE: Final = HERE / "recorded" / "real-traces.txt"
 IMAGES: Final = HERE.parent / "images"
 END: Final = "<!-- end -->"
 NONE: Final = "–"
@@ -37,7 +37,7 @@ def main() -> int:
         print(f"{folder}: no such folder: name the traces' in WAVEBED_TRACES", file=sys.stderr)
         return 2
     pairs, levels, idle = data.rate_pairs(folder), data.efficiency(folder), data.probes(folder)
-    draw_all(IMAGES, pairs, levels, idle)
+    draw_rates(IMAGES / "real-traces-rates.png", pairs)
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(with_tables(page, tables(folder, pairs, levels, idle)), encoding="utf-8")
     return 0

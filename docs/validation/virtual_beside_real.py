@@ -1,4 +1,4 @@
-"""Run each workload in virtual and in real time with the same seeds, and write the tables of `virtual-beside-real.md`.
+"""Run each workload in virtual and in real time with the same seeds, and write the tables in `recorded`.
 
 Usage: python docs/validation/virtual_beside_real.py [--seeds N] [--only WORKLOAD]… [--page]
 
@@ -28,7 +28,7 @@ from wavebed.virtual.kernel import release
 
 HERE: Final = Path(__file__).parent
 RECORD: Final = HERE / "virtual-beside-real.json"
-PAGE: Final = HERE / "virtual-beside-real.md"
+PAGE: Final = HERE / "recorded" / "virtual-beside-real.txt"
 RADIO: Final = """
 [path]
 congestion-control = "{control}"

@@ -1,4 +1,4 @@
-"""Compare queues of this program with Linux' own in guests of virtual time, and write the tables of `virtual-time.md`.
+"""Compare queues of this program with Linux' own in guests of virtual time, and write the tables in `recorded`.
 
 Usage: python docs/validation/virtual_time.py [--seconds N] [--seeds N] [--jobs N] [--only QUEUE]… [--page]
 
@@ -24,7 +24,7 @@ from wavebed.virtual.kernel import release
 
 HERE: Final = Path(__file__).parent
 RECORD: Final = HERE / "virtual-time.json"
-PAGE: Final = HERE / "virtual-time.md"
+PAGE: Final = HERE / "recorded" / "virtual-time.txt"
 CONTROLS: Final = {"cubic": False, "bbr": False, "dctcp": True}
 """Whether the flow has ECN."""
 COMMON: Final = {"limit": 1000}

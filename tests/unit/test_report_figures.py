@@ -1,4 +1,4 @@
-"""Reports: figures, and the page of remedies."""
+"""Reports: figures, and remedies over all paths."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ import pytest
 from tests.made_up_campaigns import Wanted, write_campaign_folder
 
 from wavebed.campaign.read import Campaign, campaign_file, read_campaign
-from wavebed.campaign.results import CampaignResults, read_campaign_results
 from wavebed.page.document import island
 from wavebed.page.plots import Panel, PanelLine, TimeFigure
 from wavebed.page.points import ThinnedPoints, held, summed, thinned
 from wavebed.page.text import figure, nice_ticks, signed, ticks_between
 from wavebed.remedy import kind_of
 from wavebed.report.build import path_row
-from wavebed.reproduce.remedies_page import remedies_page, summary_table
+from wavebed.reproduce.remedies_overview import main
 from wavebed.result.model import PrimaryRecord
 from wavebed.run.remedies import remedies_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -114,24 +112,26 @@ def test_the_path_names_what_each_link_does() -> None:
     assert path_row({}) == ""
 
 
-FACTORS = {"remedy": ("none", "split", "tunnel", "syn"), "path": ("walk", "bus"), "beside": ("idle", "flood")}
+FACTORS = {
+    "remedy": ("none", "split", "tunnel"),
+    "path": ("walk", "bus", "train", "lift", "street", "square"),
+    "application": ("download", "page"),
+    "beside": ("idle", "flood"),
+}
 EFFECTS = {"split": 0.5, "tunnel": 0.8, "bus": 3.0}
 
 
-def results(
-    folder: Path,
-    effects: Mapping[str, float] = EFFECTS,
-    factors: Mapping[str, tuple[str, ...]] = FACTORS,
-    **more: object,
-) -> CampaignResults:
-    folder.mkdir()
+def overview_of(folder: Path, capsys: pytest.CaptureFixture[str], **more: object) -> str:
+    """Return what is printed of a campaign of one block, in which a split halves times."""
     primaries = (
-        PrimaryRecord("download", "download time", 10.0, "%"),
-        PrimaryRecord("ping", "rtt loaded p95", 10.0, "ms"),
+        PrimaryRecord("download", "download time", 10.0, "%", {"application": ["page"]}),
+        PrimaryRecord("ping", "rtt loaded p95", 10.0, "%"),
     )
-    given = {"primaries": primaries, **more}
-    wanted = Wanted(factors=factors, effects=effects, family="comparison", title="Remedies: a download", **given)  # type: ignore[arg-type]
-    return read_campaign_results(write_campaign_folder(folder, wanted))
+    one = {"blocks": 1, "planned": 1, **more}
+    wanted = Wanted(factors=FACTORS, effects=EFFECTS, family="comparison", title="Remedies", primaries=primaries, **one)  # type: ignore[arg-type]
+    write_campaign_folder(folder, wanted)
+    main([str(folder)])
+    return capsys.readouterr().out
 
 
 def rows(text: str, begin: str) -> list[list[str]]:
@@ -141,100 +141,10 @@ def rows(text: str, begin: str) -> list[list[str]]:
     ]
 
 
-def test_the_summary_names_the_remedy_that_helps_most_and_its_costs(tmp_path: Path) -> None:
-    told = summary_table([results(tmp_path / "a")])
-    assert rows(told, "| application") == [["application", "walk", "bus"]]
-    for row in rows(told, "| download,"):
-        for cell in row[1:]:
-            found = re.fullmatch(r"\*\*split\*\* ×(0\.[0-9]+); d −([0-9.]+) ms", cell)
-            assert found, cell
-            assert float(found[1]) == pytest.approx(0.5, abs=0.03)
-    walk, bus = rows(told, "| download, idle")[0][1:]
-    assert float(walk.split("−")[1].split(" ")[0]) == pytest.approx(15, abs=3)
-    assert float(bus.split("−")[1].split(" ")[0]) == pytest.approx(45, abs=3)
-
-
-def test_where_a_remedy_has_no_ratio_all_are_ranked_by_their_differences(tmp_path: Path) -> None:
-    told = summary_table([results(tmp_path / "a", {"split": 1e-9, "tunnel": 0.0, "bus": 3.0})])
-    for row in rows(told, "| download,"):
-        assert all(cell.startswith("**tunnel** −") for cell in row[1:]), row
-
-
-def test_no_remedy_is_named_where_none_helps(tmp_path: Path) -> None:
-    told = summary_table([results(tmp_path / "a", {"split": 1.5, "tunnel": 2.0})])
-    assert [row[1:] for row in rows(told, "| download,")] == [["none", "none"]] * 2
-
-
-def test_each_remedy_has_a_row_with_ratio_interval_and_verdict_by_path(tmp_path: Path) -> None:
-    page = remedies_page([results(tmp_path / "a")])
-    tables = page.split("**download: download time**")[1:]
-    assert [text.splitlines()[0].strip(" ,") for text in tables] == [
-        "beside idle (margin 10%)",
-        "beside flood (margin 10%)",
-    ]
-    (split,) = rows(tables[0].partition("**ping")[0], "| split")
-    for cell in split[1:]:
-        found = re.fullmatch(r"×([0-9.]+) \(([0-9.]+) to ([0-9.]+)\) ▲", cell)
-        assert found, cell
-        estimate, low, high = map(float, found.groups())
-        assert low <= estimate <= high
-        assert estimate == pytest.approx(0.5, abs=0.03)
-    (syn,) = rows(tables[0].partition("**ping")[0], "| syn")
-    assert all(cell.endswith("≈") for cell in syn[1:]), "no effect, and a margin of 10 %"
-    (none,) = rows(tables[0].partition("**ping")[0], "| none")
-    assert all(cell.endswith(" s") for cell in none[1:]), "medians in their unit"
-    assert "12 of 12 blocks, begun 2026-01-02; trials: 192 valid." in page
-
-
-def test_a_cell_without_trials_has_a_dash_and_no_number(tmp_path: Path) -> None:
-    lost = {(block, "split-walk-idle"): "failed" for block in range(1, 13)}
-    page = remedies_page([results(tmp_path / "a", lost=lost)])
-    first = page.split("**download: download time**")[1].partition("**ping")[0]
-    (split,) = rows(first, "| split")
-    assert split[1] == "–"
-    assert split[2].startswith("×")
-    assert "12 failed" in page
-
-
-def test_several_campaigns_share_the_summary(tmp_path: Path) -> None:
-    page = remedies_page([results(tmp_path / "a"), results(tmp_path / "b", {"tunnel": 0.6})])
-    summary = page.partition("## Remedies: a download")[0]
-    assert len(rows(summary, "| download,")) == 4
-    assert "**tunnel**" in summary
-
-
-def test_a_campaign_of_one_path_has_tables_and_no_summary(tmp_path: Path) -> None:
-    alone = results(tmp_path / "a", factors={"remedy": FACTORS["remedy"]})
-    page = remedies_page([alone])
-    assert "## What helps" not in page
-    assert rows(page, "| split")[0][1].startswith("×0.5")
-    both = remedies_page([results(tmp_path / "b"), alone])
-    summary = both.partition("## Remedies: a download")[0]
-    assert len(rows(summary, "| download,")) == 2
-
-
-OF_APPLICATIONS = {
-    "remedy": ("none", "split", "tunnel"),
-    "path": ("walk", "bus", "train", "lift", "street", "square"),
-    "application": ("download", "page"),
-    "beside": ("idle", "flood"),
-}
-
-
-def of_applications(folder: Path, **more: object) -> CampaignResults:
-    return results(folder, factors=OF_APPLICATIONS, **more)
-
-
-def overview_of(page: str) -> str:
-    return page.partition("## What helps\n")[2].partition("\n## ")[0]
-
-
-def test_over_all_paths_each_application_has_its_metric_and_the_costs_are_of_all(tmp_path: Path) -> None:
-    primaries = (
-        PrimaryRecord("download", "download time", 10.0, "%", {"application": ["page"]}),
-        PrimaryRecord("ping", "rtt loaded p95", 10.0, "%"),
-    )
-    told = overview_of(remedies_page([of_applications(tmp_path / "a", blocks=1, planned=1, primaries=primaries)]))
+def test_over_all_paths_each_application_has_its_metric_and_the_costs_are_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = overview_of(tmp_path, capsys)
     assert "**beside idle**" in told
     heads = rows(told, "| remedy")
     assert heads == [["remedy", "page: download time", "delay of other traffic"]] * 2
@@ -246,19 +156,14 @@ def test_over_all_paths_each_application_has_its_metric_and_the_costs_are_of_all
     assert "did not end" not in told
 
 
-def test_a_path_in_which_nothing_ended_is_no_pair_and_is_counted(tmp_path: Path) -> None:
-    lost = {(1, f"split-{path}-download-flood"): "failed" for path in ("walk", "bus")}
-    told = overview_of(remedies_page([of_applications(tmp_path / "a", blocks=1, planned=1, lost=lost)]))
+def test_a_path_in_which_nothing_ended_is_no_pair_and_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = {(1, f"split-{path}-page-flood"): "failed" for path in ("walk", "bus")}
+    told = overview_of(tmp_path, capsys, lost=lost)
     assert rows(told, "| split")[1][1].endswith("(n = 4) ?")
-    assert rows(told, "| did not end") == [["did not end", "download"]]
+    assert rows(told, "| did not end") == [["did not end", "page"]]
     assert rows(told, "| split")[-1] == ["split", "2 of 12"]
-
-
-def test_one_block_decides_nothing_on_a_single_path(tmp_path: Path) -> None:
-    few, enough = of_applications(tmp_path / "a", blocks=1, planned=1), of_applications(tmp_path / "b")
-    assert "## What helps on each path" not in remedies_page([few])
-    summary = remedies_page([few, enough]).partition("## What helps on each path")[2].partition("\n## ")[0]
-    assert [row[0] for row in rows(summary, "| download ·")] == ["download · idle", "download · flood"]
 
 
 @pytest.fixture(scope="module")

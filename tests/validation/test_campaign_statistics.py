@@ -1,4 +1,4 @@
-"""The simulated campaigns of docs/validation/campaign-statistics.md, fewer of them.
+"""The simulated campaigns of docs/validation/standards.md, fewer of them.
 
 A limit is the target and two and a half standard errors of a share of 400 campaigns: 1.1 % at 5 %, 2 % at 80 %.
 """

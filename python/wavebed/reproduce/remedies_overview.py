@@ -1,10 +1,18 @@
-"""Which remedy helps which application, over all paths of a campaign: a table for each kind of other traffic."""
+"""Which remedy helps which application, over all paths of a campaign: a table for each kind of other traffic.
+
+Usage: ``python -m wavebed.reproduce.remedies_overview FOLDER…``, with folders of the campaign ``remedies`` or of parts
+of it.
+"""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from statistics import fmean, geometric_mean, median
 from typing import TYPE_CHECKING
 
+from wavebed.campaign.results import read_campaign_results
+from wavebed.errors import UserError, WavebedError
 from wavebed.page.text import figure, signed
 from wavebed.stats.paired import paired_finding
 
@@ -120,8 +128,8 @@ def effect(finding: Finding, unit: str) -> str:
     return f"{signed(finding.estimate)} {unit}".strip()
 
 
-def told(finding: Finding, unit: str, why: str = "") -> str:
-    """Return effect, interval (or the number of pairs, or `why` there is none) and verdict; of one pair the effect."""
+def told(finding: Finding, unit: str) -> str:
+    """Return effect, interval or else the number of pairs, and verdict; of one pair the effect."""
     if finding.estimate is None:
         return "–"
     text = effect(finding, unit)
@@ -131,10 +139,36 @@ def told(finding: Finding, unit: str, why: str = "") -> str:
         bounds = figure if finding.scale == "ratio" else signed
         text += f" ({bounds(finding.low)} to {bounds(finding.high)})"
     elif finding.reason is not None:
-        text += f" ({why if why and finding.reason != 'too-few' else f'n = {finding.count}'})"
+        text += f" (n = {finding.count})"
     return f"{text} {MARKS[finding.verdict]}"
 
 
 def row(cells: Sequence[str]) -> str:
     """Return a row of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
+
+
+def main(folders: Sequence[str]) -> None:
+    """Print the tables of each folder.
+
+    Raises
+    ------
+    WavebedError
+        If a folder has no results of a campaign over paths and applications.
+    """
+    for folder in folders:
+        results = read_campaign_results(Path(folder))
+        if not {PATH, APPLICATION} <= results.campaign.factors.keys():
+            raise UserError(
+                f"{folder}: has no factors {PATH!r} and {APPLICATION!r}: name a folder of the campaign remedies"
+            )
+        print(overview(results), lost_table(results), sep="\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python -m wavebed.reproduce.remedies_overview FOLDER…")
+    try:
+        main(sys.argv[1:])
+    except WavebedError as error:
+        sys.exit(str(error))

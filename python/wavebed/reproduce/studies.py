@@ -131,7 +131,7 @@ class Study(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
     part : sequence of StudyPart
         In the order in which they run.
     conclusions : sequence of str
-        What the recorded run in ``docs/validation`` says.
+        What the recorded run says; ``docs/validation`` sums it up.
     hypothesis : sequence of Hypothesis
         In the order in which they are shown; the first of a part changes nothing.
     """
