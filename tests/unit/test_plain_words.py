@@ -26,7 +26,7 @@ MOST: dict[str, int] = {
     "crates/wavebed-link": 3,
     "docs/guides": 2,
     "docs/reference": 77,
-    "docs/validation": 36,
+    "docs/validation": 9,
     "plugins": 6,
     "scripts": 2,
     "tests": 85,

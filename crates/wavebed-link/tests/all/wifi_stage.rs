@@ -64,9 +64,9 @@ fn bursts(outcome: &Outcome) -> Vec<(u32, u16, u16, u64)> {
     outcome.delivered.iter().map(each).collect()
 }
 
-/// Two super-packets, of which two frames fail once, computed by hand.
+/// Two super-packets, two failures: times computed by hand.
 #[test]
-fn two_superpackets_of_which_two_frames_fail_end_as_computed_by_hand() {
+fn two_superpackets_with_two_failures_end_as_computed_by_hand() {
     let seed = 59;
     let unit = |microsecond| RandomStream::new(seed, 0).process(0).unit(microsecond);
     // The frames end in these microseconds; two of them fail with probability 0.3.
