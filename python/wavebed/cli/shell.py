@@ -54,6 +54,18 @@ def register_shell(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
         help="a shell command that runs on the server beside CMD",
     )
     group.add_argument(
+        "--https",
+        metavar="PORT",
+        help="https://server leads to PORT of the server; programs trust its certificate, browsers by $WAVEBED_SPKI",
+    )
+    group.add_argument(
+        "--publish",
+        metavar="[OUTSIDE:][HOST:]PORT",
+        action="append",
+        default=[],
+        help="let 127.0.0.1:OUTSIDE of this machine lead to PORT of a host, past the path (default: PORT, client)",
+    )
+    group.add_argument(
         "--drain",
         metavar="TIME",
         default="5s",
@@ -92,6 +104,27 @@ def _check_virtual(args: argparse.Namespace, path: PathModel) -> None:
         raise Problem(f"{why}: leave the option out", "--virtual-time")
 
 
+def _check_ports(args: argparse.Namespace, *, is_virtual: bool) -> None:
+    """Check that the options of ports fit the others.
+
+    Raises
+    ------
+    Problem
+        If not.
+    """
+    for option, given in (("--https", args.https), ("--publish", args.publish)):
+        if not given:
+            continue
+        if is_virtual:
+            raise Problem(
+                "nothing outside reaches a guest: leave out one of the two options", f"--virtual-time, {option}"
+            )
+        if args.confine:
+            raise Problem(
+                "needs a relay, which is not confined: leave out one of the two options", f"--confine, {option}"
+            )
+
+
 def _rules() -> dict[str, Json]:
     from wavebed.lab.confine import confinement_rules
 
@@ -108,11 +141,21 @@ def run_shell(args: argparse.Namespace) -> int:
         _check_virtual(args, path)
     elif memory_bytes is not None:
         raise Problem("is for virtual time: add --virtual-time, or leave it out", "--guest-memory")
+    _check_ports(args, is_virtual=is_virtual)
+    servers: list[tuple[str, ...]] = [("/bin/sh", "-c", command) for command in args.server]
+    trust: dict[str, str] = {}
+    if args.https is not None:
+        from wavebed.path.publish import HTTPS_NAMES, https_relay, read_port
+        from wavebed.workload.serve import trusted_certificate
+
+        port = at("--https", read_port, args.https)
+        certificate, trust = trusted_certificate(HTTPS_NAMES, os.environ)
+        servers.append(https_relay(port, certificate.file))
     plan = LabPlan(
         name=(_GUEST if is_virtual else random_name()) if args.name is None else at("--name", read_name, args.name),
         seed=path.seed,
         command=args.argv or [os.environ.get("SHELL") or "/bin/sh"],
-        background=[("server", ("/bin/sh", "-c", command)) for command in args.server],
+        background=[("server", command) for command in servers],
         log_dir=args.log,
         pcap_dir=args.pcap,
         confine=_rules() if args.confine else None,
@@ -144,10 +187,17 @@ def run_shell(args: argparse.Namespace) -> int:
         end_on_signals()
         return run_laboratory(laboratory, path.seed, memory_bytes, args.name or "")
     core = find_core()
+    if args.publish:
+        from wavebed.path.publish import publish_beside, read_published
+
+        hosts = [host.name for host in path.hosts]
+        publish_beside(
+            plan.name, [at("--publish", lambda text: read_published(text, hosts), each) for each in args.publish]
+        )
     descriptor = write_laboratory(laboratory)
     sys.stdout.flush()
     arguments = [core, "lab", f"/proc/self/fd/{descriptor}"]
-    os.execve(core, arguments, clean_environment(os.environ))  # noqa: S606 - becoming the program is the point
+    os.execve(core, arguments, clean_environment(os.environ) | trust)  # noqa: S606 - becoming the program is the point
     raise AssertionError("execve does not return")
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wavebed.lab.tools import cache_folder
 from wavebed.workload.programs import create, open_to_all
 from wavebed.workload.serve.model import (
     PROTOCOLS,
@@ -20,7 +21,7 @@ from wavebed.workload.serve.model import (
 from wavebed.workload.serve.names import NameResolver, add_addresses, start_resolver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.lab.protocol import Host
@@ -37,7 +38,22 @@ __all__ = [
     "make_certificate",
     "start_resolver",
     "start_web_server",
+    "trusted_certificate",
 ]
+
+
+def trusted_certificate(names: Sequence[str], environment: Mapping[str, str]) -> tuple[Certificate, dict[str, str]]:
+    """Return a certificate for host names, from the cache, and the variables of programs that trust it.
+
+    Raises
+    ------
+    MachineError
+        If openssl is missing or fails, or the cache cannot be written.
+    """
+    from wavebed.workload.serve.trust import trusting_environment
+
+    certificate = make_certificate(cache_folder(), names)
+    return certificate, trusting_environment(certificate, environment)
 
 
 def start_web_server(
