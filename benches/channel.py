@@ -23,7 +23,7 @@ from wavebed.scene.model import Obstacle, Screen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import SceneModel
 
 SEEDS = 100
 SCENES = ("kau-e5g-1", "kau-e5g-2", "kau-e5g-3", "street-canyon-bus", "cas-mmwave-iron", "kau-e5g-lte")
@@ -40,7 +40,7 @@ def seconds(run: Callable[[], object], rounds: int) -> float:
     return best
 
 
-def people(scene: Scene, count: int) -> Scene:
+def people(scene: SceneModel, count: int) -> SceneModel:
     """Put so many people around the walk, a metre apart."""
     crowd = tuple(
         Obstacle(f"person {k}", "person", Screen((70.0 - k % 5, 0.3 * k, 0.0), 0.3, 1.7)) for k in range(count)
@@ -48,7 +48,7 @@ def people(scene: Scene, count: int) -> Scene:
     return replace(scene, obstacles=crowd)
 
 
-def longer(scene: Scene, times: int) -> Scene:
+def longer(scene: SceneModel, times: int) -> SceneModel:
     """The same walk, so many times as slow."""
     trajectory = scene.ue.trajectory
     slow = replace(trajectory, time_s=tuple(t * times for t in trajectory.time_s))

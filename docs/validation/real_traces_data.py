@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Mode, Scene
+    from wavebed.scene.model import Mode, SceneModel
 
     Floats = NDArray[np.float64]
 
@@ -154,7 +154,7 @@ def outages(runs: Runs, threshold_mbps: float) -> Outages:
     return Outages(np.array(lengths, dtype=float), float((runs.rates < threshold_mbps).mean()))
 
 
-def scene_runs(scene: Scene, name: str = "", mode: Mode = "3gpp", *, uplink: bool = False) -> Runs:
+def scene_runs(scene: SceneModel, name: str = "", mode: Mode = "3gpp", *, uplink: bool = False) -> Runs:
     """Realise a scene with each of `SEEDS`: the rate that first transmissions carry, second by second."""
     per_second = round(1 / scene.step_s)
     walks = []
@@ -223,7 +223,7 @@ def changed_pairs(folder: Path) -> list[Pair]:
     return pairs
 
 
-def _with_400_mhz(scene: Scene) -> Scene:
+def _with_400_mhz(scene: SceneModel) -> SceneModel:
     # 264 resource blocks: TS 38.101-2 Table 5.3.2-1, 120 kHz.
     return replace(scene, carrier=replace(scene.carrier, bandwidth_hz=400e6, resource_blocks=264))
 

@@ -25,6 +25,9 @@ class Extra(NamedTuple):
 TABLES = ("pandas", "pyarrow")
 """Series of results are Parquet files and checks use pandas, so reading or writing results needs both."""
 
+POLARS = ("polars", "pyarrow")
+"""Frames of Polars; those of tables come from Arrow."""
+
 EXTRAS = {
     "report": Extra(
         ("jinja2", "matplotlib", "perfetto", "scipy", *TABLES),
@@ -33,6 +36,7 @@ EXTRAS = {
     "web": Extra(("PIL", "fontTools", "jinja2", "matplotlib", "playwright", *TABLES), ("demo", "site")),
     "forward": Extra(("MLRsearch", "jinja2", *TABLES), ("forward", "reproduce")),
     "mcp": Extra(("jinja2", "matplotlib", "mcp", "scipy", *TABLES), ("mcp",)),
+    "polars": Extra(POLARS, ()),
     "dask": Extra(("distributed",), ("campaign run --executor dask://",)),
 }
 
@@ -47,6 +51,7 @@ PACKAGES = {
     "pandas": "pandas",
     "perfetto": "Perfetto",
     "playwright": "Playwright",
+    "polars": "Polars",
     "pyarrow": "PyArrow",
     "scipy": "SciPy",
 }

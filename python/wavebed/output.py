@@ -24,7 +24,7 @@ from wavebed.beneath import is_beneath, place_of
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 FIFO_PATIENCE_S = 10.0
 """How long a FIFO without a reader is waited for: enough to start the reader in another terminal."""
@@ -54,6 +54,44 @@ def csv_rows(rows: Iterable[Sequence[object]]) -> str:
     written = ([csv_cell(each) if isinstance(each, str) else each for each in row] for row in rows)
     csv.writer(target, lineterminator="\n").writerows(written)
     return target.getvalue()
+
+
+def toml_text(document: Mapping[str, object]) -> str:
+    """Return a document as TOML: its tables with headings, all below them inline."""
+    plain, tables = [], []
+    for key, value in document.items():
+        if isinstance(value, dict):
+            tables += ["", f"[{_toml_string(key)}]", *_toml_lines(value)]
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            for each in value:
+                tables += ["", f"[[{_toml_string(key)}]]", *_toml_lines(each)]
+        else:
+            plain += _toml_lines({key: value})
+    return "\n".join([*plain, *tables]) + "\n"
+
+
+def _toml_lines(table: Mapping[str, object]) -> list[str]:
+    return [f"{_toml_string(key)} = {_toml_value(value)}" for key, value in table.items()]
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, str):
+        return _toml_string(value, bare=False)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "{ " + ", ".join(_toml_lines(value)) + " }" if value else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return str(value) if isinstance(value, int | float) else str(getattr(value, "isoformat", str)())
+
+
+def _toml_string(text: str, *, bare: bool = True) -> str:
+    if bare and re.fullmatch(r"[A-Za-z0-9_-]+", text):
+        return text
+    import json  # most commands write no TOML
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def write_output(path: str | os.PathLike[str], data: bytes | str, option: str = "-o") -> None:

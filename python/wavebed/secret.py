@@ -9,7 +9,6 @@ Every pattern here takes linear time, as others may have written the texts.
 from __future__ import annotations
 
 import hmac
-import json
 import os
 import re
 import sys
@@ -189,7 +188,9 @@ def redacted_toml(text: str) -> str:
     told = redacted_table(document)
     if told == document and redacted(text) == text:
         return text
-    return f"# Secrets are left out: {HIDDEN}\n{_toml(told)}"
+    from wavebed.output import toml_text  # few texts have secrets
+
+    return f"# Secrets are left out: {HIDDEN}\n{toml_text(told)}"
 
 
 def restored(value: object, place: str) -> object:
@@ -295,42 +296,6 @@ def _without_user(word: str) -> str:
     if scheme is not None and scheme[0].lower() in _PLAIN_USER:
         return f"{lead}://{user}{f':{HIDDEN}' if colon else ''}@{after}"
     return f"{lead}://{HIDDEN}@{after}"
-
-
-def _toml(document: Mapping[str, object]) -> str:
-    """Return a document as TOML: its tables with headings, all below them inline."""
-    plain, tables = [], []
-    for key, value in document.items():
-        if isinstance(value, dict):
-            tables += ["", f"[{_text(key)}]", *_lines(value)]
-        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            for each in value:
-                tables += ["", f"[[{_text(key)}]]", *_lines(each)]
-        else:
-            plain += _lines({key: value})
-    return "\n".join([*plain, *tables]) + "\n"
-
-
-def _lines(table: Mapping[str, object]) -> list[str]:
-    return [f"{_text(key)} = {_inline(value)}" for key, value in table.items()]
-
-
-def _inline(value: object) -> str:
-    if isinstance(value, str):
-        return _text(value, bare=False)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{ " + ", ".join(_lines(value)) + " }" if value else "{}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_inline, value))}]"
-    return str(value) if isinstance(value, int | float) else str(getattr(value, "isoformat", str)())
-
-
-def _text(text: str, *, bare: bool = True) -> str:
-    if bare and re.fullmatch(r"[A-Za-z0-9_-]+", text):
-        return text
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _bytes(text: str) -> bytes:

@@ -32,7 +32,7 @@ from wavebed.channel.transport_formats import (
 from wavebed.pattern.model import STATES
 from wavebed.radio.presets import PRESETS, WifiSettings, technology_of
 from wavebed.scene import load
-from wavebed.scene.model import Array, BaseStation, Carrier, Scene, Trajectory, Ue
+from wavebed.scene.model import Array, BaseStation, Carrier, SceneModel, Trajectory, Ue
 from wavebed.scene.read import resolved
 from wavebed.scene.tables import CarrierTable
 from wavebed.spec.network import WrittenQueue
@@ -247,7 +247,7 @@ def test_four_layers_are_never_worse_than_one_at_any_sinr() -> None:
 def test_where_one_layer_carries_the_lowest_mcs_four_are_no_outage() -> None:
     """TS 38.214 5.2.2.2: with all four layers always in use, 20 s at -1.9 dB were an outage in both directions."""
     array = Array()
-    scene = Scene(
+    scene = SceneModel(
         name="weak",
         title="A weak cell with four layers",
         anchor="illustrative",
@@ -332,9 +332,9 @@ def test_with_little_power_the_uplink_takes_fewer_blocks(carrier: Carrier) -> No
     assert (found.rate_bps > 0).tolist() == [False, True]
 
 
-def town(distance_m: float) -> Scene:
+def town(distance_m: float) -> SceneModel:
     """LTE of 15 MHz in a town: a mast with 46 dBm, a phone with 23 dBm."""
-    return Scene(
+    return SceneModel(
         name="town",
         title="A phone far from an LTE mast",
         anchor="illustrative",

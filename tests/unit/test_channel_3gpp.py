@@ -19,7 +19,7 @@ from wavebed.scene.model import (
     Carrier,
     Fallback,
     Obstacle,
-    Scene,
+    SceneModel,
     Screen,
     Trajectory,
     Ue,
@@ -29,7 +29,7 @@ from wavebed.scene.values import CellLoad
 PANEL = Array(8, 8, "3gpp", tracking_error_deg=0.5)
 MAST = BaseStation("mast", (0.0, 0.0, 10.0), 30.0, 7.0, PANEL)
 WALK = Trajectory((0.0, 1.0, 4.0), ((50.0, 0.0, 1.5), (50.0, 0.0, 1.5), (50.0, 9.0, 1.5)))
-SCENE = Scene(
+SCENE = SceneModel(
     name="made",
     title="A made-up walk",
     anchor="illustrative",
@@ -74,7 +74,7 @@ DRAWN = replace(SCENE, draws_los=True, ue=replace(SCENE.ue, hold="portrait"))
 
 
 @pytest.mark.parametrize("scene", [SCENE, EVERYTHING, DRAWN], ids=["plain", "everything", "drawn"])
-def test_a_seed_alone_equals_its_member_of_an_ensemble(scene: Scene):
+def test_a_seed_alone_equals_its_member_of_an_ensemble(scene: SceneModel):
     for member in ensemble(scene, seeds=[3, 11, 4, 7, 1, 2, 9, 8, 5, 6]):
         if member.seed in (3, 6):
             assert_same(member, realise(scene, seed=member.seed))
@@ -264,7 +264,7 @@ def test_drawn_los_differs_between_seeds_and_has_intervals_of_its_own():
 
 
 def test_tdd_fades_alike_in_both_directions_and_fdd_does_not():
-    def apart(scene: Scene) -> bool:
+    def apart(scene: SceneModel) -> bool:
         """With equal ends, the two directions have one SINR where they fade alike."""
         even = replace(scene, ue=replace(scene.ue, power_dbm=-40.0, noise_figure_db=7.0))
         even = replace(even, base_stations=(replace(MAST, power_dbm=-40.0),))

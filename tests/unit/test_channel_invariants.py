@@ -14,7 +14,7 @@ from wavebed.channel import realise
 from wavebed.channel.budget import LinkBudget
 from wavebed.channel.signal import signal
 from wavebed.radio.presets import PRESETS
-from wavebed.scene.model import BaseStation, Box, Carrier, Obstacle, Scene, Screen, Trajectory, Ue
+from wavebed.scene.model import BaseStation, Box, Carrier, Obstacle, SceneModel, Screen, Trajectory, Ue
 from wavebed.scene.tables import Array
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ arrays = st.sampled_from(
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def scenes(draw: st.DrawFn) -> SceneModel:
     """A walk of two seconds from 20 to 300 m before a base station."""
     carrier, preset = draw(carriers)
     x, y = float(draw(st.integers(20, 300))), float(draw(st.integers(-30, 30)))
     dx, dy = draw(st.integers(-3, 3)), draw(st.integers(-3, 3))
     walk = Trajectory((0.0, 2.0), ((x, y, 1.5), (x + dx, y + dy, 1.5)))
-    return Scene(
+    return SceneModel(
         name="random",
         title="A random walk",
         anchor="illustrative",
@@ -57,7 +57,7 @@ def scenes(draw: st.DrawFn) -> Scene:
     )
 
 
-def best_db(scene: Scene, seed: int) -> np.ndarray:
+def best_db(scene: SceneModel, seed: int) -> np.ndarray:
     budget = LinkBudget(scene)
     got = signal(budget, budget.sights[0], [seed], "0")
     return np.max([np.broadcast_to(beam.snr_db, got.shape)[0] for beam in got.beams], axis=0)
@@ -87,7 +87,7 @@ def beams_of(panels: Panels) -> tuple[np.ndarray, np.ndarray]:
 
 @given(scene=scenes(), seed=st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
-def test_a_blocked_line_of_sight_is_never_below_nlos(scene: Scene, seed: int):
+def test_a_blocked_line_of_sight_is_never_below_nlos(scene: SceneModel, seed: int):
     # Who stands still has beams that are not late.
     still = Trajectory((0.0,), (scene.ue.trajectory.position_m[0],))
     scene = replace(scene, ue=replace(scene.ue, trajectory=still), duration_s=0.5)
@@ -103,7 +103,7 @@ def test_a_blocked_line_of_sight_is_never_below_nlos(scene: Scene, seed: int):
 
 @given(scene=scenes(), seed=st.integers(0, 1000), more_db=st.floats(0.5, 20))
 @settings(max_examples=25, deadline=None)
-def test_more_power_is_never_less_rate(scene: Scene, seed: int, more_db: float):
+def test_more_power_is_never_less_rate(scene: SceneModel, seed: int, more_db: float):
     station = scene.base_stations[0]
     louder = replace(scene, base_stations=(replace(station, power_dbm=station.power_dbm + more_db),))
     weak, strong = realise(scene, seed=seed), realise(louder, seed=seed)
@@ -113,7 +113,7 @@ def test_more_power_is_never_less_rate(scene: Scene, seed: int, more_db: float):
 
 @given(scene=scenes(), seed=st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
-def test_no_gain_is_above_that_of_both_arrays(scene: Scene, seed: int):
+def test_no_gain_is_above_that_of_both_arrays(scene: SceneModel, seed: int):
     budget = LinkBudget(scene)
     got = signal(budget, budget.sights[0], [seed], "0")
     peak = sum(

@@ -12,7 +12,7 @@ import pytest
 from wavebed.channel import ensemble, realise
 from wavebed.channel.propagation.pathloss import rain_db_per_km
 from wavebed.scene import load
-from wavebed.scene.model import Array, BaseStation, Indoor, Scene, Trajectory
+from wavebed.scene.model import Array, BaseStation, Indoor, SceneModel, Trajectory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,13 +56,13 @@ power = "46dbm"
 """
 
 
-def town(folder: Path, *, top: str = "", station: str = "", ue: str = "") -> Scene:
+def town(folder: Path, *, top: str = "", station: str = "", ue: str = "") -> SceneModel:
     file = folder / "town.toml"
     file.write_text(TOWN.format(top=top, station=station, ue=ue), encoding="utf-8")
     return load(file)
 
 
-def with_load(scene: Scene, fraction: float) -> Scene:
+def with_load(scene: SceneModel, fraction: float) -> SceneModel:
     return replace(scene, base_stations=(scene.base_stations[0], replace(scene.base_stations[1], load=fraction)))
 
 
@@ -119,7 +119,7 @@ def test_a_noise_rise_costs_the_uplink_only(tmp_path: Path):
     assert noisy.up_rate_bps.mean() < 0.8 * alone.up_rate_bps.mean()
 
 
-def extra_db(scene: Scene, ue: dict[str, object], seed: int) -> np.ndarray:
+def extra_db(scene: SceneModel, ue: dict[str, object], seed: int) -> np.ndarray:
     walls = realise(replace(scene, ue=replace(scene.ue, **ue)), seed=seed)
     return walls.losses_db["path loss"] - realise(scene, seed=seed).losses_db["path loss"]
 

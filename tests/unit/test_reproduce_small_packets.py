@@ -13,7 +13,7 @@ from wavebed.errors import UserError
 from wavebed.forward.comparison import compare
 from wavebed.forward.model import ForwardTrial, Refusal
 from wavebed.forward.parts import OverloadFinding
-from wavebed.load_results import load
+from wavebed.interface.results import load
 from wavebed.reproduce.small_packets import PUBLISHED, ROUNDS, Reproduction, merge, said_plan, spec_of
 from wavebed.reproduce.small_packets_text import arithmetic_rows, beside_sections, tables_text
 from wavebed.reproduce.small_packets_write import write_reproduction

@@ -20,7 +20,7 @@ from wavebed.config.problems import Problem
 from wavebed.config.table import fields
 from wavebed.errors import UserError
 from wavebed.radio.presets import RadioSettings, WifiSettings
-from wavebed.scene import Scene, load, shipped
+from wavebed.scene import SceneModel, load, shipped
 from wavebed.scene.geometry import (
     blocked,
     displacement,
@@ -32,7 +32,7 @@ from wavebed.scene.geometry import (
     present,
     spans_of,
 )
-from wavebed.scene.model import Array, Box, Obstacle, ReferenceChain, Scene, Screen, Timers, Trajectory
+from wavebed.scene.model import Array, Box, Obstacle, ReferenceChain, SceneModel, Screen, Timers, Trajectory
 from wavebed.scene.read import read_trajectory
 from wavebed.scene.reference import reference_page
 from wavebed.scene.tables import (
@@ -71,7 +71,7 @@ start = [50, 0, 1.5]
 """
 
 
-def written(folder: Path, top: str = "", carrier: str = "", rest: str = "") -> Scene:
+def written(folder: Path, top: str = "", carrier: str = "", rest: str = "") -> SceneModel:
     file = folder / "street.toml"
     file.write_text(SMALL.format(top=top, carrier=carrier, rest=rest), encoding="utf-8")
     return load(file)
@@ -301,7 +301,7 @@ def test_a_folder_does_not_hide_what_is_shipped_under_its_name(
 BASE = load("kau-e5g-1")
 
 
-def scene(mast: Vector, way: Trajectory, *obstacles: Obstacle, duration_s: float = 10.0) -> Scene:
+def scene(mast: Vector, way: Trajectory, *obstacles: Obstacle, duration_s: float = 10.0) -> SceneModel:
     station = replace(BASE.base_stations[0], position_m=mast)
     ue = replace(BASE.ue, trajectory=way)
     return replace(BASE, base_stations=(station,), ue=ue, obstacles=obstacles, duration_s=duration_s, reference=None)

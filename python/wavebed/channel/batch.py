@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from wavebed.channel.budget import LinkBudget, Sight
     from wavebed.channel.signal import Signal
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import SceneModel
     from wavebed.scene.tables import Array
     from wavebed.scene.values import CellLoad
 
@@ -225,7 +225,7 @@ def _means(values: Floats, time_s: Floats, period_s: float) -> Floats:
     return np.asarray(np.add.reduceat(values, starts, axis=-1) / np.diff(starts, append=len(time_s)))
 
 
-def _cells(scene: Scene, sinr_db: Floats, level_db: Floats, period_s: float) -> tuple[Phase, ...]:
+def _cells(scene: SceneModel, sinr_db: Floats, level_db: Floats, period_s: float) -> tuple[Phase, ...]:
     """Radio link monitoring of NR and LTE; after T311 it returns from idle, where the scene names that time."""
     timers = structs.replace(scene.timers, indication_s=period_s)
     connection = scene.radio.connection if isinstance(scene.radio, RadioSettings) else None
@@ -233,7 +233,7 @@ def _cells(scene: Scene, sinr_db: Floats, level_db: Floats, period_s: float) -> 
     return follow(sinr_db, timers, level_db=level_db, falls_back=scene.fallback is not None, setup_s=setup_s)
 
 
-def _sectors(scene: Scene, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
+def _sectors(scene: SceneModel, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
     """Beams of the one access point of 802.11ad; the others, if any, do not serve."""
     arrays = (scene.base_stations[0].array, scene.ue.array)
     training_s = sweep_s(*(array.rows * array.columns for array in arrays))

@@ -29,7 +29,7 @@ from wavebed.scene.model import Box
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import BaseStation, Carrier, Obstacle, Scene, SceneInterval
+    from wavebed.scene.model import BaseStation, Carrier, Obstacle, SceneInterval, SceneModel
     from wavebed.scene.tables import Propagation, ShadowTable
 
     Floats = NDArray[np.float64]
@@ -87,7 +87,7 @@ class Sight:
 class LinkBudget:
     """The part that all realisations of a scene have in common; each value is computed at its first use."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: SceneModel) -> None:
         self.scene = scene
         self.time_s = step_times_s(scene)
         self.position_m = positions(scene.ue.trajectory, self.time_s)
@@ -126,7 +126,7 @@ class LinkBudget:
         return noise_dbm(self.scene.carrier.bandwidth_hz, noise_figure_db)
 
 
-def step_times_s(scene: Scene) -> Floats:
+def step_times_s(scene: SceneModel) -> Floats:
     """Beginning of each step; the last one may be shorter."""
     count = max(1, int(np.ceil(scene.duration_s / scene.step_s - 1e-9)))
     return np.asarray(np.arange(count) * scene.step_s)
@@ -176,7 +176,9 @@ def sight(
     )
 
 
-def _rain_db(scene: Scene, station: BaseStation, carrier: Carrier, plane_m: Floats, height_m: Floats) -> Floats | float:
+def _rain_db(
+    scene: SceneModel, station: BaseStation, carrier: Carrier, plane_m: Floats, height_m: Floats
+) -> Floats | float:
     """Loss by rain along the whole path."""
     if scene.rain_mm_per_h == 0:
         return 0.0

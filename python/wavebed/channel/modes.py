@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wavebed.channel.realisation import Realisation
-    from wavebed.scene.model import Mode, Scene
+    from wavebed.scene.model import Mode, SceneModel
 
 
 BATCH_SEEDS = 8
@@ -19,12 +19,12 @@ BATCH_STEPS = 400_000
 """Most steps of a batch: some thirty arrays of 3 MB each. Larger batches save nothing more and leave the cache."""
 
 
-def realise(scene: Scene, mode: Mode = "3gpp", seed: int = 1) -> Realisation:
+def realise(scene: SceneModel, mode: Mode = "3gpp", seed: int = 1) -> Realisation:
     """Return the channel of a scene with one seed.
 
     Parameters
     ----------
-    scene : Scene
+    scene : SceneModel
         The scene.
     mode : {"3gpp", "reference"}
         ``3gpp``: TR 38.901. ``reference``: the source study's method.
@@ -40,7 +40,7 @@ def realise(scene: Scene, mode: Mode = "3gpp", seed: int = 1) -> Realisation:
 
 
 def ensemble(
-    scene: Scene,
+    scene: SceneModel,
     mode: Mode = "3gpp",
     seeds: Sequence[int] = range(1, 101),
     progress: Callable[[int, int], None] | None = None,
@@ -71,7 +71,7 @@ def ensemble(
             progress(start + len(some), len(seeds))
 
 
-def _batch(scene: Scene, budget: LinkBudget | None, seeds: Sequence[int]) -> list[Realisation]:
+def _batch(scene: SceneModel, budget: LinkBudget | None, seeds: Sequence[int]) -> list[Realisation]:
     if budget is not None:
         return realise_batch(budget, seeds)
     from wavebed.channel.reference import realise_reference

@@ -16,6 +16,7 @@ from wavebed.page.charts import (
     FAINT,
     INK,
     STATE_COLOURS,
+    Picture,
     blank,
     figure_bytes,
     joined_spans,
@@ -265,6 +266,12 @@ def _for_a_page(svg: str) -> str:
     """Leave out what an SVG within a page does not need: the document's head, metadata and name spaces."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     return re.sub(r"<!--.*?-->\s*", "", re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg), flags=re.DOTALL)
+
+
+def picture_of(view: ChannelView) -> Picture:
+    """Draw everything into one picture, for Python."""
+    with styled():
+        return Picture(_build(view), f"{view.scene.title}: {view.subtitle}")
 
 
 def render_picture(view: ChannelView, kind: str = "png") -> bytes:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from wavebed.channel.realisation import Realisation
     from wavebed.channel.summary import Summary
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import SceneModel
 
     Floats = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class ChannelView:
         Warnings, and how to read the picture.
     """
 
-    scene: Scene
+    scene: SceneModel
     subtitle: str
     panels: tuple[ChannelPanel, ...]
     spans: dict[str, list[tuple[float, float]]]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wavebed.channel.plot_data import Walk
     from wavebed.page.charts import Axes, RendererBase
-    from wavebed.scene.model import BaseStation, Obstacle, Scene, Screen, Trajectory
+    from wavebed.scene.model import BaseStation, Obstacle, SceneModel, Screen, Trajectory
 
     Place = tuple[float, float]
     _Mark = tuple[str, Place]
@@ -69,7 +69,7 @@ class Region(NamedTuple):
         return self.left <= place[0] <= self.right and self.bottom <= place[1] <= self.top
 
 
-def region_of(scene: Scene) -> Region:
+def region_of(scene: SceneModel) -> Region:
     """Choose what the map shows: base stations and walk, and of the obstacles what is not far off."""
     places = [station.position_m[:2] for station in scene.base_stations]
     places += [position[:2] for position in scene.ue.trajectory.position_m]
@@ -95,7 +95,7 @@ def region_of(scene: Scene) -> Region:
     return Region(left, bottom, right, top)
 
 
-def draw_map(axes: Axes, scene: Scene, region: Region, walk: Walk, renderer: RendererBase) -> None:
+def draw_map(axes: Axes, scene: SceneModel, region: Region, walk: Walk, renderer: RendererBase) -> None:
     """Draw the map; the axes must already have their place in the figure, in the region's proportions."""
     axes.set_xlim(region.left, region.right)
     axes.set_ylim(region.bottom, region.top)
@@ -250,7 +250,7 @@ def _name_obstacle(obstacle: Obstacle, station: BaseStation, region: Region, lab
     labels.beside(name, patch, INK if obstacle.decides_los else THING)
 
 
-def _draw_beams(axes: Axes, scene: Scene, region: Region) -> None:
+def _draw_beams(axes: Axes, scene: SceneModel, region: Region) -> None:
     """Draw where panels with a fixed direction look."""
     radius = 0.22 * max(region.width, region.height)
     for station in scene.base_stations:
@@ -274,7 +274,7 @@ def _edge(middle: Place, place: Place, region: Region) -> Place:
     return middle[0] + fraction * (place[0] - middle[0]), middle[1] + fraction * (place[1] - middle[1])
 
 
-def _mark_base_stations(axes: Axes, scene: Scene, region: Region, labels: Labels) -> None:
+def _mark_base_stations(axes: Axes, scene: SceneModel, region: Region, labels: Labels) -> None:
     named: dict[Place, list[str]] = {}
     for station in scene.base_stations:
         named.setdefault(station.position_m[:2], []).append(station.name)

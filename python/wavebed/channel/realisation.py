@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.pattern.model import Pattern
-    from wavebed.scene.model import Mode, Scene, SceneInterval
+    from wavebed.scene.model import Mode, SceneInterval, SceneModel
 
 
 class FallbackCarrier(NamedTuple):
@@ -70,7 +70,7 @@ class Realisation:
         One line each: where a model was used outside its range.
     """
 
-    scene: Scene
+    scene: SceneModel
     mode: Mode
     seed: int
     time_s: NDArray[np.float64]

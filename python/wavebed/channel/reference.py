@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import SceneModel
     from wavebed.scene.tables import ReferenceChain
 
     Floats = NDArray[np.float64]
@@ -336,12 +336,12 @@ def free_path_db(distance_m: Floats) -> Floats:
     return np.asarray(61.4 + 20 * np.log10(distance_m))
 
 
-def realise_reference(scene: Scene, seeds: Sequence[int]) -> list[Realisation]:
+def realise_reference(scene: SceneModel, seeds: Sequence[int]) -> list[Realisation]:
     """Realise a scene as the study's simulator did.
 
     Parameters
     ----------
-    scene : Scene
+    scene : SceneModel
         A scene with a table ``[reference]``.
     seeds : sequence of int
         One realisation for each. Geometry and path loss are the same for all; the gain is drawn.
@@ -366,13 +366,15 @@ def realise_reference(scene: Scene, seeds: Sequence[int]) -> list[Realisation]:
     return [_realise(scene, seed, parts, time_s, position_m, state, losses, before_gain_db) for seed in seeds]
 
 
-def _walk(scene: Scene) -> tuple[Floats, Floats]:
+def _walk(scene: SceneModel) -> tuple[Floats, Floats]:
     steps = max(round(scene.duration_s / scene.step_s), 1)
     time_s: Floats = np.arange(steps, dtype=np.float64) * scene.step_s
     return time_s, positions(scene.ue.trajectory, time_s)
 
 
-def _losses_db(scene: Scene, parts: tuple[SceneInterval, ...], time_s: Floats, position_m: Floats) -> dict[str, Floats]:
+def _losses_db(
+    scene: SceneModel, parts: tuple[SceneInterval, ...], time_s: Floats, position_m: Floats
+) -> dict[str, Floats]:
     distance_m = np.linalg.norm(position_m - np.asarray(scene.base_stations[0].position_m), axis=1)
     behind = [(part.start_s, part.end_s) for part in parts if part.state != "LOS"]
     return {"path loss": free_path_db(distance_m), "blockage": blockage_db(time_s, behind)}
@@ -384,7 +386,7 @@ def _state(parts: tuple[SceneInterval, ...], time_s: Floats) -> NDArray[np.uint8
     return codes[np.maximum(np.searchsorted(starts, time_s, side="right") - 1, 0)]
 
 
-def _before_gain_db(scene: Scene, losses: Mapping[str, Floats]) -> Floats:
+def _before_gain_db(scene: SceneModel, losses: Mapping[str, Floats]) -> Floats:
     """SINR of a single path between single antennas: budget, less losses and thermal noise (-174 dBm/Hz)."""
     station = scene.base_stations[0]
     noise_dbm = -174 + 10 * np.log10(SUBBANDS * SUBBAND_HZ) + scene.ue.noise_figure_db
@@ -392,7 +394,7 @@ def _before_gain_db(scene: Scene, losses: Mapping[str, Floats]) -> Floats:
 
 
 def _realise(
-    scene: Scene,
+    scene: SceneModel,
     seed: int,
     parts: tuple[SceneInterval, ...],
     time_s: Floats,
@@ -433,7 +435,7 @@ def _realise(
     )
 
 
-def _arrays(scene: Scene) -> tuple[tuple[int, int], tuple[int, int]]:
+def _arrays(scene: SceneModel) -> tuple[tuple[int, int], tuple[int, int]]:
     station, ue = scene.base_stations[0].array, scene.ue.array
     return (station.rows, station.columns), (ue.rows, ue.columns)
 
@@ -461,7 +463,7 @@ def _block_errors(margin_db: Floats) -> Floats:
     return np.interp(margin_db, grid, curve)
 
 
-def _constant(scene: Scene, seed: int, rate_bps: float) -> Realisation:
+def _constant(scene: SceneModel, seed: int, rate_bps: float) -> Realisation:
     """Make a realisation of a rate that the study set by hand; nothing of a channel stands behind it."""
     time_s, position_m = _walk(scene)
     steps = len(time_s)
@@ -488,7 +490,7 @@ def _constant(scene: Scene, seed: int, rate_bps: float) -> Realisation:
     )
 
 
-def _warnings(scene: Scene) -> tuple[str, ...]:
+def _warnings(scene: SceneModel) -> tuple[str, ...]:
     carrier = scene.carrier
     found = []
     if carrier.frequency_hz != 28e9:
@@ -508,7 +510,7 @@ SHORTEST_S = 0.001
 """No two switches are nearer to each other than this."""
 
 
-def study_pattern(scene: Scene, seed: int) -> Pattern:
+def study_pattern(scene: SceneModel, seed: int) -> Pattern:
     """Make the pattern of the study from one realisation.
 
     Its rates are what a receiver got of a fixed load, not what the link could carry: use it to repeat the study, and
@@ -516,7 +518,7 @@ def study_pattern(scene: Scene, seed: int) -> Pattern:
 
     Parameters
     ----------
-    scene : Scene
+    scene : SceneModel
         A scene with a table ``[reference]``.
     seed : int
         Of the realisation.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.channel.realisation import Realisation
-    from wavebed.scene.model import Scene, SceneInterval
+    from wavebed.scene.model import SceneInterval, SceneModel
 
     Floats = NDArray[np.float64]
 
@@ -192,7 +192,7 @@ class _Columns:
         return float((ends[:, 1] - ends[:, 0]).sum())
 
 
-def _rule(scene: Scene) -> str:
+def _rule(scene: SceneModel) -> str:
     """Return the source of the states of the geometry."""
     if scene.reference is not None:
         return "every box, in the plan, as in the study; mode 3gpp lets people and trees attenuate instead"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wavebed.conditions.condition import Condition, Variant
     from wavebed.config.data import Json
     from wavebed.pattern import Pattern
-    from wavebed.scene.model import Mode, Scene
+    from wavebed.scene.model import Mode, SceneModel
 
 PICTURES = ("png", "svg", "html")
 MODES = ("3gpp", "reference")
@@ -150,7 +150,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{option} {name}: is a folder: write the name of a file")
 
 
-def _realisations(scene: Scene, mode: Mode, seeds: range) -> Iterator[Realisation]:
+def _realisations(scene: SceneModel, mode: Mode, seeds: range) -> Iterator[Realisation]:
     from wavebed.channel import ensemble, realise
 
     if len(seeds) == 1:
@@ -159,7 +159,7 @@ def _realisations(scene: Scene, mode: Mode, seeds: range) -> Iterator[Realisatio
         yield from ensemble(scene, mode=mode, seeds=seeds)
 
 
-def _watched(realisations: Iterable[Realisation], scene: Scene, count: int) -> Iterator[Realisation]:
+def _watched(realisations: Iterable[Realisation], scene: SceneModel, count: int) -> Iterator[Realisation]:
     """Hand the realisations on, and say on standard error how long it will still take where it takes long."""
     from wavebed.terminal import StepProgress
 
@@ -192,7 +192,7 @@ def _write_patterns(args: argparse.Namespace, realisation: Realisation, *, sever
         _write(to_pattern(realisation, "up"), _file(args.up_output, name, seed if several else None), "--up-output")
 
 
-def _study(scene: Scene, seed: int, header: tuple[tuple[str, str], ...]) -> Pattern:
+def _study(scene: SceneModel, seed: int, header: tuple[tuple[str, str], ...]) -> Pattern:
     """Make the study's pattern, with the header of the realisation's; no radio stage suits it."""
     from dataclasses import replace
 
@@ -234,14 +234,14 @@ def _plot(output: str, album: Album) -> None:
     write_output(output, data, "--plot")
 
 
-def _print_json(scene: Scene, mode: str, album: Album) -> None:
+def _print_json(scene: SceneModel, mode: str, album: Album) -> None:
     from wavebed.channel.summary import as_json
 
     result = as_json(album.summary(), scene.name, mode, album.seeds, scene.duration_s, album.warnings)
     print_json("channel", result, indent=2)
 
 
-def _print_table(scene: Scene, mode: str, album: Album) -> None:
+def _print_table(scene: SceneModel, mode: str, album: Album) -> None:
     from wavebed.channel.summary import as_text
 
     seeds = album.seeds

@@ -13,7 +13,6 @@ from wavebed.cli.options import (
     add_processor_option,
     add_time_options,
     guest_memory,
-    new_folder,
 )
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
@@ -23,6 +22,7 @@ from wavebed.errors import UserError
 from wavebed.extras import TABLES, require, spare_pandas
 from wavebed.path.tables import add_path_options, path_options
 from wavebed.printable import printable
+from wavebed.result.names import new_folder
 from wavebed.secret import command_line, redacted_value
 
 if TYPE_CHECKING:

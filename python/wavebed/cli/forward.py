@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavebed.cli.options import new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
 from wavebed.errors import WavebedError
 from wavebed.extras import require
 from wavebed.printable import printable
+from wavebed.result.names import new_folder
 from wavebed.secret import command_line
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from wavebed.errors import UserError
@@ -12,6 +11,7 @@ from wavebed.errors import UserError
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from wavebed.run.scenario import Plan
 
@@ -133,10 +133,3 @@ def _name(user: int) -> str:
     with suppress(KeyError):
         return f"{pwd.getpwuid(user).pw_name} (user {user})"
     return f"user {user}"
-
-
-def new_folder(name: str) -> Path:
-    """Return ``runs/NAME-TIME``."""
-    from datetime import UTC, datetime  # wavebed shell starts without
-
-    return Path("runs") / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.beneath import guard
-from wavebed.cli.options import new_folder
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
 from wavebed.cli.run import add_change_options, perform, scenario_plan, write_run_report
@@ -17,6 +16,7 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require
 from wavebed.output import write_output
 from wavebed.printable import printable
+from wavebed.result.names import new_folder
 from wavebed.secret import command_line
 
 if TYPE_CHECKING:

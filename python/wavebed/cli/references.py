@@ -243,7 +243,9 @@ def _schema_type(value: dict[str, Json]) -> str:
 
 
 PYTHON_NAMES: dict[str, tuple[str, ...]] = {
-    "wavebed": ("Path", "Pattern", "load", "virtual_time"),
+    "wavebed": ("run", "compare", "load", "Path", "Scene", "Pattern", "virtual_time"),
+    "wavebed.interface.results": ("RunResults",),
+    "wavebed.interface.comparing": ("Comparison",),
     "wavebed.path": ("Laboratory", "LabHost", "LabProcess"),
     "wavebed.pattern": ("ReadOptions", "read_trace", "write_trace", "to_native"),
     "wavebed.scene": ("load",),
@@ -262,8 +264,8 @@ _PYTHON_HEAD = """# The Python interface
 This page is made from the docstrings: `python -m wavebed.cli.references docs/reference/python.md`. The guide is
 [From Python](../guides/python.md).
 
-`import wavebed` has `Path`, `Pattern`, `load`, `virtual_time` and `__version__`. Everything else is imported from its
-module.
+`import wavebed` has `run`, `compare`, `load`, `Path`, `Scene`, `Pattern`, `virtual_time` and `__version__`. Everything
+else is imported from its module.
 """
 _ENTRIES = ("Parameters", "Attributes", "Returns", "Yields", "Raises")
 _SECTIONS = (*_ENTRIES, "Notes", "References", "Examples", "Warnings", "See Also")

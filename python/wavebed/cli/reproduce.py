@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wavebed.cli.options import add_time_options, new_folder
+from wavebed.cli.options import add_time_options
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
 from wavebed.extras import require
+from wavebed.result.names import new_folder
 from wavebed.secret import command_line
 
 if TYPE_CHECKING:

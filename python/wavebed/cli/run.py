@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.beneath import guard
-from wavebed.cli.options import add_memory_option, add_time_options, add_trust, check_trust, guest_memory, new_folder
+from wavebed.cli.options import add_memory_option, add_time_options, add_trust, check_trust, guest_memory
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import Problem, at, one_of
@@ -17,7 +17,7 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.extras import TABLES, require, spare_pandas
 from wavebed.foreign import is_file, is_there
 from wavebed.printable import message_text, printable
-from wavebed.result.names import CHECK_FILE, INCOMPLETE, RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER
+from wavebed.result.names import CHECK_FILE, INCOMPLETE, RUN_FILE, SPEC_FILE, TRIAL_FILE, TRIALS_FOLDER, new_folder
 from wavebed.secret import command_line
 from wavebed.shipped import find
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import SceneModel
 
 
 TECHNOLOGIES = {"mmwave": "5G mmWave", "mid-band": "5G mid-band", "lte": "LTE"}
@@ -316,7 +316,7 @@ def _with_stations(scene: dict[str, object], title: str, technology: str) -> dic
 
 
 @cache
-def radio_scene(name: str) -> Scene:
+def radio_scene(name: str) -> SceneModel:
     """Return the radio scene of a variant. The scene's name is the variant's name with ``-`` for ``/``.
 
     Raises

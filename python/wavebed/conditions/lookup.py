@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.conditions.condition import Variant
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import SceneModel
 
 
 _LINK = ("delay", "bandwidth", "queue")
@@ -417,7 +417,7 @@ def unknown(name: str) -> UserError:
     return UserError(f"{name}: no such file, scene or condition: {hint}")
 
 
-def load_scene(name: str) -> Scene:
+def load_scene(name: str) -> SceneModel:
     """Return the radio scene of a name: of a condition, or a scene as `wavebed.scene.load` finds it.
 
     Raises

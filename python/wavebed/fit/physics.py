@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.fit.judge import FitNetwork
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import SceneModel
     from wavebed.scene.tables import Array
 
     Document = dict[str, object]
@@ -690,7 +690,7 @@ def walks_of(document: Document, seeds: Sequence[int], *, seconds: int | None = 
     return found
 
 
-def _coarse(scene: Scene) -> Scene:
+def _coarse(scene: SceneModel) -> SceneModel:
     """Return the scene in steps that are coarse, but short beside a second."""
 
     def seldom(array: Array) -> Array:

@@ -8,15 +8,19 @@ can be told apart in grey.
 from __future__ import annotations
 
 import io
+import os
 import textwrap
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from wavebed.errors import UserError
+from wavebed.output import write_output
 from wavebed.page.text import figure as number_text
 from wavebed.page.text import words
 
@@ -112,6 +116,56 @@ def figure_bytes(figure: Figure, kind: str, *, clear: bool = False, dpi: float |
     }[kind]
     figure.savefig(out, format=kind, dpi=dpi, facecolor="none" if clear else "white", metadata=metadata)
     return out.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture from Python: a notebook shows it, `save` writes it, and `figure` is Matplotlib's, for changes."""
+
+    figure: Figure
+    caption: str
+
+    def __repr__(self) -> str:
+        """Name what it shows."""
+        return f"Picture: {self.caption}; save(FILE) writes it"
+
+    def _repr_svg_(self) -> str:
+        return self._drawn("svg").decode()
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write the picture.
+
+        Parameters
+        ----------
+        file : path
+            Its ending, ``.svg``, ``.png`` or ``.pdf``, is the format.
+
+        Raises
+        ------
+        UserError
+            If it has another ending, or cannot be written.
+        """
+        kind = Path(file).suffix.removeprefix(".").lower()
+        if kind not in _KINDS:
+            raise UserError(f"{os.fspath(file)}: no format has this ending: end the name in .svg, .png or .pdf")
+        write_output(file, self._drawn(kind), "save()")
+
+    def _drawn(self, kind: str) -> bytes:
+        with styled():
+            return figure_bytes(self.figure, kind)
+
+
+_KINDS = ("svg", "png", "pdf")
+
+
+def picture(draw: Callable[[Axes], None], caption: str, height_in: float) -> Picture:
+    """Return a picture as wide as a column of a paper, with one pair of axes."""
+    from matplotlib.figure import Figure
+
+    with styled("column"):
+        figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+        draw(figure.subplots())
+    return Picture(figure, caption)
 
 
 def panels(heights: Sequence[float], height_in: float, h_pad: float | None = None) -> tuple[Figure, list[Axes]]:
@@ -248,6 +302,14 @@ def boxes(axes: Axes, values: Sequence[Floats]) -> None:
             shown, offsets, style.marker, markersize=2.8, markerfacecolor="white", markeredgecolor=style.colour,
             markeredgewidth=0.7, linestyle="none",
         )  # fmt: skip
+
+
+def value_rows(axes: Axes, rows: Sequence[tuple[str, Floats]], across: str) -> None:
+    """Draw named box plots with all points, from 0 on where no value is negative."""
+    boxes(axes, [values for _, values in rows])
+    named_rows(axes, [name for name, _ in rows], across)
+    if min((float(values.min()) for _, values in rows if len(values)), default=-1.0) >= 0:
+        axes.set_xlim(left=0)
 
 
 def distribution(axes: Axes, place: int, values: Floats, label: str) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wavebed.path.model import Delay
     from wavebed.path.traces import Traces
     from wavebed.radio.presets import MacSettings, UeLimit
-    from wavebed.scene.model import Scene
+    from wavebed.scene.model import SceneModel
     from wavebed.spec.network import WrittenQueue
 
 
@@ -41,7 +41,7 @@ _OFF_REMEDY = 'or write radio = "off"'
 class SceneChoice(Struct, frozen=True):
     """A scene or a map that was named, and where."""
 
-    scene: Scene | None
+    scene: SceneModel | None
     learned: PlaceMap | None
     name: str
     place: str
@@ -222,7 +222,7 @@ def with_both_carriers(
     found = dict(links)
     if not isinstance(settings, RadioSettings) or settings.bearer == "switched":
         return found
-    scene: Scene | None = None
+    scene: SceneModel | None = None
     for direction, link in links.items():
         if isinstance(link.rate, ScenePattern):
             scene = scene or _with_split_bearer(link.rate, places[direction])
@@ -235,14 +235,14 @@ def with_both_carriers(
     return found
 
 
-def _with_split_bearer(rate: ScenePattern, place: str) -> Scene:
+def _with_split_bearer(rate: ScenePattern, place: str) -> SceneModel:
     scene = rate.scene if rate.mode == "3gpp" else None
     fallback = getattr(scene, "fallback", None)
     if scene is None or fallback is None:
         raise Problem(
             'bearer = "split" needs a scene with a fallback carrier: add [fallback], or write switched', place
         )
-    return cast("Scene", scene).with_bearer("split")
+    return cast("SceneModel", scene).with_bearer("split")
 
 
 def with_link_keys(

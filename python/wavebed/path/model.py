@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.radio.presets import MacSettings, UeLimit
     from wavebed.remedy import ChosenRemedy
-    from wavebed.scene.model import BaseStation, Box, Mode, Obstacle, Scene, Screen, Trajectory
+    from wavebed.scene.model import BaseStation, Box, Mode, Obstacle, SceneModel, Screen, Trajectory
     from wavebed.spec.network import WrittenQueue
     from wavebed.spec.types import Coalesce, Shape
 
@@ -75,7 +75,7 @@ class ScenePattern(Struct, frozen=True):
 
     Parameters
     ----------
-    scene : Scene or PlaceMap
+    scene : SceneModel or PlaceMap
         The scene, or the map, which has a downlink only.
     mode : str
         ``3gpp``, ``reference`` or ``study``; ``map`` for a map.
@@ -85,7 +85,7 @@ class ScenePattern(Struct, frozen=True):
         As in `PatternFile`.
     """
 
-    scene: Scene | PlaceMap
+    scene: SceneModel | PlaceMap
     mode: Mode | Literal["study", "map"]
     direction: Literal["down", "up"]
     end: TraceEnd = "repeat"
@@ -281,7 +281,7 @@ def _of_hop(hop: PathHop, seed: int) -> SceneMap | None:
     rate = hop.down.rate
     if not isinstance(rate, ScenePattern) or rate.mode not in ("3gpp", "reference"):
         return None
-    scene = cast("Scene", rate.scene)
+    scene = cast("SceneModel", rate.scene)
     start_ns = rate.start.drawn_ns(seed) if isinstance(rate.start, DrawnStart) else rate.start
     return SceneMap(
         hop=hop.name,

@@ -100,7 +100,17 @@ def read_document(file: FilePath) -> dict[str, object]:
     UserError
         If it cannot be read or is not a scenario.
     """
-    document = read_toml(file, "name a scenario file")
+    return checked_document(read_toml(file, "name a scenario file"), file)
+
+
+def checked_document(document: dict[str, object], file: FilePath) -> dict[str, object]:
+    """Return a scenario's document after a check of its top keys; `file` is its name in messages.
+
+    Raises
+    ------
+    UserError
+        If a top key is wrong, or there is no path.
+    """
     try:
         _check_top(document)
     except Problem as problem:

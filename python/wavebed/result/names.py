@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 ASIDE_FOLDER = "aside"
 """Trials of blocks that were begun again after a change of inputs."""
 BUNDLES_FOLDER = "bundles"
@@ -42,3 +44,10 @@ TABLES = ("links", "departures", "capacity", "flows", "cpu", "samples", "events"
 """The tables of a trial: ``series/NAME.parquet``."""
 LOG_TABLES = ("packets", "blocks")
 """Those that it has besides with ``packet-log``."""
+
+
+def new_folder(name: str) -> Path:
+    """Return ``runs/NAME-TIME``."""
+    from datetime import UTC, datetime  # wavebed shell starts without
+
+    return Path("runs") / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"

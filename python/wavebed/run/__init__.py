@@ -1,1 +1,5 @@
-"""Runs: a scenario becomes trials, each trial is judged and stored."""
+"""Runs: a scenario becomes trials, each trial is judged and stored. Called: `wavebed.interface.running.run`."""
+
+from wavebed.called import make_callable
+
+make_callable(__name__)

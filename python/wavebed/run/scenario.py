@@ -17,7 +17,8 @@ from wavebed.config.units import format_time
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, parse_toml, read_text
 from wavebed.lab.protocol import MOST_WORKLOADS
-from wavebed.path.scenario import read_document, read_path_of
+from wavebed.output import toml_text
+from wavebed.path.scenario import checked_document, read_document, read_path_of
 from wavebed.path.tables import path_schema
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
@@ -264,13 +265,14 @@ def read_plan(
     cells: Sequence[tuple[str, Mapping[str, object]]] | None = None,
     overrides_are: str = "--set",
     options: Mapping[str, object] | None = None,
+    document: Mapping[str, object] | None = None,
 ) -> Plan:
     """Read a scenario for a run.
 
     Parameters
     ----------
     scenario : pathlib.Path
-        A TOML file with ``[path]`` and at least one ``[[workload]]``.
+        A TOML file with ``[path]`` and at least one ``[[workload]]``; with `document` only the name of that.
     overrides : mapping, optional
         Values by dotted key, laid above the scenario.
     only : sequence of str
@@ -283,13 +285,20 @@ def read_plan(
         Where the overrides were written, for messages.
     options : mapping, optional
         Path options by key, laid above the path of every treatment.
+    document : mapping, optional
+        The scenario itself, as TOML gives it.
 
     Raises
     ------
     Problem
         If anything in it is wrong; with `cells`, at a place in the campaign.
     """
-    document = _whole(read_document(scenario), scenario)
+    if document is None:
+        document = _whole(read_document(scenario), scenario)
+        text = read_text(scenario, "name a scenario file", most=MAX_TEXT_BYTES)
+    else:
+        text = toml_text(document)
+        document = checked_document(dict(document), scenario)
     overrides = overrides or {}
     for key in overrides:
         at(overrides_are, key_parts, key)
@@ -320,7 +329,7 @@ def read_plan(
         raise Problem(f"{first} and the {count - 1} after it pass {MOST_SEED}: write a lower one", where)
     return Plan(
         scenario=scenario,
-        text=read_text(scenario, "name a scenario file", most=MAX_TEXT_BYTES),
+        text=text,
         title=str(document.get("title", scenario.stem)),
         source=str(document.get("source", "")),
         overrides=overrides,

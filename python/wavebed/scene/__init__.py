@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wavebed.scene.model import Scene, find, shipped
+from wavebed.scene.model import SceneModel, find, shipped
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Scene", "load", "shipped"]
+__all__ = ["SceneModel", "load", "shipped"]
 
 
-def load(scene: str | Path) -> Scene:
+def load(scene: str | Path) -> SceneModel:
     """Read a scene.
 
     Parameters

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Mode, Obstacle, Scene, Trajectory, Ue
+    from wavebed.scene.model import Mode, Obstacle, SceneModel, Trajectory, Ue
 
     Floats = NDArray[np.float64]
     Span = tuple[float, float]
@@ -70,7 +70,7 @@ def heading_deg(ue: Ue, time_s: Floats) -> Floats:
     return np.asarray(azimuth[np.maximum(leg, 0)], dtype=np.float64)
 
 
-def decisive(scene: Scene, mode: Mode) -> tuple[Obstacle, ...]:
+def decisive(scene: SceneModel, mode: Mode) -> tuple[Obstacle, ...]:
     """Return the boxes that decide between LOS and NLOS: buildings, and in ``reference`` every box."""
     return tuple(
         obstacle
@@ -79,12 +79,12 @@ def decisive(scene: Scene, mode: Mode) -> tuple[Obstacle, ...]:
     )
 
 
-def intervals(scene: Scene, mode: Mode, station: int = 0) -> tuple[SceneInterval, ...]:
+def intervals(scene: SceneModel, mode: Mode, station: int = 0) -> tuple[SceneInterval, ...]:
     """Return the states of the direct path from one base station, with exact edges, over the whole scene.
 
     Parameters
     ----------
-    scene : Scene
+    scene : SceneModel
         The scene; without geometry (``draws_los``) there is nothing to see, and all is ``LOS``.
     mode : {"3gpp", "reference"}
         ``3gpp``: buildings decide, in space. ``reference``: every box decides, in the plane, as in the study; where
@@ -104,7 +104,7 @@ def intervals(scene: Scene, mode: Mode, station: int = 0) -> tuple[SceneInterval
     return _states(scene.duration_s, _joined(behind), _joined(gone))
 
 
-def los(scene: Scene, mode: Mode, time_s: Floats, station: int = 0) -> NDArray[np.bool_]:
+def los(scene: SceneModel, mode: Mode, time_s: Floats, station: int = 0) -> NDArray[np.bool_]:
     """Return whether the direct path is free at the given times."""
     parts = intervals(scene, mode, station)
     free = np.array([part.state == "LOS" for part in parts])
@@ -112,14 +112,14 @@ def los(scene: Scene, mode: Mode, time_s: Floats, station: int = 0) -> NDArray[n
     return np.asarray(free[np.maximum(np.searchsorted(starts, time_s, side="right") - 1, 0)], dtype=np.bool_)
 
 
-def blocked(obstacle: Obstacle, scene: Scene, station: int = 0, *, ignore_height: bool = False) -> list[Span]:
+def blocked(obstacle: Obstacle, scene: SceneModel, station: int = 0, *, ignore_height: bool = False) -> list[Span]:
     """Return the spans of time in seconds in which a box stands in the direct path.
 
     Parameters
     ----------
     obstacle : Obstacle
         One whose shape is a `Box`.
-    scene : Scene
+    scene : SceneModel
         Where it stands.
     station : int
         Index of the base station.

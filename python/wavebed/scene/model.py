@@ -240,7 +240,7 @@ class Fallback:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SceneModel:
     """A described radio scene.
 
     Parameters
@@ -316,7 +316,7 @@ class Scene:
     building_height_m: float = 5.0
     fitted: tuple[str, ...] = ()
 
-    def with_bearer(self, bearer: Bearer) -> Scene:
+    def with_bearer(self, bearer: Bearer) -> SceneModel:
         """Return the scene with its traffic on this bearer; ``split`` also gives both carriers' rates at all times."""
         if not isinstance(self.radio, RadioSettings) or self.radio.bearer == bearer:
             return self

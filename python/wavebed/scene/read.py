@@ -17,7 +17,7 @@ from wavebed.radio.carriers import FR1_HZ, FR2_HZ, resource_blocks
 from wavebed.radio.read import carrier_slots, mac_settings, ue_limit
 from wavebed.scene import values
 from wavebed.scene.geometry import inside
-from wavebed.scene.model import BaseStation, Box, Carrier, Fallback, Obstacle, Scene, Screen, Trajectory, Ue
+from wavebed.scene.model import BaseStation, Box, Carrier, Fallback, Obstacle, SceneModel, Screen, Trajectory, Ue
 from wavebed.scene.tables import KINDS, LEG_FORMS, BaseStationTable, ObstacleTable, SceneTable, transmission_loss_db
 from wavebed.scene.values import LoadProcess, frequency_hz
 
@@ -336,7 +336,7 @@ _TOUCH_M = 0.05
 """Nearer than this to its upright axis, a screen stands on an antenna."""
 
 
-def check(scene: Scene) -> None:
+def check(scene: SceneModel) -> None:
     """Refuse a scene that cannot be.
 
     Raises
@@ -365,7 +365,7 @@ def check(scene: Scene) -> None:
         _check_trajectory(obstacle, scene)
 
 
-def _check_ground(scene: Scene) -> None:
+def _check_ground(scene: SceneModel) -> None:
     for index, place in enumerate(scene.ue.trajectory.position_m):
         if place[2] < 0:
             when = "start" if index == 0 else "trajectory"
@@ -384,7 +384,7 @@ def _check_ground(scene: Scene) -> None:
             raise Problem(f"the UE's trajectory meets it within {_TOUCH_M} m: move one of them", key)
 
 
-def _check_entry(scene: Scene) -> None:
+def _check_entry(scene: SceneModel) -> None:
     """Refuse walls around a UE where the standard has none."""
     scenarios = {scene.propagation} | ({scene.fallback.propagation} if scene.fallback is not None else set())
     for key, around in (("ue.indoor", scene.ue.indoor), ("ue.in-car", scene.ue.in_car)):
@@ -405,7 +405,7 @@ def _least_distance_m(trajectory: Trajectory, station: BaseStation) -> float:
     return float(np.linalg.norm(start + nearest[:, None] * step, axis=1).min())
 
 
-def _check_station(obstacle: Obstacle, called: str, station: BaseStation, scene: Scene) -> None:
+def _check_station(obstacle: Obstacle, called: str, station: BaseStation, scene: SceneModel) -> None:
     if isinstance(obstacle.shape, Box):
         still = Trajectory((0.0,), (station.position_m,))
         spans = inside(obstacle, still, scene.duration_s)
@@ -418,7 +418,7 @@ def _check_station(obstacle: Obstacle, called: str, station: BaseStation, scene:
         raise Problem(f"stands on top of {called}: move one of them", f"obstacle.{obstacle.name}")
 
 
-def _check_trajectory(obstacle: Obstacle, scene: Scene) -> None:
+def _check_trajectory(obstacle: Obstacle, scene: SceneModel) -> None:
     trajectory = scene.ue.trajectory
     if isinstance(obstacle.shape, Box):
         spans = inside(obstacle, trajectory, scene.duration_s)
@@ -449,7 +449,7 @@ MAX_STEPS = 20_000_000
 _HEADER = "[[base-station]] above each one"
 
 
-def read_scene(file: Path) -> Scene:
+def read_scene(file: Path) -> SceneModel:
     """Return the scene that a file describes.
 
     Raises
@@ -461,11 +461,11 @@ def read_scene(file: Path) -> Scene:
 
 
 @lru_cache(maxsize=16)  # each cell of a campaign reads the scene again: 0.8 ms
-def _parsed(text: str, file: Path) -> Scene:
+def _parsed(text: str, file: Path) -> SceneModel:
     return scene_of(parse_toml(text, str(file)), file)
 
 
-def scene_of(document: dict[str, object], file: Path) -> Scene:
+def scene_of(document: dict[str, object], file: Path) -> SceneModel:
     """Return the scene of a document as TOML gives it; `file` is its name.
 
     Raises
@@ -479,7 +479,7 @@ def scene_of(document: dict[str, object], file: Path) -> Scene:
         raise UserError(f"{file}: {problem}") from None
 
 
-def _scene(document: dict[str, object], file: Path) -> Scene:
+def _scene(document: dict[str, object], file: Path) -> SceneModel:
     table = read_table(SceneTable, document, "a scene")
     duration_s = table.duration_s
     if duration_s / table.step_s > MAX_STEPS:
@@ -487,7 +487,7 @@ def _scene(document: dict[str, object], file: Path) -> Scene:
     carrier = at("carrier", resolved, table.carrier)
     fallback = None if table.fallback is None else at("fallback", _fallback, table.fallback)
     _check_rural(table)
-    scene = Scene(
+    scene = SceneModel(
         name=file.stem,
         title=table.title,
         anchor=table.anchor,
