@@ -165,8 +165,17 @@ def _with_workloads(
         return {**document, "workload": [*({"kind": each} for each in texts), *tables]}, []
     if not isinstance(before, list):
         return document, []  # the reader of the scenario says what is wrong
-    names = [str(table.get("name", table.get("kind"))) for table in tables if isinstance(table, dict)]
+    known = list(map(_name, before))
+    for text in texts:
+        if text not in known:
+            raise UserError(f"workload: {text!r} is no workload of this scenario: write one of {', '.join(known)}")
+    names = list(map(_name, tables))
     return {**document, "workload": [*before, *tables]}, [*texts, *names] if texts else []
+
+
+def _name(workload: object) -> str:
+    """Return the name of a workload's table; the reader of the scenario says what is wrong with it."""
+    return str(workload.get("name", workload.get("kind"))) if isinstance(workload, dict) else ""
 
 
 def _check_treatments(plan: Plan, options: Mapping[str, object]) -> None:

@@ -319,7 +319,7 @@ def read_plan(
     except Problem as problem:
         if cells is not None:
             raise
-        raise UserError(f"{scenario}: {str(problem).replace(f'{scenario}: ', '')}") from None
+        raise UserError(f"{scenario}{f': {problem}'.replace(f': {scenario}: ', ': ')}") from None
     finally:
         traces.close()
     first = next(given for given in (seed, run.seed, path_seed) if given is not None)
