@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help setup demo kernel kernel-wheel test-kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs validation-pages bufferbloat-page applications-page fit-applications-page l4s-page virtual-time-page virtual-beside-real-page clean
+.PHONY: help setup demo kernel kernel-wheel test-kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs moving-picture validation-pages bufferbloat-page applications-page fit-applications-page l4s-page virtual-time-page virtual-beside-real-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -223,6 +223,9 @@ bench: $(TOOLS) $(INSTALLED)  ## benchmarks against the bare relay and Rattan, i
 docs: test-setup  ## the site of the documentation, in target/site; it needs no other host
 	NO_MKDOCS_2_WARNING=1 $(TIMED) "documentation: site" $(BIN)/mkdocs build --quiet --strict
 	$(TIMED) "documentation: looking at the site" $(PYTEST) tests/docs/test_site.py --site target/site
+
+moving-picture: $(INSTALLED) kernel  ## the moving picture of README, from a run in virtual time
+	$(BIN)/python docs/images/moving_picture.py
 
 validation-pages: $(INSTALLED)  ## a plot and tables of docs/validation, from the traces in the folder WAVEBED_TRACES
 	$(BIN)/python docs/validation/real_traces.py
