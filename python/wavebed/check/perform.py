@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -197,6 +198,8 @@ def perform_check(
     WavebedError
         As `wavebed.run.runner.run_plan`.
     """
+    if requirements:
+        plan = replace(plan, primary=requirements[0].name)
     trials = _Trials(folder, requirements, plan.trials, fail_fast=fail_fast)
     design = Design(attempts=attempts, is_repeated=trials.was_late, stop=trials.reason_to_stop)
     record = run_plan(plan, folder, command_line, live, design)

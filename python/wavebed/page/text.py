@@ -39,6 +39,20 @@ def figure(value: float | None) -> str:
     return text.replace("-", "−")
 
 
+def readable(unit: str, most: float) -> tuple[str, float]:
+    """Return the unit for values of up to `most`, and what to divide them by: kB or MB instead of many bytes."""
+    if unit == "bytes" and most >= 1e6:
+        return "MB", 1e6
+    return ("kB", 1e3) if unit == "bytes" and most >= 1e4 else (unit, 1.0)
+
+
+def amount(value: float | None, unit: str, *, sign: bool = False) -> str:
+    """Return a value with its unit, many bytes in kB or MB; the space between them does not break."""
+    unit, factor = readable(unit, abs(value or 0.0))
+    text = (signed if sign else figure)(None if value is None else value / factor)
+    return f"{text}\N{NO-BREAK SPACE}{unit}" if unit else text
+
+
 def signed(value: float | None) -> str:
     """Return a difference with its sign."""
     text = figure(value)

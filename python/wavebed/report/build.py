@@ -17,10 +17,22 @@ from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, read_bytes, read_json, read_text
 from wavebed.output import write_output
 from wavebed.page import asset
-from wavebed.page.document import document, filled
-from wavebed.page.text import MISSING, figure, longest_word
+from wavebed.page.document import document, filled, soft
+from wavebed.page.text import MISSING, amount, figure, longest_word
 from wavebed.prepared import prepared
-from wavebed.report.figures import TITLES, delay_distributions, timeline, workload_figure
+from wavebed.report.figures import READ_IN_BURSTS, TITLES, delay_distributions, timeline, workload_figure
+from wavebed.report.first import (
+    Limit,
+    Side,
+    answer,
+    comparison,
+    course,
+    effect,
+    middle_view,
+    primary_of,
+    sides_of,
+    timing,
+)
 from wavebed.report.metrics import PATH, finding, metric_rows, seeds_text
 from wavebed.report.source import MOST_VIEWS, read_results, views
 from wavebed.result.names import CHECK_FILE, INCOMPLETE, SCENE_FILE
@@ -32,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wavebed.config.data import Json
+    from wavebed.report.first import Primary
     from wavebed.report.metrics import Row
     from wavebed.report.source import ReportedTrial, Results, View
     from wavebed.result.model import TrialLine, WorkloadRecord
@@ -104,10 +117,12 @@ def page(results: Results, most_views: int) -> str:
     """Return the page with figures of at most `most_views` seeds."""
     record = results.run.record
     title = record.title or record.scenario
+    check = _read_check(results.run.folder)
     parts = (
-        _head(results, title),
-        _path(results),
+        _head(results, title, check),
+        decision_section(results.run.folder),
         _results(results),
+        _path(results),
         _over_time(results, most_views),
         _delays(results),
         _verdicts(results),
@@ -125,7 +140,8 @@ class _Counts(NamedTuple):
     by_treatment: Mapping[str, Mapping[str, int]]
 
 
-def _head(results: Results, title: str) -> Markup:
+def _head(results: Results, title: str, check: _Check | None) -> Markup:
+    """Return the first screen: the answer, the chart that shows it, and where it comes from."""
     record = results.run.record
     seeds = len({line.seed for line in record.trials})
     told = [
@@ -134,12 +150,55 @@ def _head(results: Results, title: str) -> Markup:
         record.started.replace("T", " ").replace("+00:00", " UTC"),
         f"wavebed {record.versions['wavebed']}" if "wavebed" in record.versions else "",
     ]
-    found = Counter((line.treatment, str(line.verdict)) for line in record.trials)
-    counts = _Counts(
-        MEANING, {each: {verdict: found[each, verdict] for verdict in MEANING} for each in results.treatments}
-    )
-    decisions = decision_section(results.run.folder)
-    return filled(TEMPLATE, "head", results, title, ", ".join(filter(None, told)), decisions, finding(results), counts)
+    subtitle = ", ".join(filter(None, told)) + "."
+    if record.source:
+        subtitle += f" Source: {record.source}"
+    warnings = []
+    if record.ended is None:
+        warnings.append(
+            "The run has not ended: it was interrupted or is still running. This report has the stored trials."
+        )
+    if check is None and list(record.command_line[:2]) == ["wavebed", "check"]:
+        warnings.append("There is no verdict: the check did not end. Run it again.")
+    if check is not None:
+        warnings += (
+            [f"Timing{check.timing_text.removeprefix('timing')}."] if check.timing_text != "timing: good" else []
+        )
+    elif any(line.verdict != "valid" for line in record.trials):
+        warnings.append(f"Timing: {timing(results)}.")
+    required = None if check is None else _deciding(check)
+    if required is None:
+        primary = primary_of(results)
+    else:
+        primary = primary_of(results, required.metric, "The check requires this metric.")
+    sentences = [answer(results, primary), effect(results, primary)] if check is None else []
+    verdict = "" if check is None else _verdict(check)
+    chart = "" if primary is None else first_chart(results, primary, check)
+    return filled(TEMPLATE, "head", results, title, subtitle, verdict, sentences, warnings, chart)
+
+
+def first_chart(results: Results, primary: Primary, check: _Check | None = None) -> Markup:
+    """Return the chart of the first screen; of a check with the bound of a requirement, and the seeds it judged."""
+    required = None if check is None else _deciding(check)
+    sides, limit = sides_of(results, primary), None
+    if check is not None and required is not None and required.bound is not None:
+        factor, style = primary.row.factor, results.style
+        limit = Limit(required.bound / factor, required.bound_text)
+        sides = [
+            Side(
+                each.treatment, style(each.treatment), values, each.value / factor, f"{each.statistic} of {len(values)}"
+            )
+            for each in check.requirements
+            if each.requirement == required.requirement and each.value is not None
+            for values in [[one.value / factor for one in each.values if one.value is not None]]
+        ]
+    title = f"{primary.workload}: {primary.metric.name}"
+    drawn = comparison(title, primary.metric, sides, limit)
+    view = middle_view(results, primary)
+    found = None if view is None else course(results, view, primary)
+    captions = [] if found is None or view is None else [f"{view.label}."]
+    captions += [primary.rule]
+    return filled(TEMPLATE, "first", drawn, "" if found is None else found.render(), list(filter(None, captions)))
 
 
 class _Value(msgspec.Struct):
@@ -156,6 +215,30 @@ class _Requirement(msgspec.Struct):
     value: float | None
     values: list[_Value]
     reasons: list[str]
+    statistic: str | None = None
+    comparison: str | None = None
+    bound: float | None = None
+    seeds: int = 0
+
+    @property
+    def metric(self) -> str:
+        """The name of its metric, as in ``web.speed index``; empty of the requirement that every trial completes."""
+        if not self.statistic or not self.comparison:
+            return ""
+        before = self.requirement.partition(self.comparison)[0].strip()
+        return " ".join(before.removesuffix(self.statistic).split())
+
+    @property
+    def bound_text(self) -> str:
+        """The comparison and the bound as typed."""
+        return f"{self.comparison} {self.requirement.rpartition(self.comparison or '')[2].strip()}"
+
+    @property
+    def measured(self) -> str:
+        """The statistic with its unit; without one the number of seeds."""
+        if self.value is not None:
+            return amount(self.value, self.unit)
+        return "" if self.statistic or not self.seeds else f"{self.seeds} seeds"
 
 
 class _Check(msgspec.Struct):
@@ -168,6 +251,50 @@ class _Check(msgspec.Struct):
     computing_text: str = ""
 
 
+def _read_check(folder: Path) -> _Check | None:
+    file = folder / CHECK_FILE
+    if not file.exists():
+        return None
+    content = read_json(file, "run the check again", most=MAX_TEXT_BYTES)
+    try:
+        return msgspec.convert(content, prepared(_Check))
+    except msgspec.ValidationError as error:
+        raise UserError(f"{file}: {error}: run the check again") from None
+
+
+def _deciding(check: _Check) -> _Requirement | None:
+    """Return the requirement that the first screen shows: one that failed, else one that is open, else the first."""
+    measured = [each for each in check.requirements if each.metric]
+    return next(
+        (each for outcome in ("fail", "inconclusive", "pass") for each in measured if each.outcome == outcome), None
+    )
+
+
+def _verdict(check: _Check) -> Markup:
+    """Return the outcome of a check in a sentence, and each requirement with what was measured."""
+    count = len(check.requirements)
+    failed = sum(each.outcome == "fail" for each in check.requirements)
+    undecided = sum(each.outcome == "inconclusive" for each in check.requirements)
+    if failed:
+        sentence = f"{failed} of {count} requirements failed."
+    elif undecided:
+        sentence = f"{undecided} of {count} requirements could not be decided; none failed."
+    else:
+        sentence = f"All {count} requirements hold." if count > 1 else "The requirement holds."
+    rows = []
+    several = len({each.treatment for each in check.requirements}) > 1
+    for each in check.requirements:
+        name = f"{each.treatment}: {each.requirement}" if several else each.requirement
+        why = each.reasons[0] if each.reasons and each.outcome != "pass" else ""
+        rows.append((each.outcome, f"{name}:" if each.measured else name, each.measured, why))
+    return filled(TEMPLATE, "verdict", check.outcome, _marks_of(check), sentence, rows)
+
+
+def _marks_of(check: _Check) -> dict[str, tuple[str, str]]:
+    outcomes = {check.outcome, *(each.outcome for each in check.requirements)}
+    return {name: _OUTCOME_MARKS.get(name, ("suspect", f"? {name}")) for name in outcomes}
+
+
 def decision_section(folder: Path) -> Markup | str:
     """Return each requirement of a check with its outcome, measured against its bound, by seed; empty without a check.
 
@@ -176,26 +303,19 @@ def decision_section(folder: Path) -> Markup | str:
     UserError
         If the decisions of the folder are damaged.
     """
-    file = folder / CHECK_FILE
-    if not file.exists():
+    check = _read_check(folder)
+    if check is None:
         return ""
-    content = read_json(file, "run the check again", most=MAX_TEXT_BYTES)
-    try:
-        check = msgspec.convert(content, prepared(_Check))
-    except msgspec.ValidationError as error:
-        raise UserError(f"{file}: {error}: run the check again") from None
     several = len({each.treatment for each in check.requirements}) > 1
     rows = []
     for each in check.requirements:
         name = f"{each.treatment}: {each.requirement}" if several else each.requirement
-        measured = "" if each.value is None else f"{figure(each.value)} {each.unit}"
+        measured = "" if each.value is None else f"{figure(each.value)} {each.unit}".strip()
         values = [(one.seed, "failed" if one.value is None else figure(one.value), one.decides) for one in each.values]
         rows.append((name, each, measured, seeds_text(values)))
     passed = sum(each.outcome == "pass" for each in check.requirements)
-    lead = f"{passed} of {len(check.requirements)} requirements hold"
-    outcomes = {check.outcome, *(each.outcome for each in check.requirements)}
-    marks = {name: _OUTCOME_MARKS.get(name, ("suspect", f"? {name}")) for name in outcomes}
-    return filled(TEMPLATE, "decisions", check, lead, marks, rows)
+    lead = f"{passed} of {len(check.requirements)} requirements hold."
+    return filled(TEMPLATE, "decisions", check, lead, _marks_of(check), rows)
 
 
 def _path(results: Results) -> Markup | str:
@@ -336,7 +456,8 @@ def _results(results: Results) -> Markup:
     notes: dict[str, int] = {}
     kinds = dict(results.workloads)
     tables = []
-    for name, rows in groups.items():
+    for name, unscaled in groups.items():
+        rows = [row.scaled() for row in unscaled]
         what = "path and transport" if name == PATH else name if kinds[name] == name else f"{name} ({kinds[name]})"
         measured = [row for row in rows if any(row.values.values())]
         for row in measured:
@@ -346,7 +467,7 @@ def _results(results: Results) -> Markup:
         more = f"{len(measured) - FIRST_ROWS} more metrics of {what}"
         shown, rest = measured[:FIRST_ROWS], measured[FIRST_ROWS:]
         tables.append((what, _table(results, shown, notes, what), more, _table(results, rest, notes, more), never))
-    return filled(TEMPLATE, "results", _how_to_read(results), tables, notes)
+    return filled(TEMPLATE, "results", finding(results), _how_to_read(results), tables, notes)
 
 
 def _how_to_read(results: Results) -> str:
@@ -405,7 +526,8 @@ def _workloads(results: Results, view: View) -> list[tuple[str, Markup]]:
         if panels:
             what = TITLES.get(kind, kind)
             heading = name if name in (kind, what) else f"{name}, {what}"
-            found.append((heading[:1].upper() + heading[1:], panels))
+            note = READ_IN_BURSTS.get(kind, "")
+            found.append((heading[:1].upper() + heading[1:], (soft(note) if note else Markup()) + panels))
     return found
 
 
@@ -546,9 +668,13 @@ def _verdicts(results: Results) -> Markup:
     ]
     checks = []
     for name in dict.fromkeys(check.name for trial in results.trials for check in trial.record.checks):
-        found = [(trial, check) for trial in results.trials for check in trial.record.checks if check.name == name]
-        checks.append((name, found, sum(check.holds for _, check in found)))
-    return filled(TEMPLATE, "verdicts", lead, trials, checks)
+        own = [(trial, check) for trial in results.trials for check in trial.record.checks if check.name == name]
+        checks.append((name, own, sum(check.holds for _, check in own)))
+    found = Counter((line.treatment, str(line.verdict)) for line in lines)
+    counts = _Counts(
+        MEANING, {each: {verdict: found[each, verdict] for verdict in MEANING} for each in results.treatments}
+    )
+    return filled(TEMPLATE, "verdicts", filled(TEMPLATE, "counts", results, counts), lead, trials, checks)
 
 
 def _reasons(line: TrialLine, trial: ReportedTrial | None, error: str | None) -> list[str]:

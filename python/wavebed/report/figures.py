@@ -12,7 +12,7 @@ from wavebed.config.data import table_in, tables_in
 from wavebed.page.document import filled
 from wavebed.page.plots import PERCENT, Bar, Chart, ChartLine, Panel, PanelLine, Scale, Strip, TimeFigure, swatch
 from wavebed.page.points import ThinnedPoints, held, middles, summed
-from wavebed.page.text import nice_step
+from wavebed.page.text import nice_step, readable
 from wavebed.workload.probing import loads_of, percentile, window_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,23 @@ MOST_MARKS = 300
 MOST_PANELS = 8
 STEPPED = ("bitrate", "progress")
 """Series of a video or a page that are constant until the next value."""
+MAIN_SERIES = {
+    "latency": ("rtt", "udp rtt", "one-way delay", "rpm"),
+    "voice": ("one-way delay",),
+    "call": ("frame rate", "bitrate"),
+    "video": ("buffer",),
+    "web": ("visual progress",),
+}
+"""Beginnings of the series that show the primary metric of a kind of workload, the best first."""
+FIRST_STEPS = 250
+KERNEL_STEP_S = 0.1
+"""As long as an interval of iperf3."""
+_GOODPUTS = ("goodput", "goodput down", "goodput up")
+READ_IN_BURSTS = {
+    "bulk": "A peak above the link's rate is data that arrived earlier and waited, behind a lost packet or to be read.",
+    "video": "A peak of throughput above the link's rate is data that arrived earlier and waited to be read.",
+}
+"""A sentence beside charts whose values can exceed the rate of the link, by kind of workload."""
 MARGIN = 0.02
 LEAST_MS = 1e-3
 MOST_POINTS = 250
@@ -205,13 +222,16 @@ def _throughput(results: Results, view: View, link: str, step_s: float, end_s: f
 
 
 def _queue(results: Results, view: View, link: str, step_s: float, end_s: float) -> Panel:
-    lines = []
+    found = []
     for trial in view.trials:
         peak, last = trial.queue(link)
-        value = _largest(peak, last, step_s, min(trial.end_s, end_s))
-        points = ThinnedPoints(middles(0.0, step_s, len(value)), value / 1e3)
-        lines.append(_line(results, trial, "queue", points))
-    return Panel(f"Queue at {link}: largest in each {step_s:g} s", "kB", lines)
+        found.append((trial, _largest(peak, last, step_s, min(trial.end_s, end_s))))
+    unit, factor = readable("bytes", max((float(value.max(initial=0.0)) for _, value in found), default=0.0))
+    lines = [
+        _line(results, trial, "queue", ThinnedPoints(middles(0.0, step_s, len(value)), value / factor))
+        for trial, value in found
+    ]
+    return Panel(f"Queue at {link}: largest in each {step_s:g} s", unit, lines)
 
 
 def _largest(peak: ThinnedPoints, last: ThinnedPoints, step_s: float, end_s: float) -> Floats:
@@ -311,11 +331,17 @@ def _panels(results: Results, view: View, name: str, kind: str) -> list[Panel]:
             found.setdefault(key, []).append((trial, points))
     if kind == "download" and not any(unit in ("bytes", "MB") for _, unit in found):
         found[("progress", "bytes")] = [(trial, acked) for trial in view.trials if (acked := _acked(trial, name))]
+    if kind == "bulk":
+        found = {
+            (f"{series}, at the receiver's kernel" if taken else series, unit): taken or drawn
+            for (series, unit), drawn in found.items()
+            for taken in [_taken(drawn, name, series) if series in _GOODPUTS else None]
+        }
     panels = []
     for (series, unit), drawn in list(found.items())[:MOST_PANELS]:
         if not drawn or not any(np.isfinite(points.value).any() for _, points in drawn):
             continue
-        shown, scale = _readable(unit, drawn)
+        shown, scale = readable(unit, max(float(np.nanmax(points.value, initial=0.0)) for _, points in drawn))
         stepped = kind in ("video", "web") and any(word in series.lower() for word in STEPPED)
         lines = [
             _series_line(results, trial, series, ThinnedPoints(points.time_s, points.value / scale), stepped)
@@ -333,14 +359,39 @@ def _series_line(
     return PanelLine(label, line_styles(results, 0, treatment, 0), points, stepped=stepped)
 
 
-def _readable(unit: str, drawn: Sequence[tuple[ReportedTrial, ThinnedPoints]]) -> tuple[str, float]:
-    """Return the unit and its factor: kB or MB for many bytes."""
-    most = max(float(np.nanmax(points.value, initial=0.0)) for _, points in drawn)
-    if unit == "bytes" and most >= 1e6:
-        return "MB", 1e6
-    if unit == "bytes" and most >= 1e4:
-        return "kB", 1e3
-    return unit, 1.0
+def _taken(
+    drawn: Sequence[tuple[ReportedTrial, ThinnedPoints]], name: str, series: str
+) -> list[tuple[ReportedTrial, ThinnedPoints]] | None:
+    """Return what the receiver's kernel took of the TCP connections of a bulk transfer, Mbit/s; ``None`` if unknown.
+
+    An application reads in bursts: what it read in an interval can exceed what the link delivered in it.
+    """
+    found = []
+    for trial, _ in drawn:
+        points = _kernel_rate(trial, name, series)
+        if points is None:
+            return None
+        found.append((trial, points))
+    return found
+
+
+def _kernel_rate(trial: ReportedTrial, name: str, series: str) -> ThinnedPoints | None:
+    record = trial.workload(name)
+    if record is None or record.span is None:
+        return None
+    pairs = [(str(flow.get("local")), str(flow.get("remote"))) for flow in tables_in(record.outcome.details, "flows")]
+    chances = []
+    for ends, way in ((pairs, "down"), ([(remote, local) for local, remote in pairs], "up")):
+        if series in ("goodput", f"goodput {way}"):
+            chances.append([trial.received[pair] for pair in ends if pair in trial.received])
+    count = max(1, round((record.span.end_s - record.span.start_s) / KERNEL_STEP_S))
+    edges = record.span.start_s + np.arange(count + 1) * KERNEL_STEP_S
+    best = max(chances, key=lambda flows: sum(float(flow.value[-1]) for flow in flows), default=[])
+    if not best:
+        return None
+    total = np.sum([np.diff(np.interp(edges, flow.time_s, flow.value)) for flow in best], axis=0)
+    rate = np.asarray(total * 8 / 1e6 / KERNEL_STEP_S, np.float64)
+    return ThinnedPoints(np.asarray(edges[:-1] + KERNEL_STEP_S / 2, np.float64), rate)
 
 
 def _acked(trial: ReportedTrial, name: str) -> ThinnedPoints | None:
@@ -384,6 +435,88 @@ def _counted(kind: str, rows: Sequence[Sequence[Bar]]) -> str:
 def _event_text(results: Results, trial: ReportedTrial, kind: str, event: Event) -> str:
     who = f"{trial.line.treatment}: " if len(results.treatments) > 1 else ""
     return f"{who}{kind}{' ' + event.text if event.text else ''}"
+
+
+def bad_events(results: Results, view: View, name: str) -> list[Strip]:
+    """Return the strips of stalls, freezes and other events of a workload that a user dislikes."""
+    return [
+        strip for strip in _event_strips(results, view, name) if any(word in strip.title.lower() for word in BAD_WORDS)
+    ]
+
+
+def busiest_direction(trials: Sequence[ReportedTrial]) -> str | None:
+    """Return ``down`` or ``up``, whichever bottleneck delivered more; ``None`` without links."""
+    found: dict[str, float] = {}
+    for direction in ("down", "up"):
+        link = bottleneck(trials, direction)
+        if link is not None:
+            found[direction] = sum(float(np.nansum(trial.carried(link)[1])) for trial in trials)
+    return max(found, key=lambda direction: found[direction]) if found else None
+
+
+def carried_panel(
+    results: Results,
+    groups: Sequence[Sequence[ReportedTrial]],
+    direction: str,
+    start_s: float,
+    end_s: float,
+    height: int,
+) -> Panel | None:
+    """Return the capacity of the bottleneck, for each group of trials with one channel, and what it delivered."""
+    step_s = max(nice_step(end_s - start_s, FIRST_STEPS), LEAST_STEP_S)
+    lines, links = [], []
+    for place, group in enumerate(groups):
+        link = bottleneck(group, direction)
+        if link is None:
+            continue
+        links.append(link)
+        course = max(group, key=lambda trial: trial.end_s).courses.get(link)
+        if course is not None and not np.isnan(course.rate_bps.value).all():
+            names = ", ".join(trial.line.treatment for trial in group)
+            name = "capacity" if len(groups) == 1 else f"capacity, {names}"
+            points = ThinnedPoints(course.rate_bps.time_s, course.rate_bps.value / 1e6)
+            lines.append(
+                PanelLine(name, f"capacity d{place}", points, stepped=True, filled=len(groups) == 1, holds=True)
+            )
+    for group in groups:
+        for trial in group:
+            link = bottleneck(group, direction)
+            if link is not None:
+                time_s, delivered = trial.carried(link)
+                carried = summed(time_s, delivered * 8 / 1e6, step_s, min(trial.end_s, end_s))
+                lines.append(_line(results, trial, "delivered", carried))
+    if not links:
+        return None
+    named = links[0].rpartition(".")[0]
+    way = "downlink" if direction == "down" else "uplink"
+    return Panel(f"{named[:1].upper()}{named[1:]} {way}: capacity and delivery", "Mbit/s", lines, height)
+
+
+def main_series_panel(results: Results, view: View, name: str, kind: str, metric: str) -> Panel | None:
+    """Return the series of a workload that shows its primary metric; ``None`` where the link's deliveries show it."""
+    found: dict[tuple[str, str], list[tuple[ReportedTrial, ThinnedPoints]]] = {}
+    for trial in view.trials:
+        for key, points in trial.samples(name).items():
+            found.setdefault(key, []).append((trial, points))
+    words = set(metric.lower().split())
+    chances = [
+        (place, -len(words & set(series.lower().split())), series, unit)
+        for series, unit in found
+        for place, begins in enumerate(MAIN_SERIES.get(kind, ()))
+        if series.startswith(begins)
+    ]
+    if not chances:
+        return None
+    *_, series, unit = min(chances)
+    drawn = found[series, unit]
+    shown, scale = readable(unit, max(float(np.nanmax(points.value, initial=0.0)) for _, points in drawn))
+    stepped = kind in ("video", "web") and any(word in series.lower() for word in STEPPED)
+    lines = [
+        _series_line(results, trial, series, ThinnedPoints(points.time_s, points.value / scale), stepped)
+        for trial, points in drawn
+    ]
+    title = "Round-trip time" if is_round_trip(series, unit) else series[:1].upper() + series[1:]
+    return Panel(title, shown, lines, 180)
 
 
 def delay_distributions(results: Results) -> list[Markup]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from wavebed.page.text import figure
+from wavebed.page.text import figure, readable
 from wavebed.report.source import headlines, read_results
 from wavebed.result.model import COUNTED
 from wavebed.stats.intervals import FEWEST, Interval, median_interval, paired_difference
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 PATH = "path"
 """The workload name of the transport metrics."""
 MOST_SENTENCES = 3
-_ORDER = ("web", "video", "call", "voice", "download", "bulk", "latency")
-"""Order of the kinds of workloads: user experience first."""
+_ORDER = ("web", "video", "call", "voice", "command", "latency", "download", "bulk")
+"""Order of the kinds of workloads: user experience first, load last."""
 _MOST_SEEDS = 20
 _DOTS_WIDE = 150
 _DOTS_ROW = 11
@@ -42,11 +42,14 @@ class Row:
         By treatment: block and value of each counted trial with a value.
     absent : dict
         By treatment: number of counted trials without a value.
+    factor : float
+        What the values were divided by: 1, unless their unit is a larger one than the metric's own.
     """
 
     metric: Metric
     values: dict[str, list[tuple[int, float]]]
     absent: dict[str, int]
+    factor: float = 1.0
 
     def median(self, treatment: str) -> Interval:
         """Return the median over the trials of a treatment, with its interval."""
@@ -57,6 +60,16 @@ class Row:
         base = dict(self.values[first])
         pairs = [(base[block], value) for block, value in self.values[other] if block in base]
         return paired_difference([a for a, _ in pairs], [b for _, b in pairs]) if pairs else None
+
+    def scaled(self) -> Row:
+        """Return the same in a unit for people: many bytes are kB or MB."""
+        most = max((abs(value) for pairs in self.values.values() for _, value in pairs), default=0.0)
+        unit, factor = readable(self.metric.unit, most)
+        if factor == 1:
+            return self
+        values = {name: [(block, value / factor) for block, value in pairs] for name, pairs in self.values.items()}
+        value = None if self.metric.value is None else self.metric.value / factor
+        return Row(replace(self.metric, unit=unit, value=value), values, self.absent, factor)
 
     @property
     def ends(self) -> str:
@@ -113,7 +126,7 @@ def finding(results: Results) -> list[str]:
     """Return a sentence on the main metric of each of the first workloads."""
     rows = metric_rows(results)
     parts = []
-    order = sorted(headlines(results), key=lambda head: _place(dict(results.workloads)[head[0]]))
+    order = sorted(headlines(results), key=lambda head: place_of_kind(dict(results.workloads)[head[0]]))
     for workload, name in order[:MOST_SENTENCES]:
         row = next((row for row in rows.get(workload, ()) if row.metric.name == name), None)
         if row is not None:
@@ -123,7 +136,8 @@ def finding(results: Results) -> list[str]:
     return parts
 
 
-def _place(kind: str) -> int:
+def place_of_kind(kind: str) -> int:
+    """Return the place of a kind of workload among all: the lowest is what a reader asks for first."""
     return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 

@@ -48,6 +48,8 @@ class Flow(NamedTuple):
     """A TCP connection at the end that sent more."""
 
     name: str
+    local: str
+    remote: str
     acked_bytes: ThinnedPoints
     srtt_ms: ThinnedPoints
     cwnd_segments: ThinnedPoints
@@ -127,6 +129,19 @@ class ReportedTrial:
         found = [_flow({name: column[a:b] for name, column in data.items()}) for a, b in zip(starts, ends, strict=True)]
         return sorted((flow for flow in found if flow.sent_bytes > 0), key=lambda flow: -flow.sent_bytes)
 
+    @cached_property
+    def received(self) -> dict[tuple[str, str], ThinnedPoints]:
+        """By local and remote address of each connection: the bytes that the kernel there had received, over time."""
+        data = self._columns("flows", "time_ns", "local", "remote", "bytes_received")
+        found: dict[tuple[str, str], list[int]] = {}
+        for place, pair in enumerate(zip(data["local"].tolist(), data["remote"].tolist(), strict=True)):
+            found.setdefault(pair, []).append(place)
+        out = {}
+        for pair, rows in found.items():
+            rows.sort(key=lambda row: int(data["time_ns"][row]))
+            out[pair] = ThinnedPoints(_floats(data["time_ns"][rows]) / 1e9, _floats(data["bytes_received"][rows]))
+        return out
+
     def samples(self, workload: str) -> dict[tuple[str, str], ThinnedPoints]:
         """Return the series of a workload, by name and unit."""
         data = self._samples
@@ -163,7 +178,7 @@ class ReportedTrial:
 
     def forget(self) -> None:
         """Read its tables again when they are asked for: a run may have thousands of trials."""
-        for name in ("flows", "_events", "_links", "_rows", "_samples"):
+        for name in ("flows", "received", "_events", "_links", "_rows", "_samples"):
             vars(self).pop(name, None)
 
     @cached_property
@@ -199,15 +214,20 @@ class Results:
         In order.
     unreadable : list of (TrialLine, str)
         The others, each with the error.
+    chosen : tuple of str
+        The treatments that are shown; empty: all.
     """
 
     run: Run
     trials: list[ReportedTrial]
     unreadable: list[tuple[TrialLine, str]]
+    chosen: tuple[str, ...] = ()
 
     @cached_property
     def treatments(self) -> list[str]:
         """Names of the treatments in the order of the scenario."""
+        if self.chosen:
+            return list(self.chosen)
         named = [str(treatment["name"]) for treatment in self.run.record.treatments]
         return list(dict.fromkeys([*named, *(line.treatment for line in self.run.record.trials)]))
 
@@ -248,7 +268,7 @@ def read_results(folder: Path) -> Results:
     return Results(run, trials, unreadable)
 
 
-def _whole(trials: Sequence[ReportedTrial], *, keep: bool = False) -> list[ReportedTrial]:
+def whole(trials: Sequence[ReportedTrial], *, keep: bool = False) -> list[ReportedTrial]:
     """Return the trials with readable tables; `keep` them in memory if all will be drawn."""
     found = []
     for trial in trials:
@@ -264,6 +284,8 @@ def _flow(data: dict[str, NDArray[np.generic]]) -> Flow:
     local, remote = str(data["local"][0]), str(data["remote"][0])
     return Flow(
         f"{local} to {remote}",
+        local,
+        remote,
         ThinnedPoints(time_s, _floats(data["bytes_acked"])),
         ThinnedPoints(time_s, _floats(data["rtt_us"]) / 1e3),
         ThinnedPoints(time_s, _floats(data["cwnd_segments"])),
@@ -334,9 +356,9 @@ def views(results: Results, most: int = MOST_VIEWS) -> tuple[list[View], int]:
     blocks: dict[int, list[ReportedTrial]] = {}
     keep = len(results.trials) <= most * len(results.treatments)
     order = results.treatments
-    for trial in sorted(_whole(results.trials, keep=keep), key=lambda trial: order.index(trial.line.treatment)):
+    for trial in sorted(whole(results.trials, keep=keep), key=lambda trial: order.index(trial.line.treatment)):
         blocks.setdefault(trial.line.block, []).append(trial)
-    groups = [group for _, trials in sorted(blocks.items()) for group in _same_channel(trials)]
+    groups = [group for _, trials in sorted(blocks.items()) for group in same_channel(trials)]
     if len(groups) <= most:
         return [View(_label(group), group) for group in groups], len(groups)
     head = next(headlines(results), None)
@@ -371,7 +393,7 @@ def _rank(trials: list[ReportedTrial], head: tuple[str, str] | None) -> tuple[bo
     return (True, float(trials[0].line.seed))
 
 
-def _same_channel(trials: list[ReportedTrial]) -> list[list[ReportedTrial]]:
+def same_channel(trials: list[ReportedTrial]) -> list[list[ReportedTrial]]:
     """Group trials with equal capacity of every link; a treatment may change the path."""
     groups: list[list[ReportedTrial]] = []
     for trial in trials:

@@ -257,6 +257,8 @@ class RunRecord:
         Of a campaign; its treatments have the key ``levels`` too.
     aside : list of TrialLine
         Trials of blocks that were begun again after a change of inputs.
+    primary : str
+        The metric that the run is about, as ``WORKLOAD.METRIC``; empty if its scenario names none.
     """
 
     title: Text
@@ -275,6 +277,7 @@ class RunRecord:
     ended: Text | None = None
     campaign: CampaignRecord | None = None
     aside: list[TrialLine] = field(default_factory=list)
+    primary: Text = ""
 
     @property
     def counted(self) -> dict[str, int]:

@@ -143,6 +143,7 @@ def record_of(plan: Plan, command_line: Sequence[str], design: Design) -> RunRec
         workloads=list(plan.tables),
         treatments=[_treatment(each, design) for each in plan.treatments],
         campaign=design.record,
+        primary=plan.primary,
     )
 
 

@@ -280,11 +280,15 @@ _MOST_BYTES = 16 << 20
 def draw_scene(realisation: Realisation, folder: Path) -> None:
     """Write the map of a scene, with the trajectory of one realisation, into the folder of a run.
 
+    A scene without obstacles in which the UE stands still has no map: it would show two points.
+
     Raises
     ------
     OSError
         If it cannot be written.
     """
+    if not realisation.scene.obstacles and not (realisation.position_m != realisation.position_m[0]).any():
+        return
     from wavebed.channel.plot import render_map
     from wavebed.channel.plot_data import Album
 

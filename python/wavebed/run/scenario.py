@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from wavebed.path.scenario import checked_document, read_document, read_path_of
 from wavebed.path.tables import path_schema
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
+from wavebed.result.transport import known_transport_metrics
 from wavebed.run.lab_table import LabTable, read_lab
 from wavebed.secret import restored
 from wavebed.spec.network import MOST_SEED
@@ -186,6 +188,14 @@ class RunTable(Struct, frozen=True, kw_only=True):
             absent="that of the path",
         ),
     ] = None
+    primary: Annotated[
+        str | None,
+        Key(
+            values.text,
+            "the metric that the report begins with, `WORKLOAD.METRIC`, such as `latency.rtt loaded p95`",
+            absent="the main metric of the first of web, video, call, voice, command, latency, download, bulk",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +251,8 @@ class Plan:
         Its text.
     overrides : mapping
         The changes of ``--set``.
+    primary : str
+        The metric that the report begins with; empty: none is named.
     """
 
     scenario: Path
@@ -253,6 +265,7 @@ class Plan:
     treatments: tuple[TreatmentPlan, ...]
     tables: Sequence[Mapping[str, Json]]
     notes: tuple[str, ...] = ()
+    primary: str = ""
 
 
 def read_plan(
@@ -316,6 +329,7 @@ def read_plan(
             )
         )
         path_seed = cast("PathModel", treatments[0].path).seed
+        primary = at("run.primary", partial(_primary, only=only, treatments=treatments), run.primary or "")
     except Problem as problem:
         if cells is not None:
             raise
@@ -338,7 +352,29 @@ def read_plan(
         treatments=treatments,
         tables=_wanted(document, only),
         notes=tuple(dict.fromkeys(traces.notes)),
+        primary=primary,
     )
+
+
+def _primary(name: str, only: Sequence[str], treatments: Sequence[TreatmentPlan]) -> str:
+    """Return the name of a primary metric; nothing if its workload was not chosen.
+
+    Raises
+    ------
+    Problem
+        If no workload can have it.
+    """
+    workloads = {each.name: each for treatment in treatments for each in treatment.workloads}
+    owner = name.partition(".")[0]
+    if not name or (only and owner not in workloads):
+        return ""
+    known = {f"{each.name}.{metric.name}" for each in workloads.values() for metric in each.known_metrics()}
+    known |= {f"{PATH_WORKLOAD}.{metric.name}" for metric in known_transport_metrics()}
+    if name in known or (owner in workloads and workloads[owner].prints_metrics):
+        return name
+    near = difflib.get_close_matches(name, sorted(known), 2, 0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "write WORKLOAD.METRIC, as the report names it"
+    raise Problem(f"{described(name)} is no metric of this scenario: {hint}")
 
 
 def _whole(document: Mapping[str, object], scenario: Path) -> dict[str, object]:

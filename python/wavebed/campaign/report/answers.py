@@ -169,7 +169,8 @@ def sentence(answer: CampaignAnswer, level: float | None = None) -> str:
     """
     question, finding = answer.question, answer.finding
     pair = question.pair
-    metric = question.values.title
+    workload, metric = question.values.workload, question.values.metric
+    metric = metric if metric.lower().startswith(workload.lower()) else f"{metric} of {workload}"
     interval = interval_words(answer)
     kind = "interval" if level is None else f"{level_text(level)} interval"
     told = f"{effect_words(answer)} ({f'{kind}: {interval}' if interval else 'no interval'})"
@@ -188,6 +189,16 @@ def sentence(answer: CampaignAnswer, level: float | None = None) -> str:
                 f"Undecided whether {pair.cell} is better than {pair.baseline}: {metric} is {told}, margin"
                 f" {question.text}{f'; {why}' if why else ''}."
             )
+
+
+def counted(answers: Sequence[CampaignAnswer]) -> str:
+    """Return the number of answers of each verdict in a sentence: ``Of 6 comparisons 4 are better, 2 undecided.``."""
+    counts = {verdict: sum(answer.finding.verdict == verdict for answer in answers) for verdict in _VERDICTS}
+    told = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    first, *rest = told
+    number, verdict = first.split(" ", 1)
+    verb = "is" if number == "1" else "are"
+    return f"Of {len(answers)} comparisons {', '.join([f'{number} {verb} {verdict}', *rest])}."
 
 
 def summary(title: str, answers: Sequence[CampaignAnswer]) -> str:

@@ -20,6 +20,7 @@ from wavebed.campaign.report.answers import (
     ChosenResults,
     answers_table,
     borne_tails,
+    counted,
     covered,
     effect_words,
     interval_words,
@@ -33,6 +34,7 @@ from wavebed.campaign.report.answers import (
     summary_table,
     trials_table,
 )
+from wavebed.campaign.report.first import first_chart
 from wavebed.campaign.report.pictures import pictures
 from wavebed.campaign.results import metric_title, read_campaign_results
 from wavebed.campaign.text import effect_text, reason_text
@@ -189,6 +191,37 @@ def _write(folder: Path, inside: str, name: str, data: bytes) -> None:
     write_output(folder / inside / name, data)
 
 
+def closing_rows(folder: Path) -> tuple[list[tuple[str, str]], int]:
+    """Return what the command prints at its end: question, answer, effect and timing; and the number of answers.
+
+    Raises
+    ------
+    UserError
+        If the folder has no campaign, or a file is damaged.
+    """
+    chosen = ChosenResults(read_campaign_results(folder))
+    results = chosen.results
+    answers = [answer for metric in chosen.metrics for answer in chosen.largest(metric, 1)] if results.answers else []
+    effect = "none: nothing is decided"
+    if answers:
+        first = answers[0]
+        interval = interval_words(first)
+        effect = f"{effect_words(first)}, {interval or 'no interval'}, {first.finding.count} pairs"
+        effect += f": {reason_text(first)}" if reason_text(first) else ""
+    lines = results.run.trials
+    suspect = _suspect(chosen)
+    lost = sum(line.verdict not in COUNTED for line in lines)
+    timing = suspect.removesuffix(".") if suspect else f"good: no counted trial is suspect, {len(lines)} trials"
+    timing += f"; {lost} of {len(lines)} attempts not counted" if lost else ""
+    rows = [
+        ("question", results.run.title or results.run.scenario),
+        ("answer", f"{_lead(chosen)[0]}"),
+        ("effect", effect),
+        ("timing", f"{timing}; {state_words(results)}"),
+    ]
+    return rows, len(results.answers)
+
+
 def _head(chosen: ChosenResults, warnings: Sequence[str]) -> Markup:
     """Return title, answers in plain words, and what makes them suspect."""
     results = chosen.results
@@ -203,7 +236,17 @@ def _head(chosen: ChosenResults, warnings: Sequence[str]) -> Markup:
     holds = f"{_level(chosen)} {covered(results)}" if results.answers else ""
     incomplete = not results.complete
     return filled(
-        TEMPLATE, "head", record, title, subtitle, _lead(chosen), holds, _too_few(chosen), incomplete, warnings
+        TEMPLATE,
+        "head",
+        record,
+        title,
+        subtitle,
+        _lead(chosen),
+        first_chart(chosen),
+        holds,
+        _too_few(chosen),
+        incomplete,
+        warnings,
     )
 
 
@@ -215,9 +258,11 @@ def _lead(chosen: ChosenResults) -> list[str]:
         return ["The campaign compares no cells; the medians of the primary metrics are below."]
     if not answers:
         return ["No primary metric was measured in a counted trial: there is no answer."]
+    if len(answers) == 1:
+        return [sentence(answers[0], chosen.results.design.level)]
+    told = [counted(answers)]
     if len(answers) <= MOST_SENTENCES:
-        return [sentence(answer, chosen.results.design.level if len(answers) == 1 else None) for answer in answers]
-    told = []
+        return told + [sentence(answer) for answer in answers]
     for metric in chosen.metrics:
         told.append(summary(metric.title, chosen.answers(metric)))
         decided = [each for each in chosen.largest(metric, 1 << 30) if each.finding.settled]

@@ -1,0 +1,347 @@
+"""The first screen of a report: the answer in sentences, and one chart with the primary metric and the radio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from wavebed.config.data import table_in
+from wavebed.page.document import filled
+from wavebed.page.plots import Bar, Strip, TimeFigure
+from wavebed.page.text import amount, nice_ticks, tick_text
+from wavebed.report.figures import (
+    MARGIN,
+    bad_events,
+    busiest_direction,
+    carried_panel,
+    main_series_panel,
+    radio_strip,
+    shades_of,
+    window,
+)
+from wavebed.report.metrics import PATH, metric_rows, place_of_kind
+from wavebed.report.source import View, headlines, same_channel, whole
+from wavebed.stats.intervals import FEWEST, median_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from markupsafe import Markup
+
+    from wavebed.report.metrics import Row
+    from wavebed.report.source import ReportedTrial, Results
+    from wavebed.stats.intervals import Interval
+    from wavebed.workload.model import Metric
+
+TEMPLATE = "report/run.html.j2"
+FAILED_CHECK = "check failed: "
+MOST_CAUSES = 2
+_SHORT = ("rtt", "udp", "tcp", "rpm", "mos")
+MOST_SIDES = 8
+"""Treatments of the chart; the table has all of them."""
+RULE = "web, video, call, voice, command, latency, download, bulk"
+"""Which workload's metric comes first where a scenario names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Primary:
+    """The metric that a run is about.
+
+    Parameters
+    ----------
+    kind : str
+        Of its workload; `PATH` for a metric of the path.
+    rule : str
+        Why it is this metric, in a sentence.
+    """
+
+    workload: str
+    kind: str
+    row: Row
+    rule: str
+
+    @property
+    def metric(self) -> Metric:
+        """Its name, unit and definition."""
+        return self.row.metric
+
+
+def primary_of(results: Results, wanted: str = "", rule: str = "") -> Primary | None:
+    """Return the primary metric of a run; ``None`` if no counted trial has a metric.
+
+    Parameters
+    ----------
+    wanted : str
+        ``WORKLOAD.METRIC``, or the metric alone; by default what the scenario names.
+    rule : str
+        Who wants it, in a sentence.
+    """
+    kinds = dict(results.workloads) | {PATH: PATH}
+    groups = metric_rows(results)
+    wanted, rule = (wanted, rule) if wanted else (results.run.record.primary, "The scenario names this metric.")
+    for workload, rows in groups.items():
+        for row in rows:
+            if wanted in (f"{workload}.{row.metric.name}", row.metric.name) and any(row.values.values()):
+                return Primary(workload, kinds[workload], row.scaled(), rule)
+    order = sorted(headlines(results), key=lambda head: place_of_kind(kinds[head[0]]))
+    for workload, name in order:
+        row = next(row for row in groups[workload] if row.metric.name == name)
+        if any(row.values.values()):
+            rule = f"No primary metric is named: wavebed took the first of {RULE}. The key run.primary names another."
+            return Primary(workload, kinds[workload], row.scaled(), rule if len(order) > 1 else "")
+    return None
+
+
+def answer(results: Results, primary: Primary | None) -> str:
+    """Return what came out, in a sentence."""
+    if primary is None:
+        return nothing_counts(results)
+    row, unit, what = primary.row, primary.metric.unit, _what(results, primary)
+    medians = {name: row.median(name) for name in results.treatments if row.values[name]}
+
+    def told(name: str) -> str:
+        return amount(medians[name].estimate, unit)
+
+    if len(results.treatments) == 1:
+        (name,) = medians
+        count = len(row.values[name])
+        return f"{what}: {told(name)}{f', the median of {count} trials' if count > 1 else ''}."
+    if len(medians) == 1:
+        (name,) = medians
+        return f"{what}: {told(name)} with {name}; the other treatments have no value."
+    if len(medians) == 2:
+        first, other = medians
+        interval = row.difference(first, other)
+        way = _way(interval)
+        if way:
+            return f"{what} is {way} with {other}: {told(other)}, against {told(first)} with {first}."
+        return f"{what}: {told(first)} with {first}, {told(other)} with {other}."
+    ranked = sorted(medians, key=lambda name: medians[name].estimate or 0.0)
+    if row.metric.better == "higher":
+        ranked.reverse()
+    if row.metric.better != "neither":
+        return f"{what} is best with {ranked[0]}, {told(ranked[0])}, and worst with {ranked[-1]}, {told(ranked[-1])}."
+    return f"{what}: {told(ranked[0])} with {ranked[0]} to {told(ranked[-1])} with {ranked[-1]}."
+
+
+def nothing_counts(results: Results) -> str:
+    """Return why no trial has a result, in a sentence."""
+    lines = results.run.record.trials
+    line = next((line for line in lines if line.reasons), None)
+    if line is None:
+        return "No trial has ended yet: there is no answer." if not lines else "No counted trial has a metric."
+    what = "The trial does not count" if len(lines) == 1 else f"No trial counts. {line.folder}"
+    return f"{what}: {line.reasons[0].removeprefix(FAILED_CHECK)}."
+
+
+def effect(results: Results, primary: Primary | None) -> str:
+    """Return how large the difference is, and how sure, in a sentence."""
+    if primary is None:
+        if any(line.verdict == "invalid" for line in results.run.record.trials):
+            return "The machine was too slow for this path: end other programs, or use --virtual-time."
+        return "Nothing was measured."
+    row, unit = primary.row, primary.metric.unit
+    names = [name for name in results.treatments if row.values[name]]
+    if len(results.treatments) == 1:
+        return _spread(row.median(names[0]), unit)
+    if len(names) < 2:
+        return "There is nothing to compare with."
+    first = names[0]
+    intervals = {name: row.difference(first, name) for name in names[1:]}
+    name = max(intervals, key=lambda name: abs(_estimate(intervals[name])))
+    interval = intervals[name]
+    if interval is None:
+        return "No seed has a value of both treatments."
+    least = f"The largest difference, {name} − {first}, is" if len(intervals) > 1 else f"{name} − {first} is"
+    told = f"{least} {amount(interval.estimate, unit, sign=True)}"
+    if interval.low is None or interval.high is None:
+        pairs = "1 pair of trials is" if interval.count == 1 else f"{interval.count} pairs of trials are"
+        return f"{told}; {pairs} too few to decide, {FEWEST} are needed."
+    bounds = f"{amount(interval.low, '', sign=True)} to {amount(interval.high, unit, sign=True)}"
+    sure = "" if _way(interval) else ", which is not significant"
+    return f"{told} (95 %: {bounds}; {interval.count} pairs){sure}."
+
+
+def _estimate(interval: Interval | None) -> float:
+    return 0.0 if interval is None or interval.estimate is None else interval.estimate
+
+
+def _spread(interval: Interval, unit: str) -> str:
+    if interval.count == 1:
+        return "One trial shows one case; --trials N shows how it varies."
+    if interval.low is None or interval.high is None:
+        return f"{interval.count} trials are too few for an interval; {FEWEST} are needed."
+    return f"The 95 % interval of the median is {amount(interval.low, '')} to {amount(interval.high, unit)}."
+
+
+def _way(interval: Interval | None) -> str:
+    if interval is None or interval.low is None or interval.high is None:
+        return ""
+    return "higher" if interval.low > 0 else "lower" if interval.high < 0 else ""
+
+
+def _what(results: Results, primary: Primary) -> str:
+    """Return the metric as the beginning of a sentence: ``Download time``, ``RTT loaded p95 of latency``."""
+    name = primary.metric.name
+    first, _, rest = name.partition(" ")
+    first = first.upper() if first in _SHORT else first[:1].upper() + first[1:]
+    alone = len(results.workloads) == 1 or primary.workload in name
+    return f"{first} {rest}".strip() if alone else f"{first} {rest}".strip() + f" of {primary.workload}"
+
+
+def timing(results: Results) -> str:
+    """Return whether the machine kept the time of the path, and how many trials suffered, in a few words."""
+    lines = results.run.record.trials
+    if not lines:
+        return "no trial has ended"
+    bad = [line for line in lines if line.verdict != "valid"]
+    if not bad:
+        virtual = any(table_in(trial.record.resolved, "lab").get("time") == "virtual" for trial in results.trials)
+        return f"{'virtual time, exact' if virtual else 'good'}: {_of(len(lines), len(lines), 'valid')}"
+    lost = [line for line in bad if line.verdict != "suspect"]
+    said = _of(len(lost), len(lines), "not counted") if lost else f"reduced: {_of(len(bad), len(lines), 'suspect')}"
+    why = dict.fromkeys(_cause(reason) for line in lost or bad for reason in line.reasons[:1])
+    return f"{said} (not met: {', '.join(list(why)[:MOST_CAUSES])})" if why else said
+
+
+def _cause(reason: str) -> str:
+    """Return the name of the check that failed, or the whole reason."""
+    return reason.removeprefix(FAILED_CHECK).partition(": ")[0] if reason.startswith(FAILED_CHECK) else reason
+
+
+def closing_rows(results: Results) -> list[tuple[str, str]]:
+    """Return what a command prints at its end: question, answer, effect and timing."""
+    primary, record = primary_of(results), results.run.record
+    return [
+        ("question", record.title or record.scenario),
+        ("answer", answer(results, primary)),
+        ("effect", effect(results, primary)),
+        ("timing", timing(results)),
+    ]
+
+
+def _of(count: int, total: int, what: str) -> str:
+    return f"{count} of {total} trial{'s' if total != 1 else ''} {'is' if count == 1 else 'are'} {what}"
+
+
+class Side(NamedTuple):
+    """The values of one treatment, to be drawn beside the others.
+
+    Parameters
+    ----------
+    middle : float
+        The value that the bar and the number show: a median, or the statistic of a requirement.
+    below : str
+        A remark below the number: how sure it is.
+    """
+
+    name: str
+    style: str
+    values: Sequence[float]
+    middle: float
+    below: str
+
+
+class Limit(NamedTuple):
+    """A bound on the metric, which is drawn across the treatments."""
+
+    value: float
+    text: str
+
+
+def sides_of(results: Results, primary: Primary) -> list[Side]:
+    """Return the values of each treatment of a run."""
+    return [
+        side(name, results.style(name), [value for _, value in primary.row.values[name]])
+        for name in results.treatments
+        if primary.row.values[name]
+    ]
+
+
+def side(name: str, style: str, values: Sequence[float]) -> Side:
+    """Return the values of a treatment, at least one, with their median and its interval."""
+    interval = median_interval(list(values))
+    below = "1 trial" if len(values) == 1 else f"{len(values)} trials"
+    if interval.low is not None and interval.high is not None:
+        below = f"{amount(interval.low, '')} to {amount(interval.high, '')}"
+    return Side(name, style, values, interval.estimate or 0.0, below)
+
+
+def comparison(title: str, metric: Metric, sides: Sequence[Side], limit: Limit | None = None) -> Markup:
+    """Return treatments below each other on one scale from zero: a bar to the middle, and a dot for each trial.
+
+    Parameters
+    ----------
+    title : str
+        What is measured.
+    """
+    shown = sides[:MOST_SIDES]
+    every = [value for each in shown for value in (*each.values, each.middle)] + ([limit.value] if limit else [])
+    ticks = nice_ticks(min([0.0, *every]), max(every, default=1.0))
+    low, high = ticks[0], ticks[-1]
+
+    def place(value: float) -> str:
+        return f"{100 * (value - low) / (high - low):.2f}"
+
+    rows = []
+    for each in shown:
+        left, right = sorted((each.middle, 0.0))
+        bar = place(left), f"{100 * (right - left) / (high - low):.2f}"
+        rows.append((each, bar, [place(value) for value in each.values], amount(each.middle, metric.unit)))
+    marks = [(place(tick), tick_text(tick)) for tick in ticks]
+    bound = (place(limit.value), limit.text) if limit else None
+    left_out = len(sides) - len(shown)
+    named = len(sides) > 1
+    return filled(TEMPLATE, "sides", title, metric, rows, marks, bound, left_out, named)
+
+
+def middle_view(results: Results, primary: Primary, wanted: Sequence[str] = ()) -> View | None:
+    """Return the trials of the seed whose result is in the middle; ``None`` if no trial has series.
+
+    Parameters
+    ----------
+    wanted : sequence of str
+        The treatments to draw; all by default.
+    """
+    names = wanted or results.treatments
+    blocks: dict[int, list[ReportedTrial]] = {}
+    for (block, treatment), trial in {(each.line.block, each.line.treatment): each for each in results.counted}.items():
+        if treatment in names:
+            blocks.setdefault(block, []).append(trial)  # of several attempts the last one
+    most = max(map(len, blocks.values()), default=0)
+    value: Mapping[int, float] = dict(primary.row.values.get(names[0], ()))
+    # Blocks of all treatments first, then those whose result is nearest to the middle.
+    full = [block for block, trials in blocks.items() if len(trials) == most]
+    ranked = sorted(full, key=lambda block: value.get(block, float("inf")))
+    middle = (len(ranked) - 1) // 2
+    for block in sorted(ranked, key=lambda block: abs(ranked.index(block) - middle)):
+        trials = sorted(whole(blocks[block], keep=True), key=lambda trial: names.index(trial.line.treatment))
+        if trials:
+            label = f"Seed {trials[0].line.seed}"
+            if len(ranked) > 1:
+                label += f", the middle one of {len(ranked)} by this metric"
+            return View(label, trials)
+    return None
+
+
+def course(results: Results, view: View, primary: Primary) -> TimeFigure | None:
+    """Return the primary metric's series over time, and below it the radio; ``None`` if there is neither."""
+    name, kind = primary.workload, primary.kind
+    series = None if kind == PATH else main_series_panel(results, view, name, kind, primary.metric.name)
+    ends = {primary.metric.name.rpartition(" ")[2]} & {"down", "up"}
+    direction = next(iter(ends)) if ends else busiest_direction(view.trials)
+    spans = [record.span for trial in view.trials if (record := trial.workload(name)) is not None and record.span]
+    start_s, end_s = 0.0, window(view.trials)
+    if spans and kind != "latency":
+        start_s, end_s = min(each.start_s for each in spans), max(each.end_s for each in spans)
+        margin_s = max(MARGIN * (end_s - start_s), 0.01)
+        start_s, end_s = max(0.0, start_s - margin_s), end_s + margin_s
+    radio = None
+    if direction is not None:
+        radio = carried_panel(results, same_channel(view.trials), direction, start_s, end_s, 130 if series else 230)
+    panels = [panel for panel in (series, radio) if panel is not None and panel.lines]
+    if not panels:
+        return None
+    shades: list[Bar] = shades_of(view.trials)
+    strips: list[Strip] = [*radio_strip(shades), *bad_events(results, view, name)]
+    return TimeFigure(f"{primary.metric.name} and the radio over time", start_s, end_s, panels, strips, shades)
