@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from functools import partial
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 15.0
 REFRESH_EVERY_S = 0.5
 _UNLIMITED = 10_000
+_BAR_WIDE = 10
 
 
 def table_text(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
@@ -47,6 +49,20 @@ def table_text(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
     drawn = io.StringIO()
     Console(file=drawn, width=width, color_system=None).print(table)
     return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines())
+
+
+def closing_text(rows: Sequence[tuple[str, str]]) -> str:
+    """Return the last lines of a command: a word and its text each, wrapped on a terminal."""
+    wide = max(len(word) for word, _ in rows) + 2
+    if not sys.stdout.isatty():
+        return "\n".join(f"{word:<{wide}}{text}" for word, text in rows)
+    room = max(shutil.get_terminal_size().columns, wide + 20)
+    lines = []
+    for word, text in rows:
+        indent = " " * wide
+        wrapped = textwrap.wrap(text, room, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+        lines.append(f"{word:<{wide}}" + "\n".join(wrapped or [indent])[wide:])
+    return "\n".join(lines)
 
 
 class StatusLine:
@@ -87,6 +103,8 @@ class StatusLine:
             if not self._terminal:
                 print(line, file=self._stream, flush=True)
                 return
+            room = shutil.get_terminal_size().columns - _BAR_WIDE - 2
+            line = line if len(line) <= room else f"{line[: max(room - 1, 1)]}…"
             bar = self._bar = self._bar or _bar(self._stream)
             gone_s = self._said_s - self._began_s
             share = None if left_s is None else gone_s / max(gone_s + left_s, 1e-9)
@@ -117,7 +135,7 @@ def _bar(stream: TextIO) -> Progress:
 
     text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
     calm = partial(Progress, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
-    bar = calm(text, BarColumn(10), console=Console(file=stream), expand=True)
+    bar = calm(text, BarColumn(_BAR_WIDE), console=Console(file=stream), expand=True)
     bar.add_task("", total=1.0)
     bar.start()
     bar.console.show_cursor(True)  # whoever kills this program finds it as it was

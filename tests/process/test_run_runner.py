@@ -147,7 +147,7 @@ def test_the_journal_has_every_step_and_progress_is_made_of_it(tmp_path: Path, m
     assert (failed.trial, failed.code, failed.severity) == ("0001-as-described", "samplers", "suspect")
     lines = said.getvalue().splitlines()
     assert lines[0] == "wavebed run: preparing command"
-    assert lines[1].startswith("wavebed run: trial 1 of 2 (as-described, seed 1), ")
+    assert lines[1].startswith("wavebed run: 1 of 2, as-described, ")
     assert lines[3] == "wavebed run: trial 1 of 2 (0001-as-described) is suspect: not so"
     assert lines[-1] == "wavebed run: trial 2 of 2 (0002-as-described) is suspect: not so"
 

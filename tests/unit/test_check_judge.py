@@ -476,13 +476,13 @@ def test_that_the_engine_was_late_is_said_though_it_changes_no_decision(result: 
     assert (result.timing, result.timing_text) == ("good", "timing: good")
     trials = [replace(measured(seed, 1500.0), delayed_s=0.01 * seed, lasted_s=2.0) for seed in range(3)]
     late_ = replace(result, trials=trials)
-    line = "timing: reduced (answers may be off by ± 20 ms or 1 %): every decision allows for it"
-    assert line in late_.text().splitlines()
-    assert f"\n\n{line}\n" in late_.markdown()
+    line = "reduced (answers may be off by ± 20 ms or 1 %): every decision allows for it"
+    assert f"timing    {line}" in late_.text().splitlines()
+    assert f"\n\ntiming: {line}\n" in late_.markdown()
     assert [trial["delayed_s"] for trial in late_.json()["trials"]] == [0.0, 0.01, 0.02]  # type: ignore[index, union-attr, call-overload]
     late_ = replace(result, trials=[replace(late(0), is_late=True), *trials[1:]])
     assert late_.timing == "unusable"
-    assert "timing: unusable with 1 of 3 seeds: the machine was late, and their values decide nothing" in late_.text()
+    assert "unusable with 1 of 3 seeds: the machine was late, and their values decide nothing" in late_.text()
     slow = replace(late(0), is_late=True, slowed=frozenset({("command", "wall time")}))
     assert replace(result, trials=[slow]).timing == "reduced"
 
@@ -512,8 +512,12 @@ def test_text_says_each_reason_once(result: CheckResult) -> None:
     text = result.text()
     assert text.count("seed 2: processors not saturated") == 1
     assert "load time every < 1 s: seed 1: 1600 ms" in text
-    assert text.splitlines()[0] == "fail: 1 fail, 3 inconclusive of 4 requirements"
-    assert text.splitlines()[-1] == "report: runs/a/report.html"
+    words = ["question", "answer", "effect", "timing", "report"]
+    last = text.splitlines()[-5:]
+    assert [line.split()[0] for line in last] == words
+    assert last[1] == "answer    fail: 1 fail, 3 inconclusive of 4 requirements"
+    assert last[2] == "effect    load time every < 1 s: measured 1600 ms, 60.0 % above the bound"
+    assert last[4] == "report    runs/a/report.html"
 
 
 def test_the_report_begins_with_the_decision(result: CheckResult, tmp_path: Path) -> None:

@@ -549,13 +549,13 @@ def test_the_host_reads_the_last_step_of_a_guest_and_passes_over_what_is_none(tm
 
 def test_progress_has_both_clocks_and_an_estimate_of_real_time() -> None:
     begins = _course((Step(1, "cubic", 7, "set-up"), 100.0))
-    assert progress_text([begins], 3, 120.0) == ("trial 1 of 3: set-up, about 2 min left: cubic, seed 7", 120.0)
+    assert progress_text([begins], 3, 120.0) == ("trial 1 of 3, 2 min left: set-up, cubic, seed 7", 120.0)
     runs = _course((Step(1, "cubic", 7, "set-up"), 100.0), (_step(2.4), 102.0), (_step(12.4, shown="bulk"), 107.0))
     text, left_s = progress_text([runs], 3, 126.4)
-    assert text == "trial 1 of 3: 12.4 s of 40 s, 2 × real time, about 57 s left: cubic, seed 7, bulk"
+    assert text == "trial 1 of 3, 57 s left: 12.4 s of 40 s, 2 × real time, cubic, seed 7, bulk"
     assert left_s == (126.4 - 12.4) / 2
     other = _course((_step(0.0, 2), 100.0), (_step(5.0, 2), 110.0))
-    both = "trials 1, 2 of 3: 12.4 s of 40 s, 5.0 s of 40 s, 2.5 × real time, about 40 s left"
+    both = "trials 1, 2 of 3, 40 s left: 12.4 s of 40 s, 5.0 s of 40 s, 2.5 × real time"
     assert progress_text([runs, other], 3, 117.4) == (both, 40.0)
 
 

@@ -12,7 +12,7 @@ from wavebed.page.tables import markdown_escaped, markdown_table
 from wavebed.printable import printable
 from wavebed.report.metrics import seeds_text
 from wavebed.store.records import PATH_WORKLOAD
-from wavebed.terminal import table_text
+from wavebed.terminal import closing_text, table_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,9 @@ Timing: TypeAlias = Literal["good", "reduced", "unusable"]
 
 EXIT_STATUS: dict[Outcome, int] = {"pass": 0, "fail": 1, "inconclusive": 3}
 """Inconclusive has the status of a machine that cannot do it."""
+
+_MOST_URGENT: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
+"""The outcome that a reader asks for first."""
 
 _HEAD = ("requirement", "result", "measured", "seeds")
 _SIGNS = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "⚪ inconclusive"}
@@ -118,10 +121,30 @@ class CheckResult:
     def text(self) -> str:
         """Return the outcome, a table of the requirements, and the reasons."""
         rows = [(self._name(each), each.outcome, each.measured_text, _counted(each)) for each in self.decisions]
-        lines = [self.summary, "", table_text([_HEAD, *rows], left=True), "", *self._reasons()]
-        lines += [each for each in (self.timing_text, self.computing_text, self.stopped) if each]
-        lines += [f"results: {self.folder}"]
-        return "\n".join(lines if self.report is None else [*lines, f"report: {self.report}"])
+        lines = [table_text([_HEAD, *rows], left=True), "", *self._reasons()]
+        lines += [each for each in (self.computing_text, self.stopped) if each]
+        last = ("results", str(self.folder)) if self.report is None else ("report", str(self.report))
+        closing = [
+            ("question", self.title),
+            ("answer", self.summary),
+            ("effect", self.effect),
+            ("timing", self.timing_text.removeprefix("timing: ")),
+            last,
+        ]
+        return "\n".join([*lines, *([""] if lines[-1] else []), closing_text(closing)])
+
+    @property
+    def effect(self) -> str:
+        """How far a requirement is from its bound: one that failed, else one that is open, else the first."""
+        measured = [each for each in self.decisions if each.requirement is not None and each.value is not None]
+        first = next((each for outcome in _MOST_URGENT for each in measured if each.outcome == outcome), None)
+        if first is None or first.value is None or first.bound is None:
+            return "nothing was required of a metric" if not measured else measured[0].measured_text
+        told = f"{first.text}: measured {first.measured_text}"
+        if math.isfinite(first.value) and first.bound:
+            share = 100 * (first.value / first.bound - 1)
+            told += f", {value_text(abs(share), '%')} {'above' if share > 0 else 'below'} the bound" if share else ""
+        return told
 
     def markdown(self) -> str:
         """Return the same for the summary of a job."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from wavebed.cli.options import AUTO, add_memory_option, add_time_options, add_trust, check_owner, guest_memory
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
-from wavebed.cli.run import add_folder_options, write_report_or_note
+from wavebed.cli.run import add_folder_options, keeping, last_row, write_report_or_note
 from wavebed.config.problems import at
 from wavebed.config.values import number
 from wavebed.errors import UserError, WavebedError
@@ -157,7 +158,8 @@ def _run(args: argparse.Namespace) -> int:
     named = Path("runs") / f"{campaign.file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     folder = Path(args.file) if args.resume else args.output or named
     words = command_line()
-    try:
+    live.tells_suspects = args.verbose
+    with keeping(live, folder, f"Go on with: wavebed campaign run --resume {shlex.quote(str(folder))}"):
         with remote or nullcontext():
             if args.resume:
                 record = resume_campaign(campaign, folder, words, live, remote, accept=args.accept_changes)
@@ -166,9 +168,7 @@ def _run(args: argparse.Namespace) -> int:
         from wavebed.campaign.report import write_campaign_report
 
         page = write_report_or_note(folder, live, write_campaign_report)
-    finally:
-        live.clear()
-    _tell(folder, page, as_json=args.json)
+    _tell(folder, page, as_json=args.json, verbose=args.verbose)
     return 0 if all(record.counted.values()) else WavebedError.exit_status
 
 
@@ -246,15 +246,17 @@ def _of_file(given: str, only: Mapping[str, Sequence[str]]) -> Campaign:
     return read_campaign(campaign_file(given), only=only)
 
 
-def _tell(folder: Path, page: Path | None, *, as_json: bool) -> None:
+def _tell(folder: Path, page: Path | None, *, as_json: bool, verbose: bool) -> None:
+    from wavebed.campaign.report.build import closing_rows
     from wavebed.campaign.text import answers_json, answers_text
+    from wavebed.terminal import closing_text
 
     if as_json:
         print_json("campaign", {**answers_json(folder), "report": None if page is None else str(page)})
         return
-    lines = [answers_text(folder)]
-    if page is not None:
-        lines.append(f"report: {page}")
+    rows, count = closing_rows(folder)
+    lines = [answers_text(folder), ""] if verbose or count != 1 else []
+    lines.append(closing_text([*rows, last_row(folder, page)]))
     print(printable("\n".join(lines), keep="\n"))
 
 

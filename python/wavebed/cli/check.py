@@ -135,7 +135,7 @@ def run_check(args: argparse.Namespace) -> int:
         spare_pandas()
     from wavebed.check.perform import perform_check
     from wavebed.check.requirement import check_known, parse_requirement
-    from wavebed.cli.run import write_run_report
+    from wavebed.cli.run import keeping, write_run_report
     from wavebed.output import write_output
     from wavebed.result.names import CHECK_FILE
     from wavebed.run.design import plan_text
@@ -154,7 +154,8 @@ def run_check(args: argparse.Namespace) -> int:
         live.note(f"note: {note}")
     live.note(plan_text(plan))
     folder = args.output if args.output is not None else new_folder("check")
-    try:
+    go_on = f"There is no verdict: a check begins anew. Look at the trials with: wavebed report {folder}"
+    with keeping(live, folder, go_on):
         result = perform_check(
             plan,
             requirements,
@@ -166,8 +167,6 @@ def run_check(args: argparse.Namespace) -> int:
         )
         write_output(folder / CHECK_FILE, json.dumps(redacted_value(result.json()), indent=1), "check")
         page = write_run_report(folder, live)
-    finally:
-        live.clear()
     result = replace(result, report=page)
     _write(args.junit, result.junit, "--junit")
     _write(args.markdown, result.markdown, "--markdown")

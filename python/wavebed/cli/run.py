@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from wavebed.shipped import find
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wavebed.result.identity import Identity
     from wavebed.result.model import RunRecord
@@ -86,7 +87,8 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, help="folder of the results, new or empty (default: runs/NAME-TIME)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every metric, and why trials are suspect")
 
 
 def run_run(args: argparse.Namespace) -> int:
@@ -160,7 +162,7 @@ def perform(plan: Plan, args: argparse.Namespace, compare: Callable[[Path], Iden
         told = {} if identity is None else {"identity": identity.json()}
         print_json("run", summary_json(folder, page) | told)
     else:
-        print(printable(_text(folder, page), keep="\n"))
+        print(printable(_text(folder, page, verbose=args.verbose), keep="\n"))
         if identity is not None:
             print(identity.text())
     good = all(record.counted.values()) if identity is None else identity.is_identical
@@ -194,11 +196,10 @@ def run_into_folder(
     folder = args.output if args.output is not None else new_folder(name)
     design = design_in(folder, plan) if getattr(args, "resume", False) else Design(until_ns=until_ns)
     words = command_line()
-    try:
+    live.tells_suspects = getattr(args, "verbose", True)
+    with keeping(live, folder, _go_on(folder, words)):
         record = run_plan(plan, folder, words, live, design)
         page = write_run_report(folder, live) if until_ns is None else None
-    finally:
-        live.clear()
     return record, folder, page
 
 
@@ -219,13 +220,58 @@ def write_report_or_note(folder: Path, live: Live, write: Callable[[Path], Path]
         return None
 
 
-def _text(folder: Path, page: Path | None) -> str:
+def _text(folder: Path, page: Path | None, *, verbose: bool) -> str:
+    from wavebed.report.first import closing_rows
     from wavebed.report.metrics import summary_text
+    from wavebed.report.source import read_results
+    from wavebed.terminal import closing_text
 
-    lines = [summary_text(folder)]
-    if page is not None:
-        lines.append(f"report: {page}")
-    return "\n".join(lines)
+    lines = [summary_text(folder), ""] if verbose else []
+    rows = [*closing_rows(read_results(folder)), last_row(folder, page)]
+    return "\n".join([*lines, closing_text(rows)])
+
+
+def last_row(folder: Path, page: Path | None) -> tuple[str, str]:
+    """Return where the report is; without one, where the results are."""
+    return ("results", str(folder)) if page is None else ("report", str(page))
+
+
+@contextmanager
+def keeping(live: Live, folder: Path, go_on: str) -> Iterator[None]:
+    """Clear the progress line at the end; at Ctrl-C say which trials are kept in the folder, and how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        live.clear()
+        live.note(_kept_text(folder, go_on))
+        raise
+    finally:
+        live.clear()
+
+
+def _kept_text(folder: Path, go_on: str) -> str:
+    from wavebed.store.records import read_run
+
+    try:
+        count = len(read_run(folder).trials)
+    except (WavebedError, OSError):
+        count = 0
+    if not count:
+        return f"interrupted before the end of the first trial: {folder} keeps none"
+    kept = "1 trial is" if count == 1 else f"{count} trials are"
+    return f"interrupted: {kept} kept in {folder}. {go_on}"
+
+
+def _go_on(folder: Path, words: Sequence[str]) -> str:
+    """Return the command that goes on with a run."""
+    if words[1:2] != ["run"]:
+        return f"Look at them with: wavebed report {folder}"
+    again = list(words)
+    if not any(word in ("-o", "--output") or word.startswith(("-o", "--output=")) for word in words):
+        again += ["-o", str(folder)]
+    if "--resume" not in again:
+        again.append("--resume")
+    return f"Go on with: {shlex.join(again)}"
 
 
 _RESOLVE_DESCRIPTION = (

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from wavebed.store.folder import Keep, Ledger
 
 
+_LINE = 60
+"""Characters of the first line of a run, with room for the command before them on 80 columns."""
+_LEAST_TITLE = 20
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A trial of a plan.
@@ -183,7 +188,10 @@ def plan_text(plan: Plan) -> str:
     count = plan.trials * len(plan.treatments)
     total_s = plan.trials * sum(expected_s(treatment) for treatment in plan.treatments)
     trials = "1 trial" if count == 1 else f"{count} trials"
-    return f"{plan.title}: {trials}, about {duration_text(total_s)}{_data_text(plan)}"
+    told = f"{trials}, about {duration_text(total_s)}{_data_text(plan)}"
+    room = max(_LINE - len(told), _LEAST_TITLE)
+    title = plan.title if len(plan.title) <= room else f"{plan.title[: room - 1].rstrip()}…"
+    return f"{title}: {told}"
 
 
 def _data_text(plan: Plan) -> str:

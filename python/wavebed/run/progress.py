@@ -38,6 +38,8 @@ class Live(StatusLine):
 
     tells_verdicts = True
     """Whether each trial that is not valid is printed, with the first reason."""
+    tells_suspects = True
+    """Whether suspect trials are among them."""
     _before: Counters | None = None
     _trial: TrialBegun | None = None
     _began_s = 0.0
@@ -52,10 +54,12 @@ class Live(StatusLine):
             case StepBegun():
                 self.say(event.step)
             case BlocksPlaced():
-                self.say(f"{event.text()}, about {duration_text(event.left_s)} left", event.left_s)
+                self.say(f"{duration_text(event.left_s)} left, {event.text()}", event.left_s)
             case TrialBegun():
                 self._trial, self._before = event, None
                 self._began_s = self._said_s = time.monotonic()
+            case TrialStored() if event.verdict == "suspect" and not self.tells_suspects:
+                pass
             case TrialStored() if event.verdict != "valid" and self._planned and self.tells_verdicts:
                 place = f"trial {event.number} of {self._planned} ({event.trial})"
                 self.note(f"{place} is {event.verdict}: {event.reasons[0]}")
@@ -75,7 +79,7 @@ class Live(StatusLine):
         trial = self._trial
         assert trial is not None, "a trial has begun"
         left_s = max(trial.left_s - (time.monotonic() - self._began_s), 0.0)
-        return f"trial {trial.number} of {trial.trials} ({trial.treatment}, seed {trial.seed})", left_s
+        return f"{trial.number} of {trial.trials}, {trial.treatment}", left_s
 
     def look(self, lab: Lab, running: Sequence[RunningWorkload]) -> None:
         """Show the state of the running trial, if the line is due."""
@@ -83,7 +87,7 @@ class Live(StatusLine):
             return
         head, left_s = self.position()
         shown, self._before = show_text(lab.show(), self._before)
-        self.say(f"{head}, about {duration_text(left_s)} left: {names_text(running)}{shown}", left_s)
+        self.say(f"{head}, {duration_text(left_s)} left: {shown or names_text(running)}", left_s)
 
 
 def names_text(running: Sequence[RunningWorkload]) -> str:
@@ -93,7 +97,7 @@ def names_text(running: Sequence[RunningWorkload]) -> str:
 
 
 def show_text(show: dict[str, Json], before: Counters | None) -> tuple[str, Counters | None]:
-    """Return throughput, queue and round-trip time as text, and the counters for the next call.
+    """Return throughput and round-trip time as text, and the counters for the next call.
 
     Parameters
     ----------
@@ -109,14 +113,14 @@ def show_text(show: dict[str, Json], before: Counters | None) -> tuple[str, Coun
     delivered = {cast("str", link["name"]): cast("int", link["delivered_bytes"]) for link in links}
     parts = []
     if before is not None and now_ns > before[0]:
+        rates = []
         for direction, sign in (("down", "↓"), ("up", "↑")):
             names = [name for name in delivered if name.endswith(f".{direction}")]
             last = names[-1] if direction == "down" else names[0]
             rate_bps = (delivered[last] - before[1].get(last, 0)) * 8e9 / (now_ns - before[0])
-            parts.append(f"{sign} {rate_bps / 1e6:.1f} Mbit/s")
-    queued = max((cast("int", link["queued_bytes"]) for link in links), default=0)
-    parts.append(f"queue {queued / 1e3:.0f} kB")
+            rates.append(f"{sign}{rate_bps / 1e6:.{0 if rate_bps >= 1e7 else 1}f}")
+        parts.append(f"{' '.join(rates)} Mbit/s")
     flows = show.get("flows")
     if isinstance(flows, dict) and isinstance(flows.get("max_rtt_us"), int | float):
         parts.append(f"RTT {cast('float', flows['max_rtt_us']) / 1e3:.0f} ms")
-    return "  " + "  ".join(parts), (now_ns, delivered)
+    return ", ".join(parts), (now_ns, delivered)

@@ -172,8 +172,8 @@ def progress_text(courses: Sequence[GuestCourse], trials: int, planned_left_s: f
     numbers = ", ".join(str(step.number) for step in steps)
     head = f"{'trial' if len(steps) == 1 else 'trials'} {numbers} of {trials}"
     (first, *others) = steps
-    shown = "" if others else ": " + ", ".join(filter(None, [first.treatment, f"seed {first.seed}", first.shown]))
-    return f"{head}: {text}, about {duration_text(left_s)} left{shown}", left_s
+    shown = "" if others else ", " + ", ".join(filter(None, [first.treatment, f"seed {first.seed}", first.shown]))
+    return f"{head}, {duration_text(left_s)} left: {text}{shown}", left_s
 
 
 class _Places:

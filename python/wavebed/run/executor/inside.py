@@ -167,7 +167,7 @@ class _Progress:
         elif now_s >= self._next_s:
             self._next_s = now_s + EVERY_S
             shown, self._before = show_text(lab.show(), self._before)
-            text = (names_text(running) + shown)[:_MOST_SHOWN]
+            text = (shown or names_text(running))[:_MOST_SHOWN]
             at_s = round(now_s, 3)
             tell(
                 _PROGRESS_FILE,
