@@ -31,7 +31,7 @@ _EPILOG = (
     "SCENARIO names the hosts in its table [lab], or describes a path. Without --replay and --judge, DIR gets down.csv"
     " and up.csv, with the rates of heavy and of light load, delay and loss, and replay.toml, a path over both. --judge"
     " records and runs the workloads of the scenario in turn, N times each, then runs them over what it recorded, and"
-    " over its rate alone, and writes judgement.md. docs/guides/record.md describes it. The exit status is 1 if a"
+    " over its rate alone, and writes judgement.md. docs/guides/hosts.md describes it. The exit status is 1 if a"
     " recording or a treatment has no valid trial."
 )
 _SETTINGS = {

@@ -259,7 +259,7 @@ _COMPARE_DESCRIPTION = (
     " With --baseline: whether one folder is worse than another by more than the margins of its primary metrics."
 )
 _COMPARE_EPILOG = (
-    "docs/guides/continuous.md shows --baseline in continuous integration. Its exit status is 1 if a primary metric is"
+    "docs/guides/ci.md shows --baseline in continuous integration. Its exit status is 1 if a primary metric is"
     " worse by more than its margin, or has no value."
 )
 

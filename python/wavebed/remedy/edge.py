@@ -114,7 +114,7 @@ def _time(seconds: float | None) -> str | None:
 
 
 OVERHEAD_BYTES = 75
-"""Bytes of a packet of the tunnel beyond those that it carries, over IPv4 (docs/guides/edge-tunnel.md)."""
+"""Bytes of a packet of the tunnel beyond those that it carries, over IPv4 (docs/guides/edge.md)."""
 LEAST_MTU = 1280
 JUDGED_S = 10.0
 """A connection takes a few round trips, after an outage 3 s; a trial that ends earlier is not judged by it."""

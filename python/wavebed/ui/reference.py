@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HEAD = """# The API of `wavebed ui`
 
 This page is made from the program: `python -m wavebed.ui.reference docs/reference/api.md`. The server has the same at
-`/api/openapi.json`, by OpenAPI 3.1. [The guide](../guides/ui.md) tells how to start it.
+`/api/openapi.json`, by OpenAPI 3.1. [The guide](../guides/laboratory.md#the-live-page) tells how to start it.
 
 <!-- test: parsed: serves until it is stopped -->
 ```sh
