@@ -220,6 +220,7 @@ def test_a_judged_recording_and_laboratories() -> None:
     checked("record-judge", Judgement(Margin(0.1, relative=True), [judged]).as_json())
     lab = Running("street", 0, "name")
     checked("ctl-list", {"laboratories": [{name: getattr(lab, name) for name in ("name", "uid", "socket")}]})
+    checked("ctl-netns", {"path": "/proc/7/fd/9", "podman_options": ["--network=ns:/proc/7/fd/9", "--dns=none"]})
 
 
 def test_a_check_with_and_without_a_requirement_of_numbers() -> None:

@@ -31,6 +31,12 @@ pub struct BridgeFile {
     pub a: String,
     /// The port towards the devices: the client's side.
     pub b: String,
+    /// The Linux bridge that `b` is and stays a port of: its other ports are the network. `a` is then the name of a further
+    /// port, which the bridge gets while this one runs. Null: `a` and `b` are interfaces by themselves.
+    pub switch: Option<String>,
+    /// MAC addresses behind `b`, which `switch` shall know there from the start.
+    #[serde(deserialize_with = "read_macs")]
+    pub known_by: Vec<[u8; 6]>,
     /// Whether a port may be the one of the machine's default route.
     pub force: bool,
     /// What becomes of the traffic when the link engine fails.
@@ -78,6 +84,15 @@ fn read_addresses<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Vec<Add
                 "{text:?} is no address: use a MAC, IPv4 or IPv6 address"
             ))
         })
+    };
+    texts.iter().map(read).collect()
+}
+
+fn read_macs<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Vec<[u8; 6]>, D::Error> {
+    let texts = Vec::<String>::deserialize(source)?;
+    let read = |text: &String| {
+        let wrong = || serde::de::Error::custom(format_args!("{text:?} is no MAC address"));
+        mac_from_text(text).ok_or_else(wrong)
     };
     texts.iter().map(read).collect()
 }
@@ -138,6 +153,9 @@ impl BridgeFile {
         if self.a == self.b {
             return Err(format!("b: {:?} is also a: name another port", self.b));
         }
+        if self.switch.is_none() && !self.known_by.is_empty() {
+            return Err("known_by: requires switch".to_owned());
+        }
         if self.packet_log && self.log_dir.is_none() {
             return Err("packet_log: requires log_dir".to_owned());
         }
@@ -184,7 +202,7 @@ mod tests {
 
     fn example() -> Value {
         json!({
-            "version": 1, "name": "k3f9", "seed": 1, "mtu": 1500, "a": "eth1", "b": "eth2", "force": false,
+            "version": 1, "name": "k3f9", "seed": 1, "mtu": 1500, "a": "eth1", "b": "eth2", "switch": null, "known_by": [], "force": false,
             "on_failure": "closed", "coalesce": {"kind": "time", "time_ns": 125_000},
             "packet_memory_bytes": null,
             "hops": [{"name": "radio", "kind": "radio", "down": [], "up": []}],
@@ -226,7 +244,7 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 13] = [
+        let cases: [Case; 15] = [
             (|v| v["version"] = 2.into(), "version: 2"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
             (|v| v["b"] = "eth1".into(), "b: \"eth1\" is also a"),
@@ -249,6 +267,14 @@ mod tests {
                 "\"radio\" occurs twice",
             ),
             (|v| v["packet_log"] = true.into(), "requires log_dir"),
+            (
+                |v| v["known_by"] = json!(["02:00:00:00:00:01"]),
+                "known_by: requires switch",
+            ),
+            (
+                |v| v["known_by"] = json!(["fd00::7"]),
+                "\"fd00::7\" is no MAC address",
+            ),
             (
                 |v| v["timeline"] = timeline("tv.radio.up", 10),
                 "timeline: duration_ns: must be after",

@@ -27,6 +27,9 @@ enum Line {
     Ports {
         host: String,
     },
+    Network {
+        host: String,
+    },
     Maps,
     Watch {
         every_ms: u64,
@@ -63,6 +66,11 @@ pub enum ControlRequest {
     Undelivered,
     /// Return the open ports of a host.
     Ports {
+        /// Its name.
+        host: String,
+    },
+    /// Return the descriptor of init by which other programs find the network namespace of a host.
+    Network {
         /// Its name.
         host: String,
     },
@@ -187,6 +195,7 @@ impl Connection {
             Line::Show => ControlRequest::Show,
             Line::Undelivered => ControlRequest::Undelivered,
             Line::Ports { host } => ControlRequest::Ports { host },
+            Line::Network { host } => ControlRequest::Network { host },
             Line::Maps => ControlRequest::Maps,
             Line::Watch { every_ms } if EVERY_MS.contains(&every_ms) => {
                 ControlRequest::Watch { every_ms }

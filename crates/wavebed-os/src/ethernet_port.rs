@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::{retry_on_intr, writev};
 use rustix::net::SocketFlags;
-use rustix::net::sockopt::set_socket_send_buffer_size_force;
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
 
 use crate::error::{Context, Result};
 use crate::netlink::{self, Netlink};
@@ -118,8 +118,11 @@ impl EthernetPort {
         self.set(libc::PACKET_AUXDATA, &on)?;
         self.set(PACKET_IGNORE_OUTGOING, &on)?;
         let fd = self.socket.as_fd();
-        set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BYTES)?;
-        set_socket_send_buffer_size_force(&self.socket, SEND_BYTES)?;
+        // Root of a user namespace may not exceed the machine's limits.
+        set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BYTES)
+            .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BYTES))?;
+        set_socket_send_buffer_size_force(&self.socket, SEND_BYTES)
+            .or_else(|_| set_socket_send_buffer_size(&self.socket, SEND_BYTES))?;
         bind(fd, self.index, EVERY_PROTOCOL)?;
         let every_address = libc::packet_mreq {
             mr_ifindex: self.index.cast_signed(),

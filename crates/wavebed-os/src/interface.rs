@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use netlink_bindings::rt_rule::{self, FibRuleHdr, FrAct};
 use netlink_bindings::traits::Pusher;
 use netlink_bindings::utils::{finalize_nested_header, push_nested_header};
 
+use crate::namespace::NetworkNamespace;
 use crate::netlink::Netlink;
 
 const RT_TABLE_MAIN: u8 = 254;
@@ -23,6 +25,7 @@ const IFA_F_NODAD: u8 = 2;
 const INPUT_PRIORITIES: [u32; 2] = [32_764, 32_765];
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
+const IFLA_NET_NS_FD: u16 = 28;
 /// Longest wait for the kernel's background work on an address: a busy machine takes tens of milliseconds.
 const ADDRESS_LIMIT: Duration = Duration::from_secs(10);
 const ADDRESS_POLL: Duration = Duration::from_millis(1);
@@ -133,6 +136,23 @@ impl Netlink {
     /// # Errors
     /// The kernel's refusal: `EEXIST` if a name is taken, `EPERM`.
     pub fn add_veth(&self, name: &str, peer: &str) -> io::Result<()> {
+        self.add_veth_between(name, peer, None)
+    }
+
+    /// Creates a veth pair whose end `peer` is in the namespace `at`. The pair goes when either namespace does.
+    ///
+    /// # Errors
+    /// The kernel's refusal: `EEXIST` if a name is taken, `EPERM`.
+    pub fn add_veth_into(&self, name: &str, peer: &str, at: &NetworkNamespace) -> io::Result<()> {
+        self.add_veth_between(name, peer, Some(at))
+    }
+
+    fn add_veth_between(
+        &self,
+        name: &str,
+        peer: &str,
+        at: Option<&NetworkNamespace>,
+    ) -> io::Result<()> {
         let mut request = rt_link::Request::new()
             .set_create()
             .set_excl()
@@ -145,6 +165,13 @@ impl Netlink {
         let other = push_nested_header(bytes, VETH_INFO_PEER);
         bytes.extend(link(0).as_slice());
         PushLinkAttrs::new(&mut *bytes).push_ifname_bytes(peer.as_bytes());
+        if let Some(namespace) = at {
+            // The specification has no such attribute either.
+            let descriptor = namespace.as_fd().as_raw_fd();
+            let attribute = push_nested_header(bytes, IFLA_NET_NS_FD);
+            bytes.extend(descriptor.to_ne_bytes());
+            finalize_nested_header(bytes, attribute);
+        }
         finalize_nested_header(bytes, other);
         finalize_nested_header(bytes, data);
         drop(information);
@@ -194,6 +221,16 @@ impl Netlink {
     pub fn set_queue_length(&self, index: u32, packets: u32) -> io::Result<()> {
         let mut request = rt_link::Request::new().op_newlink_do(&link(index));
         request.encode().push_txqlen(packets);
+        self.order(&request)
+    }
+
+    /// Makes interface `index` a port of the Linux bridge `bridge`.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_master(&self, index: u32, bridge: u32) -> io::Result<()> {
+        let mut request = rt_link::Request::new().op_newlink_do(&link(index));
+        request.encode().push_master(bridge);
         self.order(&request)
     }
 
@@ -402,7 +439,6 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     use super::*;
-    use crate::namespace::NetworkNamespace;
     use crate::netlink::interface_index;
 
     #[test]

@@ -492,11 +492,12 @@ pub struct Ingress {
 }
 
 impl Ingress {
-    /// Drops what comes to `interfaces` in the network namespace of the calling thread. The table is named `name`.
+    /// Drops what comes to `interfaces`, two at most, in the network namespace of the calling thread. The table is named
+    /// `name`.
     ///
     /// # Errors
     /// The kernel has no nftables for interfaces (Linux 5.12 with `nf_tables`), or the caller may not use it.
-    pub fn drop_all(name: &str, interfaces: [&str; 2]) -> Result<Self> {
+    pub fn drop_all(name: &str, interfaces: &[&str]) -> Result<Self> {
         let mut parts = vec![table(&netdev(), name)];
         let chains = CHAINS.iter().zip(interfaces);
         parts.extend(chains.map(|(chain, interface)| dropping(name, chain, interface)));
@@ -523,4 +524,42 @@ fn dropping(table: &str, name: &CStr, interface: &str) -> Vec<u8> {
     let attributes = place.push_dev_bytes(interface.as_bytes()).end_nested();
     attributes.push_policy(POLICY_DROP).push_type(c"filter");
     encoded(NLM_F_ACK, &request)
+}
+
+const FAMILY_BRIDGE: u8 = 7;
+/// The chains: for frames between the ports of a Linux bridge, and from the bridge itself.
+const LEAVES: [(&CStr, u32); 2] = [(c"between", HOOK_FORWARD), (c"from", HOOK_OUTPUT)];
+
+/// A table that keeps a Linux bridge from sending by one of its ports. It is removed when dropped and at the end of the
+/// last process that has it.
+#[derive(Debug)]
+pub struct Silence {
+    _owner: Netlink,
+}
+
+impl Silence {
+    /// Drops what a Linux bridge in the network namespace of the calling thread sends by its port `interface`. The table
+    /// is named `name`.
+    ///
+    /// # Errors
+    /// The kernel has no nftables for bridges (Linux 5.12 with `nf_tables_bridge`), or the caller may not use it.
+    pub fn of_port(name: &str, interface: &str) -> Result<Self> {
+        let family = Nfgenmsg {
+            nfgen_family: FAMILY_BRIDGE,
+            ..Nfgenmsg::new()
+        };
+        let port = format!("{interface}\0");
+        let mut parts = vec![table(&family, name)];
+        for (own, hook) in LEAVES {
+            let place = (hook, PRIORITY_FIRST);
+            parts.push(chain(&family, name, own, c"filter", place));
+            parts.push(rule(&family, name, own, |list| {
+                let list = compare(list, MetaKeys::Oifname, port.as_bytes());
+                verdict(list, VerdictCode::Drop);
+            }));
+        }
+        Ok(Self {
+            _owner: made_by(&parts, name)?,
+        })
+    }
 }

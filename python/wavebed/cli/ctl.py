@@ -13,7 +13,14 @@ from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import at, choose
 from wavebed.errors import UserError
 from wavebed.path.control import LabState, TimelineState, answer_as, connect_to, running, understood
-from wavebed.path.live import apply_change, change_request, control_timeline, show, timeline_request
+from wavebed.path.live import (
+    apply_change,
+    change_request,
+    control_timeline,
+    namespace_path,
+    show,
+    timeline_request,
+)
 from wavebed.printable import printable
 from wavebed.terminal import table_text
 
@@ -32,30 +39,37 @@ _EPILOG = (
     " their settings say, or as handover=50ms:lose says; rebind=now gives the client's flows other source ports at"
     " the server, as a carrier's NAT does. timeline: without more words its state; play, pause,"
     " seek 90s, seek STRETCH, seek STRETCH+5s, speed 2, loop on|off, set STRETCH.KEY=VALUE (rate, delay, loss)."
+    " netns: the path of a host's network namespace, for podman run --network ns:PATH (root only; default: client);"
+    " with --podman all options of podman run, which also give the container the names of the hosts."
     " Inside a laboratory LAB may be left out: it is $WAVEBED_LAB. Confined programs control no laboratory."
 )
-_ACTIONS = ("show", "set", "timeline")
+_ACTIONS = ("show", "set", "timeline", "netns")
 
 
 def register_ctl(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``wavebed ctl`` to the program's parser."""
     parser = subparsers.add_parser("ctl", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.usage = (
-        "wavebed ctl [--json] [--all-users] [[LAB] show | [LAB] set KEY=VALUE… | [LAB] timeline [ACTION [VALUE]]]"
+        "wavebed ctl [--json] [--all-users] [[LAB] show | [LAB] set KEY=VALUE… | [LAB] timeline [ACTION [VALUE]]"
+        " | [LAB] netns [--podman] [HOST]]"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--all-users", action="store_true", help="as root: list, show and change other users' laboratories too"
     )
+    parser.add_argument("--podman", action="store_true", help="with netns: print the options of podman run")
     parser.add_argument("lab", nargs="?", metavar="LAB", help="name of a laboratory; without arguments, all are listed")
     parser.add_argument(
         "action",
         nargs="?",
-        metavar="show|set|timeline",
-        help="show the counters, set values, or control the timeline (default: show)",
+        metavar="show|set|timeline|netns",
+        help="show the counters, set values, control the timeline, or print a network namespace (default: show)",
     )
     parser.add_argument(
-        "changes", nargs="*", metavar="KEY=VALUE|ACTION", help="a value to change, or an action of the timeline"
+        "changes",
+        nargs="*",
+        metavar="KEY=VALUE|ACTION|HOST",
+        help="a value to change, an action of the timeline, or the host of a network namespace",
     )
 
 
@@ -65,7 +79,11 @@ def run_ctl(args: argparse.Namespace) -> int:
         _list(all_users=args.all_users, as_json=args.json)
         return 0
     lab, action, changes = _chosen(args.lab, args.action, args.changes)
-    if action == "set":
+    if args.podman and action != "netns":
+        raise UserError("--podman: belongs to netns: write wavebed ctl --podman LAB netns")
+    if action == "netns":
+        _netns(lab, changes, all_users=args.all_users, as_json=args.json, as_options=args.podman)
+    elif action == "set":
         _set(lab, changes, all_users=args.all_users)
     elif action == "timeline":
         _timeline(lab, changes, all_users=args.all_users, as_json=args.json)
@@ -134,6 +152,21 @@ def _set(lab: str, changes: list[str], *, all_users: bool) -> None:
     with connect_to(lab, all_users=all_users) as connection:
         for key, request in requests:
             apply_change(connection, key, request)
+
+
+def _netns(lab: str, words: list[str], *, all_users: bool, as_json: bool, as_options: bool) -> None:
+    """Print where other programs find the network namespace of a host."""
+    if len(words) > 1:
+        raise UserError(f"{words[1]!r}: netns takes one host: leave it out")
+    with connect_to(lab, all_users=all_users) as connection:
+        path = namespace_path(connection, words[0] if words else "client")
+        hosts = answer_as(lab, show(connection), LabState).hosts
+    names = [f"{host.name}:{host.ipv4}" for host in hosts if host.ipv4]
+    options = [f"--network=ns:{path}", *(f"--add-host={name}" for name in names), "--dns=none"]
+    if as_json:
+        print_json("ctl-netns", {"path": path, "podman_options": options})
+    else:
+        print(printable(" ".join(options) if as_options else path))
 
 
 def _timeline(lab: str, words: list[str], *, all_users: bool, as_json: bool) -> None:

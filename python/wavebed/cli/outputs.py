@@ -48,6 +48,7 @@ OUTPUTS: Mapping[str, Output] = {
         "compare, of forwarding tests", "devices, ranked", "wavebed.forward.comparison", "ForwardCompareOutput"
     ),
     "ctl-list": _of_channels("LabsOutput", "ctl", "running laboratories"),
+    "ctl-netns": _of_channels("NetnsOutput", "ctl LAB netns", "network namespace of a host"),
     "ctl-show": Output("ctl LAB show", "state of a running laboratory", "wavebed.path.control", "LabState"),
     "ctl-timeline": Output("ctl LAB timeline", "state of a timeline", "wavebed.path.control", "TimelineState"),
     "doctor": _of_channels("DoctorOutput", "doctor", "what this machine can run, and the remedies"),

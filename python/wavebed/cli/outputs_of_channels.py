@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from wavebed.cli.doctor import DoctorCheck
 from wavebed.path.control import Running
@@ -345,6 +345,13 @@ class LabsOutput(Struct, forbid_unknown_fields=True):
     """The running laboratories."""
 
     laboratories: list[Running]
+
+
+class NetnsOutput(Struct, forbid_unknown_fields=True):
+    """The network namespace of a host."""
+
+    path: str
+    podman_options: Annotated[list[str], Meta(description="of `podman run`, with the names of the hosts")]
 
 
 class ByKind(Struct, forbid_unknown_fields=True):

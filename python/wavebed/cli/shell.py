@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
@@ -213,8 +213,6 @@ _BRIDGE_EPILOG = (
 
 def register_bridge(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``wavebed bridge`` to the program's parser."""
-    from wavebed.path.bridge import FAILURES
-
     parser = subparsers.add_parser(
         "bridge", help=_BRIDGE_DESCRIPTION, description=_BRIDGE_DESCRIPTION, epilog=_BRIDGE_EPILOG
     )
@@ -230,16 +228,28 @@ def register_bridge(subparsers: argparse._SubParsersAction[argparse.ArgumentPars
         help="give a device behind b, known by MAC or IP addresses, the path of a scenario (a file, or a shipped one by"
         " its name), with links NAME.HOP.down and NAME.HOP.up of its own (default: all have the path options below)",
     )
+    add_failure_option(group)
+    group.add_argument(
+        "--force", action="store_true", help="take a port even if this machine's default route goes through it"
+    )
+    add_path_options(parser)
+    add_bridge_outputs(parser)
+
+
+def add_failure_option(group: argparse._ActionsContainer) -> None:
+    """Add ``--on-failure``."""
+    from wavebed.path.bridge import FAILURES
+
     group.add_argument(
         "--on-failure",
         choices=FAILURES,
         default="closed",
         help="when the link engine fails, frames stop (closed), or pass without the links (open) (default: closed)",
     )
-    group.add_argument(
-        "--force", action="store_true", help="take a port even if this machine's default route goes through it"
-    )
-    add_path_options(parser)
+
+
+def add_bridge_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add the name and the outputs of a bridge."""
     group = parser.add_argument_group("outputs")
     group.add_argument("--name", help="name of the bridge, for wavebed ctl (default: drawn)")
     group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
@@ -252,21 +262,40 @@ def register_bridge(subparsers: argparse._SubParsersAction[argparse.ArgumentPars
 
 def run_bridge(args: argparse.Namespace) -> int:
     """Become ``wavebed-core``; return only if nothing is to be run."""
-    from wavebed.path.bridge import BridgePlan, bridge_file, read_devices, read_port
+    from wavebed.path.bridge import read_port
+
+    ports: dict[str, Any] = {"a": read_port("--a", args.a), "b": read_port("--b", args.b), "force": args.force}
+    command = bridge_command(args, **ports)
+    if command is None:
+        return 0
+    sys.stdout.flush()
+    os.execv(command[0], command)  # noqa: S606 - becoming the program is the point
+    raise AssertionError("execv does not return")
+
+
+def bridge_command(args: argparse.Namespace, **ports: Any) -> list[str] | None:
+    """Return the command that runs the bridge of these options, which inherits a descriptor; ``None`` for a print.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        The options of a path and of the outputs.
+    **ports : object
+        The ports, as `wavebed.path.bridge.BridgePlan` has them.
+    """
+    from wavebed.path.bridge import BridgePlan, bridge_file, read_devices
 
     traces = Traces()
     path, timeline = chosen_path(args, traces)
     plan = BridgePlan(
         name=random_name() if args.name is None else at("--name", read_name, args.name),
         seed=path.seed,
-        a=read_port("--a", args.a),
-        b=read_port("--b", args.b),
-        force=args.force,
         on_failure=args.on_failure,
         log_dir=args.log,
         pcap_dir=args.pcap,
         timeline=timeline,
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
+        **ports,
     )
     devices = read_devices(args.devices, path.mtu, traces)
     bridge = bridge_file(resolve_network(path, traces), plan, devices)
@@ -278,12 +307,8 @@ def run_bridge(args: argparse.Namespace) -> int:
         import json
 
         print(json.dumps(bridge, indent=2))
-        return 0
+        return None
     for folder, option in ((args.log, "--log"), (args.pcap, "--pcap")):
         if folder is not None:
             make_folder(folder, option)
-    core = find_core()
-    descriptor = write_laboratory(bridge)
-    sys.stdout.flush()
-    os.execv(core, [core, "bridge", f"/proc/self/fd/{descriptor}"])  # noqa: S606 - becoming the program is the point
-    raise AssertionError("execv does not return")
+    return [find_core(), "bridge", f"/proc/self/fd/{write_laboratory(bridge)}"]

@@ -130,6 +130,10 @@ class BridgePlan(Struct, frozen=True):
         Where the series, the captures and the summary go.
     timeline : mapping or None
         The timeline of the path, by `wavebed.path.timeline.timed_path`.
+    switch : str or None
+        The Linux bridge that `b` is and stays a port of; `a` is then a further port, which it gets for the time.
+    known_by : sequence of str
+        MAC addresses behind `b`, with `switch` only.
     """
 
     name: str
@@ -142,6 +146,8 @@ class BridgePlan(Struct, frozen=True):
     pcap_dir: FilePath | None = None
     summary_file: FilePath | None = None
     timeline: Mapping[str, Json] | None = None
+    switch: str | None = None
+    known_by: tuple[str, ...] = ()
 
 
 def read_port(option: str, name: str) -> str:
@@ -180,6 +186,8 @@ def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[BridgeDevi
         "mtu": network.mtu,
         "a": plan.a,
         "b": plan.b,
+        "switch": plan.switch,
+        "known_by": list(plan.known_by),
         "force": plan.force,
         "on_failure": plan.on_failure,
         "coalesce": known["coalesce"],

@@ -281,9 +281,18 @@ def _connected(lab: Running) -> socket.socket | None:
 
 def peer_uid(stream: socket.socket) -> int:
     """Return the number of the user at the other end."""
+    return _peer(stream)[1]
+
+
+def peer_pid(stream: socket.socket) -> int:
+    """Return the number of the process at the other end."""
+    return _peer(stream)[0]
+
+
+def _peer(stream: socket.socket) -> tuple[int, int, int]:
     credentials = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", credentials)[1]
-    return uid
+    pid, uid, gid = struct.unpack("3i", credentials)
+    return pid, uid, gid
 
 
 class ControlConnection:
@@ -326,6 +335,10 @@ class ControlConnection:
     def close(self) -> None:
         """End the conversation."""
         self._socket.close()
+
+    def peer_pid(self) -> int:
+        """Return the number of the process that listens."""
+        return peer_pid(self._socket)
 
     def ask(
         self, request: Mapping[str, Json], files: Sequence[int] = (), limit_s: float | None = None

@@ -6,6 +6,7 @@ A change is written as in ``wavebed ctl``: ``rate=50mbit``, ``radio.down.delay=5
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +14,7 @@ from msgspec import Struct, ValidationError
 
 from wavebed.config import values
 from wavebed.config.problems import Problem, at, choose, unknown_key
-from wavebed.errors import UserError
+from wavebed.errors import MachineError, UserError
 from wavebed.foreign import read_text
 from wavebed.path.control import LabState, TimelineState, answer_as, understood
 from wavebed.path.model import (
@@ -89,6 +90,35 @@ def maps(connection: ControlConnection) -> list[SceneMap]:
         If the laboratory does not answer.
     """
     return answer_as(connection.name, connection.ask({"do": "maps"}), _Maps).maps
+
+
+def namespace_path(connection: ControlConnection, host: str) -> str:
+    """Return a path to the network namespace of a host, which lasts as long as its laboratory.
+
+    Raises
+    ------
+    UserError
+        If there is no such host, or the connection leads to no laboratory.
+    MachineError
+        If this user may not look into it.
+    LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
+        If the laboratory does not answer.
+    """
+    answer = connection.ask({"do": "network", "host": host})
+    front = connection.peer_pid()
+    with understood(connection.name):
+        descriptor = int(str(answer["descriptor"]))
+    try:
+        children = FilePath(f"/proc/{front}/task/{front}/children").read_text().split()
+        for child in children:
+            path = f"/proc/{child}/fd/{descriptor}"
+            if os.readlink(path).startswith("net:"):  # noqa: PTH115 - no file
+                return path
+    except PermissionError:
+        raise MachineError("netns: requires root: sudo wavebed ctl …") from None
+    except OSError:
+        pass
+    raise MachineError(f"{connection.name}: its processes cannot be found in /proc: run ctl where it was started")
 
 
 def change_request(key: str, value: str) -> dict[str, Json]:

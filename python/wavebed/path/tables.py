@@ -555,6 +555,12 @@ def chosen_path(args: argparse.Namespace, traces: Traces) -> tuple[PathModel, Ma
     return timed.path, timed.timeline
 
 
+def give_option(args: argparse.Namespace, key: str, value: str) -> None:
+    """Set a path option that was not given."""
+    if getattr(args, _PREFIX + key) is None:
+        setattr(args, _PREFIX + key, value)
+
+
 def path_options(args: argparse.Namespace) -> dict[str, object]:
     """Return the path options that were given, by key."""
     return {

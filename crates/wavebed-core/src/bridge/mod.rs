@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use wavebed_os::confinement::Set;
 use wavebed_os::ethernet_port::{EthernetPort, Refusal};
 use wavebed_os::namespace::{Child, Forked, Isolation, Notice};
-use wavebed_os::nft::Ingress;
+use wavebed_os::nft::{Ingress, Silence};
 use wavebed_os::process::{ChildState, Signals};
 use wavebed_os::{clock, confinement, namespace, poll, process, unix};
 use wavebed_path::{Device, FrameAccount, LinkError};
@@ -46,6 +46,8 @@ struct Bridge {
     end: Option<End>,
     /// Keeps the frames from this machine's own stack; removed with the process.
     _ingress: Option<Ingress>,
+    /// Keeps a Linux bridge from sending past the links; removed with the process.
+    _silence: Option<Silence>,
 }
 
 /// Who carries the frames.
@@ -88,12 +90,16 @@ pub fn run(path: &str) -> Result<i32, Problem> {
     })?;
     let (user, _) = namespace::effective_user();
     let listener = names::listen(&file.name, user)?;
-    let Ports { sockets, ingress } = Ports::open(&file)?;
+    let Ports {
+        sockets,
+        ingress,
+        silence,
+    } = Ports::open(&file)?;
     let signals = Signals::receive(&ENDING, &[problem::TTOU])?;
     let (ours, theirs) = unix::stream_pair()?;
     match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
         Forked::Child => {
-            drop((ours, signals, listener, ingress));
+            drop((ours, signals, listener, ingress, silence));
             if process::die_with_parent().is_err() || unix::is_hung_up(&theirs) {
                 std::process::exit(FAILED);
             }
@@ -109,7 +115,9 @@ pub fn run(path: &str) -> Result<i32, Problem> {
                 .map_err(|error| Problem::failed(error.to_string()))?;
             say(format_args!(
                 "bridge {}: {} (network) and {} (devices)",
-                file.name, file.a, file.b
+                file.name,
+                file.switch.as_ref().unwrap_or(&file.a),
+                file.b
             ));
             let is_open = file.on_failure == OnFailure::Open;
             let bridge = Bridge {
@@ -124,6 +132,7 @@ pub fn run(path: &str) -> Result<i32, Problem> {
                 next_connection: 0,
                 end: None,
                 _ingress: ingress,
+                _silence: silence,
             };
             Ok(bridge.attend())
         }
@@ -329,6 +338,7 @@ impl Bridge {
                 ControlRequest::Run { .. }
                 | ControlRequest::Kill { .. }
                 | ControlRequest::Ports { .. }
+                | ControlRequest::Network { .. }
                 | ControlRequest::Undelivered,
             ) => Err("a bridge has no programs".to_owned()),
             Ok(ControlRequest::Rebind) => Err(

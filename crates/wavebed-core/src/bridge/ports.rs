@@ -1,20 +1,29 @@
 //! Opens the two ports of a bridge, and refuses those that the machine needs itself.
 
+use std::io::IoSlice;
 use std::net::IpAddr;
 use std::{fs, io};
 
 use wavebed_os::ethernet_port::EthernetPort;
 use wavebed_os::interface::Interface;
+use wavebed_os::namespace::NetworkNamespace;
 use wavebed_os::netlink::{Netlink, interface_index};
-use wavebed_os::nft::Ingress;
+use wavebed_os::nft::{Ingress, Silence};
 
 use crate::bridge_file::BridgeFile;
+use crate::network::quiet_device;
 use crate::problem::{CANNOT, Problem, say};
 
 /// `ENODEV`, `EPERM` and `EAFNOSUPPORT`, the same on every supported architecture.
 const NO_DEVICE: i32 = 19;
 const NOT_PERMITTED: i32 = 1;
 const NO_ETHERNET: i32 = 97;
+/// Name of the engine's end of the pair whose other end is a port of the Linux bridge.
+const ENGINE_END: &str = "wb0";
+/// Kind of a frame for local experiments (IEEE 802), which nobody understands.
+const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
+const VIRTIO_HEADER_BYTES: usize = 10;
+const LEAST_FRAME_BYTES: usize = 60;
 /// `RTF_REJECT`: the route says that a destination cannot be reached. The kernel has such a default route by itself.
 const REJECTS: u32 = 0x200;
 
@@ -24,6 +33,8 @@ pub struct Ports {
     pub sockets: [EthernetPort; 2],
     /// Keeps their frames from this machine's own stack, if the kernel can.
     pub ingress: Option<Ingress>,
+    /// Keeps the Linux bridge from sending by `b` past the links.
+    pub silence: Option<Silence>,
 }
 
 impl Ports {
@@ -32,6 +43,9 @@ impl Ports {
     /// # Errors
     /// A port does not exist, cannot be one, or is the machine's way to its network.
     pub fn open(file: &BridgeFile) -> Result<Self, Problem> {
+        if let Some(switch) = &file.switch {
+            return Self::open_at_switch(file, switch);
+        }
         let default_routes = DefaultRoutes::read();
         let netlink = Netlink::route()?;
         let check = |key: &str, name: &str| -> Result<Interface, Problem> {
@@ -58,7 +72,7 @@ impl Ports {
         }
         // Before the sockets receive: no frame reaches the stack and a socket.
         let table = format!("wavebed-bridge-{}", std::process::id());
-        let ingress = Ingress::drop_all(&table, [&file.a, &file.b])
+        let ingress = Ingress::drop_all(&table, &[&file.a, &file.b])
             .inspect_err(|error| {
                 say(format_args!(
                     "{error}: this machine's own stack sees the frames too, and may answer some"
@@ -66,8 +80,98 @@ impl Ports {
             })
             .ok();
         let sockets = [open("a", &file.a)?, open("b", &file.b)?];
-        Ok(Self { sockets, ingress })
+        Ok(Self {
+            sockets,
+            ingress,
+            silence: None,
+        })
     }
+
+    /// Opens the port `b` of the Linux bridge `switch`, and a further port of it, `a`. All that this changes goes with the
+    /// descriptors: the pair of `a` with a namespace that only they hold, the tables with their sockets. Then the Linux
+    /// bridge sends by `b` as before, since `b` never left it.
+    ///
+    /// # Errors
+    /// A port does not exist, or the kernel lacks nftables for bridges.
+    fn open_at_switch(file: &BridgeFile, switch: &str) -> Result<Self, Problem> {
+        let netlink = Netlink::route()?;
+        let find = |key: &str, name: &str| {
+            let index = interface_index(name).map_err(|error| no_interface(key, name, &error))?;
+            let found = netlink.interface(index);
+            let found =
+                found.map_err(|error| Problem::failed(format!("{key}: {name}: {error}")))?;
+            Ok::<_, Problem>((index, found))
+        };
+        let (switch_index, _) = find("switch", switch)?;
+        let (_, b) = find("b", &file.b)?;
+        if b.master != Some(switch_index) {
+            let line = format!("b: {} is no port of {switch}", file.b);
+            return Err(Problem::wrong(line));
+        }
+        if interface_index(&file.a).is_ok() {
+            return Err(Problem::wrong(format!(
+                "{} is behind a path already: `wavebed ctl` lists it",
+                file.b
+            )));
+        }
+        let refused = |error: &io::Error| {
+            Problem::cannot(format!("{}: the kernel refuses it: {error}", file.a))
+        };
+        let machine = NetworkNamespace::current()?;
+        let own = NetworkNamespace::new().map_err(|error| {
+            Problem::cannot(format!(
+                "requires root (CAP_SYS_ADMIN, CAP_NET_ADMIN): {error}"
+            ))
+        })?;
+        let inside = Netlink::route()?;
+        inside
+            .add_veth_into(ENGINE_END, &file.a, &machine)
+            .map_err(|error| refused(&error))?;
+        quiet_device(ENGINE_END);
+        let near = interface_index(ENGINE_END)?;
+        inside
+            .set_mtu(near, b.mtu)
+            .and_then(|()| inside.set_up(near))
+            .map_err(|error| refused(&error))?;
+        let near = open("a", ENGINE_END)?;
+        machine.enter()?;
+        drop(own);
+        quiet_device(&file.a);
+        let far = interface_index(&file.a)?;
+        let table = format!("wavebed-bridge-{}", std::process::id());
+        let no_tables = |error: &wavebed_os::Error| {
+            Problem::cannot(format!(
+                "{error}: this kernel has no nftables for bridges: modprobe -a nf_tables nft_chain_filter"
+            ))
+        };
+        let silence = Silence::of_port(&table, &file.b).map_err(|error| no_tables(&error))?;
+        let ingress = Ingress::drop_all(&table, &[&file.b]).map_err(|error| no_tables(&error))?;
+        let sockets = [near, open("b", &file.b)?];
+        netlink
+            .set_mtu(far, b.mtu)
+            .and_then(|()| netlink.set_master(far, switch_index))
+            .and_then(|()| netlink.set_up(far))
+            .map_err(|error| refused(&error))?;
+        file.known_by
+            .iter()
+            .try_for_each(|mac| sockets[0].write(&[IoSlice::new(&introduction(*mac))]))
+            .map_err(|error| refused(&error))?;
+        Ok(Self {
+            sockets,
+            ingress: Some(ingress),
+            silence: Some(silence),
+        })
+    }
+}
+
+/// A frame from `mac`, by which a Linux bridge learns where it is. It is for `mac` itself, so that it goes nowhere.
+fn introduction(mac: [u8; 6]) -> [u8; VIRTIO_HEADER_BYTES + LEAST_FRAME_BYTES] {
+    let mut frame = [0; VIRTIO_HEADER_BYTES + LEAST_FRAME_BYTES];
+    let addresses = VIRTIO_HEADER_BYTES;
+    frame[addresses..addresses + 6].copy_from_slice(&mac);
+    frame[addresses + 6..addresses + 12].copy_from_slice(&mac);
+    frame[addresses + 12..addresses + 14].copy_from_slice(&EXPERIMENTAL);
+    frame
 }
 
 fn no_interface(key: &str, name: &str, error: &wavebed_os::Error) -> Problem {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -68,6 +68,7 @@ impl Init {
                 self.undelivered().map(|each| serde_json::json!(each))
             }
             Ok(ControlRequest::Ports { host }) => self.ports(&host),
+            Ok(ControlRequest::Network { host }) => self.network(&host),
             Ok(ControlRequest::Watch { every_ms }) => self.watch(id, every_ms),
             Ok(ControlRequest::Begin) => self.engine.ask(&Request::Begin).map(|zero_ns| {
                 self.plan_rebindings(zero_ns.as_u64().unwrap_or_default());
@@ -165,6 +166,12 @@ impl Init {
             }
         }
         Ok(found)
+    }
+
+    /// The descriptor of a host's network namespace in this process.
+    fn network(&self, host: &str) -> Result<Value, String> {
+        let network = &self.hosts[self.lab.host_index(host)?].network;
+        Ok(serde_json::json!({"descriptor": network.as_fd().as_raw_fd()}))
     }
 
     /// The open ports of a host.
