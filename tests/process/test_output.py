@@ -90,6 +90,9 @@ ELSEWHERE = {
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read
     ("bridge", "--scenario"), ("bridge", "--trace"), ("bridge", "--up-trace"), ("bridge", "--down-trace"),  # read
     ("shell", "--timeline"), ("bridge", "--timeline"),  # read
+    *((name, f"--{option}") for name in ("attach", "gateway") for option in (  # the options of bridge
+        "log", "pcap", "summary", "scenario", "trace", "up-trace", "down-trace", "timeline",
+    )),
     ("kernel", "build", "--source"),  # read
     ("explain", "--plot"),  # tests/process/test_explain_command.py
     ("check", "--scenario"), ("check", "--trace"), ("check", "--up-trace"), ("check", "--down-trace"),  # read
