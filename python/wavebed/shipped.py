@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).parent
 _MOST_LISTED = 8
 _MOST_FILES = 1000
 _ALMOST = 0.85
-"""Similarity of two names of files, one of which is probably the other mistyped."""
+"""Similarity of two names of files: the first is probably the second, mistyped."""
 
 
 def names(of: str = "") -> tuple[str, ...]:
@@ -68,8 +68,9 @@ def _suffix(of: str) -> str:
 
 def _inner(given: str, of: str) -> Path | None:
     """Return the shipped file that a name stands for, by itself or as a checkout has it."""
-    begin = f"scenarios/{of}/" if of else "scenarios/"
-    name = given.removeprefix(begin).removesuffix(_suffix(of)) if given.startswith(begin) else given
+    begin = f"{of}/" if of else "scenarios/"
+    plain = given.removeprefix("scenarios/") if of else given
+    name = plain.removeprefix(begin).removesuffix(_suffix(of)) if plain.startswith(begin) else given
     if not name or name.startswith(".") or "/" in name or len(name) > 100:
         return None
     return folder(of) / f"{name}{_suffix(of)}"

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import shlex
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from wavebed.cli import COMMANDS, build_parser, main
+from wavebed.cli import COMMANDS, GROUPS, build_parser, main
 from wavebed.cli import trace as trace_command
-from wavebed.cli.references import command_line_page
+from wavebed.cli.help import EXAMPLES
+from wavebed.cli.references import command_line_page, subparsers
 from wavebed.errors import MachineError, UserError, WavebedError
+from wavebed.shipped import names
 from wavebed.terminal import StepProgress
 from wavebed.workload.video_media import PLAYER_VERSION
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
 
 
 def raising(error: BaseException):
@@ -65,7 +73,67 @@ def test_every_command_is_listed_and_can_be_asked_for_help(capsys) -> None:
         main(["--help"])
     assert ended.value.code == 0
     listed = capsys.readouterr().out
-    assert all(f"    {name} " in listed for name in COMMANDS)
+    assert all(f"\n  {name} " in listed for name in COMMANDS)
+    assert len(GROUPS) == 5
+    assert len(listed.splitlines()) <= 40
+    assert max(map(len, listed.splitlines())) <= 80
+
+
+def _parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for name in COMMANDS:
+        parser = subparsers(build_parser(name))[name]
+        yield name, parser
+        yield from ((f"{name} {verb}", inner) for verb, inner in subparsers(parser).items())
+
+
+def test_each_command_begins_its_help_with_two_examples_that_are_parsed() -> None:
+    assert set(EXAMPLES) == {name for name, _ in _parsers()}
+    for name, parser in _parsers():
+        shown = parser.format_help().split("\n\n")[1].splitlines()
+        for (command, _), line in zip(EXAMPLES[name], shown, strict=True):
+            assert line.startswith(f"  wavebed {command}")
+            words = shlex.split(command)
+            assert command.startswith(name)
+            build_parser(words[0]).parse_args(words)
+
+
+@pytest.mark.parametrize("name", ["shell", "run", "check", "bridge"])
+def test_the_help_of_a_command_fits_one_screen(name: str, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) <= 40
+    assert max(map(len, shown)) <= 80
+
+
+@pytest.mark.parametrize("name", ["shell", "check", "bridge"])
+def test_the_options_of_a_path_are_shown_on_request(name: str, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert "--help-path explains all" in (short := capsys.readouterr().out)
+    assert "--rate-mode" not in short
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help-path"])
+    assert ended.value.code == 0
+    assert "--rate-mode" in capsys.readouterr().out
+
+
+def test_each_shipped_scenario_is_listed_with_its_question_and_can_be_explained(capsys) -> None:
+    assert main(["scenarios"]) == 0
+    listed = capsys.readouterr().out
+    for name in names():
+        assert f"\n  {name} " in listed
+        assert main(["scenarios", name]) == 0
+        has_workloads = "\nworkloads " in (text := capsys.readouterr().out)
+        assert text.startswith(f"{name}: ")
+        assert text.splitlines()[0].endswith("?") == has_workloads
+    assert main(["scenarios", "demo", "--toml"]) == 0
+    assert "[[path.hop]]" in capsys.readouterr().out
+    assert main(["scenarios", "lift/lte"]) == 2
+    assert "it is a network condition: write wavebed scenes lift/lte" in capsys.readouterr().err
+    assert main(["scenarios", "commute"]) == 2
+    assert "it is a timeline: write wavebed shell --timeline commute" in capsys.readouterr().err
 
 
 def test_the_reference_page_of_the_command_line_is_up_to_date() -> None:

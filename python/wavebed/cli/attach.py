@@ -21,8 +21,7 @@ _ATTACH_DESCRIPTION = "Lead the traffic of a running container or namespace thro
 _ATTACH_EPILOG = (
     "The container is the device: what it receives takes the downlink. It keeps its addresses and connections. Ctrl-C"
     " ends the path; the container is then connected as before. wavebed ctl NAME shows the counters and changes the"
-    " links. Examples: wavebed attach --container web --scene street-canyon-bus;"
-    " wavebed attach --netns blue --rate 20mbit --delay 30ms"
+    " links."
 )
 _GATEWAY_DESCRIPTION = (
     "Put this network namespace behind an emulated path: the gateway of containers that share its network."
@@ -39,7 +38,7 @@ def register_attach(subparsers: argparse._SubParsersAction[argparse.ArgumentPars
     parser = subparsers.add_parser(
         "attach", help=_ATTACH_DESCRIPTION, description=_ATTACH_DESCRIPTION, epilog=_ATTACH_EPILOG
     )
-    parser.usage = "wavebed attach --container NAME | --pid PID | --netns NETNS [PATH OPTIONS]"
+    parser.usage = "wavebed attach --container NAME | --pid PID | --netns NETNS [PATH OPTION]…"
     group = parser.add_argument_group("container")
     which = group.add_mutually_exclusive_group(required=True)
     which.add_argument("--container", metavar="NAME", help="a running container of podman or Docker")
@@ -99,7 +98,7 @@ def register_gateway(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
     parser = subparsers.add_parser(
         "gateway", help=_GATEWAY_DESCRIPTION, description=_GATEWAY_DESCRIPTION, epilog=_GATEWAY_EPILOG
     )
-    parser.usage = "wavebed gateway [PATH OPTIONS]"
+    parser.usage = "wavebed gateway [PATH OPTION]… [OPTION]…"
     group = parser.add_argument_group("network")
     group.add_argument(
         "--interface",

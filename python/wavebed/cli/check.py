@@ -33,18 +33,16 @@ if TYPE_CHECKING:
     from wavebed.run.scenario import Plan
 
 _MOST_ATTEMPTS = 100
-_USAGE = "wavebed check [PATH OPTIONS] [--seeds N] [--require REQUIREMENT]… [--server CMD]… [-- CMD…]"
+_USAGE = "wavebed check [PATH OPTION]… [--require TEXT]… [OPTION]… [-- CMD…]"
 _DESCRIPTION = (
     "Decide whether an application meets requirements on a path, over several seeds: CMD on the client, or the"
     " workloads of --scenario."
 )
 _EPILOG = (
-    "The exit status is 0 if every requirement passes, 1 if one fails, 3 if none fails and one is inconclusive"
-    " because the machine was late or no packet crossed the path. Inside, the hosts are called server, edge and"
-    " client; {server} in CMD and $WAVEBED_SERVER are the server's IPv4 address, {port} is a free port, {seed} the"
-    " seed. Metrics of CMD: wall time, delivery time (until its last byte was read), exit status, and every line"
-    " NAME = NUMBER UNIT that it prints; of the path: docs/models/metrics.md. CMD that fails with a"
-    " seed, or runs longer than --limit, fails the check."
+    "TEXT: WORKLOAD.METRIC STATISTIC COMPARISON VALUE UNIT. Statistics: p50, p90 or another percentile, mean, min, max,"
+    " every. CMD has: wall time, delivery time, exit status, each line NAME = NUMBER UNIT that it prints. In CMD:"
+    " {server} is an address, {port} a free port, {seed} the seed. Exit status 0: all pass; 1: one fails; 3:"
+    " inconclusive. Guide: docs/guides/check.md"
 )
 
 
@@ -56,24 +54,19 @@ def register_check(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     group = parser.add_argument_group("requirements")
     group.add_argument(
         "--require",
-        metavar="REQUIREMENT",
+        metavar="TEXT",
         action="append",
         default=[],
-        help="WORKLOAD.METRIC STATISTIC < VALUE UNIT, as in 'web.speed index p90 < 2500 ms'; the statistic over the"
-        " seeds is p50, p90, p95 or another percentile, mean, min, max or every; <= > >= and, with every, = are the"
-        " other comparisons; the workload can be left out where one has the metric; may be repeated",
+        help="as 'web.speed index p90 < 2500 ms'; may be repeated",
     )
-    group.add_argument("--seeds", metavar="N", default="5", help="trials, each with a seed of its own (default: 5)")
+    group.add_argument("--seeds", metavar="N", default="5", help="trials, each with its own seed (default: 5)")
     group.add_argument(
         "--attempts",
         metavar="N",
         default="5",
-        help="most attempts at a trial, with its seed, while the machine was late; results never lead to another"
-        " attempt (default: 5)",
+        help="attempts while the machine is late (default: 5)",
     )
-    group.add_argument(
-        "--fail-fast", action="store_true", help="end as soon as a requirement fails whatever the other seeds give"
-    )
+    group.add_argument("--fail-fast", action="store_true", help="end as soon as a requirement cannot pass")
     add_time_options(group, AUTO)
     add_processor_option(group)
     add_memory_option(group)
@@ -83,32 +76,31 @@ def register_check(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
         metavar="CMD",
         action="append",
         default=[],
-        help="a shell command that runs on the server from before the start of CMD; may be repeated",
+        help="a shell command on the server, before CMD; repeatable",
     )
     group.add_argument(
         "--wait-for-port",
         metavar="PORT",
-        help="CMD starts when a program on the server has opened this port, TCP or UDP; 0: at once (default: {port},"
-        " if a --server has it; otherwise CMD waits for one new port of each --server, at most 10s)",
+        help="start CMD when this is open (default: any new one)",
     )
-    group.add_argument("--limit", metavar="TIME", help="longest time that CMD may run (default: 60s)")
+    group.add_argument("--limit", metavar="TIME", help="longest run of CMD (default: 60s)")
     group.add_argument(
         "--drain",
         metavar="TIME",
-        help="longest time after the end of CMD in which its last data may arrive and be read (default: 5s)",
+        help="longest wait for the last data after CMD (default: 5s)",
     )
-    group.add_argument("--grace", metavar="TIME", help="time from SIGTERM to SIGKILL for the servers (default: 5s)")
+    group.add_argument("--grace", metavar="TIME", help="servers: from SIGTERM to SIGKILL (default: 5s)")
     group.add_argument(
         "--confine",
         action="store_true",
-        help="run CMD and the servers as a user of their own, without privileges, variables and homes",
+        help="run CMD and the servers without privileges and homes",
     )
     group.add_argument(
         "--workload",
         metavar="NAME",
         action="append",
         default=[],
-        help="of --scenario, run this one only; may be repeated",
+        help="run this workload of --scenario only; repeatable",
     )
     group = parser.add_argument_group("outputs")
     group.add_argument(
@@ -116,11 +108,9 @@ def register_check(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
         "--output",
         metavar="DIR",
         type=Path,
-        help="folder of the results, new or empty (default: runs/check-TIME)",
+        help="results, a new or empty folder (default: runs/check-TIME)",
     )
-    group.add_argument(
-        "--junit", metavar="FILE", type=Path, help="also write JUnit XML; what is inconclusive is skipped"
-    )
+    group.add_argument("--junit", metavar="FILE", type=Path, help="also write JUnit XML (inconclusive: skipped)")
     group.add_argument("--markdown", metavar="FILE", type=Path, help="also write the table as Markdown")
     group.add_argument("-v", "--verbose", action="store_true", help="tell each trial whose machine was late, and why")
     group.add_argument("--json", action="store_true", help="print one JSON object instead of a table")

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from wavebed.run.scenario import Plan
 
-AUTO = "--virtual-time where the guest kernel is installed and the path needs nothing outside of the guest"
-"""The default of commands whose answer is a verdict."""
+AUTO = "default: virtual if possible"
+"""The default of commands whose answer is a verdict: virtual time where the guest kernel is and suffices."""
 
 
-def add_time_options(parser: argparse._ActionsContainer, default: str = "--real-time") -> None:
+def add_time_options(parser: argparse._ActionsContainer, default: str = "the default") -> None:
     """Add the options that say in which time trials run."""
     pair = parser.add_mutually_exclusive_group()
     pair.add_argument(
@@ -27,14 +27,14 @@ def add_time_options(parser: argparse._ActionsContainer, default: str = "--real-
         action="store_const",
         dest="time",
         const="virtual",
-        help="run in a guest, whose time stands still while programs compute: the same result on any machine",
+        help="run in virtual time: the same result on any machine",
     )
     pair.add_argument(
         "--real-time",
         action="store_const",
         dest="time",
         const="real",
-        help=f"run in this machine's time (default: {default})",
+        help=f"run in this machine's time ({default})",
     )
 
 
@@ -43,7 +43,7 @@ def add_memory_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--guest-memory",
         metavar="SIZE",
-        help="most memory of a guest, from 1gib to 4000mib; the machine gives what is used (default: what is needed)",
+        help="memory of a guest, up to 4000mib (default: as needed)",
     )
 
 
@@ -54,8 +54,8 @@ def add_processor_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--processor",
         choices=get_args(Processor),
-        help="in virtual time: exact: computing takes no time, a system call 1 µs; infinite: both take no time; host:"
-        " computing takes this machine's time (default: the scenario's, or exact)",
+        metavar="COST",
+        help="virtual time: computing costs exact, infinite or host",
     )
 
 
@@ -80,7 +80,7 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="run its programs although another user owns the folder, or they are not confined: read them first",
+        help="run its programs although another user owns them, or they are not confined: read them first",
     )
 
 

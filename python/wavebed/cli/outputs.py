@@ -65,6 +65,8 @@ OUTPUTS: Mapping[str, Output] = {
         "reproduce small-packets", "our tables", "wavebed.reproduce.small_packets_kind", "SmallPacketsOutput"
     ),
     "reproduce-study": _of_runs("StudyOutput", "reproduce, of the other studies", "our figures"),
+    "scenarios": _of_runs("ScenariosOutput", "scenarios", "shipped scenarios, and what each answers"),
+    "scenarios-name": _of_runs("ScenarioOutput", "scenarios NAME", "what a scenario measures"),
     "scenes": _of_channels("ScenesOutput", "scenes", "conditions with their figures, and all other names"),
     "scenes-condition": _of_channels("ConditionOutput", "scenes NAME, of a condition", "its text and figures"),
     "scenes-name": _of_channels("NameOutput", "scenes NAME, of another name", "the keys of a hop"),

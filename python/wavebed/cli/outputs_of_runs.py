@@ -395,3 +395,31 @@ class BaselineOutput(Struct, forbid_unknown_fields=True):
     new: BaselineFolder
     answers: list[BaselineAnswer]
     notes: list[str]
+
+
+class NamedOutput(Struct, forbid_unknown_fields=True):
+    """A shipped scenario and the question that it answers, or the path that it is."""
+
+    name: str
+    question: str
+
+
+class ScenariosOutput(Struct, forbid_unknown_fields=True):
+    """The shipped scenarios, and the other names that are taken where a file is."""
+
+    scenarios: list[NamedOutput]
+    campaigns: list[str]
+    timelines: list[str]
+    traces: list[str]
+
+
+class ScenarioOutput(Struct, forbid_unknown_fields=True):
+    """A shipped scenario. Without workloads it is a path alone; null: the number of trials is not in its file."""
+
+    name: str
+    question: str
+    title: str
+    source: str
+    workloads: list[str]
+    treatments: list[str]
+    trials: int | None

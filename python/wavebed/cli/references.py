@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from wavebed import remedy
 from wavebed.cli import COMMANDS, build_parser
+from wavebed.cli.help import path_text
 from wavebed.cli.outputs import OUTPUTS, output_schema
 from wavebed.config.table import fields, markdown_table
 from wavebed.formats import FORMATS
@@ -61,6 +62,7 @@ def command_line_page() -> str:
             parser = subparsers(build_parser(name))[name]
             parts.append(_help_section(f"wavebed {name}", parser))
             parts += [_help_section(f"wavebed {name} {verb}", sub) for verb, sub in subparsers(parser).items()]
+        parts += [_PATH_HEAD, _section(path_text(subparsers(build_parser("shell"))["shell"]))]
     finally:
         if before is None:
             del os.environ["COLUMNS"]
@@ -69,9 +71,19 @@ def command_line_page() -> str:
     return "\n".join(parts)
 
 
+_PATH_HEAD = """## The options of a path
+
+`wavebed shell --help-path` prints them. `shell`, `check` and `bridge` have them all; `check` has no `--timeline`.
+"""
+
+
 def _help_section(title: str, parser: argparse.ArgumentParser) -> str:
-    lines = [line.rstrip() for line in parser.format_help().splitlines()]
-    return f"## {title}\n\n```\n" + "\n".join(lines) + "\n```\n"
+    return f"## {title}\n\n{_section(parser.format_help())}"
+
+
+def _section(text: str) -> str:
+    lines = [line.rstrip() for line in text.splitlines()]
+    return "```\n" + "\n".join(lines) + "\n```\n"
 
 
 def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

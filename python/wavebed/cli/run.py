@@ -33,15 +33,12 @@ if TYPE_CHECKING:
     from wavebed.run.progress import Live
     from wavebed.run.scenario import Plan
 
-_USAGE = (
-    "wavebed run SCENARIO [--set KEY=VALUE]… [--workload NAME]… [--trials N] [--seed N] [-o DIR] [--resume] [--json]"
-)
+_USAGE = "wavebed run SCENARIO [--set KEY=VALUE]… [OPTION]…"
 _DESCRIPTION = "Run the workloads of a scenario on its path, and write results and a report."
 _EPILOG = (
-    "SCENARIO is a TOML file, the name of a shipped one, or a specification that wavebed resolve wrote. The folder of"
-    " the results holds run.json, the trials and report.html; docs/reference/results.md describes them. KEY is a dotted"
-    " path: path.rate, path.hop.radio.queue, workload.download.size, run.trials. The exit status is 1 if a"
-    " treatment has no valid trial."
+    "KEY is a dotted path: path.rate, path.hop.radio.queue, workload.download.size, run.trials. wavebed resolve writes"
+    " specifications. The folder of the results holds run.json, the trials and report.html (docs/reference/results.md)."
+    " The exit status is 1 if a treatment has no valid trial."
 )
 
 
@@ -52,15 +49,15 @@ def register_run(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument(
         "scenario",
         metavar="SCENARIO",
-        help="a scenario file, the name of a shipped one, or a specification (.json) of one trial",
+        help="a file, a name of wavebed scenarios, or a specification (.json)",
     )
     add_change_options(parser)
-    parser.add_argument("--trials", metavar="N", help="trials of each treatment, each with a seed of its own")
+    parser.add_argument("--trials", metavar="N", help="trials of each treatment, each with its own seed")
     add_output_options(parser)
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on with the run in the folder -o DIR after a kill, with the same command; a new folder begins one",
+        help="go on with the run in -o DIR, with the same command",
     )
 
 
@@ -85,7 +82,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 def add_folder_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where results go."""
     parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, help="folder of the results, new or empty (default: runs/NAME-TIME)"
+        "-o", "--output", metavar="DIR", type=Path, help="results, a new folder (default: runs/NAME-TIME)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every metric, and why trials are suspect")

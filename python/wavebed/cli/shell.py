@@ -38,20 +38,20 @@ _EPILOG = (
 def register_shell(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``wavebed shell`` to the program's parser."""
     parser = subparsers.add_parser("shell", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.usage = "wavebed shell [PATH OPTIONS] [--virtual-time] [--server CMD]… [-- CMD…]"
+    parser.usage = "wavebed shell [PATH OPTION]… [OPTION]… [-- CMD…]"
     add_path_options(parser)
     group = parser.add_argument_group("programs and outputs")
     group.add_argument(
         "--confine",
         action="store_true",
-        help="run CMD and the servers as a user of their own, without privileges, variables and homes",
+        help="run CMD and the servers without privileges and homes",
     )
     group.add_argument(
         "--server",
         metavar="CMD",
         action="append",
         default=[],
-        help="a shell command that runs on the server beside CMD",
+        help="a shell command on the server, beside CMD; repeatable",
     )
     group.add_argument(
         "--https",
@@ -69,22 +69,16 @@ def register_shell(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
         "--drain",
         metavar="TIME",
         default="5s",
-        help="longest time after the end of CMD in which its last data may arrive and be read (default: 5s)",
+        help="longest wait for the last data after CMD (default: 5s)",
     )
-    group.add_argument(
-        "--grace", metavar="TIME", default="5s", help="time from SIGTERM to SIGKILL for the servers (default: 5s)"
-    )
+    group.add_argument("--grace", metavar="TIME", default="5s", help="servers: from SIGTERM to SIGKILL (default: 5s)")
     add_time_options(group)
     add_memory_option(group)
-    group.add_argument("--name", help="name of the laboratory, for wavebed ctl (default: drawn)")
+    group.add_argument("--name", metavar="LAB", help="name for wavebed ctl (default: drawn)")
     group.add_argument("--log", metavar="DIR", type=Path, help="write each link's series, a row per millisecond")
-    group.add_argument(
-        "--pcap", metavar="DIR", type=Path, help="capture wire segments at the entry and the exit of each link"
-    )
-    group.add_argument("--summary", metavar="FILE", type=Path, help="write the packet counters at the end as JSON")
-    group.add_argument(
-        "--print-laboratory", action="store_true", help="print the laboratory file as resolved, and run nothing"
-    )
+    group.add_argument("--pcap", metavar="DIR", type=Path, help="capture packets at the entry and exit of each link")
+    group.add_argument("--summary", metavar="FILE", type=Path, help="write the packet counters as JSON at the end")
+    group.add_argument("--print-laboratory", action="store_true", help="print the laboratory file, and run nothing")
     parser.add_argument("argv", metavar="CMD", nargs="*", help="the command and its arguments, after --")
 
 
@@ -206,8 +200,6 @@ _BRIDGE_EPILOG = (
     "IP packets go through the links of the path, also inside one or two VLAN tags. ARP, IPv6 neighbour discovery,"
     " DHCP, IGMP, MLD and every other protocol pass around them, byte for byte. wavebed ctl NAME shows the counters and"
     " changes the links. Ctrl-C ends the bridge, and nothing of it stays."
-    " Examples: wavebed bridge --a eth1 --b eth2 --rate 50mbit --delay 10ms;"
-    " wavebed bridge --a eth1 --b eth2 --scene street-canyon-bus"
 )
 
 
@@ -216,7 +208,7 @@ def register_bridge(subparsers: argparse._SubParsersAction[argparse.ArgumentPars
     parser = subparsers.add_parser(
         "bridge", help=_BRIDGE_DESCRIPTION, description=_BRIDGE_DESCRIPTION, epilog=_BRIDGE_EPILOG
     )
-    parser.usage = "wavebed bridge --a PORT --b PORT [PATH OPTIONS]"
+    parser.usage = "wavebed bridge --a PORT --b PORT [PATH OPTION]… [OPTION]…"
     group = parser.add_argument_group("ports")
     group.add_argument("--a", metavar="PORT", required=True, help="the port towards the network: the server's side")
     group.add_argument("--b", metavar="PORT", required=True, help="the port towards the devices: the client's side")

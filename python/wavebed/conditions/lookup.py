@@ -403,6 +403,11 @@ def find_variant(name: str) -> Variant | None:
     for variant in variants:
         if variant.technology == technology:
             return variant
+    from wavebed.config.suggest import nearest  # few names are mistyped
+
+    near = nearest(technology, [variant.technology for variant in variants])
+    if near is not None:
+        raise UserError(f"{name}: the condition {of!r} has no such variant: did you mean '{of}/{near}'?")
     known = " or ".join(variant.name for variant in variants)
     raise UserError(f"{name}: the condition {of!r} has no such variant: write {known}")
 
