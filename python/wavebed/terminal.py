@@ -24,6 +24,7 @@ PLAIN_EVERY_S = 15.0
 REFRESH_EVERY_S = 0.5
 _UNLIMITED = 10_000
 _BAR_WIDE = 10
+_PLAIN_WIDE = 80
 
 
 def table_text(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
@@ -100,11 +101,11 @@ class StatusLine:
         with self._lock:
             self._said_s = time.monotonic()
             line = f"{self._command}: {message_text(text)}"
+            room = shutil.get_terminal_size().columns - _BAR_WIDE - 2 if self._terminal else _PLAIN_WIDE
+            line = line if len(line) <= room else f"{line[: max(room - 1, 1)]}…"
             if not self._terminal:
                 print(line, file=self._stream, flush=True)
                 return
-            room = shutil.get_terminal_size().columns - _BAR_WIDE - 2
-            line = line if len(line) <= room else f"{line[: max(room - 1, 1)]}…"
             bar = self._bar = self._bar or _bar(self._stream)
             gone_s = self._said_s - self._began_s
             share = None if left_s is None else gone_s / max(gone_s + left_s, 1e-9)

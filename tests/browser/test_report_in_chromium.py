@@ -99,7 +99,7 @@ def test_all_charts_are_drawn_and_nothing_is_asked_of_a_network(browser: Browser
     assert len(lines) >= 12
     assert all(count > 0 for count in lines), lines
     canvases = page.evaluate(CANVASES)
-    assert len(canvases) == page.locator("details.view[open] svg[data-low]").count() >= 10
+    assert len(canvases) == page.locator(":is(.first, details.view[open]) svg[data-low]").count() >= 10
     assert all(canvases), canvases
     assert page.locator(".film img").first.evaluate("image => image.naturalWidth") > 0
     others = [url for url in heard["requests"] if url != report.as_uri() and not url.startswith("data:")]
@@ -107,9 +107,31 @@ def test_all_charts_are_drawn_and_nothing_is_asked_of_a_network(browser: Browser
     page.close()
 
 
+LABELS = """() => [...document.querySelectorAll(".ticks span, .times span")]
+  .filter((label) => label.getClientRects().length)
+  .filter((label) => label.getBoundingClientRect().height > 22 || label.getBoundingClientRect().right > innerWidth + 1)
+  .map((label) => label.textContent)"""
+"""Labels of axes that are broken, or leave the window."""
+
+
+@pytest.mark.parametrize(("width", "height", "scheme"), [(1280, 800, "light"), (390, 844, "dark")])
+def test_the_answer_and_its_chart_are_on_the_first_screen(
+    browser: Browser, report: Path, width: int, height: int, scheme: str
+) -> None:
+    page, _ = opened(browser, report.as_uri(), scheme, width)
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_selector(".first figure.live .uplot canvas", timeout=120_000)
+    for part in (".answer", ".first .sides", ".first figure.live .area"):
+        box = page.locator(part).first.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= height, part
+    assert page.evaluate(LABELS) == []
+    page.close()
+
+
 def test_values_are_read_with_the_keyboard(browser: Browser, report: Path) -> None:
     page, _ = visit(browser, report)
-    figure = page.locator("figure.chart[tabindex]").first
+    figure = page.locator("#time figure.chart[tabindex]").first
     figure.focus()
     page.keyboard.press("Home")
     first = figure.locator(".readout").inner_text()
@@ -127,7 +149,7 @@ def test_values_are_read_with_the_keyboard(browser: Browser, report: Path) -> No
 
 def test_the_time_axis_is_zoomed_and_panned_in_all_panels(browser: Browser, report: Path) -> None:
     page, heard = visit(browser, report)
-    figure = page.locator("figure.chart[data-start]").first
+    figure = page.locator("#time figure.chart[data-start]").first
     figure.evaluate("element => element.scrollIntoView()")
     panels = figure.locator(".u-over")
     box = panels.nth(0).bounding_box()
@@ -176,7 +198,7 @@ def test_the_time_axis_is_zoomed_and_panned_in_all_panels(browser: Browser, repo
 
 def test_what_is_printed_is_the_whole_picture_in_the_colours_of_paper(browser: Browser, report: Path) -> None:
     page, _ = visit(browser, report, "dark")
-    figure = page.locator("figure.chart[data-start]").first
+    figure = page.locator("#time figure.chart[data-start]").first
     assert not figure.locator("svg.lines").first.is_visible()
     figure.focus()
     page.keyboard.press("+")

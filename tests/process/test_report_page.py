@@ -14,9 +14,12 @@ from tests.unit.report_example import EVIL, Plan, write_example
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.page import asset
+from wavebed.page.text import amount
 from wavebed.report.build import MOST_BYTES, small_page, write_report
-from wavebed.report.metrics import finding, metric_rows
+from wavebed.report.first import closing_rows, effect, primary_of
+from wavebed.report.metrics import Row, finding, metric_rows
 from wavebed.report.source import headlines, read_results, views
+from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,6 +139,88 @@ def test_few_trials_claim_no_difference(example: Path) -> None:
 def test_a_difference_is_claimed_where_its_interval_leaves_out_0(many: Path) -> None:
     sentences = finding(read_results(many))
     assert any("; lower with bbr, 95 % interval of the paired difference −" in sentence for sentence in sentences)
+
+
+def first_screen(text: str) -> str:
+    """Return what stands above the results."""
+    return plain(text.partition("<header>")[2].partition('<section id="results">')[0])
+
+
+def test_the_page_begins_with_the_answer_and_the_metric_that_the_scenario_names(many: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(many, tmp_path / "run")
+    record = json.loads((folder / "run.json").read_text())
+    record["primary"] = "ping.rtt loaded p95"
+    (folder / "run.json").write_text(json.dumps(record))
+    page = write_report(folder).read_text(encoding="utf-8")
+    told = first_screen(page)
+    assert "RTT loaded p95 of ping is lower with bbr: " in told
+    assert re.search(r"bbr − cubic is −[\d.]+.ms \(95 %: −[\d.]+ to −[\d.]+.ms; 8 pairs\)\.", told)
+    assert "The scenario names this metric." in told
+    assert "the middle one of 8 by this metric" in told
+    chart = page.partition('class="first"')[2].partition("</section>")[0]
+    assert chart.count('class="spot') == 16
+    assert "Round-trip time" in plain(chart)
+    assert "downlink: capacity and delivery" in plain(chart)
+
+
+def test_without_a_named_metric_the_rule_is_said(many: Path) -> None:
+    results = read_results(many)
+    primary = primary_of(results)
+    assert primary is not None
+    assert (primary.workload, primary.metric.name) == ("web", "speed index")
+    assert "run.primary names another" in primary.rule
+
+
+def test_few_pairs_decide_nothing_on_the_first_screen(example: Path) -> None:
+    results = read_results(example)
+    primary = primary_of(results)
+    assert effect(results, primary).endswith("too few to decide, 6 are needed.")
+    rows = dict(closing_rows(results))
+    assert list(rows) == ["question", "answer", "effect", "timing"]
+    assert rows["timing"].startswith("2 of 6 trials are not counted (processor saturated: 98 % of core 0 for 12.1 s; ")
+
+
+def test_a_check_begins_with_its_verdict_and_each_requirement_with_numbers(many: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(many, tmp_path / "run")
+    required = {
+        "requirement": "ping.rtt loaded p95 max < 50 ms",
+        "treatment": "cubic",
+        "outcome": "fail",
+        "unit": "ms",
+        "value": 120.0,
+        "values": [{"seed": 1, "value": 120.0, "decides": True}],
+        "reasons": ["seed 1: 120 ms"],
+        "statistic": "max",
+        "comparison": "<",
+        "bound": 50.0,
+    }
+    whole = {"requirement": "every trial completes", "treatment": "cubic", "outcome": "pass", "unit": "", "seeds": 8}
+    whole |= {"value": None, "values": [], "reasons": []}
+    (folder / "check.json").write_text(json.dumps({"outcome": "fail", "requirements": [whole, required]}))
+    page = write_report(folder).read_text(encoding="utf-8")
+    told = first_screen(page)
+    assert "✗ fail 1 of 2 requirements failed." in told
+    assert "ping.rtt loaded p95 max < 50 ms: 120 ms" in told
+    assert "every trial completes: 8 seeds" in told
+    assert 'class="bound"' in page
+    assert "< 50 ms" in told
+
+
+def test_a_check_that_was_interrupted_says_that_it_has_no_verdict(many: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(many, tmp_path / "run")
+    record = json.loads((folder / "run.json").read_text())
+    record["command_line"] = ["wavebed", "check", "--", "true"]
+    (folder / "run.json").write_text(json.dumps(record))
+    assert "There is no verdict: the check did not end." in first_screen(write_report(folder).read_text("utf-8"))
+
+
+def test_many_bytes_are_shown_in_mb() -> None:
+    assert amount(12_345_678, "bytes") == "12.3\N{NO-BREAK SPACE}MB"
+    assert amount(-20_000, "bytes", sign=True) == "−20\N{NO-BREAK SPACE}kB"
+    assert amount(900, "bytes") == "900\N{NO-BREAK SPACE}bytes"
+    row = Row(Metric("size", None, "bytes"), {"a": [(1, 3e6)], "b": [(1, 5e3)]}, {"a": 0, "b": 0})
+    assert row.scaled().metric.unit == "MB"
+    assert row.scaled().values == {"a": [(1, 3.0)], "b": [(1, 0.005)]}
 
 
 def test_what_was_never_measured_is_said_and_no_zero(text: str) -> None:

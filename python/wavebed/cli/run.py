@@ -159,7 +159,7 @@ def perform(plan: Plan, args: argparse.Namespace, compare: Callable[[Path], Iden
         told = {} if identity is None else {"identity": identity.json()}
         print_json("run", summary_json(folder, page) | told)
     else:
-        print(printable(_text(folder, page, verbose=args.verbose), keep="\n"))
+        print(printable(_text(folder, page, verbose=getattr(args, "verbose", False)), keep="\n"))
         if identity is not None:
             print(identity.text())
     good = all(record.counted.values()) if identity is None else identity.is_identical

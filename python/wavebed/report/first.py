@@ -200,13 +200,14 @@ def timing(results: Results) -> str:
         return f"{'virtual time, exact' if virtual else 'good'}: {_of(len(lines), len(lines), 'valid')}"
     lost = [line for line in bad if line.verdict != "suspect"]
     said = _of(len(lost), len(lines), "not counted") if lost else f"reduced: {_of(len(bad), len(lines), 'suspect')}"
-    why = dict.fromkeys(_cause(reason) for line in lost or bad for reason in line.reasons[:1])
-    return f"{said} (not met: {', '.join(list(why)[:MOST_CAUSES])})" if why else said
-
-
-def _cause(reason: str) -> str:
-    """Return the name of the check that failed, or the whole reason."""
-    return reason.removeprefix(FAILED_CHECK).partition(": ")[0] if reason.startswith(FAILED_CHECK) else reason
+    reasons = [reason for line in lost or bad for reason in line.reasons[:1]]
+    checks = dict.fromkeys(
+        each.removeprefix(FAILED_CHECK).partition(": ")[0] for each in reasons if each.startswith(FAILED_CHECK)
+    )
+    others = dict.fromkeys(each for each in reasons if not each.startswith(FAILED_CHECK))
+    why = [f"not met: {', '.join(list(checks)[:MOST_CAUSES])}"] if checks else []
+    why += list(others)[: MOST_CAUSES - len(why)]
+    return f"{said} ({'; '.join(why)})" if why else said
 
 
 def closing_rows(results: Results) -> list[tuple[str, str]]:
