@@ -36,8 +36,8 @@ _DESCRIPTION = (
     " within the block, all with the block's seed."
 )
 _EPILOG = (
-    "docs/guides/campaigns.md explains the file and workers; wavebed schema campaign prints its keys. A campaign that was"
-    " killed goes on with run --resume DIR. The exit status of run is 1 if a cell has no counted trial."
+    "docs/guides/campaigns.md explains the file and workers; wavebed schema campaign prints its keys. A campaign that"
+    " was killed goes on with run --resume DIR. The exit status of run is 1 if a cell has no counted trial."
 )
 _PLAN = "Print the cells, the order, the time, the disk, and with a pilot the blocks that the questions need."
 _RUN = "Run a campaign file into a folder, or the rest of a campaign in its folder; then write its report."

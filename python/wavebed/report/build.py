@@ -436,12 +436,15 @@ def _radio(stage: Table) -> str:
 
 def _queue(queue: Table) -> str:
     limit = table_in(queue, "limit")
-    sizes = [
-        f"{figure(value / 1e6) + ' ms' if unit == 'time_ns' else f'{value:,}'.replace(',', chr(0x202F)) + ' ' + unit}"
-        for unit, value in limit.items()
-        if isinstance(value, int)
-    ]
+    sizes = [_limit(unit, value) for unit, value in limit.items() if isinstance(value, int)]
     return " ".join(["queue", str(queue.get("kind", "")), *sizes])
+
+
+def _limit(unit: str, value: int) -> str:
+    """Return a limit of a queue: a time in ms, a size in MB, or a number of packets."""
+    if unit == "time_ns":
+        return f"{figure(value / 1e6)} ms"
+    return amount(value, unit) if unit == "bytes" else f"{value:,} {unit}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def _ms(value: Json | None) -> str:
@@ -455,6 +458,7 @@ def _results(results: Results) -> Markup:
         return filled(TEMPLATE, "no_results")
     notes: dict[str, int] = {}
     kinds = dict(results.workloads)
+    sentences = finding(results) if len(kinds) > 1 else []
     tables = []
     for name, unscaled in groups.items():
         rows = [row.scaled() for row in unscaled]
@@ -467,7 +471,7 @@ def _results(results: Results) -> Markup:
         more = f"{len(measured) - FIRST_ROWS} more metrics of {what}"
         shown, rest = measured[:FIRST_ROWS], measured[FIRST_ROWS:]
         tables.append((what, _table(results, shown, notes, what), more, _table(results, rest, notes, more), never))
-    return filled(TEMPLATE, "results", finding(results), _how_to_read(results), tables, notes)
+    return filled(TEMPLATE, "results", sentences, _how_to_read(results), tables, notes)
 
 
 def _how_to_read(results: Results) -> str:

@@ -482,7 +482,7 @@ def _series(folder: Path) -> _Series | None:
             time_s,
             rows["delivered_bytes"].to_numpy(np.float64) * 8e-6,
         )
-        found[(f"Queue at {link}", "kB", "max")] = (time_s, rows["queue_peak_bytes"].to_numpy(np.float64) / 1e3)
+        found[(f"Queue at {link}", "MB", "max")] = (time_s, rows["queue_peak_bytes"].to_numpy(np.float64) / 1e6)
     for (workload, series, unit), rows in samples.to_pandas().groupby(["workload", "series", "unit"], sort=False):
         values = rows["value"].to_numpy(np.float64)
         found[(f"{workload}: {series}", str(unit), "mean")] = (rows["time_s"].to_numpy(np.float64), values)
