@@ -32,6 +32,8 @@ class CalledPackage(ModuleType):
 
         return signature(self.__call__)
 
+    __doc__ = property(lambda self: self.__call__.__doc__)  # of the function, for `help`
+
 
 _FUNCTIONS = {"run": "wavebed.interface.running", "compare": "wavebed.interface.comparing"}
 """The module of the function of each such package."""

@@ -360,7 +360,7 @@ def _text(docstring: str) -> str:
             while index < len(lines) and lines[index].strip():
                 example.append(lines[index])
                 index += 1
-            out += ["```python", *example, "```"]
+            out += ["```py", *example, "```"]
             continue
         out += _entry(line) if section in _ENTRIES else [line]
         index += 1

@@ -66,7 +66,8 @@ class RunResults(Run):
         Parameters
         ----------
         metric : str, optional
-            ``METRIC`` or ``WORKLOAD.METRIC``, such as ``"goodput"``; by default the main metric of the first workload.
+            ``METRIC`` or ``WORKLOAD.METRIC``, such as ``"goodput"``; by default the metric that the scenario
+            asks for, else the main metric of the first workload.
 
         Raises
         ------
@@ -111,8 +112,8 @@ class RunResults(Run):
             for row in of_workload
             if any(row.values.values())
         }
-        first = next(headlines(results), None)
-        return rows[chosen_metric(metric, list(rows), "" if first is None else ".".join(first), str(self.folder))]
+        default = self.record.primary or ".".join(next(headlines(results), ()))
+        return rows[chosen_metric(metric, list(rows), default, str(self.folder))]
 
     def _verdicts(self) -> str:
         lines = self.record.trials

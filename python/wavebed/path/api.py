@@ -70,8 +70,8 @@ class Path:
 
     Examples
     --------
-    >>> wavebed.Path(rate="50mbit", delay="20ms")
-    Path: radio down 50 Mbit/s, 20 ms; up 50 Mbit/s, 20 ms
+    >>> wavebed.Path(rate="50mbit", delay="20ms", queue="codel")
+    >>> wavebed.Path("kau-e5g-1", seed=7)
     """
 
     def __init__(
