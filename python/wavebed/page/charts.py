@@ -129,8 +129,9 @@ class Picture:
         """Name what it shows."""
         return f"Picture: {self.caption}; save(FILE) writes it"
 
-    def _repr_svg_(self) -> str:
-        return self._drawn("svg").decode()
+    def _repr_png_(self) -> bytes:
+        with styled():
+            return figure_bytes(self.figure, "png", dpi=_NOTEBOOK_DPI)
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write the picture.
@@ -156,6 +157,8 @@ class Picture:
 
 
 _KINDS = ("svg", "png", "pdf")
+_NOTEBOOK_DPI = 100
+"""Of pictures in notebooks, which keep them as text."""
 
 
 def picture(draw: Callable[[Axes], None], caption: str, height_in: float) -> Picture:
