@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -199,3 +200,91 @@ def test_actions_and_the_base_image_are_named_by_hashes() -> None:
     (base,) = re.findall(r"^ARG BASE=(\S+)", container, re.MULTILINE)
     assert re.fullmatch(r"\S+@sha256:[0-9a-f]{64}", base)
     assert "--require-hashes --requirement /tmp/wheels/requirements-container.txt" in container
+
+
+def test_the_citation_has_the_version_of_the_package_and_no_person() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert {"title", "message", "authors", "license"} <= citation.keys()
+    assert citation["authors"] == [{"name": "wavebed maintainers"}]
+    assert f'__version__ = "{citation["version"]}"' in (ROOT / "python/wavebed/__init__.py").read_text()
+
+
+def test_forms_of_issues_ask_named_questions_of_known_kinds() -> None:
+    forms = [file for file in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if file.stem != "config"]
+    assert len(forms) == 3
+    for file in forms:
+        form = yaml.safe_load(file.read_text())
+        assert form.keys() == {"name", "description", "labels", "body"}, file.name
+        asked = [each for each in form["body"] if each["type"] != "markdown"]
+        assert all(each["type"] in {"textarea", "input", "dropdown"} and each["attributes"]["label"] for each in asked)
+        names = [each["id"] for each in asked]
+        assert len(set(names)) == len(names)
+        assert any(each.get("validations", {}).get("required") for each in asked), file.name
+
+
+def test_the_name_of_the_owner_is_in_one_place_of_the_release() -> None:
+    workflow = (ROOT / ".github/workflows/release.yml").read_text()
+    assert workflow.count("github.repository") == 1
+    assert yaml.safe_load(workflow)["env"] == {"REPOSITORY": "${{ github.repository }}"}
+
+
+def test_a_release_writes_its_address_into_what_it_publishes(tmp_path: Path) -> None:
+    for name in ("README.md", "pyproject.toml", "CITATION.cff"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPTS / "name-repository", tmp_path / "scripts")
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs/ci.md"
+    page.write_text("uses: OWNER/wavebed@v1\nimage: ghcr.io/OWNER/wavebed:latest\n[a](b.md)\n")
+    assert run(tmp_path / "scripts/name-repository", "no owner", "v1.2.3").returncode == 2
+    done = run(tmp_path / "scripts/name-repository", "Some-One/waves", "v1.2.3")
+    assert done.returncode == 0, done.stderr
+    assert page.read_text() == "uses: Some-One/waves@v1\nimage: ghcr.io/some-one/waves:latest\n[a](b.md)\n"
+    urls = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls["Source"] == "https://github.com/Some-One/waves"
+    assert yaml.safe_load((tmp_path / "CITATION.cff").read_text())["repository-code"] == urls["Source"]
+    readme = (tmp_path / "README.md").read_text()
+    assert "OWNER/" not in readme
+    assert re.findall(r"\]\((?!https?:|#)[^)]*\)", readme) == [], "the package index shows no relative link"
+    assert "](https://github.com/Some-One/waves/blob/v1.2.3/docs/" in readme
+
+
+def test_the_notes_of_a_release_are_its_part_of_the_changelog() -> None:
+    version = re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    done = run(SCRIPTS / "release-notes", f"v{version}")
+    assert done.stdout.startswith(f"## {version}")
+    assert done.stdout.count("\n## ") == 0
+    missing = run(SCRIPTS / "release-notes", "v99.0.0")
+    assert (missing.returncode, missing.stderr) == (2, "CHANGELOG.md: has nothing on 99.0.0\n")
+
+
+def test_documents_are_published_by_version_and_the_newest_is_the_latest(tmp_path: Path) -> None:
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", remote], check=True)
+    site = tmp_path / "site"
+    site.mkdir()
+
+    def publish(version: str, text: str) -> subprocess.CompletedProcess[str]:
+        (site / "index.html").write_text(text)
+        return run(SCRIPTS / "publish-docs", site, version, remote)
+
+    def shown(name: str) -> str:
+        git = ["git", "--git-dir", remote, "show", f"gh-pages:{name}"]
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout
+
+    assert publish("v0.9.0", "nine").stdout == "published: 0.9.0\n"
+    assert publish("v0.10.0", "ten").stdout == "published: 0.10.0 0.9.0\n"
+    assert publish("v0.9.1", "a fix of an older one").stdout == "published: 0.10.0 0.9.1 0.9.0\n"
+    assert (shown("0.9.0/index.html"), shown("latest/index.html")) == ("nine", "ten")
+    assert [(each["version"], each["aliases"]) for each in json.loads(shown("versions.json"))] == [
+        ("0.10.0", ["latest"]),
+        ("0.9.1", []),
+        ("0.9.0", []),
+    ]
+    assert "url=latest/" in shown("index.html")
+    assert publish("v0.10.0", "ten").stdout == "0.10.0: is published already\n"
+    assert publish("v0.10.0", "ten, corrected").returncode == 0
+    assert shown("latest/index.html") == "ten, corrected"
+    assert publish("main", "no version").returncode == 2
+    assert run(SCRIPTS / "publish-docs", site, "v1.0.0", tmp_path / "nowhere").returncode != 0
