@@ -45,7 +45,7 @@ class WavebedContainer(DockerContainer):
         As for `testcontainers.core.container.DockerContainer`.
     """
 
-    def __init__(self, *options: str, image: str = "wavebed", **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, *options: str, image: str = "wavebed", **kwargs: Any) -> None:
         given = {
             "entrypoint": ["/bin/sh", "-c", _START, "wavebed"],
             "user": "0",
@@ -90,7 +90,7 @@ class WavebedContainer(DockerContainer):
         link : str, optional
             The name of a link, such as ``radio.down``; by default every link that takes the change.
         **changes : str
-            ``Change`` of the API: ``rate``, ``delay``, ``loss``, ``outage``, ``handover``, ``flap``, written as in ``wavebed ctl``.
+            ``Change`` of the API: ``rate``, ``delay``, ``loss``, ``outage``, ``handover``; written as in ``wavebed ctl``.
 
         Raises
         ------
