@@ -43,7 +43,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
-    """Run a laboratory until its standard input ends."""
+    """Run a laboratory until its standard input ends, or until SIGTERM."""
     argv = command(*arguments)
     with subprocess.Popen(
         argv,
@@ -59,7 +59,21 @@ def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
         finally:
             assert lab.stdin is not None
             lab.stdin.close()
+            if "cat" not in argv:
+                lab.terminate()
             lab.wait(PATIENCE_S)
+
+
+def wait_for_port(port: int) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            assert time.monotonic() < end, port
+            time.sleep(0.05)
+        else:
+            return
 
 
 def content(address: str) -> bytes:
@@ -127,10 +141,11 @@ def test_browsers_of_a_suite_outside_call_each_other_through_the_path(tmp_path: 
         "--server", SERVE, "--server", f"{PLAYWRIGHT} {far}", "--", "sh", "-c", f"{PLAYWRIGHT} {near}",
     ]  # fmt: skip
     endpoints = [f"ws://127.0.0.1:{port}/" for port in (near, far)]
-    with running(*arguments, cwd=tmp_path) as lab:
+    with running(*arguments, cwd=tmp_path):
+        for port in (near, far):
+            wait_for_port(port)
         argv = [sys.executable, str(HERE / "call_suite.py"), *endpoints]
         done = subprocess.run(argv, capture_output=True, text=True, env=environment(), check=False, timeout=PATIENCE_S)
-        lab.terminate()
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert not found["plain"], "the reason for HTTPS"

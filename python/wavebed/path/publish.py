@@ -137,7 +137,7 @@ def start_relay(connection: ControlConnection, port: PublishedPort, listener: so
         "cwd": "/",
         "confine": None,
     }
-    connection.ask(request, [listener.fileno(), 2, 2])
+    connection.ask(request, [listener.fileno(), 2, 2], _START_S)  # it answers once its servers are there
 
 
 def publish_beside(laboratory: str, published: Sequence[PublishedPort]) -> None:

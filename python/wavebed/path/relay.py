@@ -9,7 +9,7 @@ import ssl
 import sys
 from contextlib import suppress
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 """How long a connection waits for the port to open: a browser server takes seconds to start."""
 _RETRY_S = 0.05
 _CHUNK = 1 << 16

@@ -68,7 +68,9 @@ class WavebedContainer(DockerContainer):
                 self.show()
             except Exception as error:
                 if time.monotonic() > end_s or not self._is_running():
-                    raise ContainerStartException(f"wavebed gateway: {self._printed() or error}") from error
+                    line = self._printed() or str(error)
+                    self.stop()
+                    raise ContainerStartException(f"wavebed gateway: {line}") from error
             else:
                 return self
             time.sleep(_LOOK_S)
