@@ -1,4 +1,4 @@
-//! The tests that docs/guides/python.md shows.
+//! The tests that docs/guides/python.md names.
 
 use std::sync::Arc;
 use std::time::Duration;
