@@ -84,6 +84,11 @@ def test_a_rate_is_what_was_carried_in_each_step() -> None:
     assert rate.value.tolist() == pytest.approx([30, 0, 0, 40])
 
 
+def test_what_a_link_delivers_after_the_axis_is_no_peak_at_its_end() -> None:
+    rate = summed(np.array([0.0, 0.35, 0.6, 9.0]), np.array([1.0, 4.0, 50.0, 50.0]), 0.1, 0.4)
+    assert rate.value.tolist() == pytest.approx([10, 0, 0, 40])
+
+
 def test_a_line_is_cut_at_a_gap() -> None:
     points = ThinnedPoints(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, np.nan, 1.0]))
     html = TimeFigure("f", 0, 4, [Panel("p", "ms", [PanelLine("a", "t0", points)])]).render()

@@ -54,10 +54,11 @@ def held(points: ThinnedPoints, moments_s: Floats) -> Floats:
 
 
 def summed(time_s: Floats, amount: Floats, step_s: float, end_s: float) -> ThinnedPoints:
-    """Return the amount per second in steps from 0 to `end_s`; 0 in an empty step."""
+    """Return the amount per second in steps from 0 to about `end_s`; 0 in an empty step. What is outside is left out."""
     count = max(1, round(end_s / step_s))
-    place = np.clip(np.floor(time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
-    total = np.bincount(place, amount, minlength=count) if len(place) else np.zeros(count)
+    place = np.floor(time_s / step_s + 1e-9).astype(np.int64)
+    inside = (place >= 0) & (place < count)
+    total = np.bincount(place[inside], amount[inside], minlength=count) if inside.any() else np.zeros(count)
     return ThinnedPoints(middles(0.0, step_s, count), np.asarray(total / step_s, np.float64))
 
 

@@ -239,8 +239,9 @@ def _largest(peak: ThinnedPoints, last: ThinnedPoints, step_s: float, end_s: flo
     count = max(1, round(end_s / step_s))
     before = held(ThinnedPoints(last.time_s, last.value), middles(0.0, step_s, count) - step_s / 2 - 1e-9)
     largest = np.nan_to_num(before)
-    place = np.clip((peak.time_s / step_s + 1e-9).astype(np.int64), 0, count - 1)
-    np.maximum.at(largest, place, np.nan_to_num(peak.value))
+    place = (peak.time_s / step_s + 1e-9).astype(np.int64)
+    inside = place < count
+    np.maximum.at(largest, place[inside], np.nan_to_num(peak.value[inside]))
     return largest
 
 

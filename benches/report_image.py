@@ -1,0 +1,36 @@
+"""Take the picture of a report's first screen for the documentation.
+
+Usage: python benches/report_image.py runs/demo/report.html docs/images/campaign-report.png
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benches.live_page_images import compress
+from playwright.sync_api import sync_playwright
+
+from wavebed.lab.tools import find
+
+SCREEN = {"width": 1080, "height": 760}
+
+
+def main() -> None:
+    """Take it."""
+    page_file, picture = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=find("chromium"), args=["--no-sandbox"]) as browser,
+    ):
+        page = browser.new_page(viewport=SCREEN, color_scheme="light")  # type: ignore[arg-type]
+        page.goto(page_file.as_uri())
+        page.wait_for_timeout(2000)
+        page.screenshot(path=picture)
+    compress(picture)
+
+
+if __name__ == "__main__":
+    main()
