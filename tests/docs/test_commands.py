@@ -23,7 +23,25 @@ if TYPE_CHECKING:
 PARSED = [
     page for page in pages() if any(block.language in {"sh", "console", "python", "toml"} for block in blocks(page))
 ]
-LANGUAGES = {"", "text", "sh", "console", "python", "py", "toml", "json", "yaml", "sql", "html", "xml", "rust"}
+LANGUAGES = {
+    "",
+    "text",
+    "sh",
+    "console",
+    "python",
+    "py",
+    "toml",
+    "json",
+    "yaml",
+    "sql",
+    "html",
+    "xml",
+    "rust",
+    "go",
+    "java",
+    "js",
+    "ts",
+}
 INLINE = re.compile(r"(?<!`)`(wavebed [a-z][^`]*)`(?!`)")
 
 

@@ -40,12 +40,12 @@ class WavebedContainer(DockerContainer):
     *options : str
         Options of ``wavebed gateway``, such as ``"--scene", "street-canyon-bus"``.
     image : str
-        The image of wavebed.
+        The image of the gateway.
     **kwargs : object
         As for `testcontainers.core.container.DockerContainer`.
     """
 
-    def __init__(self, *options: str, image: str = "wavebed", **kwargs: Any) -> None:
+    def __init__(self, *options: str, image: str = "wavebed-gateway", **kwargs: Any) -> None:
         given = {
             "entrypoint": ["/bin/sh", "-c", _START, "wavebed"],
             "user": "0",
