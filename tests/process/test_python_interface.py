@@ -223,10 +223,10 @@ def results(networks: list[Network]) -> RunResults:
 
 
 def test_results_name_themselves_in_a_few_lines(results: RunResults) -> None:
-    first, *rest = repr(results).splitlines()
-    assert first == "Run: scenario (12 trials, 12 counted) in results"
-    assert rest[0].startswith("  bulk: goodput 20.4 Mbit/s with short, 20.4 Mbit/s with long")
-    assert len(rest) <= 3
+    shown_on_prompt = dict(line.split(maxsplit=1) for line in repr(results).splitlines())
+    assert list(shown_on_prompt) == ["question", "answer", "effect", "timing", "folder"]
+    assert "20.4" in shown_on_prompt["answer"]
+    assert shown_on_prompt["folder"] == "results"
     shown = results._repr_html_()
     assert shown is not None
     assert shown.count("<tr>") == 3  # the head, and the goodput of each workload
@@ -265,7 +265,7 @@ def test_a_picture_is_written_in_the_format_of_its_ending(
 
 
 def test_a_picture_shows_a_metric_by_its_short_name_and_says_what_was_meant(results: RunResults) -> None:
-    assert "latency: goodput" not in repr(results.plot())
+    assert "latency: goodput" in repr(results.plot()), "the metric with which the report begins"
     assert repr(results.plot("goodput")) == "Picture: scenario: bulk: goodput, Mbit/s; save(FILE) writes it"
     assert results.plot("latency.goodput").caption == "scenario: latency: goodput, Mbit/s"
     assert results.plot()._repr_png_().startswith(b"\x89PNG")
@@ -275,11 +275,17 @@ def test_a_picture_shows_a_metric_by_its_short_name_and_says_what_was_meant(resu
         results.plot().save("goodput.gif")
 
 
+def test_a_picture_shows_what_the_scenario_asks_for(networks: list[Network]) -> None:
+    asked = {**TWO, "run": {"primary": "bulk.goodput"}}
+    results = wavebed.run(asked, output="asked", progress=False)
+    assert "bulk: goodput" in repr(results.plot())
+
+
 def test_results_without_trials_are_shown_too(tmp_path: Path) -> None:
     record = RunRecord("none", "none.toml", "", {}, [], "2026-11-21T10:00:00Z", 1, 1, {}, {}, [], [])
     open_run(tmp_path / "run", record, "")
     empty = wavebed.load(tmp_path / "run")
-    assert repr(empty).startswith("Run: none (0 trials, 0 counted) in ")
+    assert "no trial has ended" in repr(empty)
     assert isinstance(empty, RunResults)
     assert empty._repr_html_() is not None
     with pytest.raises(UserError, match="has no metric: no trial counts"):
@@ -357,4 +363,4 @@ def test_without_jinja_a_notebook_shows_the_text(results: RunResults, monkeypatc
     monkeypatch.setattr(extras, "_is_installed", lambda module: module != "jinja2")
     assert results._repr_html_() is None
     assert wavebed.Path(rate="1mbit")._repr_html_() is None
-    assert repr(results) == "Run: scenario (12 trials, 12 counted) in results"
+    assert repr(results).splitlines()[1:] == ["timing    12 trials, 12 counted", "folder    results"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
-from wavebed.extras import TABLES, require
+from wavebed.extras import TABLES, absent, require
 from wavebed.kinds import kind_at
 from wavebed.result.model import COUNTED
 from wavebed.store.load import Run
@@ -102,8 +102,9 @@ class RunResults(Run):
         return kind_at(self.folder).write_report(self.folder, None)
 
     def _chosen(self, metric: str | None) -> tuple[str, Row]:
+        from wavebed.report.first import primary_of
         from wavebed.report.metrics import metric_rows
-        from wavebed.report.source import headlines, read_results
+        from wavebed.report.source import read_results
 
         results = read_results(self.folder)
         rows = {
@@ -112,7 +113,8 @@ class RunResults(Run):
             for row in of_workload
             if any(row.values.values())
         }
-        default = self.record.primary or ".".join(next(headlines(results), ()))
+        primary = primary_of(results)
+        default = "" if primary is None else f"{primary.workload}.{primary.metric.name}"
         return rows[chosen_metric(metric, list(rows), default, str(self.folder))]
 
     def _verdicts(self) -> str:
@@ -121,22 +123,21 @@ class RunResults(Run):
         return f"{len(lines)} trial{'' if len(lines) == 1 else 's'}, {good} counted"
 
     def __repr__(self) -> str:
-        """Name the run, with the medians of its main metrics."""
-        head = f"Run: {self.record.title} ({self._verdicts()}) in {self.folder}"
-        return "\n".join([head, *(f"  {line}" for line in self._finding())])
+        """Return question, answer, effect and timing, as a run prints them at its end, and the folder."""
+        rows = self._closing() or [("question", self.record.title), ("timing", self._verdicts())]
+        return "\n".join(f"{name:10}{text}" for name, text in (*rows, ("folder", str(self.folder))))
 
-    def _finding(self) -> list[str]:
-        from wavebed.extras import absent
-
+    def _closing(self) -> list[tuple[str, str]]:
+        """Return the rows of the end of a run; none without the packages of reports, or of damaged results."""
         if absent(("jinja2", "markupsafe")):
             return []
-        from wavebed.report.metrics import finding
+        from wavebed.report.first import closing_rows
         from wavebed.report.source import read_results
 
         try:
-            return finding(read_results(self.folder))
-        except UserError as error:  # a prompt shows what there is
-            return [str(error)]
+            return closing_rows(read_results(self.folder))
+        except UserError:  # a prompt shows what there is
+            return []
 
     def _repr_html_(self) -> str | None:
         """Return a table with a row for each metric of the workloads and a column for each treatment."""
