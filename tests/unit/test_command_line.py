@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 from importlib import resources
@@ -186,3 +187,46 @@ def test_the_lock_file_is_that_of_the_packages() -> None:
     locked = json.loads((FOLDER / "package-lock.json").read_text(encoding="utf-8"))["packages"][""]
     for key in ("dependencies", "devDependencies"):
         assert locked[key] == wanted[key]
+
+
+def test_the_last_lines_of_a_command_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wavebed.terminal import closing_text
+
+    rows = [("question", "Is it so?"), ("answer", "word " * 30)]
+    assert closing_text(rows).splitlines()[0] == "question  Is it so?"
+    assert len(closing_text(rows).splitlines()) == 2
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = closing_text(rows).splitlines()
+    assert len(lines) == 4
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[2].startswith(" " * 10 + "word")
+
+
+def test_progress_fits_80_columns() -> None:
+    from wavebed.terminal import StatusLine
+
+    stream = io.StringIO()
+    StatusLine("wavebed run", stream).say("a word " * 40)
+    (line,) = stream.getvalue().splitlines()
+    assert len(line) == 80
+    assert line.endswith("…")
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path) -> None:
+    from tests.unit.report_example import Plan, write_example
+
+    from wavebed.cli.run import go_on, keeping
+    from wavebed.run.progress import Live
+
+    folder = write_example(tmp_path / "run", Plan(blocks=1, excluded=False))
+    words = ["wavebed", "run", "walk.toml", "--trials", "9"]
+    assert go_on(folder, words) == f"Go on with: wavebed run walk.toml --trials 9 -o {folder} --resume"
+    again = ["wavebed", "run", "walk.toml", "-o", "run", "--resume"]
+    assert go_on(folder, again) == "Go on with: wavebed run walk.toml -o run --resume"
+    assert go_on(folder, ["wavebed", "rerun", "x"]) == f"Look at them with: wavebed report {folder}"
+    for place, said in ((folder, "2 trials are kept in"), (tmp_path, "before the end of the first trial")):
+        stream = io.StringIO()
+        with pytest.raises(KeyboardInterrupt), keeping(Live("wavebed run", stream), place, "Go on so."):
+            raise KeyboardInterrupt
+        assert said in stream.getvalue()

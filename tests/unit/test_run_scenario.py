@@ -64,6 +64,20 @@ def test_only_the_named_workloads_run(tmp_path: Path) -> None:
         plan(tmp_path, text, only=["x"])
 
 
+def test_a_scenario_names_its_primary_metric_or_gets_the_nearest_one(tmp_path: Path) -> None:
+    text = f'[run]\nprimary = "download.goodput"\n{PATH}{DOWNLOAD}[[workload]]\nkind = "bulk"\nduration = "1s"\n'
+    assert plan(tmp_path, text).primary == "download.goodput"
+    assert plan(tmp_path, text, only=["bulk"]).primary == ""
+    of_path = text.replace("download.goodput", "path.queueing delay p95 down")
+    assert plan(tmp_path, of_path).primary == "path.queueing delay p95 down"
+    for mistyped in ("download.godput", "godput", "web.speed index"):
+        with pytest.raises(UserError, match=r"s\.toml: run\.primary: '.*' is no metric of this scenario: ") as caught:
+            plan(tmp_path, text.replace("download.goodput", mistyped))
+    with pytest.raises(UserError, match=r"did you mean 'download\.goodput'"):
+        plan(tmp_path, text.replace("download.goodput", "download.godput"))
+    assert "\n" not in str(caught.value)
+
+
 def test_one_that_waits_for_one_that_is_left_out_waits_for_whom_that_one_waits(tmp_path: Path) -> None:
     text = PATH + "".join(
         f'[[workload]]\nkind = "bulk"\nname = "{name}"\nduration = "1s"\n{after}'

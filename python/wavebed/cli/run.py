@@ -194,7 +194,7 @@ def run_into_folder(
     design = design_in(folder, plan) if getattr(args, "resume", False) else Design(until_ns=until_ns)
     words = command_line()
     live.tells_suspects = getattr(args, "verbose", True)
-    with keeping(live, folder, _go_on(folder, words)):
+    with keeping(live, folder, go_on(folder, words)):
         record = run_plan(plan, folder, words, live, design)
         page = write_run_report(folder, live) if until_ns is None else None
     return record, folder, page
@@ -259,7 +259,7 @@ def _kept_text(folder: Path, go_on: str) -> str:
     return f"interrupted: {kept} kept in {folder}. {go_on}"
 
 
-def _go_on(folder: Path, words: Sequence[str]) -> str:
+def go_on(folder: Path, words: Sequence[str]) -> str:
     """Return the command that goes on with a run."""
     if words[1:2] != ["run"]:
         return f"Look at them with: wavebed report {folder}"

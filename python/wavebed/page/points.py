@@ -54,7 +54,7 @@ def held(points: ThinnedPoints, moments_s: Floats) -> Floats:
 
 
 def summed(time_s: Floats, amount: Floats, step_s: float, end_s: float) -> ThinnedPoints:
-    """Return the amount per second in steps from 0 to about `end_s`; 0 in an empty step. What is outside is left out."""
+    """Return the amount per second in steps from 0 to about `end_s`; what is outside is left out."""
     count = max(1, round(end_s / step_s))
     place = np.floor(time_s / step_s + 1e-9).astype(np.int64)
     inside = (place >= 0) & (place < count)

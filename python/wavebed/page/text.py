@@ -8,6 +8,7 @@ import re
 MISSING = "–"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _DIGITS = 3
+_INITIALS = ("rtt", "udp", "tcp", "rpm", "mos")
 _MOST_PLACES = 12
 LONGEST_WORD = 16
 """Characters of a word that a column makes room for; a longer one is broken."""
@@ -51,6 +52,12 @@ def amount(value: float | None, unit: str, *, sign: bool = False) -> str:
     unit, factor = readable(unit, abs(value or 0.0))
     text = (signed if sign else figure)(None if value is None else value / factor)
     return f"{text}\N{NO-BREAK SPACE}{unit}" if unit else text
+
+
+def capital(name: str) -> str:
+    """Return a name as the beginning of a line: ``Download time``, ``RTT loaded p95``."""
+    first, space, rest = name.partition(" ")
+    return f"{first.upper() if first in _INITIALS else first[:1].upper() + first[1:]}{space}{rest}"
 
 
 def signed(value: float | None) -> str:

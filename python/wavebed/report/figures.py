@@ -12,7 +12,7 @@ from wavebed.config.data import table_in, tables_in
 from wavebed.page.document import filled
 from wavebed.page.plots import PERCENT, Bar, Chart, ChartLine, Panel, PanelLine, Scale, Strip, TimeFigure, swatch
 from wavebed.page.points import ThinnedPoints, held, middles, summed
-from wavebed.page.text import nice_step, readable
+from wavebed.page.text import capital, nice_step, readable
 from wavebed.workload.probing import loads_of, percentile, window_of
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ def _panels(results: Results, view: View, name: str, kind: str) -> list[Panel]:
             _series_line(results, trial, series, ThinnedPoints(points.time_s, points.value / scale), stepped)
             for trial, points in drawn
         ]
-        panels.append(Panel(series[:1].upper() + series[1:], shown, lines, height=120))
+        panels.append(Panel(capital(series), shown, lines, height=120))
     return panels
 
 
@@ -516,7 +516,7 @@ def main_series_panel(results: Results, view: View, name: str, kind: str, metric
         _series_line(results, trial, series, ThinnedPoints(points.time_s, points.value / scale), stepped)
         for trial, points in drawn
     ]
-    title = "Round-trip time" if is_round_trip(series, unit) else series[:1].upper() + series[1:]
+    title = "Round-trip time" if is_round_trip(series, unit) else capital(series)
     return Panel(title, shown, lines, 180)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wavebed.config.data import table_in
 from wavebed.page.document import filled
 from wavebed.page.plots import Bar, Strip, TimeFigure
-from wavebed.page.text import amount, nice_ticks, tick_text
+from wavebed.page.text import amount, capital, nice_ticks, tick_text
 from wavebed.report.figures import (
     MARGIN,
     bad_events,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 TEMPLATE = "report/run.html.j2"
 FAILED_CHECK = "check failed: "
 MOST_CAUSES = 2
-_SHORT = ("rtt", "udp", "tcp", "rpm", "mos")
 MOST_SIDES = 8
 """Treatments of the chart; the table has all of them."""
 RULE = "web, video, call, voice, command, latency, download, bulk"
@@ -183,10 +182,8 @@ def _way(interval: Interval | None) -> str:
 def _what(results: Results, primary: Primary) -> str:
     """Return the metric as the beginning of a sentence: ``Download time``, ``RTT loaded p95 of latency``."""
     name = primary.metric.name
-    first, _, rest = name.partition(" ")
-    first = first.upper() if first in _SHORT else first[:1].upper() + first[1:]
     alone = len(results.workloads) == 1 or primary.workload in name
-    return f"{first} {rest}".strip() if alone else f"{first} {rest}".strip() + f" of {primary.workload}"
+    return capital(name) if alone else f"{capital(name)} of {primary.workload}"
 
 
 def timing(results: Results) -> str:
