@@ -30,7 +30,7 @@ DRAWN = """() => {
   const colours = ["--s0", "--s1"].map((name) => style.getPropertyValue(name).trim().slice(1).match(/../g)
     .map((part) => parseInt(part, 16)));
   const alike = (data, at, colour) => colour.every((part, index) => Math.abs(data[at + index] - part) < 16);
-  return [...document.querySelectorAll("#charts figure")].filter((figure) => {
+  return [...document.querySelectorAll("#charts > figure")].filter((figure) => {
     const canvas = figure.querySelector("canvas");
     const { width, height } = canvas;
     // Of a canvas itself the browser complains when it is read again.

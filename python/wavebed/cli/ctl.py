@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, cast
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import at, choose
+from wavebed.config.suggest import nearest
+from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.control import LabState, TimelineState, answer_as, connect_to, running, understood
 from wavebed.path.live import (
@@ -247,7 +249,7 @@ def register_ui(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
         "lab",
         nargs="?",
         metavar="LAB",
-        help="name of the only laboratory that is shown (default: all that wavebed ctl lists)",
+        help="the only laboratory that is shown (default: ask, where several run)",
     )
     parser.add_argument(
         "--listen",
@@ -271,5 +273,49 @@ def run_ui(args: argparse.Namespace) -> int:
     end_on_signals()
     from wavebed.ui.command import Options, serve
 
-    serve(Options(args.lab, args.listen, args.token_file, args.record_to))
+    lab, note = _laboratory_to_show(args.lab)
+    serve(Options(lab, args.listen, args.token_file, args.record_to, note))
     return 0
+
+
+def _laboratory_to_show(given: str | None) -> tuple[str | None, str]:
+    """Return the name of the only laboratory to show, ``None`` for all, and a note of which run.
+
+    Raises
+    ------
+    UserError
+        If another laboratory of almost this name runs.
+    """
+    if given is not None:
+        at("LAB", read_name, given)
+    names = [lab.name for lab in running()]
+    if given is not None:
+        if given in names:
+            return given, ""
+        near = nearest(given, names)
+        if near is not None:
+            raise UserError(f"{given!r} is no running laboratory: did you mean `wavebed ui {near}`?")
+        return given, f"{given} does not run yet: the page waits for it"
+    if not names:
+        return None, "no laboratory runs: start one in another terminal, as the page says"
+    if len(names) == 1:
+        return None, f"laboratory: {names[0]}"
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return _answered(names), ""
+    return None, f"laboratories: {', '.join(names)}: choose one on the page, or write wavebed ui LAB"
+
+
+def _answered(names: list[str]) -> str | None:
+    """Ask which laboratory to show; return its name, or ``None`` for all of them."""
+    for number, name in enumerate(names, 1):
+        print(f"  {number}  {name}", file=sys.stderr)
+    while True:
+        print("Which laboratory? Number or name; Enter shows all: ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline().strip()
+        if not answer:
+            return None
+        if answer in names:
+            return answer
+        if answer.isdecimal() and 1 <= int(answer) <= len(names):
+            return names[int(answer) - 1]
+        print(f"{printable(answer)} is neither a number from 1 to {len(names)} nor a name", file=sys.stderr)

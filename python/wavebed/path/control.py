@@ -248,7 +248,8 @@ def connect_to(name: str, *, all_users: bool = False) -> ControlConnection:
     UserError
         If there is none, or more than one.
     """
-    found = [lab for lab in running(all_users=all_users) if lab.name == name]
+    every = running(all_users=all_users)
+    found = [lab for lab in every if lab.name == name]
     mine = [lab for lab in found if lab.uid == os.geteuid()] or found
     if len(mine) > 1:
         users = ", ".join(str(lab.uid) for lab in mine)
@@ -256,7 +257,10 @@ def connect_to(name: str, *, all_users: bool = False) -> ControlConnection:
     connection = connect(mine[0]) if mine else None
     if connection is None:
         others = ", with --all-users also other users'" if os.geteuid() == 0 and not all_users else ""
-        raise UserError(f"{name!r} is no running laboratory: `wavebed ctl` lists those that are{others}")
+        from wavebed.config.suggest import meant  # few names are mistyped
+
+        hint = meant(name, [lab.name for lab in every], f"`wavebed ctl` lists those that are{others}")
+        raise UserError(f"{name!r} is no running laboratory: {hint}")
     return connection
 
 

@@ -99,6 +99,8 @@ class Options:
     listen: str = "127.0.0.1:0"
     token_file: Path | None = None
     record_to: Path | None = None
+    note: str = ""
+    """What is printed below the address."""
 
 
 @contextmanager
@@ -135,6 +137,8 @@ def serve(options: Options) -> None:
         else:
             print(f"{server.origin}/", flush=True)
             print(f"wavebed: the token is in {options.token_file}: add ?token=TOKEN", file=sys.stderr)
+        if options.note:
+            print(f"wavebed: {options.note}", file=sys.stderr)
         print("wavebed: Ctrl-C ends the page; the laboratories go on", file=sys.stderr)
         server.serve_forever(poll_interval=0.2)
 

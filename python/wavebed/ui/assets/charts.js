@@ -25,9 +25,9 @@ export class Charts {
     for (const chart of this.charts) {
       this.seen.unobserve(chart.figure);
       chart.plot.destroy();
+      chart.figure.remove(); // the map stays
     }
     this.charts = [];
-    this.element.replaceChildren();
   }
 
   show(store) {

@@ -1,7 +1,8 @@
 // The maps of the scenes from above, with the UE and what moves at the time of the last point.
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDEN = 0.35; // Obstacles widen the map by this fraction of what base stations and UE take.
+const WIDEN = 1; // Obstacles widen the map on each side by at most this multiple of what base stations and UE take.
+const LABEL_PX = 12; // Labels are not smaller on the screen, whatever the scale of the map.
 
 const make = (name, attributes, parent) => {
   const element = document.createElementNS(SVG, name);
@@ -48,6 +49,17 @@ const extent = (map) => {
   return { left: box.left - pad - wide, right: box.right + pad + wide, low: box.low - pad - tall, high: box.high + pad + tall };
 };
 
+const text = ({ x, y, width, height }) => `${x} ${y} ${width} ${height}`;
+
+// The box around two others; a margin is kept around the second where it reaches out of the first.
+const around = (one, other, margin) => {
+  const x = Math.min(one.x, other.x - margin);
+  const y = Math.min(one.y, other.y - margin);
+  const right = Math.max(one.x + one.width, other.x + other.width + margin);
+  const low = Math.max(one.y + one.height, other.y + other.height + margin);
+  return { x, y, width: right - x, height: low - y };
+};
+
 class SceneMap {
   constructor(map, parent) {
     this.map = map;
@@ -59,10 +71,11 @@ class SceneMap {
     this.time.className = "readout";
     title.append(name, this.time);
     const box = extent(map);
-    const size = [box.right - box.left, box.high - box.low];
-    this.unit = Math.max(...size) / 100;
+    this.box = { x: box.left, y: -box.high, width: box.right - box.left, height: box.high - box.low };
+    this.unit = Math.max(this.box.width, this.box.height) / 100;
+    this.labels = [];
     this.svg = make("svg", {
-      viewBox: `${box.left} ${-box.high} ${size[0]} ${size[1]}`, role: "img",
+      viewBox: text(this.box), role: "img",
       "aria-label": `Map of ${map.title}: base stations, obstacles and the UE`,
     });
     this.figure.append(title, this.svg);
@@ -71,6 +84,21 @@ class SceneMap {
     this.path();
     for (const station of map.stations) this.station(station);
     this.ue = make("circle", { class: "ue", r: 1.7 * this.unit, "stroke-width": 0.5 * this.unit }, this.svg);
+    new ResizeObserver(() => this.fit()).observe(this.figure);
+  }
+
+  // Gives labels a size that can be read, and widens the map by labels that reach out of it.
+  fit() {
+    let view = this.box;
+    for (let turn = 0; turn < 2; turn += 1) {
+      this.svg.setAttribute("viewBox", text(view));
+      const scale = this.svg.getScreenCTM()?.a;
+      if (!scale) return;
+      const size = Math.max(3 * this.unit, LABEL_PX / scale);
+      for (const label of this.labels) label.setAttribute("font-size", size);
+      view = this.labels.map((label) => label.getBBox()).reduce((box, label) => around(box, label, this.unit), this.box);
+    }
+    this.svg.setAttribute("viewBox", text(view));
   }
 
   obstacle(obstacle) {
@@ -91,8 +119,12 @@ class SceneMap {
     const size = 1.8 * this.unit;
     const [x, y] = [station.x_m, -station.y_m];
     make("polygon", { class: "station", points: `${x},${y - size} ${x + size},${y + size} ${x - size},${y + size}` }, this.svg);
-    const label = make("text", { class: "name", x: x + 1.3 * size, y, "font-size": 3 * this.unit }, this.svg);
+    const isRight = x > this.box.x + 0.7 * this.box.width;
+    const label = make("text", {
+      class: "name", x: x + (isRight ? -1.3 : 1.3) * size, y, "text-anchor": isRight ? "end" : "start", "font-size": 3 * this.unit,
+    }, this.svg);
     label.textContent = station.name;
+    this.labels.push(label);
   }
 
   move(seconds, state) {
