@@ -201,7 +201,7 @@ def test_a_rate_is_changed_and_a_wrong_value_is_told(browser: Browser, client: C
     dialog.get_by_label("Rate").fill("50")
     dialog.get_by_role("button", name="Apply").click()
     until(page, "document.querySelector('#change .error').textContent")
-    assert dialog.locator(".error").inner_text() == "rate: '50' has no unit: write a rate as in 10gbit, 2.5gbit, 54mbit"
+    assert dialog.locator(".error").inner_text() == "rate: '50' has no unit: did you mean '50mbit'?"
     dialog.get_by_label("Rate").fill("50mbit")
     dialog.get_by_label("Rate").press("Enter")
     dialog.wait_for(state="hidden")
@@ -278,6 +278,38 @@ def test_no_text_is_cut_beside_map_and_charts(
     page.wait_for_selector("tr button:not([disabled])")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CLIPPED) == []
+    page.close()
+
+
+INSIDE = """() => {
+  const frame = document.querySelector("#map svg").getBoundingClientRect();
+  const inside = (box) => box.left >= frame.left - 1 && box.right <= frame.right + 1
+    && box.top >= frame.top - 1 && box.bottom <= frame.bottom + 1;
+  return [...document.querySelectorAll("#map svg :is(.name, .station, .walk, .building)")]
+    .filter((each) => !inside(each.getBoundingClientRect())).map((each) => each.outerHTML);
+}"""
+"""What reaches out of the map."""
+
+TOPS = """() => ["#chart-throughput", "#map", "#chart-wait", "#links", "#faults", "#recordings"]
+  .map((each) => document.querySelector(each).getBoundingClientRect().top)"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_map_is_whole_with_its_labels_and_charts_stand_above_controls(
+    browser: Browser, client: Client, lab: PlayedLab, width: int
+) -> None:
+    far = {"name": "a station with a long name, far right", "x_m": 60.0, "y_m": 0.0}
+    left = {"name": "another long name, in the middle", "x_m": 35.0, "y_m": 8.0}
+    lab.maps = [{**STREET, "stations": [*STREET["stations"], far, left]}]
+    page, _ = visit(browser, client, width=width)
+    page.wait_for_selector("#map .ue[cx]")
+    until(page, f"({INSIDE})().length === 0")
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('#map .name')].map((each) => each.getBoundingClientRect().height)"
+    )
+    assert min(sizes) >= 12
+    tops = page.evaluate(TOPS)
+    assert tops == sorted(tops)
     page.close()
 
 

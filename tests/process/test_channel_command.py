@@ -175,7 +175,7 @@ def test_a_study_is_written_as_the_study_made_it(folder, monkeypatch) -> None:
     [
         (["no-such-scene"], "no-such-scene: no such file, scene or condition: wavebed scenes lists the names"),
         (["missing.toml"], "missing.toml"),
-        ([SCENE, "--mode", "4gpp"], "argument --mode: invalid choice: '4gpp'"),
+        ([SCENE, "--mode", "4gpp"], "argument --mode: '4gpp' is not a choice: did you mean '3gpp'?"),
         ([SCENE, "--seed", "1", "--seeds", "2"], "--seeds: not allowed with argument --seed"),
         ([SCENE, "--seeds", "0"], "--seeds 0: must be from 1 to"),
         ([SCENE, "--seed", "-1"], "--seed -1: must be from 0 to"),

@@ -139,7 +139,7 @@ def test_an_unusable_trace_is_left_out_with_a_note(folder, capsys):
         ),
         (["--held-out", "last:0.9"], "1 walk to learn from: name at least 2 beside those held out"),
         (["missing.txt"], "missing.txt: no such file or directory: "),
-        (["--as", "guess"], "argument --as: invalid choice: 'guess'"),
+        (["--as", "guess"], "argument --as: 'guess' is not a choice"),
     ],
 )
 def test_a_wrong_argument_ends_with_status_2_and_one_line(folder, capsys, arguments, message):

@@ -131,7 +131,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(folder, monkeypatch
         (("scale", "a.txt", "--rate", "1e9"), "is not a factor"),
         (("info", "a.txt", "--window", "0s"), "--window 0s"),
         (("info",), "required: FILE"),
-        (("inform", "a.txt"), "invalid choice"),
+        (("inform", "a.txt"), "inform is no action of wavebed trace: did you mean `wavebed trace info`?"),
     ],
 )
 def test_a_wrong_argument_gives_one_line_and_status_2(arguments, message: str, folder, capsys) -> None:

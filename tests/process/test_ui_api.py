@@ -200,7 +200,7 @@ def test_a_pattern_is_a_text_and_never_a_file(client: Client, lab: PlayedLab, tm
 def test_nothing_is_changed_if_one_of_the_values_is_wrong(client: Client, lab: PlayedLab) -> None:
     reply = client.send("PATCH", "/api/labs/walk/links/hop0.down", {"rate": "50mbit", "delay": "5"})
     assert (reply.status, lab.asked) == (400, [])
-    assert reply.json["error"] == "delay: '5' has no unit: write a time as in 10ms, 125us, 2s"
+    assert reply.json["error"] == "delay: '5' has no unit: did you mean '5ms' or '5s'?"
 
 
 def test_what_the_laboratory_refuses_is_told(client: Client) -> None:

@@ -58,7 +58,7 @@ def test_a_path_without_options_changes_nothing(capsys: pytest.CaptureFixture[st
         (["--a", "eth/1", "--b", "eth2"], "--a: 'eth/1' is no interface: write a name that `ip link` lists"),
         (["--a", "eth1", "--b", "a-name-of-16-byt"], "--b: 'a-name-of-16-byt' is no interface"),
         ([*PORTS, "--nat"], "nat: a bridge has no server: leave --nat out"),
-        ([*PORTS, "--on-failure", "half"], "invalid choice: 'half'"),
+        ([*PORTS, "--on-failure", "half"], "'half' is not a choice: write one of closed, open"),
         ([*PORTS, "--name", "Not a name"], "--name: 'Not a name' is not a name"),
         ([*PORTS, "--rate", "10"], "--rate: '10' has no unit"),
     ],
@@ -155,7 +155,7 @@ def test_a_shipped_scenario_or_scene_is_named_alone(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--scenario", "kau-e5g"), "kau-e5g: is neither a file nor a shipped scenario: name a file, or one of bbr-5g"),
+        (("--scenario", "kau-e5g"), "kau-e5g: is neither a file nor a shipped scenario: did you mean 'kau-e5g-4'?"),
         (("--scene", "street"), "--scene: street: no such file, scene or condition: did you mean street-c"),
     ],
 )

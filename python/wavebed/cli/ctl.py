@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 from wavebed.cli.outputs import print_json
 from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import at, choose
-from wavebed.config.suggest import nearest
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
 from wavebed.path.control import LabState, TimelineState, answer_as, connect_to, running, understood
@@ -292,6 +291,8 @@ def _laboratory_to_show(given: str | None) -> tuple[str | None, str]:
     if given is not None:
         if given in names:
             return given, ""
+        from wavebed.config.suggest import nearest
+
         near = nearest(given, names)
         if near is not None:
             raise UserError(f"{given!r} is no running laboratory: did you mean `wavebed ui {near}`?")
