@@ -47,14 +47,14 @@ def test_what_cannot_be_attached_to_is_refused_in_one_line() -> None:
     answer = ask(AGENT, "names")
     for name, status, words in (
         ("missing", 2, "--netns: missing: no network namespace: no such file or directory"),
-        ("own", 2, "--netns: /proc/self/ns/net: has the network of this machine itself"),
+        ("own", 2, "--netns: /proc/self/ns/net: is the network of this machine itself"),
         ("pid", 2, "--pid: 'web' is no number of a process: `ps` lists them"),
         ("interface", 2, "--interface: --netns: web has no interface 'eth7': it has eth0, lo"),
         ("no bridge", 2, "the other end of eth0, plain0, is on no Linux bridge: run the path inside: nsenter --net="),
         ("elsewhere", 2, "the other end of eth0 is in another namespace: run the path inside: nsenter --net="),
         ("no veth", 2, "sw0 is no end of a veth pair: run the path inside: nsenter --net="),
         ("no route", 2, "the other end of eth1 is in another namespace"),
-        ("container", 2, "--container: no container 'web' runs: `podman ps` lists them"),
+        ("container", 2, "--container: no container 'web' runs: `podman ps` shows those that run"),
         ("two", 2, "not allowed with argument --container"),
         ("gateway", 2, "--interface: there is no 'eth7': `ip link` lists them"),
         ("loopback", 2, "--interface: lo is no Ethernet interface: name another one"),

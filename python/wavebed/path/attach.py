@@ -90,8 +90,8 @@ def by_container(value: str) -> Target:
         raise UserError("--container: neither podman nor docker is here: name the container's process with --pid")
     found = {engine: pid for engine in engines if (pid := _pid_of(engine, value))}
     if not found:
-        lists = " and ".join(f"`{engine} ps`" for engine in engines)
-        raise UserError(f"--container: no container {value!r} runs: {lists} lists them")
+        lists = " or ".join(f"`{engine} ps`" for engine in engines)
+        raise UserError(f"--container: no container {value!r} runs: {lists} shows those that run")
     if len(found) > 1:
         pids = ", ".join(f"{engine}: {pid}" for engine, pid in found.items())
         raise UserError(f"--container: {value!r} is a container of two engines: choose by --pid ({pids})")
@@ -136,7 +136,7 @@ def find_cable(target: Target, wanted: str | None) -> Cable:
         raise UserError(f"{where}: no network namespace: {(error.strerror or 'cannot be opened').lower()}") from None
     try:
         if os.fstat(namespace).st_ino == os.stat("/proc/self/ns/net").st_ino:  # noqa: PTH116 - a link of the kernel
-            raise UserError(f"{where}: has the network of this machine itself: give the container one of its own")
+            raise UserError(f"{where}: is the network of this machine itself: name a container with a network of its own")
         links = {str(link["ifname"]): link for link in interfaces(target.path)}
         name = wanted or default_interface(where, target.path)
         if name not in links:
