@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help setup demo kernel kernel-wheel test-kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs moving-picture validation-pages bufferbloat-page applications-page fit-applications-page l4s-page virtual-time-page virtual-beside-real-page clean
+.PHONY: help setup demo kernel kernel-wheel plugin-wheels test-kernel package wheels sbom release-check audit lock coverage test test-rust test-unit test-lab test-browser test-setup programs witnesses build-tests measure validation play-docs stress lint lint-rust lint-python fuzz bench docs moving-picture validation-pages bufferbloat-page applications-page fit-applications-page l4s-page virtual-time-page virtual-beside-real-page clean
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python some thousand times: without bytecode each compiles the package anew
 # "no" sets pip's --no-compile: most modules of the packages are never used, and the others get their bytecode at first use.
 export PIP_NO_COMPILE := no
@@ -119,6 +119,12 @@ kernel-wheel: kernel $(RELEASE_TOOLS)  ## the package wavebed-kernel, with the k
 	scripts/system-packages readelf=binutils
 	WAVEBED_KERNEL=$$(PYTHONPATH=python:$(KERNEL_PACKAGES) $(BIN)/python -c 'from wavebed.virtual.kernel import kernel_folder; print(kernel_folder())') \
 	  $(BIN)/uv build --quiet --wheel --out-dir dist plugins/wavebed-kernel
+
+plugin-wheels: $(RELEASE_TOOLS)  ## the packages pytest-wavebed and testcontainers-wavebed, in dist/
+	for each in pytest testcontainers; do \
+	  $(BIN)/uv build --quiet --wheel --out-dir dist plugins/$$each-wavebed; \
+	  $(BIN)/twine check --strict dist/$${each}_wavebed-*.whl; \
+	done
 
 # Tests of virtual time build it again where this failed. They are skipped only if nobody has its source any more.
 # The Python environment comes first: two makes at once would install it over each other.
