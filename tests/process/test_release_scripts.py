@@ -250,6 +250,24 @@ def test_a_release_writes_its_address_into_what_it_publishes(tmp_path: Path) -> 
     assert "](https://github.com/Some-One/waves/blob/v1.2.3/docs/" in readme
 
 
+def test_a_fix_of_an_older_release_takes_no_name_from_the_newest(tmp_path: Path) -> None:
+    remote = tmp_path / "remote"
+    git = ["git", "-C", remote, "-c", "user.name=a", "-c", "user.email=a@localhost"]
+    subprocess.run(["git", "init", "--quiet", remote], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message", "first"], check=True)
+    for tag in ("v0.9.0", "v0.10.0", "v0.9.1", "v1.0.0", "v1", "v2.0.0rc1"):
+        subprocess.run([*git, "tag", tag], check=True)
+
+    def is_newest(*words: str | Path) -> bool:
+        return run(SCRIPTS / "is-newest", words[0], remote, *words[1:]).returncode == 0
+
+    assert is_newest("v1.0.0")
+    assert is_newest("v1.0.0", "v1")
+    assert is_newest("v0.10.0", "v0")
+    assert not is_newest("v0.10.0")
+    assert not is_newest("v0.9.1", "v0")
+
+
 def test_the_notes_of_a_release_are_its_part_of_the_changelog() -> None:
     version = re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
     done = run(SCRIPTS / "release-notes", f"v{version}")
