@@ -22,8 +22,8 @@ from wavebed.page.text import MISSING, amount, figure, longest_word
 from wavebed.prepared import prepared
 from wavebed.report.figures import READ_IN_BURSTS, TITLES, delay_distributions, timeline, workload_figure
 from wavebed.report.first import (
-    Limit,
-    Side,
+    DrawnBound,
+    SideValues,
     answer,
     comparison,
     course,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wavebed.config.data import Json
-    from wavebed.report.first import Primary
+    from wavebed.report.first import PrimaryMetric
     from wavebed.report.metrics import Row
     from wavebed.report.source import ReportedTrial, Results, View
     from wavebed.result.model import TrialLine, WorkloadRecord
@@ -177,15 +177,15 @@ def _head(results: Results, title: str, check: _Check | None) -> Markup:
     return filled(TEMPLATE, "head", results, title, subtitle, verdict, sentences, warnings, chart)
 
 
-def first_chart(results: Results, primary: Primary, check: _Check | None = None) -> Markup:
+def first_chart(results: Results, primary: PrimaryMetric, check: _Check | None = None) -> Markup:
     """Return the chart of the first screen; of a check with the bound of a requirement, and the seeds it judged."""
     required = None if check is None else _deciding(check)
     sides, limit = sides_of(results, primary), None
     if check is not None and required is not None and required.bound is not None:
         factor, style = primary.row.factor, results.style
-        limit = Limit(required.bound / factor, required.bound_text)
+        limit = DrawnBound(required.bound / factor, required.bound_text)
         sides = [
-            Side(
+            SideValues(
                 each.treatment, style(each.treatment), values, each.value / factor, f"{each.statistic} of {len(values)}"
             )
             for each in check.requirements

@@ -43,7 +43,7 @@ RULE = "web, video, call, voice, command, latency, download, bulk"
 
 
 @dataclass(frozen=True, slots=True)
-class Primary:
+class PrimaryMetric:
     """The metric that a run is about.
 
     Parameters
@@ -65,7 +65,7 @@ class Primary:
         return self.row.metric
 
 
-def primary_of(results: Results, wanted: str = "", rule: str = "") -> Primary | None:
+def primary_of(results: Results, wanted: str = "", rule: str = "") -> PrimaryMetric | None:
     """Return the primary metric of a run; ``None`` if no counted trial has a metric.
 
     Parameters
@@ -81,17 +81,17 @@ def primary_of(results: Results, wanted: str = "", rule: str = "") -> Primary | 
     for workload, rows in groups.items():
         for row in rows:
             if wanted in (f"{workload}.{row.metric.name}", row.metric.name) and any(row.values.values()):
-                return Primary(workload, kinds[workload], row.scaled(), rule)
+                return PrimaryMetric(workload, kinds[workload], row.scaled(), rule)
     order = sorted(headlines(results), key=lambda head: place_of_kind(kinds[head[0]]))
     for workload, name in order:
         row = next(row for row in groups[workload] if row.metric.name == name)
         if any(row.values.values()):
             rule = f"No primary metric is named: wavebed took the first of {RULE}. The key run.primary names another."
-            return Primary(workload, kinds[workload], row.scaled(), rule if len(order) > 1 else "")
+            return PrimaryMetric(workload, kinds[workload], row.scaled(), rule if len(order) > 1 else "")
     return None
 
 
-def answer(results: Results, primary: Primary | None) -> str:
+def answer(results: Results, primary: PrimaryMetric | None) -> str:
     """Return what came out, in a sentence."""
     if primary is None:
         return nothing_counts(results)
@@ -133,7 +133,7 @@ def nothing_counts(results: Results) -> str:
     return f"{what}: {line.reasons[0].removeprefix(FAILED_CHECK)}."
 
 
-def effect(results: Results, primary: Primary | None) -> str:
+def effect(results: Results, primary: PrimaryMetric | None) -> str:
     """Return how large the difference is, and how sure, in a sentence."""
     if primary is None:
         if any(line.verdict == "invalid" for line in results.run.record.trials):
@@ -179,7 +179,7 @@ def _way(interval: Interval | None) -> str:
     return "higher" if interval.low > 0 else "lower" if interval.high < 0 else ""
 
 
-def _what(results: Results, primary: Primary) -> str:
+def _what(results: Results, primary: PrimaryMetric) -> str:
     """Return the metric as the beginning of a sentence: ``Download time``, ``RTT loaded p95 of latency``."""
     name = primary.metric.name
     alone = len(results.workloads) == 1 or primary.workload in name
@@ -222,7 +222,7 @@ def _of(count: int, total: int, what: str) -> str:
     return f"{count} of {total} trial{'s' if total != 1 else ''} {'is' if count == 1 else 'are'} {what}"
 
 
-class Side(NamedTuple):
+class SideValues(NamedTuple):
     """The values of one treatment, to be drawn beside the others.
 
     Parameters
@@ -240,14 +240,14 @@ class Side(NamedTuple):
     below: str
 
 
-class Limit(NamedTuple):
+class DrawnBound(NamedTuple):
     """A bound on the metric, which is drawn across the treatments."""
 
     value: float
     text: str
 
 
-def sides_of(results: Results, primary: Primary) -> list[Side]:
+def sides_of(results: Results, primary: PrimaryMetric) -> list[SideValues]:
     """Return the values of each treatment of a run."""
     return [
         side(name, results.style(name), [value for _, value in primary.row.values[name]])
@@ -256,16 +256,16 @@ def sides_of(results: Results, primary: Primary) -> list[Side]:
     ]
 
 
-def side(name: str, style: str, values: Sequence[float]) -> Side:
+def side(name: str, style: str, values: Sequence[float]) -> SideValues:
     """Return the values of a treatment, at least one, with their median and its interval."""
     interval = median_interval(list(values))
     below = "1 trial" if len(values) == 1 else f"{len(values)} trials"
     if interval.low is not None and interval.high is not None:
         below = f"{amount(interval.low, '')} to {amount(interval.high, '')}"
-    return Side(name, style, values, interval.estimate or 0.0, below)
+    return SideValues(name, style, values, interval.estimate or 0.0, below)
 
 
-def comparison(title: str, metric: Metric, sides: Sequence[Side], limit: Limit | None = None) -> Markup:
+def comparison(title: str, metric: Metric, sides: Sequence[SideValues], limit: DrawnBound | None = None) -> Markup:
     """Return treatments below each other on one scale from zero: a bar to the middle, and a dot for each trial.
 
     Parameters
@@ -293,7 +293,7 @@ def comparison(title: str, metric: Metric, sides: Sequence[Side], limit: Limit |
     return filled(TEMPLATE, "sides", title, metric, rows, marks, bound, left_out, named)
 
 
-def middle_view(results: Results, primary: Primary, wanted: Sequence[str] = ()) -> View | None:
+def middle_view(results: Results, primary: PrimaryMetric, wanted: Sequence[str] = ()) -> View | None:
     """Return the trials of the seed whose result is in the middle; ``None`` if no trial has series.
 
     Parameters
@@ -322,7 +322,7 @@ def middle_view(results: Results, primary: Primary, wanted: Sequence[str] = ()) 
     return None
 
 
-def course(results: Results, view: View, primary: Primary) -> TimeFigure | None:
+def course(results: Results, view: View, primary: PrimaryMetric) -> TimeFigure | None:
     """Return the primary metric's series over time, and below it the radio; ``None`` if there is neither."""
     name, kind = primary.workload, primary.kind
     series = None if kind == PATH else main_series_panel(results, view, name, kind, primary.metric.name)

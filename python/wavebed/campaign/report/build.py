@@ -56,6 +56,7 @@ from wavebed.result.names import (
     TABLES_FOLDER,
     TRIALS_FOLDER,
 )
+from wavebed.run.times import kept_time
 from wavebed.secret import redacted_toml
 from wavebed.stats.family import drifts, holm, simultaneous_level
 from wavebed.stats.intervals import fewest_pairs
@@ -211,7 +212,9 @@ def closing_rows(folder: Path) -> tuple[list[tuple[str, str]], int]:
     lines = results.run.trials
     suspect = _suspect(chosen)
     lost = sum(line.verdict not in COUNTED for line in lines)
-    timing = suspect.removesuffix(".") if suspect else f"good: no counted trial is suspect, {len(lines)} trials"
+    good = "virtual time, exact" if kept_time(folder) == "virtual" else "good"
+    reduced = suspect.removesuffix(".").replace("Suspect: ", "reduced, suspect: ", 1)
+    timing = reduced if suspect else f"{good}: none of {len(lines) - lost} counted trials is suspect"
     timing += f"; {lost} of {len(lines)} attempts not counted" if lost else ""
     rows = [
         ("question", results.run.title or results.run.scenario),
