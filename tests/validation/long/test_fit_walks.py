@@ -1,4 +1,4 @@
-"""Maps of measured walks predict walks that they have not seen; the figures of docs/models/fit.md are what is found.
+"""Maps of measured walks predict walks that they have not seen; docs/validation/recorded has the figures found.
 
 What they shall be is asked of the page: its figures are found again once, by one test of each kind.
 """

@@ -1,4 +1,4 @@
-"""The figures of docs/validation/real-traces.md are what its script finds."""
+"""The figures of docs/validation/recorded/real-traces.txt are what its script finds."""
 
 from __future__ import annotations
 
