@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use wavebed_os::confinement::Set;
 use wavebed_os::ethernet_port::{EthernetPort, Refusal};
 use wavebed_os::namespace::{Child, Forked, Isolation, Notice};
+use wavebed_os::netlink::interface_index;
 use wavebed_os::nft::{Ingress, Silence};
 use wavebed_os::process::{ChildState, Signals};
 use wavebed_os::{clock, confinement, namespace, poll, process, unix};
@@ -249,6 +250,12 @@ impl Bridge {
         let status = ended.map_or(FAILED, ChildState::exit_code);
         match self.engine.fault() {
             Some(line) => say(line),
+            None if self.file.switch.is_some() && interface_index(&self.file.b).is_err() => {
+                say(format_args!(
+                    "{} is gone: its container has ended",
+                    self.file.b
+                ));
+            }
             None => say(format_args!(
                 "the link engine ended unexpectedly (status {status})"
             )),
