@@ -38,7 +38,7 @@ def register_attach(subparsers: argparse._SubParsersAction[argparse.ArgumentPars
     parser = subparsers.add_parser(
         "attach", help=_ATTACH_DESCRIPTION, description=_ATTACH_DESCRIPTION, epilog=_ATTACH_EPILOG
     )
-    parser.usage = "wavebed attach --container NAME | --pid PID | --netns NETNS [PATH OPTION]…"
+    parser.usage = "wavebed attach (--container NAME | --pid PID | --netns NETNS) [OPTION]…"
     group = parser.add_argument_group("container")
     which = group.add_mutually_exclusive_group(required=True)
     which.add_argument("--container", metavar="NAME", help="a running container of podman or Docker")

@@ -216,12 +216,12 @@ def _remote(given: str, live: Live) -> Remote:
 def _of_folder(folder: Path, *, trusted: bool) -> Campaign:
     from wavebed.campaign.read import read_campaign
     from wavebed.result.names import CAMPAIGN_FILE, RUN_FILE
-    from wavebed.store.records import read_run
+    from wavebed.store.records import other_results, read_run
 
     if folder.is_file():
         raise UserError(f"{folder}: is a file: name the folder of a campaign, or leave out --resume to begin one")
     if not (folder / RUN_FILE).is_file():
-        raise UserError(f"{folder}: has no run.json: name a folder that wavebed campaign run wrote")
+        raise UserError(f"{folder}: has no run.json: {other_results(folder, 'wavebed campaign run')}")
     run = read_run(folder, trials=False)
     record = run.campaign
     if not trusted:

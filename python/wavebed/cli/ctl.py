@@ -51,8 +51,8 @@ def register_ctl(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     """Add ``wavebed ctl`` to the program's parser."""
     parser = subparsers.add_parser("ctl", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
     parser.usage = (
-        "wavebed ctl [--json] [--all-users] [[LAB] show | [LAB] set KEY=VALUE… | [LAB] timeline [ACTION [VALUE]]"
-        " | [LAB] netns [--podman] [HOST]]"
+        "wavebed ctl [LAB] [show | set KEY=VALUE… | timeline [ACTION [VALUE]]\n"
+        "                          | netns [--podman] [HOST]] [--json] [--all-users]"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(

@@ -34,7 +34,7 @@ _EPILOG = (
 )
 _USAGE = """wavebed forward [--dut KIND[:OPTIONS]] [OPTION]…
        wavebed forward --tx IFACE --rx IFACE [--gateway ADDR] [OPTION]…
-       wavebed forward --tx IFACE --peer HOST[:PORT]/IFACE --token T [--gateway ADDR] [OPTION]…"""
+       wavebed forward --tx IFACE --peer HOST[:PORT]/IFACE [OPTION]…"""
 
 
 def register_forward(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -121,7 +121,9 @@ def help_text(parser: Parser, groups: Mapping[str, Mapping[str, str]], columns: 
     name = parser.prog.partition(" ")[2]
     if not name:
         return _program_text(parser, groups)
-    parts = [_filled(parser.description or "", columns), _example_text(name, columns), *_body(parser, columns)]
+    first, _, rest = (parser.description or "").partition(". ")
+    first = f"{first}." if rest else first
+    parts = [_filled(first, columns), _example_text(name, columns), _filled(rest, columns), *_body(parser, columns)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -169,7 +171,7 @@ def _example_text(name: str, columns: int) -> str:
 def _body(parser: Parser, columns: int) -> Iterator[str]:
     """Yield usage and options, and the note below them."""
     formatter = parser._get_formatter()  # noqa: SLF001
-    formatter.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups)  # noqa: SLF001
+    formatter.add_usage(parser.usage or _usage(parser), parser._actions, ())  # noqa: SLF001
     sections = [formatter.format_help().rstrip()]
     path = 0
     for group in parser._action_groups:  # noqa: SLF001
@@ -189,6 +191,25 @@ def _body(parser: Parser, columns: int) -> Iterator[str]:
     lines = sum(part.count("\n") + 2 for part in (*sections, note))
     yield ("\n" if lines > _SCREEN_LINES else "\n\n").join(sections)
     yield note
+
+
+_NUMBERS = {"?": "[{0}]", "*": "[{0}…]", "+": "{0}…"}
+
+
+def _usage(parser: Parser) -> str:
+    """Return the program, what must be given, the arguments, and that there are options."""
+    actions = [each for each in parser._actions if not _is_help(each)]  # noqa: SLF001
+    required = [
+        f"{each.option_strings[-1]} {each.metavar}" for each in actions if each.option_strings and each.required
+    ]
+    words = [
+        _NUMBERS.get(str(each.nargs), "{0}").format(each.metavar or each.dest.upper())
+        for each in actions
+        if not each.option_strings
+    ]
+    optional = any(each.option_strings and not each.required for each in actions)
+    own = " …" if any(isinstance(each, argparse._SubParsersAction) for each in actions) else ""  # noqa: SLF001
+    return " ".join([parser.prog, *required, *words, *(["[OPTION]…"] if optional else [])]).replace("%", "%%") + own
 
 
 def _is_help(action: argparse.Action) -> bool:

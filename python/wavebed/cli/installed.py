@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from wavebed import __version__, shipped
 from wavebed.cli import COMMANDS, build_parser
+from wavebed.cli.help import EXAMPLES
 from wavebed.cli.references import VARIABLES, subparsers
 from wavebed.output import write_output
 
@@ -101,7 +102,7 @@ def _complete(parser: argparse.ArgumentParser, path: str, summary: str = "") -> 
         if value == "CMD" and not action.option_strings:
             takes = _function("_wavebed_program")
         elif words and value in _FILES:
-            name = f"_wavebed_{action.dest.rpartition(':')[2]}_file"
+            name = f"_wavebed_{action.dest.rpartition(':')[2].replace('-', '_')}_file"
             takes = _function(name)
             yield name, words
         elif words:
@@ -128,8 +129,16 @@ def _words(value: str, action: argparse.Action, path: str) -> tuple[str, ...]:
         return shipped.names("scenes" if value == "SCENE" else "")
     if "--timeline" in action.option_strings:
         return shipped.names("timelines")
-    if "--scenario" in action.option_strings:
-        return shipped.names()
+    if "--scenario" in action.option_strings or path == "wavebed scenarios":
+        return shipped.names() if value else ()
+    if value == "FILE" and (action.dest.endswith("trace") or path.startswith("wavebed trace ")):
+        return shipped.names(shipped.TRACES) if action.dest != "output" else ()
+    if path in ("wavebed campaign plan", "wavebed campaign run") and value in ("FILE", "FILE|DIR"):
+        return shipped.names("campaigns")
+    if path == "wavebed scenes" and value == "NAME":
+        from wavebed.conditions import names
+
+        return tuple(name for name in names() if name.isprintable() and " " not in name)
     if path == "wavebed schema":
         from wavebed.cli.schema import NAMES
 
@@ -196,6 +205,8 @@ def _sections(parser: argparse.ArgumentParser) -> Iterator[str]:
         yield f".SS {_roff(choice.prog)}"
         yield _roff(choice.format_usage().removeprefix("usage: "))
         yield from (".PP", _roff(choice.description or COMMANDS[name]))
+        for example, note in EXAMPLES.get(choice.prog.partition(" ")[2], ()):
+            yield from (".TP", f".B {_roff(f'wavebed {example}')}", _roff(note) or "\\&")
         for is_option in (False, True):
             for action in arguments:
                 if bool(action.option_strings) == is_option:

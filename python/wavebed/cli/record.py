@@ -49,7 +49,7 @@ _PERCENT = 100
 def register_record(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``wavebed record`` to the program's parser."""
     parser = subparsers.add_parser("record", help=_DESCRIPTION, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.usage = "wavebed record SCENARIO [--replay DIR | --judge] [--duration TIME]… [--rounds N] [-o DIR] [--json]"
+    parser.usage = "wavebed record SCENARIO [--replay DIR | --judge] [OPTION]…"
     parser.add_argument("scenario", metavar="SCENARIO", help="a scenario file, or the name of a shipped one")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -23,8 +25,6 @@ from wavebed.secret import redacted_json, redacted_table
 from wavebed.workload.model import Better, Metric, Outcome, Status, TimeSpan
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wavebed.config.data import Json
 else:
     Json = Any  # any JSON value, for msgspec
@@ -117,9 +117,29 @@ def kind_of(folder: Path) -> Kind:
     if not is_file(file):
         if is_there(folder) and (folder / DEVICES_FOLDER).is_dir():
             return "reproduction"
-        raise UserError(f"{folder}: has no run.json: name a folder that wavebed run or wavebed forward wrote")
+        raise UserError(f"{folder}: has no run.json: {other_results(folder, 'wavebed run or wavebed forward')}")
     data = read_json(file, INCOMPLETE)
     return FORWARD if isinstance(data, dict) and data.get("kind") == FORWARD else "run"
+
+
+_RUNS = Path("runs")
+"""Where commands put results without ``-o``."""
+_MOST_FOLDERS = 1000
+
+
+def other_results(folder: Path, command: str) -> str:
+    """Return the end of a message about a folder without results: a folder of a similar name, or the newest one."""
+    from wavebed.config.suggest import nearest  # few names are mistyped
+
+    found: list[Path] = []
+    for place in dict.fromkeys((folder.parent, _RUNS)):
+        with suppress(OSError):
+            found += [each for each in islice(place.iterdir(), _MOST_FOLDERS) if is_file(each / RUN_FILE)]
+    near = nearest(str(folder), map(str, found)) or nearest(folder.name, [each.name for each in found])
+    if near is not None:
+        return f"did you mean {next(str(each) for each in found if near in (str(each), each.name))!r}?"
+    newest = max(found, key=lambda each: (each / RUN_FILE).stat().st_mtime, default=None)
+    return f"name a folder that {command} wrote" + ("" if newest is None else f", such as {newest}")
 
 
 def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
@@ -138,7 +158,7 @@ def read_run(folder: Path, *, trials: bool = True) -> RunRecord:
     guard(folder)
     file = folder / RUN_FILE
     if not is_file(file):
-        raise UserError(f"{folder}: has no run.json: name a folder that wavebed run wrote")
+        raise UserError(f"{folder}: has no run.json: {other_results(folder, 'wavebed run')}")
     content = read_json(file, INCOMPLETE)
     if isinstance(content, dict) and content.get("kind") == FORWARD:
         raise UserError(f"{folder}: is of a forwarding test: use wavebed report, wavebed compare or wavebed.load")
