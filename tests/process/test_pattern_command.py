@@ -130,7 +130,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(folder, monkeypatch
         (("scale", "a.txt", "--rate", "-1"), "--rate"),
         (("scale", "a.txt", "--rate", "1e9"), "is not a factor"),
         (("info", "a.txt", "--window", "0s"), "--window 0s"),
-        (("info",), "required: FILE"),
+        (("info",), "FILE is missing: write for example `wavebed trace info kau-e5g-1`"),
         (("inform", "a.txt"), "inform is no action of wavebed trace: did you mean `wavebed trace info`?"),
     ],
 )

@@ -128,7 +128,7 @@ def test_nothing_heavy_is_imported_for_a_native_path() -> None:
     code = (
         "import sys; from wavebed.cli import main; "
         "main(['shell', '--rate', '1mbit', '--print-laboratory']); "
-        "heavy = ['numpy', 'matplotlib', 'asyncio', 'difflib', 'shlex', 'importlib.resources', 'wavebed.cli.help',"
+        "heavy = ['numpy', 'matplotlib', 'asyncio', 'difflib', 'importlib.resources', 'wavebed.cli.help',"
         " 'wavebed.cli.mistakes', 'wavebed.config.suggest']; "
         "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
