@@ -1,6 +1,6 @@
 """Take the picture of a report's first screen for the documentation.
 
-Usage: python benches/report_image.py runs/demo/report.html docs/images/campaign-report.png
+Usage: python benches/report_image.py runs/demo/report.html docs/images/report.png
 """
 
 from __future__ import annotations
