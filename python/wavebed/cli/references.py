@@ -161,6 +161,9 @@ VARIABLES = (
     Variable("WAVEBED_SERVER6", "inside", "IPv6 address of the server."),
     Variable("WAVEBED_HOST", "inside", "Name of the program's host: server, edge or client."),
     Variable("WAVEBED_LAB", "inside", "Name of the laboratory, as wavebed ctl lists it."),
+    Variable("WAVEBED_AUTHORITY", "inside", "With --https: file of the certificate, which programs are to trust."),
+    Variable("WAVEBED_CERTIFICATE", "inside", "With --https: file of the certificate and its key, for servers."),
+    Variable("WAVEBED_SPKI", "inside", "With --https: hash of its key, for --ignore-certificate-errors-spki-list."),
     Variable("WAVEBED_PIN", "internal", "Descriptor on which a sandbox asks its outside to place kernel threads."),
     Variable("WAVEBED_BROWSER", "internal", "Path of the socket to which the stand-in of a far browser connects."),
 )
