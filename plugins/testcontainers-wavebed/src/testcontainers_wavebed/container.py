@@ -92,7 +92,7 @@ class WavebedContainer(DockerContainer):
         link : str, optional
             The name of a link, such as ``radio.down``; by default every link that takes the change.
         **changes : str
-            ``Change`` of the API: ``rate``, ``delay``, ``loss``, ``outage``, ``handover``; written as in ``wavebed ctl``.
+            ``Change`` of the API, such as ``rate``, ``delay``, ``loss``, ``outage``; values as in ``wavebed ctl``.
 
         Raises
         ------
