@@ -81,6 +81,9 @@ MISTAKES = (
     ("run demo --set run.trial=3", "trial"),
     ("run demo --set path.hop.radio.quee=droptail:100p", "quee"),
     ("schema scenaro", "scenaro"),
+    ("site info gogle", "gogle"),
+    ("trace convert kau-e5g-1 --to mahimai", "mahimai"),
+    ("channel lift/lte --mode 3gp", "3gp"),
     # requirements, before the first trial
     ("check --rate 10mbit --require 'wal time p90 < 5 s' -- true", "wal time"),
     ("check --rate 10mbit --require 'wall time p90 < 5 sec' -- true", "5 sec"),

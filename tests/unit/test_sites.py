@@ -107,7 +107,7 @@ def test_a_mistake_is_answered_by_one_line(text: str, tmp_path: Path) -> None:
     [
         (
             "nowhere",
-            r"nowhere: no such file or site: write a file, or one of amazon, cnn, google, huffpost, tripadvisor",
+            r"nowhere: no such file or site: write one of amazon, cnn, google, huffpost, tripadvisor",
         ),
         ("nowhere/x.toml", r"nowhere/x\.toml: no such file or directory: name a site's file"),
         ("nowhere.har", r"nowhere\.har: no such file or directory: name a recording"),
@@ -304,4 +304,4 @@ def test_info_counts_by_kind_and_origin(
 
 def test_a_site_that_does_not_exist_ends_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["site", "info", "nowhere"]) == 2
-    assert capsys.readouterr().err.startswith("wavebed: nowhere: no such file or site: write a file, or one of ")
+    assert capsys.readouterr().err.startswith("wavebed: nowhere: no such file or site: write one of ")

@@ -138,7 +138,7 @@ class Parser(argparse.ArgumentParser):
 
             shown = example(self.prog.partition(" ")[2])
             message = f"{missing} is missing" + (f": write for example `{shown}`" if shown else "")
-        raise UserError(f"{message} (see {self.prog} --help)")
+        raise UserError(message if "did you mean" in message else f"{message} (see {self.prog} --help)")
 
     def format_help(self) -> str:
         """Return the help, which begins with examples."""

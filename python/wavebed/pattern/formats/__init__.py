@@ -7,6 +7,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from wavebed.config.problems import one_of
 from wavebed.errors import UserError
 from wavebed.output import write_output
 from wavebed.pattern.formats import deliveries, kaunet, measured, native, netem_trace, table
@@ -53,7 +54,7 @@ def by_name(name: str) -> TraceFormat:
         If there is none.
     """
     if name not in FORMATS:
-        raise UserError(f"format {name!r} is unknown; the formats are {', '.join(FORMATS)}")
+        raise UserError(f"format {name!r} is unknown: {one_of(name, FORMATS)}")
     return FORMATS[name]
 
 

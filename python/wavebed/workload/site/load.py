@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wavebed.config.problems import Problem
+from wavebed.config.problems import Problem, one_of
 from wavebed.errors import UserError, WavebedError
 from wavebed.foreign import is_file, is_there
 from wavebed.prepared import prepared
@@ -216,7 +216,7 @@ def find_site(name_or_file: str) -> Path:
         if is_file(inner):
             return inner
         if not file.suffix:
-            raise UserError(f"{file}: no such file or site: write a file, or one of {', '.join(shipped_sites())}")
+            raise UserError(f"{file}: no such file or site: {one_of(str(file), shipped_sites())}")
     return file
 
 
