@@ -136,7 +136,9 @@ def find_cable(target: Target, wanted: str | None) -> Cable:
         raise UserError(f"{where}: no network namespace: {(error.strerror or 'cannot be opened').lower()}") from None
     try:
         if os.fstat(namespace).st_ino == os.stat("/proc/self/ns/net").st_ino:  # noqa: PTH116 - a link of the kernel
-            raise UserError(f"{where}: is the network of this machine itself: name a container with a network of its own")
+            raise UserError(
+                f"{where}: is the network of this machine itself: name a container with a network of its own"
+            )
         links = {str(link["ifname"]): link for link in interfaces(target.path)}
         name = wanted or default_interface(where, target.path)
         if name not in links:
