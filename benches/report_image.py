@@ -20,7 +20,7 @@ SCREEN = {"width": 1080, "height": 760}
 
 def main() -> None:
     """Take it."""
-    page_file, picture = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
+    page_file, picture, parts = Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3:]
     with (
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=find("chromium"), args=["--no-sandbox"]) as browser,
@@ -28,7 +28,10 @@ def main() -> None:
         page = browser.new_page(viewport=SCREEN, color_scheme="light")  # type: ignore[arg-type]
         page.goto(page_file.as_uri())
         page.wait_for_timeout(2000)
-        page.screenshot(path=picture)
+        if parts:
+            page.locator(parts[0]).first.screenshot(path=picture)
+        else:
+            page.screenshot(path=picture)
     compress(picture)
 
 

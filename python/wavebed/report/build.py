@@ -20,7 +20,14 @@ from wavebed.page import asset
 from wavebed.page.document import document, filled, soft
 from wavebed.page.text import MISSING, amount, figure, longest_word
 from wavebed.prepared import prepared
-from wavebed.report.figures import READ_IN_BURSTS, TITLES, delay_distributions, timeline, workload_figure
+from wavebed.report.figures import (
+    READ_IN_BURSTS,
+    TITLES,
+    delay_distributions,
+    exceeds_capacity,
+    timeline,
+    workload_figure,
+)
 from wavebed.report.first import (
     DrawnBound,
     SideValues,
@@ -197,6 +204,8 @@ def first_chart(results: Results, primary: PrimaryMetric, check: _Check | None =
     view = middle_view(results, primary)
     found = None if view is None else course(results, view, primary)
     captions = [] if found is None or view is None else [f"{view.label}."]
+    if found is not None and _has_radio(results) and any(map(exceeds_capacity, found.panels)):
+        captions.append("A peak above the capacity is data that waited for a retransmission of the radio.")
     captions += [primary.rule]
     return filled(TEMPLATE, "first", drawn, "" if found is None else found.render(), list(filter(None, captions)))
 
@@ -268,6 +277,15 @@ def _deciding(check: _Check) -> _Requirement | None:
     return next(
         (each for outcome in ("fail", "inconclusive", "pass") for each in measured if each.outcome == outcome), None
     )
+
+
+def _has_radio(results: Results) -> bool:
+    """Return whether a link retransmits blocks as the radio does."""
+    legs = (
+        leg for trial in results.trials[:1] for leg in tables_in(table_in(trial.record.resolved, "network"), "legs")
+    )
+    stages = (stage for leg in legs for hop in tables_in(leg, "hops") for stage in tables_in(hop, "down"))
+    return any(stage.get("stage") == "radio" for stage in stages)
 
 
 def _verdict(check: _Check) -> Markup:

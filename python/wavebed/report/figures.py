@@ -58,6 +58,8 @@ MAIN_SERIES = {
 }
 """Beginnings of the series that show the primary metric of a kind of workload, the best first."""
 FIRST_STEPS = 250
+EXCESS = 1.03
+"""Delivery above the capacity times this is a peak, not rounding."""
 KERNEL_STEP_S = 0.1
 """As long as an interval of iperf3."""
 _GOODPUTS = ("goodput", "goodput down", "goodput up")
@@ -491,6 +493,22 @@ def carried_panel(
     named = links[0].rpartition(".")[0]
     way = "downlink" if direction == "down" else "uplink"
     return Panel(f"{named[:1].upper()}{named[1:]} {way}: capacity and delivery", "Mbit/s", lines, height)
+
+
+def exceeds_capacity(panel: Panel) -> bool:
+    """Return whether a delivery is above the capacity of its time in a panel of `carried_panel`."""
+    capacities = [line for line in panel.lines if "capacity" in line.style.split()]
+    if len(capacities) != 1:
+        return False
+    for line in panel.lines:
+        time_s = line.points.time_s
+        if line is capacities[0] or len(time_s) < 2:
+            continue
+        half_s = (time_s[1] - time_s[0]) / 2
+        around = [held(capacities[0].points, time_s + shift_s) for shift_s in (-half_s, 0.0, half_s)]
+        if (line.points.value > EXCESS * np.nanmax(np.nan_to_num(around, nan=np.inf), axis=0)).any():
+            return True
+    return False
 
 
 def main_series_panel(results: Results, view: View, name: str, kind: str, metric: str) -> Panel | None:
