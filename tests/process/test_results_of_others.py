@@ -484,7 +484,7 @@ _FUNCTIONS = {
 }
 _PACKAGES = (
     *("campaign", "check", "cli", "compare", "experiment", "explain", "export", "forward", "mcp", "record", "report"),
-    *("reproduce", "result", "run", "store"),
+    *("interface", "reproduce", "result", "run", "store"),
 )
 """Those that open files in folders of results; the others work for one trial, in a folder that nobody has yet."""
 _ALLOWED = {
