@@ -195,7 +195,7 @@ def _condition(program: Program) -> str:
 
 def extra_checks() -> list[DoctorCheck]:
     """Return a check for every extra of the package."""
-    return [_extra_check(name) for name in EXTRAS]
+    return [_extra_check(name) for name, extra in EXTRAS.items() if extra.commands]
 
 
 def _extra_check(name: str) -> DoctorCheck:

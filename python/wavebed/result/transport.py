@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
 
 from wavebed.result.course import LinkCourse, bottlenecks, delivered_bytes, load_spans
 from wavebed.spec.network import second_leg
@@ -82,6 +81,8 @@ _Rows = dict[str, np.ndarray]
 
 def connections(flows: pa.Table) -> pa.Table:
     """Return the rows of the connections between hosts, in order of time."""
+    import pyarrow.compute as pc  # the names of the metrics need no Arrow
+
     remote = flows.column("remote")
     between = pc.or_kleene(pc.is_null(remote), pc.invert(pc.match_substring_regex(remote, _WITHIN_HOST)))
     return flows.filter(between).sort_by("time_ns")
@@ -119,6 +120,8 @@ def bulk_bytes(tables: Tables, *, down: bool) -> list[float]:
 
 def _each(flows: pa.Table, columns: list[str]) -> Iterator[tuple[str, _Rows]]:
     """Yield the host and the columns of each connection, in the order of hosts and cookies."""
+    import pyarrow.compute as pc
+
     rows = connections(flows.select(["time_ns", "host", "cookie", "remote", *columns]))
     rows = rows.filter(pc.and_(pc.is_valid(rows.column("host")), pc.is_valid(rows.column("cookie"))))
     host = rows.column("host").combine_chunks().dictionary_encode()

@@ -23,7 +23,6 @@ from wavebed.path.scenario import checked_document, read_document, read_path_of
 from wavebed.path.tables import path_schema
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
-from wavebed.result.transport import known_transport_metrics
 from wavebed.run.lab_table import LabTable, read_lab
 from wavebed.secret import restored
 from wavebed.spec.network import MOST_SEED
@@ -369,8 +368,12 @@ def _primary(name: str, only: Sequence[str], treatments: Sequence[TreatmentPlan]
     if not name or (only and owner not in workloads):
         return ""
     known = {f"{each.name}.{metric.name}" for each in workloads.values() for metric in each.known_metrics()}
-    known |= {f"{PATH_WORKLOAD}.{metric.name}" for metric in known_transport_metrics()}
     if name in known or (owner in workloads and workloads[owner].prints_metrics):
+        return name
+    from wavebed.result.transport import known_transport_metrics  # few scenarios name a metric of the path
+
+    known |= {f"{PATH_WORKLOAD}.{metric.name}" for metric in known_transport_metrics()}
+    if name in known:
         return name
     near = difflib.get_close_matches(name, sorted(known), 2, 0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "write WORKLOAD.METRIC, as the report names it"
