@@ -29,6 +29,7 @@ def main() -> None:
         page.goto(page_file.as_uri())
         page.wait_for_timeout(2000)
         if parts:
+            page.add_style_tag(content=".controls { position: static !important; }")  # else it covers the part
             page.locator(parts[0]).first.screenshot(path=picture)
         else:
             page.screenshot(path=picture)
