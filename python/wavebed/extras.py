@@ -26,7 +26,7 @@ TABLES = ("pandas", "pyarrow")
 """Series of results are Parquet files and checks use pandas, so reading or writing results needs both."""
 
 POLARS = ("polars", "pyarrow")
-"""Frames of Polars; those of tables come from Arrow."""
+"""Polars makes frames of tables from Arrow."""
 
 EXTRAS = {
     "report": Extra(

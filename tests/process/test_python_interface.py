@@ -1,4 +1,4 @@
-"""The Python interface: what a user runs, compares, sees on a prompt, and is told about a mistake."""
+"""The Python interface: runs, comparisons, what a prompt and a notebook show, and messages about mistakes."""
 
 from __future__ import annotations
 

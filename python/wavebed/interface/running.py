@@ -46,7 +46,7 @@ def run(
     scenario : path, mapping or Path
         A scenario file, the name of a shipped scenario, a scenario as a dictionary, or a `Path`.
     workload : str, mapping or sequence of these
-        A table is a workload beside those of the scenario: ``{"kind": "bulk", "duration": "5s"}``. A text is the name
+        A table adds a workload to the scenario: ``{"kind": "bulk", "duration": "5s"}``. A text is the name
         of a workload of the scenario: the others are left out. On a `Path` without workloads it is the kind of one.
     trials : int, optional
         Trials of each treatment, each with a seed of its own.
