@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from wavebed import shipped
 from wavebed.config.problems import one_of
 from wavebed.errors import UserError
+from wavebed.foreign import read_json, read_text
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +62,7 @@ def run_scenarios(args: argparse.Namespace) -> int:
         raise UserError(f"{args.name}: is no shipped scenario: {_near(args.name)}")
     file = shipped.find(args.name, "scenario")
     if args.toml:
-        print(file.read_text(encoding="utf-8"), end="")
+        print(read_text(file, "install wavebed again"), end="")
         return 0
     scenario = _explained(args.name)
     if args.json:
@@ -84,8 +85,6 @@ def _near(name: str) -> str:
 
 
 def _questions() -> Mapping[str, str]:
-    from wavebed.foreign import read_json
-
     return cast("Mapping[str, str]", read_json(shipped.folder() / QUESTIONS, "install wavebed again"))
 
 
