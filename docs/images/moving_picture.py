@@ -264,7 +264,7 @@ def timed(name: str, values: Sequence[str], **attributes: str) -> str:
 
 
 def stepped(attribute: str, steps: Sequence[tuple[float, str]]) -> str:
-    """Return an animation that jumps at times in seconds, of which the first is 0."""
+    """Return an animation that jumps at times in seconds; the first is 0."""
     key_times = ";".join(f"{time / WHOLE_S:.4f}" for time, _ in steps)
     values = ";".join(value for _, value in steps)
     return tag(
