@@ -69,7 +69,7 @@ pub enum ControlRequest {
         /// Its name.
         host: String,
     },
-    /// Return the descriptor of init by which other programs find the network namespace of a host.
+    /// Return the descriptor of init that leads other programs to the network namespace of a host.
     Network {
         /// Its name.
         host: String,

@@ -278,7 +278,7 @@ def run_ui(args: argparse.Namespace) -> int:
 
 
 def _laboratory_to_show(given: str | None) -> tuple[str | None, str]:
-    """Return the name of the only laboratory to show, ``None`` for all, and a note of which run.
+    """Return the name of the only laboratory to show, ``None`` for all, and a note that lists the running ones.
 
     Raises
     ------

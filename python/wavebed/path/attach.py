@@ -184,7 +184,7 @@ def _other_end(own: dict[str, Any], here: list[dict[str, Any]], namespace_id: in
 
 
 def _namespace_id(namespace: int) -> int:
-    """Return the number by which this namespace names the one of a descriptor; -1 if it has none."""
+    """Return the number of a descriptor's namespace in this namespace; -1 without one."""
     attribute = struct.pack("=HHi", 8, _NAMESPACE_DESCRIPTOR, namespace)
     body = struct.pack("=B3x", 0) + attribute
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as netlink:

@@ -164,7 +164,7 @@ impl Ports {
     }
 }
 
-/// A frame from `mac`, by which a Linux bridge learns where it is. It is for `mac` itself, so that it goes nowhere.
+/// A frame from `mac`, which tells a Linux bridge where it is. It is for `mac` itself, so that it goes nowhere.
 fn introduction(mac: [u8; 6]) -> [u8; VIRTIO_HEADER_BYTES + LEAST_FRAME_BYTES] {
     let mut frame = [0; VIRTIO_HEADER_BYTES + LEAST_FRAME_BYTES];
     let addresses = VIRTIO_HEADER_BYTES;

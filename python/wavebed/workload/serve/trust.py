@@ -1,4 +1,4 @@
-"""Variables by which programs of a laboratory trust its certificate."""
+"""Variables that make programs of a laboratory trust its certificate."""
 
 from __future__ import annotations
 
