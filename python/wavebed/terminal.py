@@ -55,6 +55,7 @@ def table_text(rows: Sequence[Sequence[str]], *, left: bool = False) -> str:
 def closing_text(rows: Sequence[tuple[str, str]]) -> str:
     """Return the last lines of a command: a word and its text each, wrapped on a terminal."""
     wide = max(len(word) for word, _ in rows) + 2
+    rows = [(word, text.replace("\N{NO-BREAK SPACE}", " ")) for word, text in rows]  # so that grep finds it
     if not sys.stdout.isatty():
         return "\n".join(f"{word:<{wide}}{text}" for word, text in rows)
     room = max(shutil.get_terminal_size().columns, wide + 20)

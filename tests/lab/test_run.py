@@ -69,7 +69,8 @@ def test_a_run_is_whole_and_says_where_it_is(tmp_path: Path) -> None:
     assert {"wavebed", "kernel", "curl", "nginx", "ping"} <= set(run["versions"])
     assert (out / "report.html").stat().st_size > 10_000
     record = trial(tmp_path)
-    assert "download" in done.stdout
+    words = [line.split()[0] for line in done.stdout.splitlines()]
+    assert words == ["question", "answer", "effect", "timing", "report"]
     assert str(Path("out/report.html")) in done.stdout
     assert not list((out / "trials").glob(".*"))
     assert record["verdict"] in ("valid", "suspect") or lateness(record), record["reasons"]
