@@ -8,7 +8,7 @@ import pytest
 
 from wavebed.errors import UserError
 from wavebed.path import attach, gateway
-from wavebed.path.attach import Target, by_path, by_pid
+from wavebed.path.attach import AttachTarget, by_path, by_pid
 
 
 def veth(number: int, peer: int, namespace_id: int = 3, kind: str = "veth") -> dict[str, Any]:
@@ -22,7 +22,7 @@ def test_a_namespace_is_named_by_its_path_its_name_or_a_process() -> None:
     assert by_path("blue").path == "/run/netns/blue"
     assert by_path("./blue").path == "./blue"
     assert by_pid("17").path == "/proc/17/ns/net"
-    assert Target("--netns", "a b", "/a b").inside == "nsenter --net='/a b' wavebed gateway"
+    assert AttachTarget("--netns", "a b", "/a b").inside == "nsenter --net='/a b' wavebed gateway"
     with pytest.raises(UserError, match="--pid: '-1' is no number of a process"):
         by_pid("-1")
 

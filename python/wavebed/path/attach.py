@@ -27,7 +27,7 @@ _GET_NAMESPACE_ID, _NAMESPACE_DESCRIPTOR, _NAMESPACE_ID = 90, 3, 1
 """`RTM_GETNSID`, `NETNSA_FD`, `NETNSA_NSID`."""
 
 
-class Target(Struct, frozen=True):
+class AttachTarget(Struct, frozen=True):
     """A network namespace, as an option named it.
 
     Parameters
@@ -59,12 +59,12 @@ class Cable(Struct, frozen=True):
     switch: str
 
 
-def by_path(value: str) -> Target:
+def by_path(value: str) -> AttachTarget:
     """Return the namespace at a path, or the one that `ip netns` lists by this name."""
-    return Target("--netns", value, value if "/" in value else f"{NAMES}/{value}")
+    return AttachTarget("--netns", value, value if "/" in value else f"{NAMES}/{value}")
 
 
-def by_pid(value: str) -> Target:
+def by_pid(value: str) -> AttachTarget:
     """Return the namespace of a process.
 
     Raises
@@ -74,10 +74,10 @@ def by_pid(value: str) -> Target:
     """
     if not value.isascii() or not value.isdecimal():
         raise UserError(f"--pid: {value!r} is no number of a process: `ps` lists them")
-    return Target("--pid", value, f"/proc/{value}/ns/net")
+    return AttachTarget("--pid", value, f"/proc/{value}/ns/net")
 
 
-def by_container(value: str) -> Target:
+def by_container(value: str) -> AttachTarget:
     """Return the namespace of a container of podman or Docker.
 
     Raises
@@ -96,7 +96,7 @@ def by_container(value: str) -> Target:
         pids = ", ".join(f"{engine}: {pid}" for engine, pid in found.items())
         raise UserError(f"--container: {value!r} is a container of two engines: choose by --pid ({pids})")
     (pid,) = found.values()
-    return Target("--container", value, f"/proc/{pid}/ns/net")
+    return AttachTarget("--container", value, f"/proc/{pid}/ns/net")
 
 
 def _pid_of(engine: str, name: str) -> int:
@@ -112,7 +112,7 @@ def _pid_of(engine: str, name: str) -> int:
     return int(said) if done.returncode == 0 and said.isdecimal() else 0
 
 
-def find_cable(target: Target, wanted: str | None) -> Cable:
+def find_cable(target: AttachTarget, wanted: str | None) -> Cable:
     """Return the cable of a namespace.
 
     Parameters
