@@ -1,8 +1,4 @@
-<<<<<<< Updated upstream
 """Variables that make programs of a laboratory trust its certificate."""
-=======
-"""Variables that let programs of a laboratory trust its certificate."""
->>>>>>> Stashed changes
 
 from __future__ import annotations
 
