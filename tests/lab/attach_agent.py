@@ -100,6 +100,12 @@ def state() -> dict[str, Any]:
     return found
 
 
+def mac_of_switch() -> str:
+    """Return the address of the Linux bridge, which neighbours know; by default the least one of its ports."""
+    (shown,) = json.loads(ip("-j", "link", "show", "dev", "br0"))
+    return str(shown["address"])
+
+
 def settled(wanted: dict[str, Any]) -> dict[str, Any]:
     """Return the state once it is `wanted`, or after some time: the kernel removes namespaces in the background."""
     end = time.monotonic() + WITHIN_S
@@ -108,7 +114,7 @@ def settled(wanted: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def through(command: list[str], name: str, control: Callable[..., list[str]], shown_in: str) -> dict[str, Any]:
+def through(command: list[str], name: str, control: Callable[..., list[str]]) -> dict[str, Any]:
     """End a path in each way; return the round trips during and after each, and what changed for good."""
     # Link-local addresses come with a delay of the kernel.
     for host, device in (("", "br0"), ("web", "eth0")):
@@ -117,10 +123,11 @@ def through(command: list[str], name: str, control: Callable[..., list[str]], sh
         while "tentative" in ip(*inside, "-6", "addr", "show", "dev", device) and time.monotonic() < end:
             time.sleep(0.05)
     before = state()
-    answer: dict[str, Any] = {"before": pings()}
+    answer: dict[str, Any] = {"macs": [mac_of_switch()], "before": pings()}
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
         process = started(command, name)
         during = pings()
+        answer["macs"].append(mac_of_switch())
         show = subprocess.run(control(name, "show"), capture_output=True, text=True, check=True, timeout=WITHIN_S)
         process.send_signal(number)
         status = process.wait(WITHIN_S)
@@ -132,7 +139,6 @@ def through(command: list[str], name: str, control: Callable[..., list[str]], sh
             "after": pings(),
             "changed": {key: (before[key], after[key]) for key in before if after[key] != before[key]},
         }
-    answer["shown in"] = shown_in
     return answer
 
 
@@ -143,7 +149,7 @@ def attach() -> dict[str, Any]:
     control = [*WAVEBED, "ctl", "--json"]
     answer = through(
         [*WAVEBED, "attach", "--netns", "web", *PATH, "--name", "phone"],
-        "phone", lambda name, action: [*control, name, action], "machine",
+        "phone", lambda name, action: [*control, name, action],
     )  # fmt: skip
     process = started([*WAVEBED, "attach", "--pid", str(sleeper.pid), *PATH, "--name", "phone"], "phone")
     answer["pid"] = pings()
@@ -161,13 +167,11 @@ def gateway() -> dict[str, Any]:
     build()
     inside = ["ip", "netns", "exec", "web"]
     control = [*inside, *WAVEBED, "ctl", "--json"]
-    return through(
-        [*inside, *WAVEBED, "gateway", *PATH], "gateway", lambda name, action: [*control, name, action], "container"
-    )
+    return through([*inside, *WAVEBED, "gateway", *PATH], "gateway", lambda name, action: [*control, name, action])
 
 
-def names() -> dict[str, Any]:
-    """Refuse what cannot be attached to, each in one line."""
+def names(folder: str) -> dict[str, Any]:
+    """Refuse what cannot be attached to, each in one line; `folder` gets an engine without containers."""
     build()
     ip("netns", "add", "plain")
     ip("netns", "add", "far")
@@ -179,8 +183,7 @@ def names() -> dict[str, Any]:
     at("far", "ip", "link", "set", "eth0", "up")
     ip("netns", "add", "bare")
     at("bare", "ip", "link", "add", "sw0", "type", "bridge")
-    engine = Path("/run/engine/podman")  # /run is the sandbox's own
-    engine.parent.mkdir()
+    engine = Path(folder) / "podman"
     engine.write_text("#!/bin/sh\ntest $7 = web && echo 0 || exit 1\n")
     engine.chmod(0o755)
     engines = {"PATH": f"{engine.parent}:/usr/sbin:/sbin:/nowhere"}
@@ -200,5 +203,7 @@ def names() -> dict[str, Any]:
     }
 
 
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {"attach": attach, "gateway": gateway, "names": names}
+
 if __name__ == "__main__":
-    print(json.dumps({"attach": attach, "gateway": gateway, "names": names}[sys.argv[1]]()))
+    print(json.dumps(JOBS[sys.argv[1]](*sys.argv[2:])))

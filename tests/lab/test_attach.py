@@ -28,6 +28,7 @@ def check_pings(found: dict[str, list[float]], *, behind: bool) -> None:
 def test_all_traffic_of_a_container_takes_the_path_until_its_end_however_it_ends(how: str) -> None:
     answer: dict[str, Any] = ask(AGENT, how)
     check_pings(answer["before"], behind=False)
+    assert len(set(answer["macs"])) == 1, "the Linux bridge keeps its address"
     for name, status in STATUS.items():
         found = answer[name]
         check_pings(found["during"], behind=True)
@@ -43,8 +44,8 @@ def test_all_traffic_of_a_container_takes_the_path_until_its_end_however_it_ends
         assert answer["gone"] == 1
 
 
-def test_what_cannot_be_attached_to_is_refused_in_one_line() -> None:
-    answer = ask(AGENT, "names")
+def test_what_cannot_be_attached_to_is_refused_in_one_line(tmp_path: Path) -> None:
+    answer = ask(AGENT, "names", str(tmp_path))
     for name, status, words in (
         ("missing", 2, "--netns: missing: no network namespace: no such file or directory"),
         ("own", 2, "--netns: /proc/self/ns/net: is the network of this machine itself"),

@@ -26,6 +26,8 @@ const INPUT_PRIORITIES: [u32; 2] = [32_764, 32_765];
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_NET_NS_FD: u16 = 28;
+/// A Linux bridge takes the least MAC address of its ports: a new port must not change it, since neighbours know it.
+const HIGHEST_MAC: [u8; 6] = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff];
 /// Longest wait for the kernel's background work on an address: a busy machine takes tens of milliseconds.
 const ADDRESS_LIMIT: Duration = Duration::from_secs(10);
 const ADDRESS_POLL: Duration = Duration::from_millis(1);
@@ -139,7 +141,8 @@ impl Netlink {
         self.add_veth_between(name, peer, None)
     }
 
-    /// Creates a veth pair whose end `peer` is in the namespace `at`. The pair goes when either namespace does.
+    /// Creates a veth pair whose end `peer`, to be a port of a Linux bridge, is in the namespace `at`. The pair goes when
+    /// either namespace does.
     ///
     /// # Errors
     /// The kernel's refusal: `EEXIST` if a name is taken, `EPERM`.
@@ -166,6 +169,7 @@ impl Netlink {
         bytes.extend(link(0).as_slice());
         PushLinkAttrs::new(&mut *bytes).push_ifname_bytes(peer.as_bytes());
         if let Some(namespace) = at {
+            PushLinkAttrs::new(&mut *bytes).push_address(&HIGHEST_MAC);
             // The specification has no such attribute either.
             let descriptor = namespace.as_fd().as_raw_fd();
             let attribute = push_nested_header(bytes, IFLA_NET_NS_FD);

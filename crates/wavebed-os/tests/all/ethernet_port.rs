@@ -150,9 +150,9 @@ fn a_port_outlives_a_pause_of_its_interface_but_not_its_end() {
 fn the_filter_keeps_frames_from_the_stack_only_and_ends_with_its_owner() {
     between(|_| {
         let [near, far] = ["near", "far"].map(|name| EthernetPort::open(name).expect("a port"));
-        let filter = Ingress::drop_all("wavebed-test", ["near", "far"]).expect("a table");
+        let filter = Ingress::drop_all("wavebed-test", &["near", "far"]).expect("a table");
         assert!(
-            Ingress::drop_all("wavebed-test", ["near", "far"]).is_err(),
+            Ingress::drop_all("wavebed-test", &["near", "far"]).is_err(),
             "the name is taken"
         );
         let sent = frame(&[0x88, 0xb5], &[7; 46]);
@@ -161,7 +161,7 @@ fn the_filter_keeps_frames_from_the_stack_only_and_ends_with_its_owner() {
         drop(filter);
         // A program that another test starts holds a copy of every descriptor until it runs.
         let end_ns = clock::monotonic_ns() + WITHIN_NS;
-        while Ingress::drop_all("wavebed-test", ["near", "far"]).is_err() {
+        while Ingress::drop_all("wavebed-test", &["near", "far"]).is_err() {
             assert!(clock::monotonic_ns() < end_ns, "the name is not free");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
