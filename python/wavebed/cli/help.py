@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wavebed.cli import Parser
 
 PATH_GROUP = "path options"
 """The title of the group that `wavebed.path.tables.add_path_options` adds."""
@@ -116,7 +115,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
 """Two commands that each command's help begins with, and what they do where it is not plain; tests parse them."""
 
 
-def help_text(parser: Parser, groups: Mapping[str, Mapping[str, str]], columns: int) -> str:
+def help_text(parser: argparse.ArgumentParser, groups: Mapping[str, Mapping[str, str]], columns: int) -> str:
     """Return the help of a parser; `groups` are the commands of the program."""
     name = parser.prog.partition(" ")[2]
     if not name:
@@ -144,7 +143,7 @@ def example(name: str) -> str:
     return f"wavebed {EXAMPLES[name][0][0]}" if name in EXAMPLES else ""
 
 
-def _program_text(parser: Parser, groups: Mapping[str, Mapping[str, str]]) -> str:
+def _program_text(parser: argparse.ArgumentParser, groups: Mapping[str, Mapping[str, str]]) -> str:
     width = max(len(name) for commands in groups.values() for name in commands)
     lines = [parser.description or "", "", "usage: wavebed COMMAND [OPTION]…"]
     for title, commands in groups.items():
@@ -168,7 +167,7 @@ def _example_text(name: str, columns: int) -> str:
     return "\n".join(lines)
 
 
-def _body(parser: Parser, columns: int) -> Iterator[str]:
+def _body(parser: argparse.ArgumentParser, columns: int) -> Iterator[str]:
     """Yield usage and options, and the note below them."""
     formatter = parser._get_formatter()  # noqa: SLF001
     formatter.add_usage(parser.usage or _usage(parser), parser._actions, ())  # noqa: SLF001
@@ -196,7 +195,7 @@ def _body(parser: Parser, columns: int) -> Iterator[str]:
 _NUMBERS = {"?": "[{0}]", "*": "[{0}…]", "+": "{0}…"}
 
 
-def _usage(parser: Parser) -> str:
+def _usage(parser: argparse.ArgumentParser) -> str:
     """Return the program, what must be given, the arguments, and that there are options."""
     actions = [each for each in parser._actions if not _is_help(each)]  # noqa: SLF001
     required = [
