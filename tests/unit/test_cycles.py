@@ -11,7 +11,6 @@ ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "crates/wavebed-core/src/init": "process 1 is one object: its requests, its programs and its hosts are a file each",
     "crates/wavebed-edge/src/splitter": "the splitter is one loop: flows, windows and counters are a file each",
-    "python/wavebed/config": "a quantity that is refused is answered with one that its own reader takes",
     "python/wavebed/path": "a table of a scenario reads itself as a path, when it is asked",
     "python/wavebed/workload/site": "a site is built from a saved page, and a saved page is named as a site",
 }

@@ -111,9 +111,21 @@ _MEANT = [
 ]
 
 
+_READERS = {
+    "rate": units.parse_rate,
+    "time": units.parse_time,
+    "size": units.parse_size,
+    "limit": units.parse_limit,
+    "percentage": units.parse_percentage,
+    "a power": units.parse_power,
+    "a speed": units.parse_speed,
+    "an angle": units.parse_angle,
+}
+
+
 @pytest.mark.parametrize(("text", "kind", "meant"), _MEANT)
 def test_a_mistyped_quantity_is_answered_with_amounts_that_are_read(text: str, kind: str, meant: list[str]) -> None:
-    assert suggest.quantities(text, kind) == meant
+    assert suggest.quantities(text, kind, _READERS[kind]) == meant
 
 
 @given(st.integers(0, units.MAX_RATE_BPS))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from wavebed.check.trials import Key, known_link_metrics
 from wavebed.config.problems import Problem, described
 from wavebed.config.suggest import quantity_meant
-from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
+from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS, parse_rate, parse_size, parse_time
 from wavebed.path.model import PathModel
 from wavebed.result.transport import known_transport_metrics
 from wavebed.spec.trial import NamespacesLab
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from wavebed.workload.model import Metric
 
 _FAMILIES = (TIME_UNITS, RATE_UNITS, SIZE_UNITS)
-_KINDS = ("time", "rate", "size")
-"""The kinds of these families, as `wavebed.config.suggest` calls them."""
+_KINDS = (("time", parse_time), ("rate", parse_rate), ("size", parse_size))
+"""The kinds of these families, as `wavebed.config.suggest` calls them, and their readers."""
 _PER_SECOND = re.compile(r"bit/s$")
 
 
@@ -51,7 +51,10 @@ def in_unit(value: float, unit: str, wanted: str) -> float:
     given, known = _known(unit), _known(wanted)
     if given is None or known is None or given[0] != known[0]:
         otherwise = f"the metric is in {wanted or 'plain numbers'}"
-        hint = otherwise if known is None else quantity_meant(f"{value:g} {unit}", _KINDS[known[0]], otherwise)
+        hint = otherwise
+        if known is not None:
+            kind, read = _KINDS[known[0]]
+            hint = quantity_meant(f"{value:g} {unit}", kind, otherwise, read)
         raise Problem(f"{typed_text(value, unit)} is in another unit: {hint}")
     return value * given[1] / known[1]
 

@@ -10,7 +10,6 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from wavebed.config import units
 from wavebed.errors import UserError
 
 if TYPE_CHECKING:
@@ -64,27 +63,28 @@ def meant(word: str, known: Iterable[str], otherwise: str) -> str:
     return otherwise if near is None else f"did you mean {near!r}?"
 
 
-def quantities(text: str, kind: str) -> list[str]:
-    """Return the amounts that a text may mean, as the parser of this kind reads them, the likeliest first.
+def quantities(text: str, kind: str, read: Callable[[str], object]) -> list[str]:
+    """Return the amounts that a text may mean, the likeliest first.
 
     Parameters
     ----------
     kind : str
         ``rate``, ``time``, ``size``, ``limit``, ``number of packets``, ``frequency``, ``percentage``, ``a power``,
         ``a ratio``, ``a speed``, ``a rain rate`` or ``an angle``.
+    read : callable
+        The reader of this kind: an amount that it refuses is left out.
     """
     match = _AMOUNT.fullmatch(text)
     if match is None or kind not in _KINDS:
         return []
     number, unit = match[1].replace(",", "."), match[2] or ""
-    read, make = _KINDS[kind]
-    possible = [each for each in dict.fromkeys(make(number, unit)) if each != text.strip()]
+    possible = [each for each in dict.fromkeys(_KINDS[kind](number, unit)) if each != text.strip()]
     return [each for each in possible if _is_read(read, each)]
 
 
-def quantity_meant(text: str, kind: str, otherwise: str) -> str:
+def quantity_meant(text: str, kind: str, otherwise: str, read: Callable[[str], object]) -> str:
     """Return ``did you mean 'AMOUNT'?``, or what a message says instead if the text means none."""
-    found = quantities(text, kind)
+    found = quantities(text, kind, read)
     return f"did you mean {' or '.join(repr(each) for each in found)}?" if found else otherwise
 
 
@@ -96,9 +96,12 @@ def _is_read(read: Callable[[str], object], text: str) -> bool:
     return True
 
 
-def _scaled(number: str, scale: Fraction | int, write: Callable[[int], str]) -> list[str]:
+def _scaled(number: str, scale: Fraction | int, names: Mapping[str, int]) -> list[str]:
+    """Return an amount of the smallest unit, times `scale`, in the largest unit in which it is 1 or more."""
     value = Fraction(number) * scale
-    return [write(int(value))] if value.denominator == 1 and value >= 0 else []
+    name, size = max((each for each in names.items() if each[1] == 1 or each[1] <= value), key=lambda each: each[1])
+    amount = value / size
+    return [f"{float(amount):.15g}{name}"] if value.denominator == 1 else []
 
 
 def _rates(number: str, unit: str) -> list[str]:
@@ -112,7 +115,7 @@ def _rates(number: str, unit: str) -> list[str]:
     if not (is_bytes or binary):
         return [f"{number}{prefix}bit"]
     scale = (1024 if binary else 1000) ** _POWERS[prefix] * (8 if is_bytes else 1)
-    return _scaled(number, scale, units.format_rate)
+    return _scaled(number, scale, {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9})
 
 
 def _times(number: str, unit: str) -> list[str]:
@@ -122,7 +125,7 @@ def _times(number: str, unit: str) -> list[str]:
     name = next((each for each, names in known.items() if unit.lower() in names), None)
     if name is None:
         return []
-    return _scaled(number, int(name) * 10**9, units.format_time) if name.isdecimal() else [f"{number}{name}"]
+    return _scaled(number, int(name), {"s": 1}) if name.isdecimal() else [f"{number}{name}"]
 
 
 def _sizes(number: str, unit: str) -> list[str]:
@@ -166,17 +169,17 @@ def _physical(*names: str) -> Callable[[str, str], list[str]]:
     return make
 
 
-_KINDS: Mapping[str, tuple[Callable[[str], object], Callable[[str, str], list[str]]]] = {
-    "rate": (units.parse_rate, _rates),
-    "time": (units.parse_time, _times),
-    "size": (units.parse_size, _sizes),
-    "limit": (units.parse_limit, _limits),
-    "number of packets": (units.parse_limit, _packets),
-    "frequency": (units.parse_frequency, _frequencies),
-    "percentage": (units.parse_percentage, _percentages),
-    "a power": (units.parse_power, _physical("dbm")),
-    "a ratio": (units.parse_gain, _physical("db")),
-    "a speed": (units.parse_speed, _physical("m/s", "km/h")),
-    "a rain rate": (units.parse_rain, _physical("mm/h")),
-    "an angle": (units.parse_angle, _physical("deg")),
+_KINDS: Mapping[str, Callable[[str, str], list[str]]] = {
+    "rate": _rates,
+    "time": _times,
+    "size": _sizes,
+    "limit": _limits,
+    "number of packets": _packets,
+    "frequency": _frequencies,
+    "percentage": _percentages,
+    "a power": _physical("dbm"),
+    "a ratio": _physical("db"),
+    "a speed": _physical("m/s", "km/h"),
+    "a rain rate": _physical("mm/h"),
+    "an angle": _physical("deg"),
 }

@@ -63,23 +63,26 @@ def _ratio(digits: str) -> tuple[int, int]:
     return int(whole + fraction), 10 ** len(fraction)
 
 
-def _refused(text: str, rule: str, kind: str, otherwise: str) -> UserError:
+def _refused(text: str, rule: str, kind: str, otherwise: str, read: Callable[[str], object]) -> UserError:
     """Return the mistake in a quantity, with what its author probably meant, or with what would be right."""
     from wavebed.config.suggest import quantity_meant  # few commands are mistyped
 
-    return UserError(f"{text!r} {rule}: {quantity_meant(text, kind, otherwise)}")
+    return UserError(f"{text!r} {rule}: {quantity_meant(text, kind, otherwise, read)}")
 
 
 def _parse(text: str, kind: str, units: dict[str, int], examples: str, most: int) -> int:
+    def again(other: str) -> int:
+        return _parse(other, kind, units, examples, most)
+
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise _refused(text, f"is not a {kind}", kind, f"write a decimal number and its unit, as in {examples}")
+        raise _refused(text, f"is not a {kind}", kind, f"write a decimal number and its unit, as in {examples}", again)
     digits, unit = match.groups()
     if not unit:
-        raise _refused(text, "has no unit", kind, f"write a {kind} as in {examples}")
+        raise _refused(text, "has no unit", kind, f"write a {kind} as in {examples}", again)
     scale = units.get(unit.lower())
     if scale is None:
-        raise _refused(text, f"has an unknown unit {unit!r}", kind, f"a {kind} is in {', '.join(units)}")
+        raise _refused(text, f"has an unknown unit {unit!r}", kind, f"a {kind} is in {', '.join(units)}", again)
     if len(digits) > 40:
         raise UserError(f"{text[:20]!r}… has too many digits: write a {kind} as in {examples}")
     numerator, denominator = _ratio(digits)
@@ -157,10 +160,10 @@ def parse_percentage(text: str) -> float:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match.group(2) not in {"", "%"}:
         otherwise = "write a decimal number and the percent sign, as in 0.01%"
-        raise _refused(text, "is not a percentage", "percentage", otherwise)
+        raise _refused(text, "is not a percentage", "percentage", otherwise, parse_percentage)
     if match.group(2) == "":
         otherwise = "write a percentage as in 0.01% (1% is one in a hundred)"
-        raise _refused(text, "has no percent sign", "percentage", otherwise)
+        raise _refused(text, "has no percent sign", "percentage", otherwise, parse_percentage)
     if len(match.group(1)) > 400:
         raise UserError(f"{text[:20]!r}… has too many digits: write a percentage as in 0.01%")
     numerator, denominator = _ratio(match.group(1))
@@ -181,14 +184,17 @@ def parse_frequency(text: str) -> int:
 
 
 def _parse_physical(text: str, kind: str, units: dict[str, float], examples: str, least: float, most: float) -> float:
+    def again(other: str) -> float:
+        return _parse_physical(other, kind, units, examples, least, most)
+
     match = _SIGNED.fullmatch(text.strip())
     if match is None:
-        raise _refused(text, f"is not {kind}", kind, f"write a decimal number and its unit, as in {examples}")
+        raise _refused(text, f"is not {kind}", kind, f"write a decimal number and its unit, as in {examples}", again)
     digits, unit = match.groups()
     if not unit:
-        raise _refused(text, "has no unit", kind, f"write {kind} as in {examples}")
+        raise _refused(text, "has no unit", kind, f"write {kind} as in {examples}", again)
     if unit.lower() not in units:
-        raise _refused(text, f"has an unknown unit {unit!r}", kind, f"{kind} is in {', '.join(units)}")
+        raise _refused(text, f"has an unknown unit {unit!r}", kind, f"{kind} is in {', '.join(units)}", again)
     value = float(digits) * units[unit.lower()]
     if not least <= value <= most:
         raise UserError(f"{text!r} is out of range: {kind} is from {least:g} to {most:g} {next(iter(units))}")
