@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 from playwright.sync_api import Page, Playwright, sync_playwright
 
@@ -37,7 +38,7 @@ ANSWER = f"""async offer => {{
 DECODED = """async () => [...(await window.pc.getStats()).values()]
   .some(each => each.type === 'inbound-rtp' && each.framesDecoded >= 10)"""
 ROUND_TRIP = """async () => [...(await window.pc.getStats()).values()]
-  .find(each => each.type === 'candidate-pair' && each.nominated).currentRoundTripTime"""
+  .find(each => each.type === 'candidate-pair' && each.currentRoundTripTime > 0)?.currentRoundTripTime"""
 LAUNCH = {
     "executablePath": find("chromium"),
     "args": ["--no-sandbox", "--disable-gpu", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"],
@@ -53,6 +54,15 @@ def connected_page(playwright: Playwright, endpoint: str) -> Page:
     return context.new_page()
 
 
+def awaited(page: Page, function: str) -> object:
+    """Return the value of an asynchronous function once it has one: Playwright's own wait ends with the promise."""
+    end = time.monotonic() + PATIENCE_MS / 1e3
+    while not (value := page.evaluate(function)):
+        assert time.monotonic() < end, function
+        page.wait_for_timeout(100)
+    return value
+
+
 def main() -> None:
     """Call, and print the contexts and the round trip."""
     with sync_playwright() as playwright:
@@ -65,8 +75,9 @@ def main() -> None:
         answer = peer.evaluate(ANSWER, phone.evaluate(OFFER))
         phone.evaluate("answer => window.pc.setRemoteDescription(answer)", answer)
         for page in (phone, peer):
-            page.wait_for_function(DECODED)
-        print(json.dumps({"plain": plain, "secure": secure, "round_trip_s": phone.evaluate(ROUND_TRIP)}))
+            awaited(page, DECODED)
+        round_trip_s = awaited(phone, ROUND_TRIP)
+        print(json.dumps({"plain": plain, "secure": secure, "round_trip_s": round_trip_s}))
 
 
 if __name__ == "__main__":

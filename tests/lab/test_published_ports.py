@@ -150,6 +150,6 @@ def test_browsers_of_a_suite_outside_call_each_other_through_the_path(tmp_path: 
     found = json.loads(done.stdout)
     assert not found["plain"], "the reason for HTTPS"
     assert found["secure"] == [True, True]
-    assert found["round_trip_s"] >= 0.06, "the path adds 30 ms in each direction"
+    assert found["round_trip_s"] > 0.058, "the path adds 30 ms in each direction; Chromium rounds its times to 1 ms"
     links = json.loads(summary.read_text())["links"]
     assert min(link["delivered_segments"] for link in links) > 20
