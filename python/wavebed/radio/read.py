@@ -136,7 +136,7 @@ def change_settings(base: MacSettings, table: Table, place: str) -> MacSettings:
 
 def buffer_limited(queue: WrittenQueue, buffer: WrittenQueue) -> WrittenQueue:
     """Return `queue` with the limit of `buffer` where it has none of its own."""
-    return queue if queue.limit is not None or queue.kind == "infinite" else replace(queue, limit=buffer.limit)
+    return queue if queue.limit is not None or not queue.has("limit") else replace(queue, limit=buffer.limit)
 
 
 def _check_discard(settings: RadioSettings) -> None:
@@ -305,7 +305,7 @@ def _loaded(base: DirectionSettings, given: Load | str | None) -> DirectionSetti
 def _buffer(given: int | WrittenQueue, base: WrittenQueue) -> WrittenQueue:
     """Return a buffer: a size keeps the kind of queue, a queue keeps the limit if it has none."""
     if isinstance(given, int):
-        kept = base if base.kind != "infinite" else UE_QUEUE
+        kept = base if base.has("limit") else UE_QUEUE
         return replace(kept, limit=Limit(bytes=given))
     return buffer_limited(given, base)
 

@@ -212,8 +212,8 @@ def _read(value: object) -> WrittenQueue:
     choose(kind, QUEUE_KINDS)
     if not colon:
         return WrittenQueue(kind)
-    if kind == "infinite":
-        raise Problem("an infinite queue has no limit: write infinite alone, or droptail with the limit")
+    if not WrittenQueue(kind).has("limit"):
+        raise Problem(f"{kind} has no limit to set: write {kind} alone, or droptail with the limit")
     return WrittenQueue(kind, limit(text))
 
 
