@@ -41,7 +41,7 @@ DEMO_PROGRAMS := ip=iproute2 iperf3=iperf3 nginx=nginx-light openssl=openssl pin
 RUN_PROGRAMS := $(DEMO_PROGRAMS) curl=curl irtt=irtt caddy=caddy ffmpeg=ffmpeg npm=npm nft=nftables \
 	taskset=util-linux dnsmasq=dnsmasq-base unshare=util-linux
 TEST_PROGRAMS := $(RUN_PROGRAMS) haproxy=haproxy tshark=tshark setpriv=util-linux dpkg-deb=dpkg readelf=binutils systemd-analyze=systemd mptcpize=mptcpize \
-	ssh=openssh-client dropbear=dropbear-bin ps=procps mandoc=mandoc fish=fish zsh=zsh
+	ssh=openssh-client dropbear=dropbear-bin ps=procps mandoc=mandoc fish=fish zsh=zsh podman=podman runc=runc netavark=netavark
 NODE_PACKAGES := dashjs@5.2.1 speedline-core@1.4.3
 
 # uv installs in a tenth of pip's processor time. It reads no file of pip, so it gets the index and the certificates of pip.

@@ -16,7 +16,7 @@ from wavebed.cli import trace as trace_command
 from wavebed.cli.help import EXAMPLES
 from wavebed.cli.references import command_line_page, subparsers
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.shipped import names
+from wavebed.shipped import folder, names
 from wavebed.terminal import StepProgress
 from wavebed.workload.video_media import PLAYER_VERSION
 
@@ -230,3 +230,9 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt), keeping(Live("wavebed run", stream), place, "Go on so."):
             raise KeyboardInterrupt
         assert said in stream.getvalue()
+
+
+def test_each_shipped_scenario_says_what_it_answers() -> None:
+    questions = json.loads((folder() / "questions.json").read_text())
+    assert sorted(questions) == sorted(names())
+    assert all(questions.values())

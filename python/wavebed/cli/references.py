@@ -427,7 +427,8 @@ def _keys_of_kind(name: str) -> str:
 
 def _keys_of_remedy(name: str) -> str:
     kind = remedy.kind_of(name)
-    return f"`{name}`: {kind.summary}\n\n{markdown_table(kind.options_type)}"
+    text = f"`{name}`: {kind.summary}\n\n"
+    return text + (markdown_table(kind.options_type) if fields(kind.options_type) else "")
 
 
 PAGES = {
