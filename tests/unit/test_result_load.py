@@ -104,8 +104,10 @@ def test_what_is_not_there_is_named_with_what_is(run_dir: Path) -> None:
 
 
 def test_a_folder_that_holds_no_run_is_refused_in_one_line(tmp_path: Path) -> None:
+    alone = tmp_path / "without a run"  # a run beside it would be suggested
+    alone.mkdir()
     with pytest.raises(UserError, match=r"has no run.json: name a folder that wavebed run or wavebed forward wrote"):
-        wavebed.load(tmp_path)
+        wavebed.load(alone)
 
 
 @pytest.mark.parametrize(
