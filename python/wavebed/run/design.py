@@ -188,7 +188,10 @@ def plan_text(plan: Plan) -> str:
     count = plan.trials * len(plan.treatments)
     total_s = plan.trials * sum(expected_s(treatment) for treatment in plan.treatments)
     trials = "1 trial" if count == 1 else f"{count} trials"
-    told = f"{trials}, about {duration_text(total_s)}{_data_text(plan)}"
+    # A program of the user is expected to take its limit: its duration is unknown.
+    workloads = [each for treatment in plan.treatments for each in treatment.workloads if not each.endless]
+    most = "up to " if any(each.expected_s() >= each.common.limit_s for each in workloads) else ""
+    told = f"{trials}, {most}about {duration_text(total_s)}{_data_text(plan)}"
     room = max(_LINE - len(told), _LEAST_TITLE)
     title = plan.title if len(plan.title) <= room else f"{plan.title[: room - 1].rstrip()}…"
     return f"{title}: {told}"
