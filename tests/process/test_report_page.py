@@ -16,9 +16,10 @@ from wavebed.errors import UserError
 from wavebed.page import asset
 from wavebed.page.text import amount
 from wavebed.report.build import MOST_BYTES, small_page, write_report
-from wavebed.report.first import closing_rows, effect, primary_of
-from wavebed.report.metrics import Row, finding, metric_rows
-from wavebed.report.source import headlines, read_results, views
+from wavebed.report.first import PrimaryMetric, answer, closing_rows, effect, primary_of
+from wavebed.report.metrics import PATH, Row, finding, metric_rows
+from wavebed.report.source import Results, headlines, read_results, views
+from wavebed.result.model import Check
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
@@ -204,6 +205,88 @@ def test_a_check_begins_with_its_verdict_and_each_requirement_with_numbers(many:
     assert "every trial completes: 8 seeds" in told
     assert 'class="bound"' in page
     assert "< 50 ms" in told
+
+
+def test_a_requirement_that_only_a_check_computes_is_drawn_with_its_own_values(many: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(many, tmp_path / "run")
+    required = {
+        "requirement": "path.delivered down min > 50 mbit",
+        "treatment": "cubic",
+        "outcome": "pass",
+        "unit": "Mbit/s",
+        "value": 61.0,
+        "values": [{"seed": 1, "value": 61.0, "decides": True}, {"seed": 2, "value": 87.0, "decides": True}],
+        "reasons": [],
+        "statistic": "min",
+        "comparison": ">",
+        "bound": 50.0,
+    }
+    (folder / "check.json").write_text(json.dumps({"outcome": "pass", "requirements": [required]}))
+    chart = write_report(folder).read_text(encoding="utf-8").partition('class="first"')[2].partition("</section>")[0]
+    assert "path: delivered down , Mbit/s" in plain(chart)
+    assert "61\N{NO-BREAK SPACE}Mbit/s min of 2" in unescape(re.sub(r"<[^>]+>", "", chart))
+    assert 'class="bound"' in chart
+    assert "speed index" not in chart
+
+
+def test_a_bound_is_drawn_on_no_other_metric(many: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(many, tmp_path / "run")
+    required = {
+        "requirement": "path.delivered down min > 50 mbit",
+        "treatment": "cubic",
+        "outcome": "inconclusive",
+        "unit": "Mbit/s",
+        "value": None,
+        "values": [],
+        "reasons": ["seed 1: not measured"],
+        "statistic": "min",
+        "comparison": ">",
+        "bound": 50.0,
+    }
+    (folder / "check.json").write_text(json.dumps({"outcome": "inconclusive", "requirements": [required]}))
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert "web: speed index" in first_screen(page)
+    assert 'class="bound"' not in page
+
+
+THREE = ("cubic", "bbr", "reno")
+VALUES = {"cubic": 40.0, "bbr": 30.0, "reno": 35.0}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "answered", "told"),
+    [
+        (8, "Goodput of x is higher with cubic: 43.5", "(95 % for all 3 comparisons: +10 to +10\N{NO-BREAK SPACE}"),
+        (6, "Goodput of x: 32.5", "6 pairs of trials are too few to decide, 7 are needed."),
+    ],
+)
+def test_of_three_treatments_the_extremes_are_compared_at_a_level_for_all_pairs(
+    many: Path, blocks: int, answered: str, told: str
+) -> None:
+    results = Results(read_results(many).run, [], [], THREE)
+    values = {name: [(block, value + block) for block in range(blocks)] for name, value in VALUES.items()}
+    primary = PrimaryMetric("x", PATH, Row(Metric("goodput", None, "Mbit/s", "higher"), values, {}), "")
+    assert answer(results, primary).startswith(answered)
+    assert effect(results, primary).startswith("cubic − bbr is +10\N{NO-BREAK SPACE}Mbit/s")
+    assert told in effect(results, primary)
+
+
+def test_too_few_trials_of_three_treatments_have_no_best(many: Path) -> None:
+    results = Results(read_results(many).run, [], [], THREE)
+    row = Row(Metric("goodput", None, "Mbit/s", "higher"), {name: [(1, VALUES[name])] for name in THREE}, {})
+    space = "\N{NO-BREAK SPACE}"
+    assert answer(results, PrimaryMetric("x", PATH, row, "")) == (
+        f"Goodput of x: 30{space}Mbit/s with bbr to 40{space}Mbit/s with cubic."
+    )
+    row = Row(row.metric, {**row.values, "bbr": []}, {})
+    assert answer(results, PrimaryMetric("x", PATH, row, "")).endswith(" with reno. No value: bbr.")
+
+
+def test_a_machine_is_blamed_only_if_it_was_late(many: Path) -> None:
+    results = read_results(many)
+    assert effect(results, None) == "No value counts."
+    results.trials[0].record.checks.append(Check("departures in time", False, "invalid", "late", "late"))
+    assert effect(results, None).startswith("The machine was too slow")
 
 
 def test_a_check_that_was_interrupted_says_that_it_has_no_verdict(many: Path, tmp_path: Path) -> None:

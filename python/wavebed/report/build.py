@@ -30,6 +30,7 @@ from wavebed.report.figures import (
 )
 from wavebed.report.first import (
     DrawnBound,
+    PrimaryMetric,
     SideValues,
     answer,
     comparison,
@@ -40,19 +41,18 @@ from wavebed.report.first import (
     sides_of,
     timing,
 )
-from wavebed.report.metrics import PATH, finding, metric_rows, seeds_text
+from wavebed.report.metrics import PATH, Row, finding, metric_rows, seeds_text
 from wavebed.report.source import MOST_VIEWS, read_results, views
 from wavebed.result.names import CHECK_FILE, INCOMPLETE, SCENE_FILE
 from wavebed.secret import redacted_table, redacted_toml
 from wavebed.stats.intervals import median_interval
 from wavebed.store.disk import remove_leftovers
+from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wavebed.config.data import Json
-    from wavebed.report.first import PrimaryMetric
-    from wavebed.report.metrics import Row
     from wavebed.report.source import ReportedTrial, Results, View
     from wavebed.result.model import TrialLine, WorkloadRecord
 
@@ -77,6 +77,7 @@ MEANING = {
     "invalid": "not counted: the engine or the machine, not the path, determined the results",
     "failed": "not counted: a workload failed",
 }
+_REQUIRED = "The check requires this metric."
 _EXCLUDED = ("invalid", "failed")
 _VERDICT_MARKS = {"valid": "✓", "suspect": "?", "invalid": "✗", "failed": "✗"}
 _OUTCOME_MARKS = {
@@ -174,21 +175,35 @@ def _head(results: Results, title: str, check: _Check | None) -> Markup:
     elif any(line.verdict != "valid" for line in record.trials):
         warnings.append(f"Timing: {timing(results)}.")
     required = None if check is None else _deciding(check)
-    if required is None:
-        primary = primary_of(results)
-    else:
-        primary = primary_of(results, required.metric, "The check requires this metric.")
+    primary = primary_of(results) if check is None or required is None else _required(results, check, required)
     sentences = [answer(results, primary), effect(results, primary)] if check is None else []
     verdict = "" if check is None else _verdict(check)
     chart = "" if primary is None else first_chart(results, primary, check)
     return filled(TEMPLATE, "head", results, title, subtitle, verdict, sentences, warnings, chart)
 
 
+def _required(results: Results, check: _Check, required: _Requirement) -> PrimaryMetric | None:
+    """Return the metric of a requirement; those that only a check computes, of the path, have the check's values."""
+    primary = primary_of(results, required.metric, _REQUIRED)
+    if primary is None or primary.rule == _REQUIRED:
+        return primary
+    blocks = {line.seed: line.block for line in results.run.record.trials}
+    values: dict[str, list[tuple[int, float]]] = {name: [] for name in results.treatments}
+    for each in check.requirements:
+        if each.requirement == required.requirement:
+            values[each.treatment] = [
+                (blocks[one.seed], one.value) for one in each.values if one.value is not None and one.seed in blocks
+            ]
+    name = required.metric.removeprefix(f"{PATH}.")
+    row = Row(Metric(name, None, required.unit), values, dict.fromkeys(values, 0))
+    return PrimaryMetric(PATH, PATH, row.scaled(), _REQUIRED) if any(values.values()) else primary
+
+
 def first_chart(results: Results, primary: PrimaryMetric, check: _Check | None = None) -> Markup:
     """Return the chart of the first screen; of a check with the bound of a requirement, and the seeds it judged."""
     required = None if check is None else _deciding(check)
     sides, limit = sides_of(results, primary), None
-    if check is not None and required is not None and required.bound is not None:
+    if check is not None and required is not None and required.bound is not None and primary.rule == _REQUIRED:
         factor, style = primary.row.factor, results.style
         limit = DrawnBound(required.bound / factor, required.bound_text)
         sides = [
@@ -198,7 +213,7 @@ def first_chart(results: Results, primary: PrimaryMetric, check: _Check | None =
             for each in check.requirements
             if each.requirement == required.requirement and each.value is not None
             for values in [[one.value / factor for one in each.values if one.value is not None]]
-        ]
+        ] or sides
     title = f"{primary.workload}: {primary.metric.name}"
     drawn = comparison(title, primary.metric, sides, limit)
     view = middle_view(results, primary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import TYPE_CHECKING, NamedTuple
 
 from wavebed.config.data import table_in
@@ -21,7 +22,8 @@ from wavebed.report.figures import (
 )
 from wavebed.report.metrics import PATH, metric_rows, place_of_kind
 from wavebed.report.source import View, headlines, same_channel, whole
-from wavebed.stats.intervals import FEWEST, median_interval
+from wavebed.stats.family import simultaneous_level
+from wavebed.stats.intervals import FEWEST, LEVEL, fewest_pairs, median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 TEMPLATE = "report/run.html.j2"
 FAILED_CHECK = "check failed: "
 MOST_CAUSES = 2
+LATE = ("gaps", "late", "late-packets", "stolen")
+"""Codes of the checks that a machine fails which is too slow."""
 MOST_SIDES = 8
 """Treatments of the chart; the table has all of them."""
 RULE = "web, video, call, voice, command, latency, download, bulk"
@@ -105,22 +109,31 @@ def answer(results: Results, primary: PrimaryMetric | None) -> str:
         (name,) = medians
         count = len(row.values[name])
         return f"{what}: {told(name)}{f', the median of {count} trials' if count > 1 else ''}."
+    missing = [name for name in results.treatments if name not in medians]
+    without = f" No value: {', '.join(missing)}." if missing else ""
     if len(medians) == 1:
         (name,) = medians
-        return f"{what}: {told(name)} with {name}; the other treatments have no value."
-    if len(medians) == 2:
-        first, other = medians
-        interval = row.difference(first, other)
-        way = _way(interval)
-        if way:
-            return f"{what} is {way} with {other}: {told(other)}, against {told(first)} with {first}."
-        return f"{what}: {told(first)} with {first}, {told(other)} with {other}."
-    ranked = sorted(medians, key=lambda name: medians[name].estimate or 0.0)
-    if row.metric.better == "higher":
-        ranked.reverse()
-    if row.metric.better != "neither":
-        return f"{what} is best with {ranked[0]}, {told(ranked[0])}, and worst with {ranked[-1]}, {told(ranked[-1])}."
-    return f"{what}: {told(ranked[0])} with {ranked[0]} to {told(ranked[-1])} with {ranked[-1]}."
+        return f"{what}: {told(name)} with {name}.{without}"
+    first, other = compared(row, list(medians))
+    gain = (medians[other].estimate or 0.0) - (medians[first].estimate or 0.0)
+    way = _way(row.difference(first, other, _level(len(medians))))
+    if way == ("higher" if gain > 0 else "lower"):
+        return f"{what} is {way} with {other}: {told(other)}, against {told(first)} with {first}.{without}"
+    between = ", " if len(medians) == 2 else " to "
+    return f"{what}: {told(first)} with {first}{between}{told(other)} with {other}.{without}"
+
+
+def compared(row: Row, names: Sequence[str]) -> tuple[str, str]:
+    """Return the two treatments that the first screen compares: of more than two those of the extreme medians."""
+    if len(names) == 2:
+        return names[0], names[1]
+    ranked = sorted(names, key=lambda name: row.median(name).estimate or 0.0)
+    return ranked[0], ranked[-1]
+
+
+def _level(count: int) -> float:
+    """Return the level of a difference of two of `count` treatments: extremes are chosen, so all pairs hold at 95 %."""
+    return simultaneous_level(LEVEL, comb(count, 2))
 
 
 def nothing_counts(results: Results) -> str:
@@ -136,33 +149,29 @@ def nothing_counts(results: Results) -> str:
 def effect(results: Results, primary: PrimaryMetric | None) -> str:
     """Return how large the difference is, and how sure, in a sentence."""
     if primary is None:
-        if any(line.verdict == "invalid" for line in results.run.record.trials):
+        checks = (check for trial in results.trials for check in trial.record.checks)
+        if any(check.code in LATE and check.severity == "invalid" and not check.holds for check in checks):
             return "The machine was too slow for this path: end other programs, or use --virtual-time."
-        return "Nothing was measured."
+        return "No value counts."
     row, unit = primary.row, primary.metric.unit
     names = [name for name in results.treatments if row.values[name]]
     if len(results.treatments) == 1:
         return _spread(row.median(names[0]), unit)
     if len(names) < 2:
         return "There is nothing to compare with."
-    first = names[0]
-    intervals = {name: row.difference(first, name) for name in names[1:]}
-    name = max(intervals, key=lambda name: abs(_estimate(intervals[name])))
-    interval = intervals[name]
+    first, other = compared(row, names)
+    level = _level(len(names))
+    interval = row.difference(first, other, level)
     if interval is None:
-        return "No seed has a value of both treatments."
-    least = f"The largest difference, {name} − {first}, is" if len(intervals) > 1 else f"{name} − {first} is"
-    told = f"{least} {amount(interval.estimate, unit, sign=True)}"
+        return f"No seed has a value of both {first} and {other}."
+    told = f"{other} − {first} is {amount(interval.estimate, unit, sign=True)}"
     if interval.low is None or interval.high is None:
         pairs = "1 pair of trials is" if interval.count == 1 else f"{interval.count} pairs of trials are"
-        return f"{told}; {pairs} too few to decide, {FEWEST} are needed."
+        return f"{told}; {pairs} too few to decide, {fewest_pairs(level)} are needed."
     bounds = f"{amount(interval.low, '', sign=True)} to {amount(interval.high, unit, sign=True)}"
+    covers = "95 %" if len(names) == 2 else f"95 % for all {comb(len(names), 2)} comparisons"
     sure = "" if _way(interval) else ", which is not significant"
-    return f"{told} (95 %: {bounds}; {interval.count} pairs){sure}."
-
-
-def _estimate(interval: Interval | None) -> float:
-    return 0.0 if interval is None or interval.estimate is None else interval.estimate
+    return f"{told} ({covers}: {bounds}; {interval.count} pairs){sure}."
 
 
 def _spread(interval: Interval, unit: str) -> str:
@@ -312,7 +321,8 @@ def middle_view(results: Results, primary: PrimaryMetric, wanted: Sequence[str] 
     full = [block for block, trials in blocks.items() if len(trials) == most]
     ranked = sorted(full, key=lambda block: value.get(block, float("inf")))
     middle = (len(ranked) - 1) // 2
-    for block in sorted(ranked, key=lambda block: abs(ranked.index(block) - middle)):
+    for place in sorted(range(len(ranked)), key=lambda place: abs(place - middle)):
+        block = ranked[place]
         trials = sorted(whole(blocks[block], keep=True), key=lambda trial: names.index(trial.line.treatment))
         if trials:
             label = f"Seed {trials[0].line.seed}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wavebed.page.text import figure, readable
 from wavebed.report.source import headlines, read_results
 from wavebed.result.model import COUNTED
-from wavebed.stats.intervals import FEWEST, Interval, median_interval, paired_difference
+from wavebed.stats.intervals import FEWEST, LEVEL, Interval, median_interval, paired_difference
 from wavebed.terminal import table_text
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Row:
         """Return the median over the trials of a treatment, with its interval."""
         return median_interval([value for _, value in self.values[treatment]])
 
-    def difference(self, first: str, other: str) -> Interval | None:
+    def difference(self, first: str, other: str, level: float = LEVEL) -> Interval | None:
         """Return the difference of two treatments paired by seed (Hodges and Lehmann); ``None`` without pairs."""
         base = dict(self.values[first])
         pairs = [(base[block], value) for block, value in self.values[other] if block in base]
-        return paired_difference([a for a, _ in pairs], [b for _, b in pairs]) if pairs else None
+        return paired_difference([a for a, _ in pairs], [b for _, b in pairs], level) if pairs else None
 
     def scaled(self) -> Row:
         """Return the same in a unit for people: many bytes are kB or MB."""
