@@ -516,8 +516,25 @@ def test_text_says_each_reason_once(result: CheckResult) -> None:
     last = text.splitlines()[-5:]
     assert [line.split()[0] for line in last] == words
     assert last[1] == "answer    fail: 1 fail, 3 inconclusive of 4 requirements"
-    assert last[2] == "effect    load time every < 1 s: measured 1600 ms, 60.0 % above the bound"
+    assert last[2] == "effect    load time every < 1 s: measured 1600 ms, 60 % above the bound"
     assert last[4] == "report    runs/a/report.html"
+
+
+@pytest.mark.parametrize(
+    ("texts", "values", "effect"),
+    [
+        (["power every >= -110 dBm"], [-115.0], "power every >= -110 dBm: measured −115 dBm, 4.55 % below the bound"),
+        (["power every >= -110 dBm"], [None], "no required metric was measured"),
+        ([], [-115.0], "nothing was required of a metric"),
+    ],
+)
+def test_the_effect_is_the_distance_from_the_bound(
+    tmp_path: Path, texts: list[str], values: list[float | None], effect: str
+) -> None:
+    metrics = [{("a", "power"): Metric("power", value, "dBm")} for value in values]
+    trials = [replace(measured(seed, 1.0), metrics=each) for seed, each in enumerate(metrics)]
+    decisions = decide([parse_requirement(text) for text in texts], trials, len(trials))
+    assert CheckResult("x", [0], decisions, trials, tmp_path).effect == effect
 
 
 def test_the_report_begins_with_the_decision(result: CheckResult, tmp_path: Path) -> None:

@@ -139,10 +139,13 @@ class CheckResult:
         measured = [each for each in self.decisions if each.requirement is not None and each.value is not None]
         first = next((each for outcome in _MOST_URGENT for each in measured if each.outcome == outcome), None)
         if first is None or first.value is None or first.bound is None:
-            return "nothing was required of a metric" if not measured else measured[0].measured_text
+            if measured:
+                return f"{measured[0].text}: {measured[0].measured_text}"
+            required = any(each.requirement is not None for each in self.decisions)
+            return "no required metric was measured" if required else "nothing was required of a metric"
         told = f"{first.text}: measured {first.measured_text}"
         if math.isfinite(first.value) and first.bound:
-            share = 100 * (first.value / first.bound - 1)
+            share = 100 * (first.value - first.bound) / abs(first.bound)
             told += f", {value_text(abs(share), '%')} {'above' if share > 0 else 'below'} the bound" if share else ""
         return told
 
