@@ -13,7 +13,7 @@ from tests.made_up_campaigns import Wanted, write_campaign_folder
 from tests.result_folders import write_run
 
 from wavebed.campaign.report.answers import ChosenResults, summary_table
-from wavebed.campaign.report.build import MOST_BYTES, write_campaign_report
+from wavebed.campaign.report.build import MOST_BYTES, closing_rows, write_campaign_report
 from wavebed.campaign.report.build import page as whole_page
 from wavebed.campaign.report.pictures import numeric
 from wavebed.campaign.results import matrices, read_campaign_results
@@ -226,6 +226,20 @@ def test_a_campaign_without_factors_has_medians(tmp_path: Path) -> None:
 def test_a_primary_metric_that_was_never_measured_has_no_answer(tmp_path: Path) -> None:
     read = reported(tmp_path, Wanted(primaries=(PrimaryRecord("web", "speed index", 5.0, "%"),)))
     assert "No primary metric was measured in a counted trial" in read
+
+
+def test_the_effect_at_the_end_names_its_cells_and_its_metric(small: Path) -> None:
+    rows, count = closing_rows(small)
+    assert count == 6
+    told = dict(rows)["effect"]
+    assert " pairs (codel-50ms against droptail-50ms, the largest effect on download time): 1 value missing" in told
+
+
+def test_a_campaign_without_a_counted_trial_has_no_good_timing(tmp_path: Path) -> None:
+    cells = [f"{queue}-{delay}" for queue in ("droptail", "codel") for delay in ("5ms", "20ms", "50ms")]
+    lost = {(1, cell): "invalid" for cell in cells}
+    rows, _ = closing_rows(write_campaign_folder(tmp_path / "run", Wanted(blocks=1, planned=1, lost=lost)))
+    assert dict(rows)["timing"].startswith("no trial counts; 6 of 6 attempts not counted")
 
 
 def test_percentiles_are_given_only_where_the_sample_bears_them(tmp_path: Path) -> None:

@@ -208,6 +208,9 @@ def closing_rows(folder: Path) -> tuple[list[tuple[str, str]], int]:
         first = answers[0]
         interval = interval_words(first)
         effect = f"{effect_words(first)}, {interval or 'no interval'}, {first.finding.count} pairs"
+        if len(results.answers) > 1:
+            pair = first.question.pair
+            effect += f" ({pair.cell} against {pair.baseline}, the largest effect on {first.question.values.title})"
         effect += f": {reason_text(first)}" if reason_text(first) else ""
     lines = results.run.trials
     suspect = _suspect(chosen)
@@ -215,10 +218,11 @@ def closing_rows(folder: Path) -> tuple[list[tuple[str, str]], int]:
     good = "virtual time, exact" if kept_time(folder) == "virtual" else "good"
     reduced = suspect.removesuffix(".").replace("Suspect: ", "reduced, suspect: ", 1)
     timing = reduced if suspect else f"{good}: none of {len(lines) - lost} counted trials is suspect"
+    timing = timing if lost < len(lines) else "no trial counts"
     timing += f"; {lost} of {len(lines)} attempts not counted" if lost else ""
     rows = [
         ("question", results.run.title or results.run.scenario),
-        ("answer", f"{_lead(chosen)[0]}"),
+        ("answer", _lead(chosen)[0]),
         ("effect", effect),
         ("timing", f"{timing}; {state_words(results)}"),
     ]

@@ -75,7 +75,7 @@ def _over_time(chosen: ChosenResults, metric: Matrix, cells: Sequence[str]) -> t
         if not trials:
             continue
         results = Results(run, trials, [], tuple(cells))
-        primary = primary_of(results, f"{metric.workload}.{metric.metric}", " ")
+        primary = primary_of(results, f"{metric.workload}.{metric.metric}")
         label = f"Over time: block {block}, seed {trials[0].line.seed}, the middle one of {len(ranked)} by this metric."
         found = None if primary is None else course(results, View(label, trials), primary)
         return found, [label] if found is not None else []
