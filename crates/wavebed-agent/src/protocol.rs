@@ -246,7 +246,7 @@ pub struct Hello {
 /// A program to start.
 #[derive(Debug, Deserialize)]
 pub struct Run {
-    /// Program and arguments; a program that is not at its path is looked for by its name.
+    /// Program and arguments. If no file is at the program's path, the agent searches its name in `PATH`.
     pub argv: Vec<String>,
     /// Its variables, beside a few of the agent's.
     #[serde(default)]

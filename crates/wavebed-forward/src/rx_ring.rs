@@ -67,7 +67,7 @@ struct State {
 enum Awaited {
     #[default]
     Nothing,
-    /// All that have come by the time the thread reads this.
+    /// All frames that arrived before the thread reads this value.
     All,
     /// This many frames.
     Frames(u64),

@@ -93,7 +93,7 @@ impl Download {
             return;
         };
         let ended = self.take(&mut chunks, is_client);
-        // What this wants to be sent is sent after each event.
+        // Ignore its request to transmit: the caller transmits after each event.
         let _ = chunks.finalize();
         match ended {
             Some(Ok(())) if is_client => self.done = Some(context.now()),

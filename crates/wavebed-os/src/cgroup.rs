@@ -94,7 +94,7 @@ impl Group {
     /// Removes the group `name` below this one.
     ///
     /// # Errors
-    /// There is none, or it has processes or groups.
+    /// The group does not exist, or still has processes or groups in it.
     pub fn remove(&self, name: &str) -> Result<()> {
         unlinkat(&self.folder, name, AtFlags::REMOVEDIR).during("remove the control group", name)
     }

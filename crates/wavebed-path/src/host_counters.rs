@@ -141,7 +141,7 @@ pub enum Transport {
 pub struct QueuedBytes {
     /// Sent by programs and not acknowledged by the other end; sockets of programs that have ended count too.
     pub unacknowledged: u64,
-    /// Received and not read by programs.
+    /// Received, but not yet read by programs.
     pub unread: u64,
 }
 

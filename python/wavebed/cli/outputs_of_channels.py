@@ -181,7 +181,7 @@ class FitTrait(Struct, forbid_unknown_fields=True):
 
 
 class FitApplication(Struct, forbid_unknown_fields=True):
-    """A figure of a replayed application, in `unit`; deviations are fractions, `ks` are distances, 0 to 1."""
+    """A figure of a replayed application, in `unit`. Deviations are fractions; `ks` are distances from 0 to 1."""
 
     key: str
     name: str
@@ -286,7 +286,7 @@ class Light(Struct, forbid_unknown_fields=True):
 
 
 class TraceInfo(Struct, forbid_unknown_fields=True):
-    """A trace. Keys of columns that it does not have are absent; shares are fractions, 0 to 1."""
+    """A trace. A column that the trace lacks has no keys. Shares are fractions, 0 to 1."""
 
     file: str
     kind: Literal["steps", "opportunities", "packets"]

@@ -334,7 +334,7 @@ class ComparedColumn(Struct, forbid_unknown_fields=True):
 
 
 class ComparedMetric(Struct, forbid_unknown_fields=True):
-    """A metric, by column."""
+    """A metric, with its value in each column."""
 
     workload: str
     name: str
@@ -405,7 +405,7 @@ class NamedOutput(Struct, forbid_unknown_fields=True):
 
 
 class ScenariosOutput(Struct, forbid_unknown_fields=True):
-    """The shipped scenarios, and the other names that are taken where a file is."""
+    """The shipped scenarios, and the other names that a command takes in place of a file."""
 
     scenarios: list[NamedOutput]
     campaigns: list[str]

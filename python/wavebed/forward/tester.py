@@ -308,7 +308,7 @@ class Tester:
     # Around a trial
 
     def _warm_up(self, sizes: tuple[int, ...], ready: Preparation) -> None:
-        """Let the device learn every flow: its neighbours, connections and caches; nothing of it is judged."""
+        """Let the device cache neighbours, connections and routes of every flow; no result counts these frames."""
         if self._warm is not None and self._warm[0] == sizes and self._now_ns() - self._warm[1] < WARM_FOR_S * NS:
             return
         if self._warm is not None:

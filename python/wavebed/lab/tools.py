@@ -164,7 +164,7 @@ def version(name: str) -> str:
         )
     except subprocess.TimeoutExpired:
         return "unknown"
-    except OSError as error:  # as of ping in a container: the file has a capability that no process there may have
+    except OSError as error:  # in a container, exec of ping fails: its file capability is not allowed there
         return f"cannot be started: {error.strerror}"
     lines = (done.stdout + done.stderr).strip().splitlines()
     return lines[0].strip() if lines else "unknown"

@@ -1,7 +1,7 @@
 """A pattern of one direction from a recording.
 
-Light and heavy load alternate, so each curve has gaps where the other load was. A gap is filled with the curve beside
-it, mirrored: from both ends to its middle. So what is known keeps its distribution and its changes from step to step.
+Light and heavy load alternate, so each curve has gaps during the other load. Each half of a gap gets the mirrored curve
+beside it. So measured values keep their distribution and their changes from step to step.
 """
 
 from __future__ import annotations

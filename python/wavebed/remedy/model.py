@@ -280,7 +280,7 @@ class Detour:
     other : str
         Name of the host at the other end.
     own : str
-        Which packets are the tunnel's own, as a selector of ``ip rule``: ``to 198.18.0.1 ipproto udp dport 2861``.
+        Selector of ``ip rule`` for the tunnel's own packets, as ``to 198.18.0.1 ipproto udp dport 2861``.
     carried : sequence of str
         Selectors of the packets that are routed into the other device; by default all.
     """

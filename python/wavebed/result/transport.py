@@ -316,7 +316,7 @@ def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = 
     spans : mapping of str to Span
         Of the workloads, by name.
     aside : collection of str
-        Links of a second radio: never the bottleneck, but what they deliver counts.
+        Links of a second radio: never the bottleneck; their delivered bytes count.
     """
     courses = bottlenecks(tables, spans, aside)
     found: list[Metric] = []

@@ -175,7 +175,7 @@ def expected_end_s(treatment: TreatmentPlan) -> float:
 
 
 def expected_bytes(treatment: TreatmentPlan) -> float | None:
-    """Return the bytes at the client's interface in a trial between real hosts; ``None`` without an expected rate."""
+    """Estimate the bytes at the client's interface in a trial between real hosts; ``None`` without an expected rate."""
     lab = treatment.lab
     if not isinstance(lab, HostsLab) or lab.expected_rate_bps is None:
         return None

@@ -135,7 +135,7 @@ fn refuse_other_calls() -> Result<(), String> {
         .map_err(|error| format!("cannot filter system calls: {error}"))
 }
 
-/// For programs that wait until it listens.
+/// Prints the addresses, for programs that wait until the splitter listens.
 fn announce(splitter: &Splitter) {
     let mut text = String::new();
     for address in splitter.addresses() {

@@ -312,8 +312,8 @@ struct Frame {
     retries: u32,
 }
 
-/// Frames in the order of their sequence numbers. The first is always open, so that their number is the span of the
-/// window.
+/// Frames in the order of their sequence numbers. The first is always unacknowledged, so the number of frames is the
+/// size of the window.
 ///
 /// Block acknowledgements are never lost, so that sender and receiver have one view.
 #[derive(Debug, Default)]

@@ -62,7 +62,7 @@ class FarBrowser:
         self._read = list(read)
         self._chromium = host.program("chromium")
         if self._read:
-            # They go there now: on a slow way they take longer than a browser may take to start.
+            # Copy the files now: over a slow connection this takes longer than the time limit of the browser's start.
             host.run(["true"], confined=Confined(read=self._read))
         # The browser makes its profile at the same path on the host, where only /tmp is certain.
         self._folder = Path(tempfile.mkdtemp(prefix="wavebed-browser-", dir="/tmp"))

@@ -62,7 +62,7 @@ impl Default for Link {
     }
 }
 
-/// A relay to `to`: its address.
+/// Starts a relay to `to` and returns its address.
 async fn relay(to: SocketAddr, passed: Arc<Passed>, link: Link) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     let socket = Arc::new(socket);
