@@ -124,7 +124,7 @@ def answer(results: Results, primary: PrimaryMetric | None) -> str:
 
 
 def compared(row: Row, names: Sequence[str]) -> tuple[str, str]:
-    """Return the two treatments that the first screen compares: of more than two those of the extreme medians."""
+    """Return the two treatments that the first screen compares: the lowest and highest medians of more than two."""
     if len(names) == 2:
         return names[0], names[1]
     ranked = sorted(names, key=lambda name: row.median(name).estimate or 0.0)
@@ -132,7 +132,7 @@ def compared(row: Row, names: Sequence[str]) -> tuple[str, str]:
 
 
 def _level(count: int) -> float:
-    """Return the level of a difference of two of `count` treatments: extremes are chosen, so all pairs hold at 95 %."""
+    """Return the level of a difference of two among `count` treatments, so that all pairs together hold at 95 %."""
     return simultaneous_level(LEVEL, comb(count, 2))
 
 
