@@ -167,7 +167,22 @@ def gateway() -> dict[str, Any]:
     build()
     inside = ["ip", "netns", "exec", "web"]
     control = [*inside, *WAVEBED, "ctl", "--json"]
-    return through([*inside, *WAVEBED, "gateway", *PATH], "gateway", lambda name, action: [*control, name, action])
+    command = [*inside, *WAVEBED, "gateway", *PATH]
+    answer = through(command, "gateway", lambda name, action: [*control, name, action])
+    # The process that moved the addresses, and would move them back, is killed.
+    before = state()
+    process = started(command, "gateway")
+    (guard,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    core = Path(f"/proc/{guard}/task/{guard}/children").read_text().split()
+    os.kill(int(guard), signal.SIGKILL)
+    process.wait(WITHIN_S)
+    after = settled(before)
+    answer["guard"] = {key: (before[key], after[key]) for key in before if after[key] != before[key]}
+    end = time.monotonic() + WITHIN_S
+    while any(Path("/proc", each).exists() for each in core) and time.monotonic() < end:
+        time.sleep(0.05)
+    answer["left"] = [each for each in core if Path("/proc", each).exists()]
+    return answer
 
 
 def names(folder: str) -> dict[str, Any]:
@@ -181,6 +196,8 @@ def names(folder: str) -> dict[str, Any]:
     # A cable between two namespaces, whose numbers are those of the cable of web.
     ip("-n", "far", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1", "netns", "plain")
     at("far", "ip", "link", "set", "eth0", "up")
+    # Whoever owns a namespace gives its interfaces any names; these bytes are not even a text.
+    ip("-n", "plain", "link", "add", "x\x1b[2J\udcff", "type", "bridge")
     ip("netns", "add", "bare")
     at("bare", "ip", "link", "add", "sw0", "type", "bridge")
     engine = Path(folder) / "podman"

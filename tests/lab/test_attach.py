@@ -42,6 +42,9 @@ def test_all_traffic_of_a_container_takes_the_path_until_its_end_however_it_ends
         check_pings(answer["pid"], behind=True)
         assert answer["twice"] == [2, "wavebed-core: web0 is behind a path already: `wavebed ctl` lists it\n"]
         assert answer["gone"] == 1
+    else:
+        assert answer["guard"] == {}
+        assert answer["left"] == []
 
 
 def test_what_cannot_be_attached_to_is_refused_in_one_line(tmp_path: Path) -> None:

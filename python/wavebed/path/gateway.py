@@ -17,7 +17,7 @@ from wavebed.errors import UserError, WavebedError
 from wavebed.path.attach import asked, default_interface, interfaces, ip
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
 INSIDE, PORT = "wb0", "wb0-port"
@@ -30,13 +30,20 @@ _NOT_TYPED = re.compile(r" (?:linkdown|dead|expires \d+sec)\b")
 
 
 class Outward(Struct, frozen=True):
-    """The interface of a namespace towards its network, with its addresses and routes."""
+    """The interface of a namespace towards its network, with its addresses and routes.
+
+    Parameters
+    ----------
+    address_mode : str
+        How the kernel makes up its IPv6 addresses; empty without IPv6.
+    """
 
     name: str
     mac: str
     mtu: int
     addresses: tuple[str, ...]
     routes: tuple[str, ...]
+    address_mode: str = ""
 
 
 def outward(wanted: str | None) -> Outward:
@@ -77,6 +84,7 @@ def outward(wanted: str | None) -> Outward:
         mtu=int(link["mtu"]),
         addresses=tuple(_typed(address) for address in addresses),
         routes=tuple(f"{family} {_NOT_TYPED.sub('', line).strip()}" for family, line in routes),
+        address_mode=str(link.get("inet6_addr_gen_mode", "")),
     )
 
 
@@ -119,31 +127,36 @@ def _move(interface: Outward) -> None:
     ip(["link", "set", PORT, "up"])
     ip(["link", "set", INSIDE, "up"])
     ip(["address", "flush", "dev", name])
-    _give(INSIDE, interface)
+    for words, given in _giving(INSIDE, interface):
+        ip(words, given=given)
 
 
 def _move_back(interface: Outward) -> None:
     """Remove the veth pair, and give the interface its addresses and routes again."""
     with suppress(WavebedError):
         ip(["link", "delete", INSIDE])
-    with suppress(WavebedError):
-        ip(["link", "set", interface.name, "addrgenmode", "eui64"])
-    with suppress(WavebedError):  # the interface may have gone
-        _give(interface.name, interface)
+    if interface.address_mode:
+        with suppress(WavebedError):
+            ip(["link", "set", interface.name, "addrgenmode", interface.address_mode])
+    for words, given in _giving(interface.name, interface):
+        with suppress(WavebedError):  # the interface may have gone; one that fails must not cost the others
+            ip(words, given=given)
 
 
-def _give(name: str, interface: Outward) -> None:
+def _giving(name: str, interface: Outward) -> Iterator[tuple[list[str], str]]:
+    """Yield what gives an interface the addresses and the routes: words for `ip`, and its input."""
     lines = [f"address replace {address} dev {name}" for address in interface.addresses]
-    ip(["-batch", "-"], given="\n".join(lines) + "\n")
+    yield ["-force", "-batch", "-"], "\n".join(lines) + "\n"
     for route in interface.routes:
         family, _, line = route.partition(" ")
-        ip([family, "route", "replace", *line.split(), "dev", name])
+        yield [family, "route", "replace", *line.split(), "dev", name], ""
 
 
 def run_behind(interface: Outward, core: Sequence[str]) -> int:
     """Run a bridge between the interface and the programs of this namespace; return its exit status.
 
     A process of its own moves the addresses, runs the bridge and moves the addresses back, also if this one is killed.
+    If that one is killed, this one moves them back: the bridge ends with its port.
 
     Parameters
     ----------
@@ -170,6 +183,8 @@ def run_behind(interface: Outward, core: Sequence[str]) -> int:
     for number in _ENDING:
         signal.signal(number, pass_on)
     _, state = os.waitpid(guard, 0)
+    if os.WIFSIGNALED(state):
+        _move_back(interface)
     return os.waitstatus_to_exitcode(state)
 
 
