@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wavebed.errors import UserError
+from wavebed.errors import MachineError, UserError
 from wavebed.path import attach, gateway
 from wavebed.path.attach import AttachTarget, by_path, by_pid
 
@@ -65,6 +65,31 @@ def test_the_other_end_names_this_end_and_its_namespace() -> None:
 )  # fmt: skip
 def test_an_address_is_typed_as_it_was_shown(shown: dict[str, Any], typed: str) -> None:
     assert gateway._typed(shown) == typed
+
+
+def test_names_of_interfaces_have_control_characters_and_nonsense_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attach, "ip", lambda *_: '[{"ifname": "x\x1b[2J"}]')
+    assert attach.interfaces() == [{"ifname": "x\x1b[2J"}]
+    monkeypatch.setattr(attach, "ip", lambda *_: '[{"ifname": "x""}]')
+    with pytest.raises(MachineError, match="ip -d -j link show: printed no JSON"):
+        attach.interfaces()
+
+
+def test_a_route_that_fails_costs_no_other_when_all_move_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def run(words: list[str], given: str = "") -> None:
+        ran.append(" ".join(words))
+        if "nhid" in words:
+            raise MachineError("mutually exclusive")
+
+    monkeypatch.setattr(gateway, "ip", run)
+    routes = ("-4 10.99.0.0/24 nhid 5 via 10.9.0.1", "-6 default via fe80::1")
+    interface = gateway.Outward("eth0", "02:00:00:00:00:01", 1500, ("10.9.0.2/24",), routes, "none")
+    gateway._move_back(interface)
+    assert ran[0] == "link delete wb0"
+    assert ran[1] == "link set eth0 addrgenmode none", "as it was"
+    assert ran[-1] == "-6 route replace default via fe80::1 dev eth0"
 
 
 def test_a_route_is_typed_without_what_only_the_kernel_says() -> None:

@@ -228,7 +228,11 @@ def interfaces(path: str | None = None) -> list[dict[str, Any]]:
 def asked(words: Sequence[str], path: str | None = None) -> list[dict[str, Any]]:
     """Return the JSON that `ip` prints in a namespace, this one by default."""
     said = ip(words, path)
-    found: list[dict[str, Any]] = json.loads(said or "[]")
+    try:
+        # Whoever owns the namespace names its interfaces: control characters come as they are.
+        found: list[dict[str, Any]] = json.loads(said or "[]", strict=False)
+    except ValueError:
+        raise MachineError(f"ip {shlex.join(words)}: printed no JSON: rename interfaces with odd names") from None
     return [each for each in found if each]
 
 
@@ -243,7 +247,9 @@ def ip(words: Sequence[str], path: str | None = None, given: str = "") -> str:
     inside = [] if path is None else ["nsenter", f"--net={path}"]
     command = [*inside, "ip", *words]
     try:
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+        done = subprocess.run(
+            command, input=given, capture_output=True, text=True, errors="replace", check=False, timeout=WITHIN_S
+        )
     except FileNotFoundError as error:
         raise MachineError(f"{error.filename} is missing: apt install iproute2 util-linux") from None
     except subprocess.TimeoutExpired:
