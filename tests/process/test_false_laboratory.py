@@ -122,6 +122,22 @@ SHOWN = cast("dict[str, Json]", PlayedLab(NAME, timed=True).show())
 WRONG: list[Json] = [None, 5, "x", [], [5], [None], {}, {"a": 1}, [{}], True]
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"name": "a --privileged"}, {"name": "a\n"}, {"ipv4": "10.0.0.1 --volume=/:/all"}, {"ipv4": "::1"}]
+)
+def test_no_option_of_podman_comes_from_a_laboratory(wrong: dict[str, Json]) -> None:
+    (host, *_) = cast("list[dict[str, Json]]", SHOWN["hosts"])
+    right = {**host, "name": "server", "ipv4": "10.0.0.1"}
+    with answering(line({**SHOWN, "hosts": [right]})) as (connection, _):
+        found = live.podman_options(connection, "/proc/1/fd/2")
+        assert found == ["--network=ns:/proc/1/fd/2", "--add-host=server:10.0.0.1", "--dns=none"]
+    with (
+        answering(line({**SHOWN, "hosts": [right | wrong]})) as (connection, _),
+        pytest.raises(LaboratoryMalformedError),
+    ):
+        live.podman_options(connection, "/proc/1/fd/2")
+
+
 def wrong_states() -> Iterator[dict[str, Json]]:
     for key in SHOWN:
         yield from ({**SHOWN, key: value} for value in WRONG if value != SHOWN[key])
@@ -156,7 +172,7 @@ def test_every_wrong_state_is_understood_or_one_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As `ctl` and `/metrics` use it; neither fails otherwise."""
-    given = {"json": False, "all_users": False, "lab": NAME, "changes": []}
+    given = {"json": False, "all_users": False, "podman": False, "lab": NAME, "changes": []}
     for state in wrong_states():
         answer = line(state)
         labs = Played(lambda answer=answer: ControlConnection(NAME, False_(answer).client))  # type: ignore[misc]

@@ -19,6 +19,7 @@ from wavebed.path.live import (
     change_request,
     control_timeline,
     namespace_path,
+    podman_options,
     show,
     timeline_request,
 )
@@ -161,9 +162,7 @@ def _netns(lab: str, words: list[str], *, all_users: bool, as_json: bool, as_opt
         raise UserError(f"{words[1]!r}: netns takes one host: leave it out")
     with connect_to(lab, all_users=all_users) as connection:
         path = namespace_path(connection, words[0] if words else "client")
-        hosts = answer_as(lab, show(connection), LabState).hosts
-    names = [f"{host.name}:{host.ipv4}" for host in hosts if host.ipv4]
-    options = [f"--network=ns:{path}", *(f"--add-host={name}" for name in names), "--dns=none"]
+        options = podman_options(connection, path)
     if as_json:
         print_json("ctl-netns", {"path": path, "podman_options": options})
     else:

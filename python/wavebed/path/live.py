@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+from ipaddress import IPv4Address
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, cast
 
@@ -37,6 +39,7 @@ USUAL_HANDOVER_NS = 50_000_000
 """The interruption of a handover between base stations, as scenes have it without another."""
 MOST_FLAPS = 1_000_000
 _FIRST_LINE = "# wavebed pattern 1"
+_HOST = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
 class _Maps(Struct):
@@ -119,6 +122,27 @@ def namespace_path(connection: ControlConnection, host: str) -> str:
     except OSError:
         pass
     raise MachineError(f"{connection.name}: its processes cannot be found in /proc: run ctl where it was started")
+
+
+def podman_options(connection: ControlConnection, path: str) -> list[str]:
+    """Return the options of ``podman run`` for a namespace, with the names of the laboratory's hosts.
+
+    A shell splits them at spaces: what is no name and no address is refused.
+
+    Raises
+    ------
+    LaboratoryGoneError, LaboratoryHungError, LaboratoryMalformedError
+        If the laboratory does not answer, or not with names and addresses.
+    """
+    options = [f"--network=ns:{path}"]
+    hosts = answer_as(connection.name, show(connection), LabState).hosts
+    with understood(connection.name):
+        for host in hosts:
+            if host.ipv4:
+                if not _HOST.fullmatch(host.name):
+                    raise ValueError
+                options.append(f"--add-host={host.name}:{IPv4Address(host.ipv4)}")
+    return [*options, "--dns=none"]
 
 
 def change_request(key: str, value: str) -> dict[str, Json]:
