@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.config.problems import Problem
+from wavebed.errors import UserError
+from wavebed.foreign import MAX_BYTES
 from wavebed.path.publish import PublishedPort, https_relay, read_port, read_published
 from wavebed.workload.serve import trust
 from wavebed.workload.serve.model import Certificate
@@ -53,6 +55,8 @@ def test_the_port_of_https_is_not_the_relays_own(tmp_path: Path) -> None:
     assert read_port("3000") == 3000
     with pytest.raises(Problem, match="443 is the port of the relay itself"):
         read_port("443")
+    with pytest.raises(Problem, match="is no port: write a number from 1 to 65535"):
+        read_port("9" * 5000)
     assert https_relay(3000, tmp_path)[-2:] == ("--to", "3000")
 
 
@@ -80,6 +84,14 @@ def test_the_key_is_in_no_file_that_others_read(certificate: Certificate) -> Non
     assert variables["WAVEBED_CERTIFICATE"] == str(certificate.file)
     for file in certificate.file.parent.glob("*.crt"):
         assert "PRIVATE KEY" not in file.read_text()
+
+
+def test_a_bundle_that_cannot_be_read_is_one_line(certificate: Certificate, tmp_path: Path) -> None:
+    large = tmp_path / "large.crt"
+    with large.open("wb") as stream:
+        stream.truncate(MAX_BYTES + 1)
+    with pytest.raises(UserError, match="name a file with certificates, or unset the variable"):
+        trust.trusting_environment(certificate, {"SSL_CERT_FILE": str(large)})
 
 
 def test_bundles_that_the_user_names_are_trusted_too_and_stay_as_they_are(

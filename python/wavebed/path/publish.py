@@ -48,7 +48,7 @@ def read_port(text: str) -> int:
     Problem
         If it is none.
     """
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_PORT:
+    if not re.fullmatch(r"\d{1,5}", text, re.ASCII) or not 1 <= int(text) <= _MOST_PORT:
         raise Problem(f"{text!r} is no port: write a number from 1 to {_MOST_PORT}, such as 3000")
     if int(text) == _HTTPS_PORT:
         raise Problem(

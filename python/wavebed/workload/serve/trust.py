@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavebed.foreign import is_file, read_text
 from wavebed.workload.drafts import drafted
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def trusting_environment(certificate: Certificate, environment: Mapping[str, str
     ------
     MachineError
         If a file cannot be written beside the certificate.
+    UserError
+        If a bundle cannot be read.
     """
     public = _public_part(certificate.file)
     bundle = "".join((public, *(_text(file) for file in _trusted(environment))))
@@ -66,7 +69,7 @@ def _trusted(environment: Mapping[str, str]) -> list[Path]:
     """Return the system's bundle, or what stands for it, and the bundles that variables name, each once."""
     named = [Path(environment[name]) for name in BUNDLES if environment.get(name)]
     system = [] if environment.get("SSL_CERT_FILE") else [file for file in _SYSTEM if file.is_file()][:1]
-    return list(dict.fromkeys(file for file in (*system, *named) if file.is_file()))
+    return list(dict.fromkeys(file for file in (*system, *named) if is_file(file)))
 
 
 def _public_part(file: Path) -> str:
@@ -75,5 +78,5 @@ def _public_part(file: Path) -> str:
 
 
 def _text(file: Path) -> str:
-    text = file.read_text(encoding="utf-8", errors="replace")
+    text = read_text(file, "name a file with certificates, or unset the variable", errors="replace")
     return text if text.endswith("\n") else text + "\n"
