@@ -43,7 +43,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
-    """Run a laboratory until its standard input ends, or until SIGTERM."""
+    """Run a laboratory whose command ends with its standard input, so also when this process is killed."""
     argv = command(*arguments)
     with subprocess.Popen(
         argv,
@@ -59,8 +59,6 @@ def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
         finally:
             assert lab.stdin is not None
             lab.stdin.close()
-            if "cat" not in argv:
-                lab.terminate()
             lab.wait(PATIENCE_S)
 
 
@@ -138,7 +136,7 @@ def test_browsers_of_a_suite_outside_call_each_other_through_the_path(tmp_path: 
     arguments = [
         "--delay", "30ms", "--rate", "20mbit", "--https", "3000", "--summary", str(summary),
         "--publish", f"{near}", "--publish", f"{far}:server:{far}",
-        "--server", SERVE, "--server", f"{PLAYWRIGHT} {far}", "--", "sh", "-c", f"{PLAYWRIGHT} {near}",
+        "--server", SERVE, "--server", f"{PLAYWRIGHT} {far}", "--", "sh", "-c", f"({PLAYWRIGHT} {near}) & exec cat",
     ]  # fmt: skip
     endpoints = [f"ws://127.0.0.1:{port}/" for port in (near, far)]
     with running(*arguments, cwd=tmp_path):
