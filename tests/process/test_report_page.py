@@ -17,9 +17,10 @@ from wavebed.page import asset
 from wavebed.page.text import amount
 from wavebed.report.build import MOST_BYTES, small_page, write_report
 from wavebed.report.first import PrimaryMetric, answer, closing_rows, effect, primary_of
-from wavebed.report.metrics import PATH, Row, finding, metric_rows
+from wavebed.report.metrics import KINDS_ORDER, PATH, Row, finding, metric_rows
 from wavebed.report.source import Results, headlines, read_results, views
 from wavebed.result.model import Check
+from wavebed.run.scenario import RunTable
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
@@ -170,6 +171,14 @@ def test_without_a_named_metric_the_rule_is_said(many: Path) -> None:
     assert primary is not None
     assert (primary.workload, primary.metric.name) == ("web", "speed index")
     assert "run.primary names another" in primary.rule
+    (key,) = (each for each in RunTable.__annotations__.values() if "the report begins with" in str(each))
+    assert ", ".join(KINDS_ORDER) in str(key), "the reference names the same order"
+
+
+def test_a_named_metric_without_a_value_is_not_called_unnamed(many: Path) -> None:
+    primary = primary_of(read_results(many), "path.recovery time")
+    assert primary is not None
+    assert primary.rule == "path.recovery time has no value in a counted trial: this metric is shown instead."
 
 
 def test_few_pairs_decide_nothing_on_the_first_screen(example: Path) -> None:

@@ -20,7 +20,7 @@ from wavebed.report.figures import (
     shades_of,
     window,
 )
-from wavebed.report.metrics import PATH, metric_rows, place_of_kind
+from wavebed.report.metrics import KINDS_ORDER, PATH, metric_rows, place_of_kind
 from wavebed.report.source import View, headlines, same_channel, whole
 from wavebed.stats.family import simultaneous_level
 from wavebed.stats.intervals import FEWEST, LEVEL, fewest_pairs, median_interval
@@ -42,8 +42,6 @@ LATE = ("gaps", "late", "late-packets", "stolen")
 """Codes of the checks that a machine fails which is too slow."""
 MOST_SIDES = 8
 """Treatments of the chart; the table has all of them."""
-RULE = "web, video, call, voice, command, latency, download, bulk"
-"""Which workload's metric comes first where a scenario names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +88,12 @@ def primary_of(results: Results, wanted: str = "", rule: str = "") -> PrimaryMet
     for workload, name in order:
         row = next(row for row in groups[workload] if row.metric.name == name)
         if any(row.values.values()):
-            rule = f"No primary metric is named: wavebed took the first of {RULE}. The key run.primary names another."
-            return PrimaryMetric(workload, kinds[workload], row.scaled(), rule if len(order) > 1 else "")
+            if wanted:
+                rule = f"{wanted} has no value in a counted trial: this metric is shown instead."
+            else:
+                kinds_text = ", ".join(KINDS_ORDER)
+                rule = f"No primary metric is named: wavebed took the first of {kinds_text}. run.primary names another."
+            return PrimaryMetric(workload, kinds[workload], row.scaled(), rule if wanted or len(order) > 1 else "")
     return None
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PATH = "path"
 """The workload name of the transport metrics."""
 MOST_SENTENCES = 3
-_ORDER = ("web", "video", "call", "voice", "command", "latency", "download", "bulk")
+KINDS_ORDER = ("web", "video", "call", "voice", "command", "latency", "download", "bulk")
 """Order of the kinds of workloads: user experience first, load last."""
 _MOST_SEEDS = 20
 _DOTS_WIDE = 150
@@ -138,7 +138,7 @@ def finding(results: Results) -> list[str]:
 
 def place_of_kind(kind: str) -> int:
     """Return the place of a kind of workload among all: the lowest is what a reader asks for first."""
-    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+    return KINDS_ORDER.index(kind) if kind in KINDS_ORDER else len(KINDS_ORDER)
 
 
 def _sentence(results: Results, workload: str, row: Row) -> str:
