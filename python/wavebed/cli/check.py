@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,7 +145,9 @@ def run_check(args: argparse.Namespace) -> int:
         live.note(f"note: {note}")
     live.note(plan_text(plan))
     folder = args.output if args.output is not None else new_folder("check")
-    go_on = f"There is no verdict: a check begins anew. Look at the trials with: wavebed report {folder}"
+    go_on = (
+        f"There is no verdict: a check begins anew. Look at the trials with: wavebed report {shlex.quote(str(folder))}"
+    )
     with keeping(live, folder, go_on):
         result = perform_check(
             plan,

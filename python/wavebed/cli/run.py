@@ -262,7 +262,7 @@ def _kept_text(folder: Path, go_on: str) -> str:
 def go_on(folder: Path, words: Sequence[str]) -> str:
     """Return the command that goes on with a run."""
     if words[1:2] != ["run"]:
-        return f"Look at them with: wavebed report {folder}"
+        return f"Look at them with: {shlex.join(['wavebed', 'report', str(folder)])}"
     again = list(words)
     if not any(word in ("-o", "--output") or word.startswith(("-o", "--output=")) for word in words):
         again += ["-o", str(folder)]
