@@ -12,6 +12,7 @@ import pytest
 from tests.made_up_campaigns import Wanted, write_campaign_folder
 from tests.result_folders import write_run
 
+import wavebed
 from wavebed.campaign.report.answers import ChosenResults, summary_table
 from wavebed.campaign.report.build import MOST_BYTES, closing_rows, write_campaign_report
 from wavebed.campaign.report.build import page as whole_page
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from syrupy.assertion import SnapshotAssertion
+
+    from wavebed.result.model import Verdict
 
 LEAST_PT = 7.0
 
@@ -235,9 +238,18 @@ def test_the_effect_at_the_end_names_its_cells_and_its_metric(small: Path) -> No
     assert " pairs (codel-50ms against droptail-50ms, the largest effect on download time): 1 value missing" in told
 
 
+def test_a_prompt_shows_the_answer_of_a_campaign_and_reads_no_trial(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wavebed.report.source.read_results", None)
+    rows, _ = closing_rows(small)
+    shown = repr(wavebed.load(small))
+    assert shown.splitlines() == [*(f"{name:10}{text}" for name, text in rows), f"folder    {small}"]
+
+
 def test_a_campaign_without_a_counted_trial_has_no_good_timing(tmp_path: Path) -> None:
     cells = [f"{queue}-{delay}" for queue in ("droptail", "codel") for delay in ("5ms", "20ms", "50ms")]
-    lost = {(1, cell): "invalid" for cell in cells}
+    lost: dict[tuple[int, str], Verdict] = {(1, cell): "invalid" for cell in cells}
     rows, _ = closing_rows(write_campaign_folder(tmp_path / "run", Wanted(blocks=1, planned=1, lost=lost)))
     assert dict(rows)["timing"].startswith("no trial counts; 6 of 6 attempts not counted")
 

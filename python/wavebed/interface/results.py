@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from wavebed.errors import UserError
+from wavebed.errors import MissingPackageError, UserError
 from wavebed.extras import TABLES, absent, require
 from wavebed.kinds import kind_at
 from wavebed.result.model import COUNTED
@@ -131,12 +131,16 @@ class RunResults(Run):
         """Return the rows of the end of a run; none without the packages of reports, or of damaged results."""
         if absent(("jinja2", "markupsafe")):
             return []
-        from wavebed.report.first import closing_rows
-        from wavebed.report.source import read_results
-
         try:
+            if self.record.campaign is not None:
+                from wavebed.campaign.report.build import closing_rows as of_campaign
+
+                return of_campaign(self.folder)[0]
+            from wavebed.report.first import closing_rows
+            from wavebed.report.source import read_results
+
             return closing_rows(read_results(self.folder))
-        except UserError:  # a prompt shows what there is
+        except (MissingPackageError, UserError):  # a prompt shows what there is
             return []
 
     def _repr_html_(self) -> str | None:
