@@ -170,7 +170,7 @@ def test_the_command_writes_what_was_asked_for_and_ends_with_the_outcome(
     [
         ([], "nothing to check: write a command after --, or --scenario FILE with workloads"),
         (["--", "no-such-program"], "no-such-program: no such program: write it as in a shell, after --"),
-        (["--require", "x < 3", "--", "true"], "--require: 'x < 3' is not a requirement: write"),
+        (["--require", "x < 3", "--", "true"], "--require: 'x < 3' is not a requirement: did you mean 'x p90 < 3'?"),
         (["--seeds", "0", "--", "true"], "--seeds: 0 is out of range"),
         (["--attempts", "none", "--", "true"], "--attempts: 'none' is not a whole number"),
         (["--wait-for-port", "80", "--", "true"], "--wait-for-port: there is no --server to open it"),
