@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SCENARIO = """
 title = "a walk, and its wires"
+[run]
+primary = "bulk.jitter"
 [path]
 [[path.hop]]
 name = "wire"
@@ -83,6 +85,7 @@ def test_a_trial_is_repeated_from_a_copy_of_its_folder_with_scenario_and_trace_g
     shutil.rmtree(first)
     run(other, "rerun", "copied/0001-as-described", "-o", "again")
     assert spec(other / "again") == spec(other / "copied")
+    assert json.loads((other / "again/run.json").read_text())["primary"] == "bulk.jitter"
     assert spec(other / "again")["patterns"].popitem()[1]["name"].endswith("walk.txt")
     (sent_a, failed_a), (sent_b, failed_b) = blocks(other / "copied"), blocks(other / "again")
     both = (sent_a == SLOTS_PER_MS) & (sent_b == SLOTS_PER_MS)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -411,6 +412,7 @@ def _again(
     if not args.trust:
         check_trust(plan, places)
     first = file.parent
+    plan = dataclasses.replace(plan, primary=_primary_of(_run_of(first)))
     is_exact = _is_exact(plan)
     if args.until_late:
         if not is_exact:
@@ -430,6 +432,15 @@ def _again(
 
     known = None if bundle is None else bundle.files
     return perform(plan, args, lambda folder: compare_trials(first, _trial_in(folder), told, known))
+
+
+def _primary_of(run: Path) -> str:
+    """Return the primary metric that the scenario of a stored run named; nothing if there is no readable run."""
+    from wavebed.store.records import read_run
+
+    with suppress(UserError):
+        return read_run(run, trials=False).primary
+    return ""
 
 
 def _is_exact(plan: Plan) -> bool:
