@@ -215,7 +215,7 @@ def test_exploratory_findings_are_apart_and_called_false_alarms(small: Path) -> 
 
 def test_without_a_primary_metric_nothing_is_decided(tmp_path: Path) -> None:
     read = drawn(tmp_path, Wanted(primaries=()))
-    assert "it decides nothing; all findings below are exploratory" in read
+    assert "it decides nothing: all findings are exploratory" in read
     assert "Answers\n" not in read
     assert "download time: values by cell." in read
 

@@ -260,9 +260,9 @@ def _head(chosen: ChosenResults, warnings: Sequence[str]) -> Markup:
 def _lead(chosen: ChosenResults) -> list[str]:
     answers = chosen.results.answers
     if not chosen.results.campaign.primaries:
-        return ["The campaign names no primary metric, so it decides nothing; all findings below are exploratory."]
+        return ["The campaign names no primary metric, so it decides nothing: all findings are exploratory."]
     if not chosen.results.comparisons:
-        return ["The campaign compares no cells; the medians of the primary metrics are below."]
+        return ["The campaign compares no cells: the report has the medians of the primary metrics."]
     if not answers:
         return ["No primary metric was measured in a counted trial: there is no answer."]
     if len(answers) == 1:
