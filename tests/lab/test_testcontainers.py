@@ -11,6 +11,7 @@ import tarfile
 import tempfile
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,9 @@ network_backend = "netavark"
 """
 
 
+FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+
+
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Serve the API of Docker by podman, with storage of its own."""
@@ -137,6 +141,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     conf = tmp_path / "containers.conf"
     conf.write_text(CONF)
     monkeypatch.setenv("CONTAINERS_CONF", str(conf))
+    forwarding = FORWARDING.read_text()  # the engine lets this machine forward
     short = Path(tempfile.mkdtemp(dir="/tmp"))  # podman takes 50 characters at most
     podman = ["podman", "--root", str(short / "store"), "--runroot", str(short / "run")]
     archive = tmp_path / "root.tar"
@@ -167,7 +172,21 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         service.wait(PATIENCE_S)
         subprocess.run([*podman, "rm", "--all", "--force", "--time", "0"], check=False, capture_output=True)
         subprocess.run([*podman, "rmi", "--all", "--force"], check=False, capture_output=True)
+        for process in _naming(str(short)):  # a monitor of an ended `exec` stays for five minutes
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        FORWARDING.write_text(forwarding)
         shutil.rmtree(short, ignore_errors=True)
+
+
+def _naming(text: str) -> list[int]:
+    """Return the processes whose command line has a text."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if text.encode() in file.read_bytes() and int(file.parent.name) != os.getpid():
+                found.append(int(file.parent.name))
+    return found
 
 
 WAVEBED = Path(__file__).parents[2]
