@@ -55,7 +55,7 @@ def test_a_campaign_on_workers_agrees_with_one_on_this_machine(
     assert set(read_campaign_results(tmp_path / "run").metrics.to_pandas()["machine"]) == {os.uname().nodename}
     assert set(run.machine) == {os.uname().nodename}
     cluster.check_nothing_left()
-    assert "0 of 6 blocks ended, blocks 1, 2 on 2 of 2 workers" in live.text
+    assert "0 of 6 blocks ended; 1, 2 on 2 of 2 workers" in live.text
 
 
 def test_a_campaign_that_began_here_goes_on_on_workers_with_whole_blocks(

@@ -515,7 +515,7 @@ def test_the_status_names_the_blocks_that_run(tmp_path: Path, monkeypatch: pytes
                 told.append((status_text(tmp_path / "run", status), status_json(status)["blocks"]))
 
     _run(campaign, tmp_path, machines, Asks())
-    assert "now: 0 of 4 blocks ended, blocks 1, 2 on 2 of 2 workers" in told[0][0]
+    assert "now: 0 of 4 blocks ended; 1, 2 on 2 of 2 workers" in told[0][0]
     assert told[0][1] == [1, 2]
     assert status_json(status_of(tmp_path / "run"))["blocks"] == []
 

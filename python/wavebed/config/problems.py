@@ -76,12 +76,12 @@ def choose(value: object, choices: Iterable[str]) -> str:
     raise Problem(f"{described(value)} is not a choice: {one_of(value, choices)}")
 
 
-def one_of(value: object, known: Iterable[str]) -> str:
-    """Return the end of a message about a word that is none of those known: the nearest one, or all of them."""
+def one_of(value: object, known: Iterable[str], beside: str = "") -> str:
+    """Return the end of a message about a word that is none of those known: the nearest one, or `beside` and all."""
     from wavebed.config.suggest import meant  # few commands are mistyped
 
     known = list(known)
-    otherwise = f"write one of {', '.join(known)}"
+    otherwise = f"write {beside}one of {', '.join(known)}"
     return meant(value, known, otherwise) if isinstance(value, str) else otherwise
 
 

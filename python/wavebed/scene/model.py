@@ -353,5 +353,5 @@ def find(scene: str | Path) -> Path:
         if is_file(inner):
             return inner
         if not file.suffix:
-            raise UserError(f"{file}: no such file or scene: {one_of(str(file), shipped())}")
+            raise UserError(f"{file}: no such file or scene: {one_of(str(file), shipped(), 'a file, or ')}")
     return file

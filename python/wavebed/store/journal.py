@@ -194,8 +194,8 @@ class BlocksPlaced(_Event, frozen=True, tag="blocks-placed"):
         done = f"{self.ended} of {self.planned} blocks ended"
         if not self.blocks:
             return f"{done}, waiting for a worker of the scheduler"
-        names = f"{'block' if len(self.blocks) == 1 else 'blocks'} {', '.join(map(str, self.blocks))}"
-        return f"{done}, {names} on {len(self.blocks)} of {self.workers} workers"
+        names = ", ".join(map(str, self.blocks))
+        return f"{done}; {names} on {len(self.blocks)} of {self.workers} workers"
 
 
 class RunEnded(_Event, frozen=True, tag="run-ended"):
