@@ -9,12 +9,12 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.reached import content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,18 +74,6 @@ def wait_for_port(port: int) -> None:
             return
 
 
-def content(address: str) -> bytes:
-    """Return what is at an address as soon as something listens."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
-                return bytes(answer.read())
-        except OSError:
-            assert time.monotonic() < end, address
-            time.sleep(0.05)
-
-
 def test_a_published_port_leads_past_the_path_to_the_host_and_ends_with_the_laboratory(tmp_path: Path) -> None:
     (tmp_path / "name").write_text("server")
     (port,) = free_ports(1)
@@ -94,7 +82,7 @@ def test_a_published_port_leads_past_the_path_to_the_host_and_ends_with_the_labo
         "--rate", "1mbit", "--publish", f"{port}:server:3000", "--server", SERVE, "--summary", str(summary),
         "--", "cat", cwd=tmp_path,
     ):  # fmt: skip
-        assert content(f"http://127.0.0.1:{port}/name") == b"server"
+        assert content(f"http://127.0.0.1:{port}/name", PATIENCE_S) == b"server"
     links = json.loads(summary.read_text())["links"]
     assert [link["delivered_segments"] for link in links] == [0, 0], "nothing of it took the path"
     with pytest.raises(OSError, match="refused"):

@@ -10,7 +10,6 @@ import sys
 import tarfile
 import tempfile
 import time
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ import pytest
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.exceptions import ContainerStartException
 from tests.docs.blocks import blocks
+from tests.reached import content
 from tests.ui_client import Client, page_server
 
 from testcontainers_wavebed import RefusedError, WavebedContainer, container
@@ -208,7 +208,7 @@ def test_a_container_behind_the_gateway_takes_the_path(engine: None, tmp_path: P
         server.with_volume_mapping(tmp_path, "/srv")
         with gateway.behind(server):
             address = f"http://127.0.0.1:{gateway.get_exposed_port(8000)}/file"
-            assert len(content(address)) == size
+            assert len(content(address, PATIENCE_S)) == size
             before = gateway.show()
             assert {link["name"]: link["delivered_bytes"] > size for link in before["links"]}["radio.up"]
             gateway.set(rate="0bit")  # the request itself does not take the path
@@ -216,15 +216,3 @@ def test_a_container_behind_the_gateway_takes_the_path(engine: None, tmp_path: P
             assert rates(gateway.show()) == {"radio.down": 50_000_000, "radio.up": 50_000_000}
     with pytest.raises(ContainerStartException, match="moon"):
         WavebedContainer("--scene", "moon", **THIS_MACHINE).start()
-
-
-def content(address: str) -> bytes:
-    """Return what is at an address as soon as something listens."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
-                return bytes(answer.read())
-        except OSError:
-            assert time.monotonic() < end, address
-            time.sleep(0.2)
