@@ -7,7 +7,10 @@ use std::sync::Arc;
 use garde::Validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wavebed_link::config::{Shared, StageConfig, build_shared, check_bounds};
+use wavebed_link::config::{
+    BackgroundConfig, SchedulerConfig, ServiceConfig, Shared, StageConfig, build_shared,
+    check_bounds,
+};
 use wavebed_link::pattern::Pattern;
 use wavebed_link::{RandomStream, Stage};
 use wavebed_os::unix;
@@ -19,6 +22,8 @@ use crate::engine::HopSetup;
 const LEAST_MTU: u32 = 1280;
 /// The largest IPv4 packet.
 const GREATEST_MTU: u32 = 65_535;
+/// Addresses of the prefix of the last leg, beside the host at its other end.
+const MOST_DEVICES: usize = 250;
 /// A few packets in each direction, and free blocks kept for reuse.
 pub const LEAST_PACKET_MEMORY_BYTES: usize = 16 << 20;
 
@@ -45,6 +50,11 @@ pub struct NetworkConfig {
     /// Legs between neighbours; one more may connect the last two, for a second radio of the client.
     #[garde(dive)]
     pub legs: Vec<LegConfig>,
+    /// The cell at the end of the last leg, whose devices are the hosts after the row; null: the last host is the only
+    /// one.
+    #[serde(default)]
+    #[garde(dive)]
+    pub cell: Option<CellConfig>,
     /// Whether the times of every packet and of every radio block are recorded.
     #[serde(default)]
     pub packet_log: bool,
@@ -103,6 +113,57 @@ pub struct LegConfig {
     /// Hops, the one nearest to the server first.
     #[garde(length(min = 1), dive)]
     pub hops: Vec<HopConfig>,
+}
+
+/// The radio cell that devices share: the hop after those of the last leg.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Cell")]
+pub struct CellConfig {
+    /// Its name; the links of a device are NAME.DEVICE.down and NAME.DEVICE.up.
+    #[garde(custom(check_name))]
+    #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$"))]
+    pub name: String,
+    /// Who gets the slots towards the devices.
+    #[garde(dive)]
+    pub down: SchedulerConfig,
+    /// Who gets the slots towards the base station.
+    #[garde(dive)]
+    pub up: SchedulerConfig,
+    /// The devices: the last hosts, in the same order.
+    #[garde(length(min = 1, max = MOST_DEVICES), dive)]
+    pub devices: Vec<DeviceConfig>,
+    /// Modelled users of the downlink.
+    #[serde(default)]
+    #[garde(dive)]
+    pub down_background: Vec<BackgroundConfig>,
+    /// Modelled users of the uplink.
+    #[serde(default)]
+    #[garde(dive)]
+    pub up_background: Vec<BackgroundConfig>,
+}
+
+/// A device of a cell.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "Device")]
+pub struct DeviceConfig {
+    /// Its host.
+    pub host: String,
+    /// Stages towards the device, in the order in which packets meet them; exactly one is a radio.
+    pub down: Vec<StageConfig>,
+    /// Stages towards the base station; exactly one is a radio.
+    pub up: Vec<StageConfig>,
+    /// What it is entitled to in the downlink; null: what the default bearer is.
+    #[serde(default)]
+    #[garde(dive)]
+    pub down_service: Option<ServiceConfig>,
+    /// What it is entitled to in the uplink; null: what the default bearer is.
+    #[serde(default)]
+    #[garde(dive)]
+    pub up_service: Option<ServiceConfig>,
 }
 
 /// One part of a leg.

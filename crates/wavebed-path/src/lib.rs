@@ -23,8 +23,8 @@ pub mod summary;
 
 pub use coalesce::Coalesce;
 pub use config::{
-    HopConfig, HopKind, HostConfig, LEAST_PACKET_MEMORY_BYTES, LegConfig, LinkError, NetworkConfig,
-    Patterns, Way, build_legs, is_name,
+    CellConfig, DeviceConfig, HopConfig, HopKind, HostConfig, LEAST_PACKET_MEMORY_BYTES, LegConfig,
+    LinkError, NetworkConfig, Patterns, Way, build_legs, is_name,
 };
 pub use engine::{ClassSetup, Engine, EngineError, HopSetup, LegSetup, Setup};
 pub use frames::FrameAccount;

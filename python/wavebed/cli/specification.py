@@ -109,7 +109,7 @@ class _Types:
             value = schema["default"]
             default = f" = {_default(value)}"
         elif not required:
-            default = " = None"
+            default = " = ()" if schema.get("type") == "array" else " = None"
         return f"    {_attribute(key)}: {told}{default}"
 
     def _type(self, schema: _Schema, said: str = "") -> str:

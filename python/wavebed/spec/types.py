@@ -641,6 +641,163 @@ class Leg(SpecPart, frozen=True, rename={"start": "from", "end": "to"}):
     hops: Annotated[tuple[Hop, ...], Meta(min_length=1, description="Hops, the one nearest to the server first.")]
 
 
+Policy: TypeAlias = Literal["proportional_fair", "round_robin", "maximum_rate", "priority"]
+"""Which device is served first."""
+
+
+class CellSlice(SpecPart, frozen=True):
+    """A slice of a cell."""
+
+    name: Annotated[str, Meta(description="Its name.")]
+    share: Annotated[float, Meta(ge=0.0, le=1.0, description="Its part of the slots.")]
+
+
+class CellScheduler(SpecPart, frozen=True):
+    """Who gets the slots of one direction of a cell."""
+
+    policy: Annotated[Policy, Meta(description="Which device is served first.")]
+    units: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=275,
+            description="Parts of a slot that can be given to one device: resource block groups (TS 38.214, clause 5.1.2.2.1).",
+        ),
+    ]
+    average_slots: Annotated[
+        float,
+        Meta(ge=1.0, le=1000000.0, description="Slots over which proportional fair averages what a device was given."),
+    ] = 99.0
+    devices_per_slot: Annotated[
+        Annotated[int, Meta(ge=1, le=275)] | None,
+        Meta(
+            description="Devices that one slot serves at most, by its control channel or its beams; null: as many as it has parts."
+        ),
+    ] = None
+    control_units: Annotated[
+        int, Meta(ge=0, le=275, description="Parts of a slot that the control information of each served device takes.")
+    ] = 0
+    slices: Annotated[
+        tuple[CellSlice, ...],
+        Meta(
+            description="Slices: each has at least its share of every slot while its devices have data (`rRMPolicyMinRatio`, TS 28.541)."
+        ),
+    ] = ()
+
+
+class CellService(SpecPart, frozen=True):
+    """What a device is entitled to in one direction."""
+
+    level: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=127,
+            description="Priority level; the lowest is served first. 90: of 5QI 9, the default bearer (TS 23.501, table 5.7.4-1).",
+        ),
+    ] = 90
+    guaranteed_bps: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000_000_000)] | None,
+        Meta(description="Guaranteed bit rate (GFBR), bits per second; null: none."),
+    ] = None
+    slice: Annotated[str | None, Meta(description="The slice; null: none.")] = None
+
+
+class Device(SpecPart, frozen=True):
+    """A device of a cell."""
+
+    host: Annotated[str, Meta(description="Its host.")]
+    down: Annotated[
+        tuple[Stage, ...],
+        Meta(description="Stages towards the device, in the order in which packets meet them; exactly one is a radio."),
+    ]
+    up: Annotated[tuple[Stage, ...], Meta(description="Stages towards the base station; exactly one is a radio.")]
+    down_service: Annotated[
+        CellService | None,
+        Meta(description="What it is entitled to in the downlink; null: what the default bearer is."),
+    ] = None
+    up_service: Annotated[
+        CellService | None, Meta(description="What it is entitled to in the uplink; null: what the default bearer is.")
+    ] = None
+
+
+class FullBufferBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="full_buffer"):
+    """Always more data."""
+
+
+class OnOffBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="on_off"):
+    """A constant rate in exponentially distributed periods, with exponentially distributed pauses."""
+
+    rate_bps: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bits per second while on.")]
+    on_ns: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000, description="Mean time on.")]
+    off_ns: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000, description="Mean time off.")]
+
+
+class FilesBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="files"):
+    """Files that arrive as a Poisson process (FTP model 1, TR 36.814, annex A.2.1.3.1)."""
+
+    per_s: Annotated[float, Meta(ge=1e-06, le=1000000.0, description="Files per second.")]
+    bytes: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bytes of each.")]
+
+
+class FileAfterFileBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="file_after_file"):
+    """A file, a pause that is exponentially distributed, the next file (FTP model 2, TR 36.814, annex
+    A.2.1.3.1)."""
+
+    bytes: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bytes of each.")]
+    pause_ns: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000_000_000_000_000, description="Mean pause between the end of a file and the next one."),
+    ]
+
+
+class VideoBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="video"):
+    """A video: a segment each period, fetched at once."""
+
+    rate_bps: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bits per second of the video.")]
+    segment_ns: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000, description="Length of a segment.")]
+
+
+BackgroundTraffic: TypeAlias = (
+    FullBufferBackgroundTraffic
+    | OnOffBackgroundTraffic
+    | FilesBackgroundTraffic
+    | FileAfterFileBackgroundTraffic
+    | VideoBackgroundTraffic
+)
+"""The demand of a modelled user."""
+
+
+class BackgroundUser(SpecPart, frozen=True):
+    """A modelled user of a cell, which has demand but no packets."""
+
+    name: Annotated[str, Meta(description="Its name.")]
+    rate: Annotated[Rate, Meta(description="The rate that it would have with all slots.")]
+    traffic: Annotated[BackgroundTraffic, Meta(description="Its demand.")]
+    service: Annotated[
+        CellService | None, Meta(description="What it is entitled to; null: what the default bearer is.")
+    ] = None
+
+
+class Cell(SpecPart, frozen=True):
+    """The radio cell that devices share: the hop after those of the last leg."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$",
+            description="Its name; the links of a device are NAME.DEVICE.down and NAME.DEVICE.up.",
+        ),
+    ]
+    down: Annotated[CellScheduler, Meta(description="Who gets the slots towards the devices.")]
+    up: Annotated[CellScheduler, Meta(description="Who gets the slots towards the base station.")]
+    devices: Annotated[
+        tuple[Device, ...], Meta(min_length=1, description="The devices: the last hosts, in the same order.")
+    ]
+    down_background: Annotated[tuple[BackgroundUser, ...], Meta(description="Modelled users of the downlink.")] = ()
+    up_background: Annotated[tuple[BackgroundUser, ...], Meta(description="Modelled users of the uplink.")] = ()
+
+
 Way: TypeAlias = Literal["path", "beside"]
 """Which way the laboratory's questions for names take with NAT."""
 
@@ -663,6 +820,12 @@ class Network(SpecPart, frozen=True):
     packet_memory_bytes: Annotated[
         Annotated[int, Meta(ge=16_777_216)] | None,
         Meta(description="Memory that packets in flight may take; null for a quarter of what the engine may have."),
+    ] = None
+    cell: Annotated[
+        Cell | None,
+        Meta(
+            description="The cell at the end of the last leg, whose devices are the hosts after the row; null: the last host is the only one."
+        ),
     ] = None
     packet_log: Annotated[
         bool, Meta(description="Whether the times of every packet and of every radio block are recorded.")

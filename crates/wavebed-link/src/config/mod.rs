@@ -4,6 +4,7 @@
 //! documentation of a field. [`build`] checks the bounds ([`garde`]) and what ties values together. It reads the patterns
 //! and builds the stage. See `docs/development/laboratory-file.md`.
 
+mod cell;
 mod radio;
 mod values;
 
@@ -13,6 +14,10 @@ use garde::Validate;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use cell::{
+    BackgroundConfig, Member, Policy, SchedulerConfig, ServiceConfig, SliceConfig, TrafficConfig,
+    build_cell,
+};
 pub use radio::{RadioKeys, Shared, WifiConfig};
 pub use values::{
     ConfigError, DelayConfig, Loader, LossConfig, QueueConfig, RateConfig, check_bounds,

@@ -3,6 +3,7 @@
 
 mod air;
 mod block;
+mod cell;
 mod connection;
 mod send;
 mod settings;
@@ -16,6 +17,7 @@ pub use crate::run::{BlockRecord, Slot};
 pub use crate::stage::Handover;
 pub use air::{Air, Now, Sinr};
 pub use block::{Code, Decoder};
+pub use cell::Cell;
 pub use connection::{Connection, Drx, Rrc};
 pub use settings::{
     Acknowledged, Aggregation, Configured, Direction, GrantLosses, Grants, Harq, Load, Rlc, Slots,
