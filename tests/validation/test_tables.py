@@ -17,6 +17,7 @@ from wavebed.channel.transport_formats import (
     wifi_efficiency,
 )
 from wavebed.radio.carriers import read_table, resource_blocks
+from wavebed.radio.fiveqi import characteristics, standardised
 from wavebed.radio.presets import WifiSettings
 from wavebed.scene.model import Carrier
 from wavebed.spec.network import WrittenQueue
@@ -128,3 +129,26 @@ def test_single_carrier_rates_follow_from_blocks_of_448_symbols() -> None:
     repeated = np.where(np.arange(13) == 1, 2, 1)
     found = 1.76e9 * 448 / 512 * order * rate / repeated
     assert found[1:] == pytest.approx(read_table("dmg_mcs", "rate_bps")[1:])
+
+
+def test_5qi_keep_the_priority_levels_of_qci() -> None:
+    """TS 23.203 tables 6.1.7-A and -B have the same services with a tenth of the priority level. Copied by hand; exact."""
+    of_qci = {1: 2, 2: 4, 3: 3, 4: 5, 65: 0.7, 66: 2, 67: 1.5, 71: 5.6, 72: 5.6, 73: 5.6, 74: 5.6, 76: 5.6}
+    of_qci |= {5: 1, 6: 6, 7: 7, 8: 8, 9: 9, 10: 9, 69: 0.5, 70: 5.5, 79: 6.5, 80: 6.8}
+    of_qci |= {82: 1.9, 83: 2.2, 84: 2.4, 85: 2.1}
+    new = {86: 18, 87: 25, 88: 25, 89: 25, 90: 25}  # not in 4G
+    assert {number: row.level for number, row in standardised().items()} == new | {
+        number: round(10 * level) for number, level in of_qci.items()
+    }
+
+
+def test_5qi_have_the_delays_and_error_rates_of_the_standard() -> None:
+    """TS 23.501 table 5.7.4-1, one row of each pair of resource type and group of services. Copied by hand; exact."""
+    rows = {1: ("gbr", 100, 1e-2), 2: ("gbr", 150, 1e-3), 4: ("gbr", 300, 1e-6), 73: ("gbr", 300, 1e-8)}
+    rows |= {7: ("non-gbr", 100, 1e-3), 9: ("non-gbr", 300, 1e-6), 69: ("non-gbr", 60, 1e-6), 79: ("non-gbr", 50, 1e-2)}
+    rows |= {82: ("delay-critical-gbr", 10, 1e-4), 85: ("delay-critical-gbr", 5, 1e-5)}
+    for number, (resource, milliseconds, errors) in rows.items():
+        found = characteristics(number)
+        assert (found.resource, found.delay_budget_ns, found.error_rate) == (resource, milliseconds * 10**6, errors)
+    with pytest.raises(ValueError, match="5QI 75 is not standardised: write one of 1, 2, 3, 4, 5, 6"):
+        characteristics(75)
