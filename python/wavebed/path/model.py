@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 from msgspec import Meta, Struct, field, to_builtins
 
 from wavebed.spec.types import (
+    CellService,
     ConstantDelay,
     ConstantRate,
     FourStateLoss,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from wavebed.remedy import ChosenRemedy
     from wavebed.scene.model import BaseStation, Box, Mode, Obstacle, SceneModel, Screen, Trajectory
     from wavebed.spec.network import WrittenQueue
-    from wavebed.spec.types import Coalesce, Shape
+    from wavebed.spec.types import BackgroundTraffic, CellScheduler, Coalesce, Shape
 
 
 TraceEnd: TypeAlias = Literal["repeat", "hold", "stop"]
@@ -176,15 +177,78 @@ class PathHost(Struct, frozen=True):
     remedies: tuple[ChosenRemedy, ...] = ()
 
 
+class DeviceModel(Struct, frozen=True):
+    """A device of a cell.
+
+    Parameters
+    ----------
+    name : str
+        Its name, and its host's.
+    group : str
+        The name of its ``[[device]]``: with ``count`` the device `phone-3` belongs to `phone`.
+    down, up : Link
+        Its links of the radio hop.
+    down_service, up_service : CellService
+        What it is entitled to.
+    """
+
+    name: str
+    group: str
+    down: Link
+    up: Link
+    down_service: CellService = CellService()
+    up_service: CellService = CellService()
+
+
+class BackgroundModel(Struct, frozen=True):
+    """A modelled user of one direction of a cell; `rate` is the rate that it would have with all slots."""
+
+    name: str
+    rate: Rate
+    traffic: BackgroundTraffic
+    service: CellService = CellService()
+
+
+class CellModel(Struct, frozen=True):
+    """The radio hop of a path whose devices share a cell.
+
+    Parameters
+    ----------
+    name : str
+        The name of the radio hop; the links of a device are ``NAME.DEVICE.down`` and ``NAME.DEVICE.up``.
+    down, up : CellScheduler
+        Who gets the slots.
+    devices : tuple of DeviceModel
+        In the order of their hosts.
+    down_background, up_background : tuple of BackgroundModel
+        Modelled users.
+    """
+
+    name: str
+    down: CellScheduler
+    up: CellScheduler
+    devices: tuple[DeviceModel, ...]
+    down_background: tuple[BackgroundModel, ...] = ()
+    up_background: tuple[BackgroundModel, ...] = ()
+
+    def named(self, name: str) -> tuple[DeviceModel, ...]:
+        """Return the device of this name, or all devices of a ``[[device]]`` with ``count``; none: there is no such."""
+        return tuple(device for device in self.devices if name in (device.name, device.group))
+
+    def hop(self, device: DeviceModel) -> PathHop:
+        """Return the radio hop of a device, by the name of its links."""
+        return PathHop(f"{self.name}.{device.name}", "radio", device.down, device.up)
+
+
 class PathModel(Struct, frozen=True):
     """Hosts and hops in a row, server first.
 
     Parameters
     ----------
     hosts : tuple of PathHost
-        Server, perhaps edge, client.
+        Server, perhaps edge, client; with a `cell` its devices in the place of the client.
     hops : tuple of PathHop
-        In the order from the server to the client.
+        In the order from the server to the client; with a `cell` those before its radio, perhaps none.
     edge_after : int or None
         How many hops lie between the server and the edge host; ``None`` without an edge.
     coalesce : Coalesce
@@ -207,6 +271,8 @@ class PathModel(Struct, frozen=True):
         When the client's flows get other source ports, after time zero, rising.
     second_radio : PathHop or None
         A second radio of the client: a hop beside all those between the last two hosts.
+    cell : CellModel or None
+        The cell of several devices; ``None``: the client is the only one.
     """
 
     hosts: tuple[PathHost, ...]
@@ -222,6 +288,7 @@ class PathModel(Struct, frozen=True):
     names: Literal["path", "beside"] = "path"
     rebind_at_ns: tuple[int, ...] = ()
     second_radio: PathHop | None = None
+    cell: CellModel | None = None
 
 
 _MOST_PLACES = 10_000
@@ -273,6 +340,7 @@ class SceneMap(Struct, frozen=True):
 def scene_maps(path: PathModel) -> list[dict[str, Json]]:
     """Return the map of every hop that follows a scene, as JSON data; a learned map or a study's draw has none."""
     hops = [*path.hops, *([] if path.second_radio is None else [path.second_radio])]
+    hops += [] if path.cell is None else map(path.cell.hop, path.cell.devices)
     maps = [made for hop in hops if (made := _of_hop(hop, path.seed)) is not None]
     return cast("list[dict[str, Json]]", to_builtins(maps))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct, json, structs
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
-    from wavebed.spec.types import Hop, Leg, Network, Stage
+    from wavebed.spec.types import Device, Hop, Leg, Network, Stage
 
 
 MOST_SEED = 2**63 - 1
@@ -45,12 +46,30 @@ def least_rtt_ns(leg: Leg) -> int:
     return sum(delay.delay_ns for delay in delays if isinstance(delay, ConstantDelay))
 
 
+_NUMBERED = re.compile(r"(.+)-[0-9]+")
+
+
+def devices(network: Network) -> tuple[str, ...]:
+    """Return the names of the devices of the cell, which are its hosts; none without a cell."""
+    return () if network.cell is None else tuple(device.host for device in network.cell.devices)
+
+
+def group_of(device: str) -> str:
+    """Return the name of the ``[[device]]`` to which a device belongs: `phone` for `phone-3`, `tablet` for `tablet`."""
+    found = _NUMBERED.fullmatch(device)
+    return device if found is None else found[1]
+
+
 def links(network: Network) -> Iterator[tuple[str, tuple[Stage, ...]]]:
-    """Yield name and stages of every link: ``radio.down``, ``radio.up``."""
+    """Yield name and stages of every link: ``radio.down``, ``radio.up``; of a cell ``radio.phone-3.down``."""
     for leg in network.legs:
         for hop in leg.hops:
             yield f"{hop.name}.down", hop.down
             yield f"{hop.name}.up", hop.up
+    if network.cell is not None:
+        for device in network.cell.devices:
+            yield f"{network.cell.name}.{device.host}.down", device.down
+            yield f"{network.cell.name}.{device.host}.up", device.up
 
 
 def check_networks(networks: Sequence[Network]) -> None:
@@ -79,12 +98,14 @@ def check_networks(networks: Sequence[Network]) -> None:
 def pattern_files(network: Network) -> list[str]:
     """Return the files of all patterns, each once, in the order of the links."""
     found: dict[str, None] = {}
-    for _, stages in links(network):
-        for stage in stages:
-            for name in _SOURCES:
-                file = getattr(getattr(stage, name, None), "file", None)
-                if file is not None:
-                    found[file] = None
+    driven: list[Struct] = [stage for _, stages in links(network) for stage in stages]
+    if network.cell is not None:
+        driven += [*network.cell.down_background, *network.cell.up_background]
+    for each in driven:
+        for name in _SOURCES:
+            file = getattr(getattr(each, name, None), "file", None)
+            if file is not None:
+                found[file] = None
     return list(found)
 
 
@@ -97,8 +118,19 @@ def with_pattern_files(network: Network, renamed: Callable[[str], str]) -> Netwo
     def hop(each: Hop) -> Hop:
         return structs.replace(each, down=link(each.down), up=link(each.up))
 
+    def device(each: Device) -> Device:
+        return structs.replace(each, down=link(each.down), up=link(each.up))
+
     legs = tuple(structs.replace(leg, hops=tuple(map(hop, leg.hops))) for leg in network.legs)
-    return structs.replace(network, legs=legs)
+    cell = network.cell
+    if cell is not None:
+        cell = structs.replace(
+            cell,
+            devices=tuple(map(device, cell.devices)),
+            down_background=tuple(_renamed(user, renamed) for user in cell.down_background),
+            up_background=tuple(_renamed(user, renamed) for user in cell.up_background),
+        )
+    return structs.replace(network, legs=legs, cell=cell)
 
 
 def _renamed(stage: _Node, renamed: Callable[[str], str]) -> _Node:
