@@ -742,8 +742,7 @@ class FilesBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="files
 
 class FileAfterFileBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="file_after_file"):
     """A file, a pause that is exponentially distributed, the next file (FTP model 2, TR 36.814, annex
-    A.2.1.3.1).
-    """
+    A.2.1.3.1)."""
 
     bytes: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bytes of each.")]
     pause_ns: Annotated[
