@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COUNT = 3000
 HEAD = "# wavebed pattern 1\n# kind = steps\n# duration_s = 9\n"
-COLUMNS = ("bler", "sinr_db", "need_db", "loss", "delay_s", "state")
+COLUMNS = ("bler", "sinr_db", "need_db", "loss", "delay_s", "state", "cell")
 LIGHT = "light_rate_bps"
 FALLBACK = ("fallback_rate_bps", "fallback_sinr_db", "fallback_need_db")
 WRONG = 0.03
@@ -39,6 +39,8 @@ def value(draw: random.Random, column: str) -> str:
             return f"{draw.uniform(0, 9):.{draw.randint(0, 9)}f}"
         case "state":
             return draw.choice(["los", "nlos", "outage"])
+        case "cell":
+            return draw.choice(["0", "7", "999", "1000" if draw.random() < 0.2 else "8"])
         case "fallback_rate_bps" | "light_rate_bps":
             return str(draw.choice([0, 1, 10**12, 10**12, draw.randint(0, 10**9)]))
         case _:

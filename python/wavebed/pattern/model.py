@@ -30,10 +30,11 @@ MAX_RATE_BPS = 10**12
 MAX_PACKETS = 10**12
 MAX_OPPORTUNITY_BYTES = 10**9
 MAX_MDB = 100_000
+MAX_CELL = 999
 MAX_LIGHT_BYTES = 10**9
 _BLOCK = 1 << 16
 _VALUES = (
-    *("rate_bps", "delay_ns", "loss", "bler", "sinr_mdb", "need_mdb", "state"),
+    *("rate_bps", "delay_ns", "loss", "bler", "sinr_mdb", "need_mdb", "state", "cell"),
     *("fallback_rate_bps", "fallback_sinr_mdb", "fallback_need_mdb", "light_rate_bps", "size_bytes"),
 )
 
@@ -61,6 +62,8 @@ class Pattern:
         full block fails; both or neither, and only beside a rate.
     state : uint8 array, optional
         State of the radio, as its place in `STATES`.
+    cell : int64 array, optional
+        Index of the serving base station; only beside a rate.
     fallback_rate_bps, fallback_sinr_mdb, fallback_need_mdb : int64 array, optional
         The same values of the fallback carrier at all times, for a split bearer; the latter two both or neither, beside
         its rate.
@@ -89,6 +92,7 @@ class Pattern:
     sinr_mdb: Integers | None = None
     need_mdb: Integers | None = None
     state: Codes | None = None
+    cell: Integers | None = None
     fallback_rate_bps: Integers | None = None
     fallback_sinr_mdb: Integers | None = None
     fallback_need_mdb: Integers | None = None
@@ -115,6 +119,8 @@ class Pattern:
             return -1, f"the period {self.period} is not between 1 and {most}"
         if self.bler is not None and self.rate_bps is None:
             return -1, "bler stands without rate_bps; a block error rate belongs to a rate"
+        if self.cell is not None and self.rate_bps is None:
+            return -1, "cell stands without rate_bps; a base station serves by a rate"
         if (self.sinr_mdb is None) != (self.need_mdb is None):
             return -1, "sinr_db and need_db stand together or not at all"
         if self.sinr_mdb is not None and self.rate_bps is None:
@@ -168,6 +174,7 @@ class Pattern:
             ("sinr_mdb", self.sinr_mdb, -MAX_MDB, MAX_MDB),
             ("need_mdb", self.need_mdb, -MAX_MDB, MAX_MDB),
             ("state", self.state, 0, len(STATES) - 1),
+            ("cell", self.cell, 0, MAX_CELL),
             ("fallback_rate_bps", self.fallback_rate_bps, 0, MAX_RATE_BPS),
             ("fallback_sinr_mdb", self.fallback_sinr_mdb, -MAX_MDB, MAX_MDB),
             ("fallback_need_mdb", self.fallback_need_mdb, -MAX_MDB, MAX_MDB),
@@ -284,6 +291,7 @@ def steps(
     sinr_mdb: Integers | None = None,
     need_mdb: Integers | None = None,
     state: Codes | None = None,
+    cell: Integers | None = None,
     fallback_rate_bps: Integers | None = None,
     fallback_sinr_mdb: Integers | None = None,
     fallback_need_mdb: Integers | None = None,
@@ -303,6 +311,7 @@ def steps(
         sinr_mdb=sinr_mdb,
         need_mdb=need_mdb,
         state=state,
+        cell=cell,
         fallback_rate_bps=fallback_rate_bps,
         fallback_sinr_mdb=fallback_sinr_mdb,
         fallback_need_mdb=fallback_need_mdb,

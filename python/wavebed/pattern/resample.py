@@ -196,6 +196,7 @@ _ABSENT: dict[str, float] = {
     "sinr_mdb": CLEAR_SINR_MDB,
     "need_mdb": CLEAR_NEED_MDB,
     "state": STATES.index("los"),
+    "cell": 0,
 }
 
 
@@ -243,7 +244,7 @@ def part_of(pattern: Pattern, start_ns: int, length_ns: int, end: Literal["repea
 
 def _rows(pattern: Pattern, rows: NDArray[np.int64], index: Integers, period: int) -> Pattern:
     """Return these rows of a pattern, some perhaps several times, at these times."""
-    found = {name: getattr(pattern, name) for name in (*_LINEAR, "state")}
+    found = {name: getattr(pattern, name) for name in (*_LINEAR, "state", "cell")}
     return steps(index, period, **{name: values[rows] for name, values in found.items() if values is not None})
 
 
@@ -257,7 +258,7 @@ def sequence(parts: Sequence[PatternPart]) -> Pattern:
     UserError
         If parts do not fit each other, or the rows are too many.
     """
-    names = [name for name in (*_LINEAR, "state") if any(getattr(part.pattern, name) is not None for part in parts)]
+    names = [name for name in (*_LINEAR, "state", "cell") if any(getattr(part.pattern, name) is not None for part in parts)]
     _check(parts, names)
     if "sinr_mdb" in names and "bler" in names:
         names.remove("bler")  # the SINR decides where there are both

@@ -66,6 +66,7 @@ impl Pattern {
         repeat(&mut self.sinr_mdb, row);
         repeat(&mut self.need_mdb, row);
         repeat(&mut self.state, row);
+        repeat(&mut self.cell, row);
         repeat(&mut self.bytes, row);
         repeat(&mut fallback.rate_bps, row);
         repeat(&mut fallback.sinr_mdb, row);

@@ -49,6 +49,7 @@ pub struct Pattern {
     sinr_mdb: Option<Box<[i32]>>,
     need_mdb: Option<Box<[i32]>>,
     state: Option<Box<[State]>>,
+    cell: Option<Box<[u32]>>,
     bytes: Option<Box<[u32]>>,
     fallback: Columns,
     light: Option<Light>,
@@ -119,6 +120,12 @@ impl Pattern {
     #[must_use]
     pub fn state(&self) -> Option<&[State]> {
         self.state.as_deref()
+    }
+
+    /// Index of the serving base station, one for each row, where the pattern has them.
+    #[must_use]
+    pub fn cell(&self) -> Option<&[u32]> {
+        self.cell.as_deref()
     }
 
     /// IP bytes of each opportunity, where the pattern has them.
@@ -249,6 +256,7 @@ impl Pattern {
             at: self.at.clone(),
             state: Some(vec![State::Fallback; rate_bps.len()].into()),
             rate_bps: Some(rate_bps),
+            cell: self.cell.clone(),
             sinr_mdb: self.fallback.sinr_mdb.clone(),
             need_mdb: self.fallback.need_mdb.clone(),
             delay_ns: None,

@@ -8,6 +8,7 @@ use super::{Columns, Kind, Pattern, State};
 const FIRST_LINE: &str = "# wavebed pattern 1";
 const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 const MAX_PACKETS: u64 = 1_000_000_000_000;
+const MAX_CELL: u64 = 999;
 
 impl Pattern {
     /// Reads a pattern from bytes that should be UTF-8.
@@ -55,6 +56,7 @@ enum Column {
     Sinr,
     Need,
     State,
+    Cell,
     FallbackRate,
     FallbackSinr,
     FallbackNeed,
@@ -72,6 +74,7 @@ impl Column {
             Self::Sinr => "sinr_db",
             Self::Need => "need_db",
             Self::State => "state",
+            Self::Cell => "cell",
             Self::FallbackRate => "fallback_rate_bps",
             Self::FallbackSinr => "fallback_sinr_db",
             Self::FallbackNeed => "fallback_need_db",
@@ -93,6 +96,7 @@ impl Column {
                 "plain decimal decibels from -100 to 100 with at most three digits after the point, without exponent"
             }
             Self::State => "los, nlos, blocked, outage, handover or fallback",
+            Self::Cell => "the index of a base station from 0 to 999",
             Self::Bytes => "a whole number of bytes from 1 to 1000000000",
         }
     }
@@ -108,6 +112,7 @@ const fn allowed(kind: Kind) -> &'static [Column] {
             Column::Sinr,
             Column::Need,
             Column::State,
+            Column::Cell,
             Column::FallbackRate,
             Column::FallbackSinr,
             Column::FallbackNeed,
@@ -293,6 +298,7 @@ fn read_columns(kind: Kind, names: &[u8], lines: &Lines<'_>) -> Result<Vec<Colum
     }
     for (column, other) in [
         (Column::Bler, Column::RateBps),
+        (Column::Cell, Column::RateBps),
         (Column::Sinr, Column::RateBps),
         (Column::Sinr, Column::Need),
         (Column::Need, Column::Sinr),
@@ -325,6 +331,7 @@ struct Rows {
     sinr_mdb: Vec<i32>,
     need_mdb: Vec<i32>,
     state: Vec<State>,
+    cell: Vec<u32>,
     fallback_rate_bps: Vec<u64>,
     fallback_sinr_mdb: Vec<i32>,
     fallback_need_mdb: Vec<i32>,
@@ -346,6 +353,7 @@ impl Rows {
             sinr_mdb: Vec::new(),
             need_mdb: Vec::new(),
             state: Vec::new(),
+            cell: Vec::new(),
             fallback_rate_bps: Vec::new(),
             fallback_sinr_mdb: Vec::new(),
             fallback_need_mdb: Vec::new(),
@@ -463,6 +471,8 @@ impl Rows {
             Column::State => State::from_name(field)
                 .ok_or("is not a state of the radio")
                 .map(|state| self.state.push(state)),
+            Column::Cell => whole(field, MAX_CELL)
+                .map(|cell| self.cell.push(u32::try_from(cell).expect("at most 999"))),
             Column::Bytes => match whole(field, MAX_BYTES) {
                 Ok(0) => Err("is out of range"),
                 Ok(bytes) => {
@@ -499,6 +509,7 @@ impl Rows {
             sinr_mdb: has(Column::Sinr).then(|| self.sinr_mdb.into_boxed_slice()),
             need_mdb: has(Column::Need).then(|| self.need_mdb.into_boxed_slice()),
             state: has(Column::State).then(|| self.state.into_boxed_slice()),
+            cell: has(Column::Cell).then(|| self.cell.into_boxed_slice()),
             bytes: has(Column::Bytes).then(|| self.bytes.into_boxed_slice()),
             fallback: Columns {
                 rate_bps: has(Column::FallbackRate).then(|| self.fallback_rate_bps.into()),
@@ -570,6 +581,7 @@ impl Pattern {
             sinr_mdb: None,
             need_mdb: None,
             state: None,
+            cell: None,
             bytes: None,
             fallback: super::Columns::default(),
             light: None,

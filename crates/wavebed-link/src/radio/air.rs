@@ -39,6 +39,8 @@ pub struct Now {
     pub sinr: Option<Sinr>,
     /// State of the radio.
     pub state: State,
+    /// Index of the serving base station; 0 where the pattern does not tell.
+    pub cell: u32,
     /// End of its validity; `u64::MAX` if it does not end.
     pub until_ns: u64,
 }
@@ -74,6 +76,7 @@ impl Air {
                 bler,
                 sinr: None,
                 state: State::Los,
+                cell: 0,
                 until_ns: u64::MAX,
             },
             since_ns: 0,
@@ -82,16 +85,17 @@ impl Air {
         }
     }
 
-    /// A constant channel in place of this one from `at_ns` on. It keeps the errors of that moment: a fixed block error
-    /// rate; the rate of the moment unless it is 1, which describes a link that carried nothing; or the SINR, for which the
-    /// MCS is then chosen: it needs no more.
+    /// A constant channel in place of this one from `at_ns` on. It keeps the base station of that moment, and its errors: a
+    /// fixed block error rate; the rate of the moment unless it is 1, which describes a link that carried nothing; or the
+    /// SINR, for which the MCS is then chosen: it needs no more.
     #[must_use]
     pub fn held(&mut self, at_ns: u64, rate_bps: u64) -> Self {
-        if let Some(bler) = self.fixed_bler {
-            return Self::constant(rate_bps, bler).with_fixed_bler(bler);
-        }
         let now = self.at(at_ns);
-        let mut air = Self::constant(rate_bps, if now.bler < 1.0 { now.bler } else { 0.0 });
+        let mut air = match self.fixed_bler {
+            Some(bler) => Self::constant(rate_bps, bler).with_fixed_bler(bler),
+            None => Self::constant(rate_bps, if now.bler < 1.0 { now.bler } else { 0.0 }),
+        };
+        air.now.cell = now.cell;
         air.now.sinr = now.sinr.map(|sinr| Sinr {
             need_db: sinr.need_db.min(sinr.sinr_db),
             ..sinr
@@ -155,6 +159,7 @@ impl Air {
                 bler: 0.0,
                 sinr: None,
                 state: State::Los,
+                cell: 0,
                 until_ns: 0,
             },
             since_ns: 0,
@@ -225,6 +230,7 @@ impl Air {
                 bler: 1.0,
                 sinr: None,
                 state: State::Outage,
+                cell: 0,
                 until_ns: u64::MAX,
             };
             self.since_ns = at_ns;
@@ -243,6 +249,7 @@ impl Air {
             .pattern
             .state()
             .map_or(State::Los, |states| states[row]);
+        let cell = played.pattern.cell().map_or(0, |cells| cells[row]);
         let rate_bps = match (state, played.pattern.rate_bps()) {
             (State::Handover, _) | (_, None) => 0,
             (_, Some(rates)) => rates[row],
@@ -265,6 +272,7 @@ impl Air {
             bler,
             sinr,
             state,
+            cell,
             until_ns,
         };
         self.since_ns = at_ns;

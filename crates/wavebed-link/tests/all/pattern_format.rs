@@ -1,9 +1,11 @@
 //! The native pattern format: parser and errors.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use proptest::prelude::*;
-use wavebed_link::pattern::{Kind, Pattern, State};
+use wavebed_link::pattern::{End, Kind, Pattern, State};
+use wavebed_link::radio::Air;
 
 pub fn parse(header: &str, rows: &str) -> Result<Pattern, String> {
     Pattern::parse(&format!("# wavebed pattern 1\n{header}{rows}"))
@@ -118,6 +120,23 @@ fn the_legs_of_a_split_bearer_are_patterns_of_their_own() {
 }
 
 #[test]
+fn the_serving_base_station_follows_the_pattern() {
+    let pattern =
+        steps("time_s,rate_bps,state,cell\n0,5,los,0\n1,0,handover,1\n2,7,los,1\n3,7,los,999\n")
+            .expect("it is valid");
+    assert_eq!(pattern.cell(), Some(&[0, 1, 1, 999][..]));
+    let mut air = Air::pattern(Arc::new(pattern), End::Repeat, 0, 0, None).expect("it has rates");
+    let second = 1_000_000_000;
+    for (at, cell) in [(0, 0), (1, 1), (2, 1), (3, 999), (40, 0)] {
+        assert_eq!(air.at(at * second).cell, cell, "{at}");
+    }
+    assert_eq!(air.held(2 * second, 9).at(7 * second).cell, 1);
+    let without = steps("time_s,rate_bps\n0,5\n").expect("it is valid");
+    let mut air = Air::pattern(Arc::new(without), End::Repeat, 0, 0, None).expect("it has rates");
+    assert_eq!(air.at(0).cell, 0);
+}
+
+#[test]
 fn a_state_stands_without_a_rate() {
     let pattern = steps("time_s,state\n0,los\n7,outage\n").expect("it is valid");
     assert_eq!(pattern.state(), Some(&[State::Los, State::Outage][..]));
@@ -225,7 +244,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "# kind = steps\n# duration_s = 40\n",
         "time_s,rate\n0,1\n",
         "line 4",
-        "use rate_bps, delay_s, loss, bler, sinr_db, need_db, state, fallback_rate_bps, fallback_sinr_db, fallback_need_db, light_rate_bps",
+        "use rate_bps, delay_s, loss, bler, sinr_db, need_db, state, cell, fallback_rate_bps, fallback_sinr_db, fallback_need_db, light_rate_bps",
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
@@ -475,6 +494,18 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "# kind = steps\n# duration_s = 40\n",
+        "time_s,cell\n0,1\n",
+        "line 4",
+        "'cell' stands without rate_bps",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
+        "time_s,rate_bps,cell\n0,1,0\n1,1,1000\n",
+        "line 6",
+        "cell is out of range ('1000'): write the index of a base station from 0 to 999",
+    ),
+    (
+        "# kind = steps\n# duration_s = 40\n",
         "time_s,state\n0,los\n1,LOS\n",
         "line 6",
         "state is not a state of the radio ('LOS'): write los, nlos, blocked, outage, handover or fallback",
@@ -566,7 +597,7 @@ fn a_million_rows_are_read() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets|light_bytes|light_idle_s) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,4}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|sinr_db|need_db|state|light_rate_bps)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
+    fn no_text_makes_the_reader_panic(text in "(# wavebed pattern 1\n)?(# (kind|duration_s|packets|light_bytes|light_idle_s) = (steps|packets|opportunities|[0-9.]{0,4})\n){0,4}((time_s|packet)(,(loss|delay_s|rate_bps|bytes|bler|sinr_db|need_db|state|cell|light_rate_bps)){0,3}\n)?([0-9.,e#\r-]{0,9}(,(los|nlos|outage))?\n){0,4}") {
         let _ = Pattern::parse(&text);
     }
 }

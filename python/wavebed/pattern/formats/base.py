@@ -111,6 +111,7 @@ def note_lost_columns(pattern: Pattern, options: WriteOptions, held: Collection[
         ("bler", pattern.bler),
         ("sinr", pattern.sinr_mdb),
         ("state", pattern.state),
+        ("cell", pattern.cell),
         ("fallback rate", pattern.fallback_rate_bps),
         ("light rate", pattern.light_rate_bps),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.pattern.formats.base import ReadOptions, TraceFormat, WriteOptions
 from wavebed.pattern.model import (
+    MAX_CELL,
     MAX_LIGHT_BYTES,
     MAX_MDB,
     MAX_NS,
@@ -46,7 +47,7 @@ _DIGITS = 9
 _DECIBEL_DIGITS = 3
 _ROWS_AT_ONCE = 1 << 16
 
-_STEPS = ("rate_bps", "delay_s", "loss", "bler", "sinr_db", "need_db", "state")
+_STEPS = ("rate_bps", "delay_s", "loss", "bler", "sinr_db", "need_db", "state", "cell")
 _FALLBACK = ("fallback_rate_bps", "fallback_sinr_db", "fallback_need_db")
 _LIGHT = "light_rate_bps"
 _LIGHT_KEYS = {"light_bytes": "15000", "light_idle_s": "0.1"}
@@ -58,6 +59,7 @@ KINDS: dict[str, tuple[Kind, str, str, tuple[str, ...]]] = {
 }
 _NEEDS = (
     ("bler", "rate_bps"),
+    ("cell", "rate_bps"),
     ("sinr_db", "rate_bps"),
     ("sinr_db", "need_db"),
     ("need_db", "sinr_db"),
@@ -188,6 +190,7 @@ _MOST = {
     "bytes": MAX_OPPORTUNITY_BYTES,
     "rate_bps": MAX_RATE_BPS,
     "fallback_rate_bps": MAX_RATE_BPS,
+    "cell": MAX_CELL,
     _LIGHT: MAX_RATE_BPS,
 }
 
@@ -230,6 +233,7 @@ def read(source: TraceSource, options: ReadOptions) -> Pattern:  # noqa: ARG001
         sinr_mdb=columns.whole("sinr_db"),
         need_mdb=columns.whole("need_db"),
         state=columns.codes("state"),
+        cell=columns.whole("cell"),
         fallback_rate_bps=columns.whole("fallback_rate_bps"),
         fallback_sinr_mdb=columns.whole("fallback_sinr_db"),
         fallback_need_mdb=columns.whole("fallback_need_db"),
@@ -364,6 +368,7 @@ def _columns(pattern: Pattern) -> tuple[tuple[str, Column | None], ...]:
         ("sinr_db", pattern.sinr_mdb),
         ("need_db", pattern.need_mdb),
         ("state", pattern.state),
+        ("cell", pattern.cell),
         ("fallback_rate_bps", pattern.fallback_rate_bps),
         ("fallback_sinr_db", pattern.fallback_sinr_mdb),
         ("fallback_need_db", pattern.fallback_need_mdb),
