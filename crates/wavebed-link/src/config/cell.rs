@@ -4,9 +4,10 @@ use garde::Validate;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::values::{ConfigError, Loader, RateConfig};
-use super::{Shared, StageConfig};
-use crate::radio::Cell;
+use super::radio::build_device;
+use super::values::{ConfigError, Loader, RateConfig, check_bounds, fail};
+use super::{Shared, StageConfig, build_shared};
+use crate::radio::{Cell, Radio};
 use crate::random_stream::RandomStream;
 use crate::stage::{MAX_RATE_BPS, MAX_TIME_NS, Stage};
 
@@ -186,26 +187,137 @@ pub enum TrafficConfig {
 pub struct Member<'a> {
     /// Its stages, of which exactly one is a radio.
     pub stages: &'a [StageConfig],
-    /// What it is entitled to.
-    pub service: &'a ServiceConfig,
+    /// What it is entitled to; `None`: what the default bearer is.
+    pub service: Option<&'a ServiceConfig>,
     /// The state that its two directions share.
     pub shared: &'a mut Shared,
-    /// The random stream of each of its stages.
-    pub random: Vec<RandomStream>,
+    /// The random stream of its first stage; each other one has the next process.
+    pub random: (u64, u64),
 }
 
-/// Builds one direction of a cell: the cell, and the stages of each device, in whose radio's place stands its port.
+/// The device whose values break a rule, by its place, and the rule.
+pub type CellError = (Option<usize>, ConfigError);
+
+/// A cell, and the stages of each of its devices.
+pub type BuiltCell = (Cell, Vec<Vec<Box<dyn Stage>>>);
+
+/// Builds one direction of a cell, and the stages of each device: in the place of its radio stands its port.
 ///
 /// # Errors
-/// The first value that breaks a rule, by its key.
+/// The first value that breaks a rule: the place of its device if it has one, and its key.
 pub fn build_cell(
     config: &SchedulerConfig,
     background: &[BackgroundConfig],
     members: Vec<Member<'_>>,
     mtu_bytes: u32,
-    random: RandomStream,
     loader: &mut Loader<'_>,
-) -> Result<(Cell, Vec<Vec<Box<dyn Stage>>>), ConfigError> {
-    let _ = (config, background, members, mtu_bytes, random, loader);
-    unimplemented!("the cell")
+) -> Result<BuiltCell, CellError> {
+    check(config).map_err(|error| (None, error))?;
+    let _ = background;
+    let mut built: Vec<Vec<Option<Box<dyn Stage>>>> = Vec::new();
+    let mut devices: Vec<(Radio, ServiceConfig)> = Vec::new();
+    for (place, member) in members.into_iter().enumerate() {
+        let service = member.service.cloned().unwrap_or_default();
+        let (radio, stages) = (check_service(&service, config))
+            .and_then(|()| device(member, mtu_bytes, loader))
+            .map_err(|error| (Some(place), error))?;
+        let first = devices.first().map_or(&radio, |(first, _)| first);
+        if !radio.has_slots_of(first) {
+            let broken = fail(
+                "slots",
+                "differ from those of the first device: use the same",
+            );
+            return broken.map_err(|error| (Some(place), error));
+        }
+        devices.push((radio, service));
+        built.push(stages);
+    }
+    let cell = Cell::new(config.clone(), devices);
+    let with_port = |(place, stages): (usize, Vec<Option<Box<dyn Stage>>>)| {
+        let stages = stages.into_iter();
+        stages
+            .map(|stage| stage.unwrap_or_else(|| cell.port(place)))
+            .collect()
+    };
+    let stages = built.into_iter().enumerate().map(with_port).collect();
+    Ok((cell, stages))
+}
+
+/// What ties the values of a scheduler together.
+fn check(config: &SchedulerConfig) -> Result<(), ConfigError> {
+    check_bounds(config)?;
+    if config.control_units >= config.units {
+        return fail(
+            "control_units",
+            format!(
+                "is {}: use less than the units, {}",
+                config.control_units, config.units
+            ),
+        );
+    }
+    for (place, slice) in config.slices.iter().enumerate() {
+        if config.slices[..place]
+            .iter()
+            .any(|other| other.name == slice.name)
+        {
+            return fail(
+                "slices",
+                format!("{:?} occurs twice: names must be distinct", slice.name),
+            );
+        }
+    }
+    let sum: f64 = config.slices.iter().map(|slice| slice.share).sum();
+    if sum > 1.0 + 1e-9 {
+        return fail("slices", format!("have {sum} together: use at most 1"));
+    }
+    Ok(())
+}
+
+fn check_service(service: &ServiceConfig, config: &SchedulerConfig) -> Result<(), ConfigError> {
+    check_bounds(service)?;
+    let known = |name: &String| config.slices.iter().any(|slice| slice.name == *name);
+    match &service.slice {
+        Some(name) if !known(name) => fail(
+            "service.slice",
+            format!("{name:?} is no slice of the cell: add it to its slices"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The radio of a device, and its stages, of which the radio's is none yet.
+type BuiltDevice = (Radio, Vec<Option<Box<dyn Stage>>>);
+
+fn device(
+    member: Member<'_>,
+    mtu_bytes: u32,
+    loader: &mut Loader<'_>,
+) -> Result<BuiltDevice, ConfigError> {
+    let (seed, first) = member.random;
+    let mut radio = None;
+    let mut stages = Vec::with_capacity(member.stages.len());
+    for (place, stage) in (first..).zip(member.stages) {
+        let random = RandomStream::new(seed, place);
+        stages.push(match stage {
+            StageConfig::Radio(keys) => {
+                check_bounds(stage)?;
+                let built = build_device(keys, mtu_bytes, random, loader, member.shared)?;
+                if radio.replace(built).is_some() {
+                    return fail("stage", "radio occurs twice: a device of a cell has one");
+                }
+                None
+            }
+            _ => Some(build_shared(
+                stage,
+                mtu_bytes,
+                random,
+                loader,
+                member.shared,
+            )?),
+        });
+    }
+    match radio {
+        Some(radio) => Ok((radio, stages)),
+        None => fail("stage", "is never radio: a device of a cell needs one"),
+    }
 }

@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use cell::{
-    BackgroundConfig, Member, Policy, SchedulerConfig, ServiceConfig, SliceConfig, TrafficConfig,
-    build_cell,
+    BackgroundConfig, BuiltCell, CellError, Member, Policy, SchedulerConfig, ServiceConfig,
+    SliceConfig, TrafficConfig, build_cell,
 };
 pub use radio::{RadioKeys, Shared, WifiConfig};
 pub use values::{

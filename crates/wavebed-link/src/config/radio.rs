@@ -220,6 +220,43 @@ pub(super) fn build(
     loader: &mut Loader<'_>,
     shared: &mut Shared,
 ) -> Result<Box<dyn Stage>, ConfigError> {
+    let config = radio_config(keys)?;
+    let queue = queue_of(&keys.queue, Unit::Packet, mtu_bytes, random)?;
+    let connection = keys
+        .connection
+        .map(|keys| connection(keys, shared))
+        .transpose()?;
+    if let Some(split) = &keys.split {
+        let rate = (&keys.rate, keys.bler);
+        return build_split(split, config, rate, loader, queue, connection, random);
+    }
+    let air = air(&keys.rate, keys.bler, loader)?;
+    Ok(Box::new(Radio::new(config, air, queue, connection, random)))
+}
+
+/// Builds the radio of a device of a cell.
+pub(super) fn build_device(
+    keys: &RadioKeys,
+    mtu_bytes: u32,
+    random: RandomStream,
+    loader: &mut Loader<'_>,
+    shared: &mut Shared,
+) -> Result<Radio, ConfigError> {
+    if keys.split.is_some() {
+        return fail("split", "does not fit a device of a cell: use null");
+    }
+    let config = radio_config(keys)?;
+    let queue = queue_of(&keys.queue, Unit::Packet, mtu_bytes, random)?;
+    let connection = keys
+        .connection
+        .map(|keys| connection(keys, shared))
+        .transpose()?;
+    let air = air(&keys.rate, keys.bler, loader)?;
+    Ok(Radio::new(config, air, queue, connection, random))
+}
+
+/// The settings of a radio.
+fn radio_config(keys: &RadioKeys) -> Result<RadioConfig, ConfigError> {
     let direction = keys.direction;
     let config = RadioConfig {
         direction,
@@ -249,18 +286,7 @@ pub(super) fn build(
             "does not fit an fq_codel queue, which has no single order: use another queue or null",
         );
     }
-    let bler = keys.bler;
-    let queue = queue_of(&keys.queue, Unit::Packet, mtu_bytes, random)?;
-    let connection = keys
-        .connection
-        .map(|keys| connection(keys, shared))
-        .transpose()?;
-    if let Some(split) = &keys.split {
-        let rate = (&keys.rate, bler);
-        return build_split(split, config, rate, loader, queue, connection, random);
-    }
-    let air = air(&keys.rate, bler, loader)?;
-    Ok(Box::new(Radio::new(config, air, queue, connection, random)))
+    Ok(config)
 }
 
 /// Rate, block error rate and state over time.

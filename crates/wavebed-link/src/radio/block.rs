@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::f64::consts::LN_2;
 
+use super::slots::Resource;
 use crate::counters::Reason;
 use crate::run::{Run, Slot};
 use crate::stage::Outlet;
@@ -24,6 +25,8 @@ pub struct Block {
     pub bytes: u64,
     /// Symbols that a retransmission needs in its slot.
     pub symbols: u32,
+    /// What it took of its first slot.
+    pub resource: Resource,
     /// Its contents; none after it was received.
     pub chunks: Vec<Chunk>,
     /// Whether it was received, which the sender may not know.

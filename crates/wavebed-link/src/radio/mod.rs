@@ -33,7 +33,7 @@ use crate::run::{Backlog, NEVER, Run};
 use crate::stage::{Change, Conditions, Outlet, Stage};
 use block::{Block, Chunk, Cuts, Order, Part, Phase};
 use settings::{Entity, Others, Secondary};
-use slots::{Plan, Scheduler};
+use slots::{Plan, Scheduler, Share};
 
 /// Settings of a [`Radio`].
 #[derive(Clone, Debug)]
@@ -158,6 +158,17 @@ impl Radio {
         }
     }
 
+    /// Whether its slots begin and are used as those of `other`.
+    pub(crate) fn has_slots_of(&self, other: &Self) -> bool {
+        let same = |one: &Slots, other: &Slots| {
+            (one.slot_ns, one.prepare_ns) == (other.slot_ns, other.prepare_ns)
+                && one.own_symbols == other.own_symbols
+        };
+        let (one, other) = (&self.config.carriers, &other.config.carriers);
+        let fallbacks = one.fallback.as_ref().zip(other.fallback.as_ref());
+        same(&one.primary, &other.primary) && fallbacks.is_none_or(|(one, other)| same(one, other))
+    }
+
     /// Keeps a record of every transmission from now on.
     pub fn log_blocks(&mut self) {
         self.log.get_or_insert_default();
@@ -206,21 +217,28 @@ impl Radio {
         while let Some((at_ns, event)) = self.next()
             && at_ns <= now_ns
         {
-            match event {
-                Event::End => self.finish(at_ns, out),
-                Event::Handover => self.hand_over(at_ns, out),
-                Event::Decode => self.decode(at_ns, out),
-                Event::Deactivate => self.deactivate(at_ns, out),
-                Event::Reordering => {
-                    if let Some(order) = &mut self.order {
-                        deliver(&mut self.on_air, out, |out| order.expire(at_ns, out));
-                    }
-                }
-                Event::Discard => self.discard(at_ns, out),
-                Event::Slot => self.use_slot(out),
-            }
-            self.make_plan(at_ns);
+            self.handle(at_ns, event, out);
         }
+    }
+
+    /// Handles the next event, which is due at `at_ns`; a slot is this radio's alone.
+    fn handle(&mut self, at_ns: u64, event: Event, out: &mut Outlet<'_>) {
+        match event {
+            Event::End => self.finish(at_ns, out),
+            Event::Handover => self.hand_over(at_ns, out),
+            Event::Decode => self.decode(at_ns, out),
+            Event::Deactivate => self.deactivate(at_ns, out),
+            Event::Reordering => {
+                if let Some(order) = &mut self.order {
+                    deliver(&mut self.on_air, out, |out| order.expire(at_ns, out));
+                }
+            }
+            Event::Discard => self.discard(at_ns, out),
+            Event::Slot => {
+                self.use_slot(Share::WHOLE, out);
+            }
+        }
+        self.make_plan(at_ns);
     }
 
     /// Drops segments that have waited too long.
@@ -446,6 +464,11 @@ impl Radio {
     /// Takes a run at `at_ns`; `run.at_ns` is since when it waits.
     fn receive(&mut self, at_ns: u64, run: Run, out: &mut Outlet<'_>) {
         self.advance(at_ns, out);
+        self.enter(at_ns, run, out);
+    }
+
+    /// As [`Radio::receive`], once everything up to `at_ns` was handled.
+    fn enter(&mut self, at_ns: u64, run: Run, out: &mut Outlet<'_>) {
         if self.end_ns <= at_ns {
             self.ended = true;
             return out.drop(run, Reason::Ended);

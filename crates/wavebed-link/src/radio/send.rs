@@ -4,7 +4,7 @@ use super::Radio;
 use super::air::Now;
 use super::block::{Block, Chunk, Decoder, Errors, Part, Phase};
 use super::settings::{Acknowledged, Aggregation, Entity, Rlc};
-use super::slots::{Found, Needs, Plan};
+use super::slots::{Claim, Found, Needs, Plan, Resource, Share};
 use crate::pattern::State;
 use crate::run::{Backlog, BlockRecord, Run, Slot};
 use crate::stage::Outlet;
@@ -162,17 +162,57 @@ impl Radio {
         self.plan_of(found, None)
     }
 
-    /// Uses the slot that was planned.
-    pub(super) fn use_slot(&mut self, out: &mut Outlet<'_>) {
+    /// What this radio asks of the slot that it planned; `None` if it planned none. The slot has `units` parts.
+    pub(super) fn claim(&mut self, units: u32) -> Option<Claim> {
+        let Plan { at_ns, slot, again } = self.plan?;
+        let slot = slot?;
+        let now = self.air.at(slot.start_ns);
+        let rate_bps = rate_of(self.config.aggregation, now, slot.carrier);
+        let slots = self.config.carriers.slots(slot);
+        let index = slots.index_in_pattern(slot, &self.clock);
+        let capacity = slots.capacity_bytes(index, rate_bps).max(1);
+        let own_before = slots.own_before(slot.index);
+        let entity = &self.entities[slot.carrier as usize];
+        let (need, since_ns) = if let Some(place) = again {
+            let block = &entity.blocks[place];
+            (
+                block.resource.units(slots.own(index)),
+                Some(block.first.start_ns),
+            )
+        } else {
+            let mut bytes = self.waiting_bytes(at_ns);
+            if let Some(scheduler) = &mut self.scheduler {
+                bytes = bytes.min(scheduler.granted(slot, slots));
+            }
+            let need = bytes.saturating_mul(units.into()).div_ceil(capacity);
+            (u32::try_from(need).unwrap_or(u32::MAX), None)
+        };
+        Some(Claim {
+            slot,
+            again_since_ns: since_ns,
+            need: need.clamp(1, units),
+            rate_bps,
+            capacity,
+            own_before,
+        })
+    }
+
+    /// Uses this share of the slot that was planned. Returns what was sent: of new data its bytes, and the parts of the
+    /// slot.
+    pub(super) fn use_slot(&mut self, share: Share, out: &mut Outlet<'_>) -> (u64, u32) {
+        let nothing = (0, 0);
         let Some(Plan { at_ns, slot, again }) = self.plan.take() else {
-            return;
+            return nothing;
         };
         let Some(slot) = slot else {
-            return;
+            return nothing;
         };
         let slots = self.config.carriers.slots(slot);
         let entity = &mut self.entities[slot.carrier as usize];
         entity.free_ns = slot.start_ns + slots.slot_ns;
+        if share.given == 0 {
+            return nothing;
+        }
         let place = if let Some(place) = again {
             entity.occupy(slot, slots);
             Some(place)
@@ -182,16 +222,23 @@ impl Radio {
             if entity.others_take(slot, slots, rate_bps) {
                 None
             } else {
-                self.make_block(at_ns, slot, out)
+                self.make_block(at_ns, slot, share, out)
             }
         };
-        if let Some(place) = place {
-            self.transmit(place, slot, at_ns, out);
-            self.aggregate(at_ns, slot, again.is_none());
-            if let Some(connection) = &self.connection {
-                connection.active(slot.start_ns);
-            }
+        let Some(place) = place else {
+            return nothing;
+        };
+        self.transmit(place, slot, at_ns, out);
+        self.aggregate(at_ns, slot, again.is_none());
+        if let Some(connection) = &self.connection {
+            connection.active(slot.start_ns);
         }
+        let slots = self.config.carriers.slots(slot);
+        let index = slots.index_in_pattern(slot, &self.clock);
+        let block = &self.entities[slot.carrier as usize].blocks[place];
+        let bytes = if again.is_none() { block.bytes } else { 0 };
+        let units = block.resource.units(slots.own(index));
+        (bytes, units.min(share.given))
     }
 
     /// A block was built at `at_ns` for `slot`. If data is left, a new one on the primary carrier activates the others.
@@ -235,7 +282,13 @@ impl Radio {
     }
 
     /// Builds a block for `slot` from waiting data; `None` if the queue gave none.
-    fn make_block(&mut self, at_ns: u64, slot: Slot, out: &mut Outlet<'_>) -> Option<usize> {
+    fn make_block(
+        &mut self,
+        at_ns: u64,
+        slot: Slot,
+        share: Share,
+        out: &mut Outlet<'_>,
+    ) -> Option<usize> {
         let entity = &mut self.entities[slot.carrier as usize];
         entity.blocks.retain(
             |block| !matches!(block.phase, Phase::Done { from_ns } if from_ns <= slot.start_ns),
@@ -244,7 +297,8 @@ impl Radio {
         let rate_bps = rate_of(self.config.aggregation, now, slot.carrier);
         let slots = self.config.carriers.slots(slot);
         let index = slots.index_in_pattern(slot, &self.clock);
-        let mut room = slots.capacity_bytes(index, rate_bps);
+        let capacity = slots.capacity_bytes(index, rate_bps);
+        let mut room = share.of_bytes(capacity);
         if let Some(scheduler) = &mut self.scheduler {
             room = room.min(scheduler.granted(slot, slots));
         }
@@ -257,6 +311,7 @@ impl Radio {
             errors: Errors::Rate(now.bler),
             bytes: 0,
             symbols: 1,
+            resource: Resource::default(),
             chunks: Vec::new(),
             received: false,
             noticed_ns: None,
@@ -269,6 +324,7 @@ impl Radio {
         self.blocks_built += 1;
         let slots = self.config.carriers.slots(slot);
         block.symbols = slots.symbols_of(block.bytes, index, rate_bps);
+        block.resource = Resource::of(share.units_of(block.bytes, capacity), slots.own(index));
         if let Some(sinr) = now.sinr {
             let full_bytes = slots.full_bytes(rate_bps);
             let decoder = Decoder::new(slots.code, sinr.need_db, block.bytes, full_bytes);

@@ -8,8 +8,78 @@ use crate::pattern::{Clock, State};
 use crate::random_stream::RandomStream;
 use crate::run::Slot;
 
+/// A share of a slot: so many of its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Parts that are given.
+    pub given: u32,
+    /// Parts of the slot, at least 1.
+    pub all: u32,
+}
+
+impl Share {
+    /// The whole slot.
+    pub const WHOLE: Self = Self { given: 1, all: 1 };
+
+    /// Bytes of this share of a slot of `capacity` bytes.
+    #[must_use]
+    pub fn of_bytes(self, capacity: u64) -> u64 {
+        if self.given == self.all {
+            return capacity;
+        }
+        let bytes = u128::from(capacity) * u128::from(self.given) / u128::from(self.all);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Parts that `bytes` take in a slot of `capacity` bytes; at least 1, at most the share.
+    #[must_use]
+    pub fn units_of(self, bytes: u64, capacity: u64) -> u32 {
+        let units = (bytes * u64::from(self.all)).div_ceil(capacity.max(1));
+        u32::try_from(units)
+            .unwrap_or(u32::MAX)
+            .clamp(1, self.given.max(1))
+    }
+}
+
+/// Resources that a block takes: parts of a slot times symbols. A retransmission takes as many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resource(u64);
+
+impl Resource {
+    /// So many parts of a slot of `symbols` symbols.
+    #[must_use]
+    pub fn of(units: u32, symbols: u32) -> Self {
+        Self(u64::from(units) * u64::from(symbols.max(1)))
+    }
+
+    /// Parts of a slot of `symbols` symbols; at least 1.
+    #[must_use]
+    pub fn units(self, symbols: u32) -> u32 {
+        let units = self.0.div_ceil(u64::from(symbols.max(1)));
+        u32::try_from(units).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// What a radio asks of a slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// The slot.
+    pub slot: Slot,
+    /// For a retransmission, when the block was first sent.
+    pub again_since_ns: Option<u64>,
+    /// Parts of the slot that it could use.
+    pub need: u32,
+    /// Its rate with the whole slot, bits per second.
+    pub rate_bps: u64,
+    /// Bytes that the whole slot carries for it.
+    pub capacity: u64,
+    /// Slots of this direction before this one.
+    pub own_before: u64,
+}
+
 impl Slots {
-    fn own(&self, index: u64) -> u32 {
+    /// Symbols of this direction in the slot.
+    pub(super) fn own(&self, index: u64) -> u32 {
         self.own_symbols[Self::place(index, &self.own_symbols)]
     }
 
@@ -75,6 +145,15 @@ impl Slots {
             |symbols: u128| frame_bits_ns * symbols / (8_000_000_000 * u128::from(per_frame));
         let bytes = bytes(before + u128::from(self.own(index))) - bytes(before);
         u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Slots of this direction before the slot `index`.
+    #[must_use]
+    pub fn own_before(&self, index: u64) -> u64 {
+        let count = |symbols: &[u32]| symbols.iter().filter(|&&symbols| symbols > 0).count() as u64;
+        let place = Self::place(index, &self.own_symbols);
+        let frames = index / self.own_symbols.len() as u64;
+        frames * count(&self.own_symbols) + count(&self.own_symbols[..place])
     }
 
     /// Time of the frame for each of its slots of this direction.
