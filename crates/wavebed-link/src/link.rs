@@ -14,6 +14,8 @@ pub struct Link {
     /// The drop reason of each run in `lost`.
     reasons: Vec<Reason>,
     copied: Vec<Run>,
+    /// Which stage is the port of a cell.
+    port: Option<usize>,
 }
 
 impl Link {
@@ -24,6 +26,7 @@ impl Link {
             .take(stages.len() + 1)
             .collect();
         Self {
+            port: stages.iter().position(|stage| stage.is_port()),
             stages,
             between,
             counters: LinkCounters::new(with_series),
@@ -85,9 +88,54 @@ impl Link {
         self.counters.dropped(run, reason);
     }
 
-    /// Advances all stages to `now_ns` and appends delivered runs to `delivered`, each stamped with its due time.
+    /// Whether one of its stages is the port of a cell.
+    #[must_use]
+    pub const fn has_port(&self) -> bool {
+        self.port.is_some()
+    }
+
+    /// Advances the stages before the port of a cell to `now_ns`, and gives the port what reaches it up to then. The cell
+    /// advances next, then the link by [`Link::poll`]. Does nothing to a link without a port.
+    pub fn poll_to_port(&mut self, now_ns: u64) {
+        let Some(port) = self.port.filter(|&port| port > 0) else {
+            return;
+        };
+        self.advance(0..port, now_ns);
+        let (before, after) = self.between.split_at_mut(port + 1);
+        log_left(&mut self.counters, &before[port], port - 1);
+        let mut out = Outlet::new(
+            &mut after[0],
+            &mut self.lost,
+            &mut self.copied,
+            &mut self.counters,
+        )
+        .with_reasons(&mut self.reasons)
+        .of_stage(port);
+        for run in before[port].drain(..) {
+            self.stages[port].accept(run, &mut out);
+        }
+    }
+
+    /// Advances all stages to `now_ns` and appends delivered runs to `delivered`, each stamped with its due time. A cell
+    /// must have been advanced to then.
     pub fn poll(&mut self, now_ns: u64, delivered: &mut Vec<Run>) {
-        for index in 0..self.stages.len() {
+        self.advance(self.port.unwrap_or(0)..self.stages.len(), now_ns);
+        let last = &mut self.between[self.stages.len()];
+        if let Some(stage) = self.stages.len().checked_sub(1) {
+            log_left(&mut self.counters, last, stage);
+        }
+        for run in last.iter() {
+            self.counters.delivered(run);
+            if let Some(log) = &mut self.counters.packets {
+                log.push(*run, Event::Delivered);
+            }
+        }
+        delivered.append(last);
+    }
+
+    /// Advances these stages to `now_ns`: what each forwards waits before the next one.
+    fn advance(&mut self, stages: std::ops::Range<usize>, now_ns: u64) {
+        for index in stages {
             let (before, after) = self.between.split_at_mut(index + 1);
             if index > 0 {
                 log_left(&mut self.counters, &before[index], index - 1);
@@ -107,17 +155,6 @@ impl Link {
             }
             stage.poll(now_ns, &mut out);
         }
-        let last = &mut self.between[self.stages.len()];
-        if let Some(stage) = self.stages.len().checked_sub(1) {
-            log_left(&mut self.counters, last, stage);
-        }
-        for run in last.iter() {
-            self.counters.delivered(run);
-            if let Some(log) = &mut self.counters.packets {
-                log.push(*run, Event::Delivered);
-            }
-        }
-        delivered.append(last);
     }
 
     /// Keeps the runs whose delivery is settled from now on, for [`Link::take_settled`]. Returns whether the link can.

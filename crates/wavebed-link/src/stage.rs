@@ -98,6 +98,11 @@ pub trait Stage: Send {
         let _ = settled;
     }
 
+    /// Whether it is the port of a cell: what leaves it is settled by [`crate::radio::Cell::advance`].
+    fn is_port(&self) -> bool {
+        false
+    }
+
     /// No run that arrives from now on leaves sooner than this after its arrival, nanoseconds.
     fn least_stay_ns(&self) -> u64 {
         0
