@@ -108,11 +108,6 @@ pub trait Stage: Send {
         0
     }
 
-    /// Whether it is a device's port to a cell, which moves its time.
-    fn is_port(&self) -> bool {
-        false
-    }
-
     /// Takes these records.
     fn take_blocks(&mut self) -> Vec<BlockRecord> {
         Vec::new()

@@ -269,7 +269,7 @@ impl Devices {
             if self
                 .claims
                 .first()
-                .is_none_or(|asked| asked.claim.slot == claim.slot)
+                .is_none_or(|asked| asked.claim.is_for_slot_of(&claim))
             {
                 self.claims.push(Asked {
                     device,
@@ -323,8 +323,8 @@ struct User {
 /// What the scheduler knows of one carrier.
 #[derive(Debug)]
 struct Carrier {
-    /// Fall-back, and component carrier.
-    key: (bool, u32),
+    /// Base station, fall-back, and component carrier.
+    key: (u32, bool, u32),
     /// The last slot that was given, the parts that are left of it, and the devices that it may still serve.
     slot: u64,
     left: u32,
@@ -369,7 +369,7 @@ impl Scheduler {
 
     /// The carrier of the slot, by its place.
     fn carrier_of(&mut self, claim: &Claim) -> usize {
-        let key = (claim.slot.fallback, claim.slot.carrier);
+        let key = (claim.station, claim.slot.fallback, claim.slot.carrier);
         let found = self.carriers.iter().position(|carrier| carrier.key == key);
         found.unwrap_or_else(|| {
             self.carriers.push(Carrier {

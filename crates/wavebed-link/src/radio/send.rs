@@ -189,6 +189,7 @@ impl Radio {
         };
         Some(Claim {
             slot,
+            station: now.cell,
             again_since_ns: since_ns,
             need: need.clamp(1, units),
             rate_bps,

@@ -65,6 +65,8 @@ impl Resource {
 pub struct Claim {
     /// The slot.
     pub slot: Slot,
+    /// The base station that gives it.
+    pub station: u32,
     /// For a retransmission, when the block was first sent.
     pub again_since_ns: Option<u64>,
     /// Parts of the slot that it could use.
@@ -75,6 +77,14 @@ pub struct Claim {
     pub capacity: u64,
     /// Slots of this direction before this one.
     pub own_before: u64,
+}
+
+impl Claim {
+    /// Whether both ask the same base station for the same slot.
+    #[must_use]
+    pub fn is_for_slot_of(&self, other: &Self) -> bool {
+        (self.station, self.slot) == (other.station, other.slot)
+    }
 }
 
 impl Slots {

@@ -11,6 +11,8 @@
 mod bottleneck_cost;
 mod bottleneck_oracles;
 mod bottleneck_rules;
+mod cell_properties;
+mod cell_support;
 mod codel_rfc;
 mod codel_support;
 mod conditions;

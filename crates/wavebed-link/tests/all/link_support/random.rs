@@ -141,7 +141,8 @@ pub fn bottlenecks() -> impl Strategy<Value = String> {
     prop_oneof![5 => served, 1 => sampled, 1 => device]
 }
 
-fn others() -> impl Strategy<Value = String> {
+/// An impairment beside queues and radios.
+pub fn others() -> impl Strategy<Value = String> {
     let delays = prop_oneof![
         (0u64..5_000).prop_map(|delay| format!(r#"{{"kind":"constant","delay_ns":{delay}}}"#)),
         (ends(), prop_oneof![Just("steps"), Just("packets")])
@@ -232,7 +233,8 @@ pub fn split_radios() -> BoxedStrategy<String> {
         .boxed()
 }
 
-fn single_radios() -> BoxedStrategy<String> {
+/// A radio link with any of its parts on or off.
+pub fn single_radios() -> BoxedStrategy<String> {
     let rates = prop_oneof![
         (500_000_000u64..20_000_000_000)
             .prop_map(|rate| format!(r#"{{"kind":"constant","rate_bps":{rate}}},"bler":0.3"#)),

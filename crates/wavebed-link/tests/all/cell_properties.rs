@@ -1,0 +1,191 @@
+//! Invariants of every cell, for all radios, arrivals, polls and live changes.
+
+use proptest::prelude::*;
+use wavebed_link::config::{Policy, SchedulerConfig, ServiceConfig, SliceConfig};
+use wavebed_link::{Backlog, Link};
+
+use crate::cell_support::{cell, scheduler};
+use crate::link_support::random::{events, link, others, single_radios, with_polls};
+use crate::link_support::{Event, Outcome, drive, each};
+
+const END_NS: u64 = 2_000_000;
+
+fn policies() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        Just(Policy::ProportionalFair),
+        Just(Policy::RoundRobin),
+        Just(Policy::MaximumRate),
+        Just(Policy::Priority),
+    ]
+}
+
+fn schedulers() -> impl Strategy<Value = SchedulerConfig> {
+    let slices = prop_oneof![
+        Just(Vec::new()),
+        Just(vec![SliceConfig {
+            name: "a".into(),
+            share: 0.3
+        }])
+    ];
+    (
+        policies(),
+        2u32..20,
+        prop::option::of(1u32..3),
+        0u32..2,
+        slices,
+    )
+        .prop_map(
+            |(policy, units, devices_per_slot, control_units, slices)| SchedulerConfig {
+                devices_per_slot,
+                control_units,
+                slices,
+                ..scheduler(policy, units)
+            },
+        )
+}
+
+fn services() -> impl Strategy<Value = ServiceConfig> {
+    (1u32..4, prop::option::of(1_000_000u64..2_000_000_000)).prop_map(|(level, guaranteed_bps)| {
+        ServiceConfig {
+            level,
+            guaranteed_bps,
+            slice: None,
+        }
+    })
+}
+
+/// Stages of a device: others before and after the radio of its cell, whose slots all devices have.
+fn devices() -> impl Strategy<Value = Vec<Vec<String>>> {
+    let few = || prop::collection::vec(others(), 0..2);
+    let of = (few(), single_radios(), few()).prop_map(|(before, radio, after)| {
+        let mut stages = before;
+        stages.push(radio);
+        stages.extend(after);
+        stages
+    });
+    prop::collection::vec(of, 3).prop_map(|mut devices| {
+        let radio = |stages: &[String]| {
+            let place = stages
+                .iter()
+                .position(|text| text.contains(r#""stage":"radio""#));
+            place.expect("it has a radio")
+        };
+        let first: serde_json::Value =
+            serde_json::from_str(&devices[0][radio(&devices[0])]).expect("it is JSON");
+        for stages in &mut devices {
+            let place = radio(stages);
+            let mut stage: serde_json::Value =
+                serde_json::from_str(&stages[place]).expect("it is JSON");
+            for key in ["slots", "fallback", "direction"] {
+                stage[key] = first[key].clone();
+            }
+            if stage["direction"] == "up" {
+                stage["aggregation"] = serde_json::Value::Null;
+            }
+            stages[place] = stage.to_string();
+        }
+        devices
+    })
+}
+
+fn sorted(outcome: &Outcome) -> Vec<(u32, u16, u64)> {
+    let mut lost = each(&outcome.lost);
+    lost.sort_unstable_by_key(|&(packet, index, at_ns)| (at_ns, packet, index));
+    lost
+}
+
+fn assert_conserved(link: &Link) {
+    let total = link.counters().total();
+    let backlog = link.backlog();
+    let entered = Backlog {
+        segments: total.offered.segments + total.duplicated.segments,
+        bytes: total.offered.bytes + total.duplicated.bytes,
+    };
+    let dropped = total.dropped_total();
+    let found = Backlog {
+        segments: total.delivered.segments + dropped.segments + backlog.segments,
+        bytes: total.delivered.bytes + dropped.bytes + backlog.bytes,
+    };
+    assert_eq!(entered, found, "{total:?} and {backlog:?} in the link");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_cell_of_one_device_is_its_radio(
+        stages in (prop::collection::vec(others(), 0..2), single_radios()),
+        policy in policies(),
+        units in 1u32..30,
+        events in events(),
+        seed in any::<u64>(),
+        eager in any::<bool>(),
+    ) {
+        let (mut stages, radio) = stages;
+        stages.push(radio);
+        let mut alone = link(&stages, seed);
+        let expected = drive(&mut alone, &events, END_NS, eager);
+        let mut one = cell(&scheduler(policy, units), &[(stages, ServiceConfig::default())], seed);
+        let events: Vec<_> = events.into_iter().map(|event| (0, event)).collect();
+        let found = one.drive(&events, END_NS, eager);
+        prop_assert_eq!(&found[0].delivered, &expected.delivered);
+        prop_assert_eq!(sorted(&found[0]), sorted(&expected));
+        prop_assert_eq!(one.links[0].counters().total(), alone.counters().total());
+        let rows = |link: &mut Link| format!("{:?}", link.counters_mut().finished_rows(END_NS));
+        prop_assert_eq!(rows(&mut one.links[0]), rows(&mut alone));
+    }
+
+    #[test]
+    fn every_segment_of_every_device_is_accounted_for(
+        stages in devices(),
+        services in prop::collection::vec(services(), 3),
+        config in schedulers(),
+        events in events(),
+        seed in any::<u64>(),
+    ) {
+        let devices: Vec<_> = stages.into_iter().zip(services).collect();
+        let mut some = cell(&config, &devices, seed);
+        let mut delivered = vec![Vec::new(); 3];
+        let mut place = 0;
+        for event in with_polls(&events, seed) {
+            place = (place + 1) % 3;
+            match event {
+                Event::Arrival(run) => some.links[place].accept(run),
+                Event::Poll(at_ns) => some.poll(at_ns, &mut delivered),
+                Event::Change(at_ns, change) => {
+                    some.poll(at_ns, &mut delivered);
+                    some.links[place].apply(at_ns, &change);
+                }
+            }
+            some.links.iter().for_each(assert_conserved);
+        }
+        some.poll(END_NS, &mut delivered);
+        some.links.iter().for_each(assert_conserved);
+    }
+
+    #[test]
+    fn the_moments_of_polling_a_cell_change_nothing(
+        stages in devices(),
+        services in prop::collection::vec(services(), 3),
+        config in schedulers(),
+        events in events(),
+        seed in any::<u64>(),
+    ) {
+        let devices: Vec<_> = stages.into_iter().zip(services).collect();
+        let shared = |events: &[Event]| -> Vec<(usize, Event)> {
+            let device = |event: &Event| match event {
+                Event::Arrival(run) => run.packet as usize % 3,
+                _ => 0,
+            };
+            events.iter().map(|event| (device(event), event.clone())).collect()
+        };
+        let lazy = cell(&config, &devices, seed).drive(&shared(&events), END_NS, false);
+        for (polled, eager) in [(with_polls(&events, seed), false), (events, true)] {
+            let other = cell(&config, &devices, seed).drive(&shared(&polled), END_NS, eager);
+            for (one, other) in lazy.iter().zip(&other) {
+                prop_assert_eq!(&one.delivered, &other.delivered);
+                prop_assert_eq!(sorted(one), sorted(other));
+            }
+        }
+    }
+}
