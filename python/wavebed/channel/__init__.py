@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavebed.channel.modes import ensemble, realise
+    from wavebed.channel.modes import ensemble, realise, realise_devices
     from wavebed.channel.realisation import Direction, Realisation, to_pattern
 
-__all__ = ["Direction", "Realisation", "ensemble", "realise", "to_pattern"]
+__all__ = ["Direction", "Realisation", "ensemble", "realise", "realise_devices", "to_pattern"]
 
 _HOMES = {
     "Direction": "realisation",
     "Realisation": "realisation",
     "ensemble": "modes",
     "realise": "modes",
+    "realise_devices": "modes",
     "to_pattern": "realisation",
 }
 

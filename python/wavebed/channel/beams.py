@@ -188,7 +188,8 @@ def _errors(budget: LinkBudget, sight: Sight, count: int, seed: int, role: str) 
     """Return the pointing errors of both ends, (2, count) degrees each: azimuth, elevation."""
     ends = ((sight.station.array, "station"), (budget.scene.ue.array, "ue"))
     out, back = (
-        array.tracking_error_deg * generator(seed, f"beam {end} {role}").standard_normal((2, count))
+        array.tracking_error_deg
+        * generator(seed, f"beam {end} {role}{budget.scene.ue.stream}").standard_normal((2, count))
         if array.tracking_error_deg > 0
         else np.zeros((2, count))
         for array, end in ends

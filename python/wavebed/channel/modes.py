@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wavebed.channel.batch import realise_batch
 from wavebed.channel.budget import LinkBudget
+from wavebed.channel.devices import view, views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ BATCH_STEPS = 400_000
 """Most steps of a batch: some thirty arrays of 3 MB each. Larger batches save nothing more and leave the cache."""
 
 
-def realise(scene: SceneModel, mode: Mode = "3gpp", seed: int = 1) -> Realisation:
+def realise(scene: SceneModel, mode: Mode = "3gpp", seed: int = 1, device: str | None = None) -> Realisation:
     """Return the channel of a scene with one seed.
 
     Parameters
@@ -30,13 +31,27 @@ def realise(scene: SceneModel, mode: Mode = "3gpp", seed: int = 1) -> Realisatio
         ``3gpp``: TR 38.901. ``reference``: the source study's method.
     seed : int
         Not negative.
+    device : str, optional
+        The device of a scene with several; by default the first.
 
     Raises
     ------
     UserError
-        If the mode is ``reference`` and the scene belongs to no study.
+        If the mode is ``reference`` and the scene belongs to no study, or the scene has no such device.
     """
-    return next(ensemble(scene, mode, (seed,)))
+    return next(ensemble(scene, mode, (seed,), device=device))
+
+
+def realise_devices(scene: SceneModel, mode: Mode = "3gpp", seed: int = 1) -> Iterator[Realisation]:
+    """Yield the channel of each device of a scene, in order; each equals what `realise` gives for it.
+
+    Raises
+    ------
+    UserError
+        As `realise`.
+    """
+    for one in views(scene, seed):
+        yield from _batch(one, LinkBudget(one) if mode == "3gpp" else None, (seed,))
 
 
 def ensemble(
@@ -44,6 +59,7 @@ def ensemble(
     mode: Mode = "3gpp",
     seeds: Sequence[int] = range(1, 101),
     progress: Callable[[int, int], None] | None = None,
+    device: str | None = None,
 ) -> Iterator[Realisation]:
     """Yield one realisation for each seed, in order; each equals what `realise` gives for its seed.
 
@@ -55,18 +71,25 @@ def ensemble(
         Not negative.
     progress : callable, optional
         Receives the number of finished seeds, and of all.
+    device : str, optional
+        As for `realise`.
 
     Raises
     ------
     UserError
         As `realise`.
     """
-    budget = LinkBudget(scene) if mode == "3gpp" else None
     steps = max(1, round(scene.duration_s / scene.step_s))
     size = max(1, min(BATCH_SEEDS, BATCH_STEPS // steps))
+    drawn = any(one.spread for one in scene.devices)
+    size = 1 if drawn else size  # each seed has places of its own
+    seen, budget = scene, None
     for start in range(0, len(seeds), size):
         some = seeds[start : start + size]
-        yield from _batch(scene, budget, some)
+        if drawn or start == 0:
+            seen = view(scene, device, some[0])
+            budget = LinkBudget(seen) if mode == "3gpp" else None
+        yield from _batch(seen, budget, some)
         if progress is not None:
             progress(start + len(some), len(seeds))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wavebed.pattern.model import steps
+from wavebed.pattern.model import STATES, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Realisation:
     position_m : (n, 3) float64
         Where the UE is.
     serving : (n,) int16
-        Index of the serving base station.
+        Index of the serving base station; on the fallback carrier, of the last one that served.
     los : (n,) bool
         Whether no building stands in the direct path.
     state : (n,) uint8
@@ -107,7 +107,7 @@ BLER_DECIMALS = 4
 """Block error rates are tables fitted to simulations; more digits say nothing and make more rows."""
 
 
-def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
+def to_pattern(realisation: Realisation, direction: Direction, *, cells: bool | None = None) -> Pattern:
     """Return the pattern of one direction; equal neighbouring steps are one row.
 
     Parameters
@@ -116,6 +116,9 @@ def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
         The realisation.
     direction : {"down", "up"}
         Towards the UE or away from it.
+    cells : bool, optional
+        Whether the pattern says which base station serves; by default in a scene with several devices. The base station
+        of the fallback carrier comes after the others. There is no such column where only one can serve.
     """
     down = direction == "down"
     rate_bps = realisation.rate_bps if down else realisation.up_rate_bps
@@ -130,6 +133,7 @@ def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
         rate_bps=rate_bps.copy(),
         bler=np.where(rate_bps > 0, bler, 0.0),
         state=realisation.state.copy(),
+        cell=_cells(realisation) if (bool(realisation.scene.devices) if cells is None else cells) else None,
         sinr_mdb=sinr_mdb,
         need_mdb=need_mdb,
         fallback_rate_bps=other_bps,
@@ -137,6 +141,16 @@ def to_pattern(realisation: Realisation, direction: Direction) -> Pattern:
         fallback_need_mdb=other_need_mdb,
     )
     return replace(pattern.merged(), header=_header(realisation, direction))
+
+
+def _cells(realisation: Realisation) -> NDArray[np.int64] | None:
+    """Return the index of the serving base station, where several can serve."""
+    scene = realisation.scene
+    count = len(scene.base_stations)
+    if count == 1 and scene.fallback is None:
+        return None
+    away = realisation.state == STATES.index("fallback")
+    return np.where(away, np.int64(count), realisation.serving.astype(np.int64))
 
 
 def _fallback_columns(
@@ -174,5 +188,7 @@ def _header(realisation: Realisation, direction: Direction) -> tuple[tuple[str, 
         ("radio", scene.radio.preset),
         ("direction", direction),
     ]
+    if scene.devices:
+        lines.insert(1, ("device", scene.ue.name))
     lines += [(f"warning-{k}", warning) for k, warning in enumerate(realisation.warnings, start=1)]
     return tuple(lines)

@@ -88,7 +88,7 @@ def signal(budget: LinkBudget, sight: Sight, seeds: Sequence[int], role: str) ->
     seeds : sequence of int
         One row each.
     role : str
-        Keys the draws: the base station's place, so that base stations are independent.
+        Keys the draws: the base station's place, so that base stations are independent. All devices share the fields.
     """
     los, open_part = sight.los[None], sight.open_part[None]
     if sight.probability is not None:
@@ -186,7 +186,7 @@ def fading(
     """Draw small-scale fading, (seeds, n) in dB, where this fraction of the power is scattered."""
     direct_m = np.linalg.norm(budget.position_m - np.asarray(sight.station.position_m), axis=1)
     return fading_db(
-        generators(seeds, f"fading {role}"),
+        generators(seeds, f"fading {role}{budget.scene.ue.stream}"),
         sight.propagation,
         los,
         scattered,
@@ -220,7 +220,7 @@ def _blockage_db(budget: LinkBudget, sight: Sight, seeds: Sequence[int], role: s
     blockage = (sight.blockage_db + own)[None]
     if not scene.draws_los or scene.obstacles or scene.ue.hold == "none":
         return blockage
-    rngs = generators(seeds, f"crowd {role}")
+    rngs = generators(seeds, f"crowd {role}{scene.ue.stream}")
     crowd = region_blocking_db(
         rngs, sight.propagation, azimuth, zenith, budget.walked_m, budget.time_s, sight.carrier.frequency_hz
     )

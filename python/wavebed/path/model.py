@@ -84,6 +84,8 @@ class ScenePattern(Struct, frozen=True):
         ``down`` or ``up``.
     end, start
         As in `PatternFile`.
+    device : str or None
+        The device of a scene with several, whose pattern says which base station serves; ``None``: the first.
     """
 
     scene: SceneModel | PlaceMap
@@ -91,6 +93,7 @@ class ScenePattern(Struct, frozen=True):
     direction: Literal["down", "up"]
     end: TraceEnd = "repeat"
     start: int | DrawnStart = 0
+    device: str | None = None
 
 
 Rate: TypeAlias = ConstantRate | TokenBucketRate | PatternFile | ScenePattern

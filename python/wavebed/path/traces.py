@@ -72,8 +72,8 @@ class Traces:
     def __init__(self) -> None:
         self._sources: dict[tuple[str, str | None], _Source] = {}
         self._peaks: dict[str, int] = {}
-        self._realisations: dict[tuple[int, str, int], Realisation] = {}
-        self._realised: dict[tuple[int, str, int, str], _Source] = {}
+        self._realisations: dict[tuple[int, str, int, str | None], Realisation] = {}
+        self._realised: dict[tuple[int, str, int, str, str | None], _Source] = {}
         self.descriptors: list[int] = []
         self.notes: list[str] = []
 
@@ -189,10 +189,11 @@ class Traces:
         return pattern
 
     def _realise(self, pattern: ScenePattern, seed: int) -> _Source:
-        key = (id(pattern.scene), pattern.mode, seed, pattern.direction)
+        key = (id(pattern.scene), pattern.mode, seed, pattern.direction, pattern.device)
         if key not in self._realised:
             made, origin = self._made(pattern, seed)
-            name = f"{origin.name}.study.csv" if pattern.mode == "study" else f"{origin.name}.{pattern.direction}.csv"
+            name = origin.name if pattern.device is None else f"{origin.name}.{pattern.device}"
+            name = f"{name}.study.csv" if pattern.mode == "study" else f"{name}.{pattern.direction}.csv"
             self._realised[key] = self._in_memory(made, Path(name), origin)
         return self._realised[key]
 
@@ -208,12 +209,14 @@ class Traces:
             from wavebed.channel.reference import study_pattern
 
             return study_pattern(scene, seed), origin
-        key = (id(scene), pattern.mode, seed)
+        key = (id(scene), pattern.mode, seed, pattern.device)
         if key not in self._realisations:
-            realisation = realise(scene, mode=pattern.mode, seed=seed)
+            realisation = realise(scene, mode=pattern.mode, seed=seed, device=pattern.device)
             self._realisations[key] = realisation
-            self.notes.extend(f"{scene.name}: {warning}" for warning in realisation.warnings)
-        return to_pattern(self._realisations[key], pattern.direction), origin
+            notes = [f"{scene.name}: {warning}" for warning in realisation.warnings]
+            self.notes.extend(note for note in notes if note not in self.notes)
+        cells = None if pattern.device is None else True
+        return to_pattern(self._realisations[key], pattern.direction, cells=cells), origin
 
     def _in_memory(self, pattern: Pattern, file: Path, origin: TraceOrigin) -> _Source:
         from wavebed.pattern.formats.native import parts

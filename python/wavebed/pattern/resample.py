@@ -258,7 +258,9 @@ def sequence(parts: Sequence[PatternPart]) -> Pattern:
     UserError
         If parts do not fit each other, or the rows are too many.
     """
-    names = [name for name in (*_LINEAR, "state", "cell") if any(getattr(part.pattern, name) is not None for part in parts)]
+    names = [
+        name for name in (*_LINEAR, "state", "cell") if any(getattr(part.pattern, name) is not None for part in parts)
+    ]
     _check(parts, names)
     if "sinr_mdb" in names and "bler" in names:
         names.remove("bler")  # the SINR decides where there are both

@@ -9,19 +9,20 @@ two of them nothing changes, and one look in the middle decides.
 
 from __future__ import annotations
 
+import math
 from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wavebed.scene.model import Box, SceneInterval
+from wavebed.scene.model import Box, Obstacle, SceneInterval, Trajectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Mode, Obstacle, SceneModel, Trajectory, Ue
+    from wavebed.scene.model import Mode, SceneModel, Screen, Ue
 
     Floats = NDArray[np.float64]
     Span = tuple[float, float]
@@ -35,6 +36,14 @@ def positions(trajectory: Trajectory, time_s: Floats) -> Floats:
     """Return where a track is at the given times, (n, 3) in metres."""
     places = np.asarray(trajectory.position_m, dtype=np.float64)
     return np.stack([np.interp(time_s, trajectory.time_s, places[:, axis]) for axis in range(3)], axis=-1)
+
+
+def shifted(trajectory: Trajectory, start_m: tuple[float, float]) -> Trajectory:
+    """Return the same movement from another start, at the same heights."""
+    x, y = (start_m[axis] - trajectory.position_m[0][axis] for axis in (0, 1))
+    return Trajectory(
+        trajectory.time_s, tuple((place[0] + x, place[1] + y, place[2]) for place in trajectory.position_m)
+    )
 
 
 def displacement(trajectory: Trajectory | None, time_s: Floats) -> Floats:
@@ -152,6 +161,19 @@ def inside(obstacle: Obstacle, trajectory: Trajectory, duration_s: float) -> lis
     at = np.stack([entry, leave], axis=1)[entry < leave]
     spans = pieces[entry < leave, :1] + at * np.diff(pieces)[entry < leave]
     return _joined([(start_s, end_s) for start_s, end_s in spans.tolist()])
+
+
+TOUCH_M = 0.05
+"""Nearer than this to its upright axis, a screen stands on an antenna."""
+
+
+def touches(obstacle: Obstacle, screen: Screen, trajectory: Trajectory, duration_s: float) -> bool:
+    """Return whether a track comes within `TOUCH_M` of the axis of a screen, at its height."""
+    half = TOUCH_M / math.sqrt(2)
+    x, y, z = screen.centre_m
+    axis = Box((x - half, y - half, z), (x + half, y + half, z + screen.height_m))
+    post = Obstacle(obstacle.name, "box", axis, obstacle.trajectory, obstacle.present_s)
+    return bool(inside(post, trajectory, duration_s))
 
 
 def distance_m(trajectory: Trajectory, box: Box, moved: Floats, time_s: Floats, axes: int = 3) -> Floats:

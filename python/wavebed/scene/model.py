@@ -120,8 +120,25 @@ class BaseStation:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """The part of a line or an area in which a member of a crowd has its place, which a seed draws.
+
+    Parameters
+    ----------
+    low_m, high_m : (float, float)
+        Ends of a piece of the line, or two opposite corners of a piece of the area.
+    straight : bool
+        Whether it is a piece of a line.
+    """
+
+    low_m: tuple[float, float]
+    high_m: tuple[float, float]
+    straight: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Ue:
-    """The phone or modem (UE).
+    """A phone or modem (UE): a device of the scene.
 
     Parameters
     ----------
@@ -141,6 +158,14 @@ class Ue:
         The building around it.
     in_car : InCar or None
         The car around it.
+    name : str
+        Its name; ``ue`` for the only one of a scene with a table ``[ue]``.
+    stream : str
+        Keys the draws that are its own; empty for the only one of a scene with a table ``[ue]``.
+    body : bool
+        Whether the person who carries it shades the other devices.
+    spread : Spread or None
+        Where a seed draws its place; the trajectory is for the middle of it.
     """
 
     trajectory: Trajectory
@@ -152,6 +177,10 @@ class Ue:
     indoor: Indoor | None = None
     in_car: InCar | None = None
     body_loss_db: float = 30.0
+    name: str = "ue"
+    stream: str = ""
+    body: bool = False
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +287,9 @@ class SceneModel:
     base_stations : tuple of BaseStation
         At least one; the strongest serves, with hysteresis.
     ue : Ue
-        The phone or modem.
+        The phone or modem: the only one, the first of several, or in a view the one whose channel is computed.
+    devices : tuple of Ue
+        All of them, where the scene has tables ``[[ue]]``; otherwise empty.
     obstacles : tuple of Obstacle
         Buildings, people, vehicles and other obstacles.
     draws_los : bool
@@ -301,6 +332,7 @@ class SceneModel:
     base_stations: tuple[BaseStation, ...]
     ue: Ue
     radio: MacSettings
+    devices: tuple[Ue, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     draws_los: bool = False
     reflection_loss_db: float | None = None
@@ -315,6 +347,21 @@ class SceneModel:
     street_width_m: float = 20.0
     building_height_m: float = 5.0
     fitted: tuple[str, ...] = ()
+
+    def device(self, name: str) -> Ue:
+        """Return a device by its name.
+
+        Raises
+        ------
+        UserError
+            If the scene has none of this name.
+        """
+        devices = self.devices or (self.ue,)
+        for device in devices:
+            if device.name == name:
+                return device
+        names = [device.name for device in devices]
+        raise UserError(f"scene {self.name}: has no device {name!r}: {one_of(name, names)}")
 
     def with_bearer(self, bearer: Bearer) -> SceneModel:
         """Return the scene with its traffic on this bearer; ``split`` also gives both carriers' rates at all times."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,16 +17,36 @@ from wavebed.foreign import MAX_TEXT_BYTES, parse_toml, read_text
 from wavebed.radio.carriers import FR1_HZ, FR2_HZ, resource_blocks
 from wavebed.radio.read import carrier_slots, mac_settings, ue_limit
 from wavebed.scene import values
-from wavebed.scene.geometry import inside
-from wavebed.scene.model import BaseStation, Box, Carrier, Fallback, Obstacle, SceneModel, Screen, Trajectory, Ue
-from wavebed.scene.tables import KINDS, LEG_FORMS, BaseStationTable, ObstacleTable, SceneTable, transmission_loss_db
+from wavebed.scene.geometry import TOUCH_M, inside, positions, shifted, touches
+from wavebed.scene.model import (
+    BaseStation,
+    Box,
+    Carrier,
+    Fallback,
+    Obstacle,
+    SceneModel,
+    Screen,
+    Spread,
+    Trajectory,
+    Ue,
+)
+from wavebed.scene.tables import (
+    KINDS,
+    LEG_FORMS,
+    BaseStationTable,
+    DeviceTable,
+    ObstacleTable,
+    SceneTable,
+    UeTable,
+    transmission_loss_db,
+)
 from wavebed.scene.values import LoadProcess, frequency_hz
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.radio.presets import MacSettings, UeLimit
-    from wavebed.scene.tables import Array, CarrierTable, SceneFallbackTable, Timers, UeTable, Vector
+    from wavebed.scene.tables import Array, CarrierTable, SceneFallbackTable, Timers, Vector
 
 
 _RANGES_HZ = {
@@ -332,10 +353,6 @@ def _screen(table: ObstacleTable) -> Screen:
     return Screen((*table.at_m, low_z), width_m, high_z - low_z, table.heading_deg)
 
 
-_TOUCH_M = 0.05
-"""Nearer than this to its upright axis, a screen stands on an antenna."""
-
-
 def check(scene: SceneModel) -> None:
     """Refuse a scene that cannot be.
 
@@ -362,43 +379,64 @@ def check(scene: SceneModel) -> None:
     for obstacle in scene.obstacles:
         for called, station in places:
             _check_station(obstacle, called, station, scene)
-        _check_trajectory(obstacle, scene)
+        for ue in scene.devices or (scene.ue,):
+            _check_trajectory(obstacle, ue, scene)
+    for index, ue in enumerate(scene.devices):
+        for other in scene.devices[:index]:
+            if (ue.body or other.body) and _least_distance_m(ue.trajectory, other.trajectory) < TOUCH_M:
+                raise Problem(f"meets {other.name} within {TOUCH_M} m: move one of them", f"ue.{ue.name}")
+
+
+def _called_ue(ue: Ue) -> str:
+    """Name a UE in a message."""
+    return f"the UE {ue.name!r}" if ue.stream else "the UE"
+
+
+def _key_of(ue: Ue) -> str:
+    """Return the key of the table of a UE, for messages."""
+    return f"ue.{ue.name}" if ue.stream else "ue"
 
 
 def _check_ground(scene: SceneModel) -> None:
-    for index, place in enumerate(scene.ue.trajectory.position_m):
-        if place[2] < 0:
-            when = "start" if index == 0 else "trajectory"
-            raise Problem(
-                f"the UE is underground at {scene.ue.trajectory.time_s[index]:g} s (z = {place[2]:g} m):"
-                " write a height from 0 up",
-                f"ue.{when}",
-            )
+    for ue in scene.devices or (scene.ue,):
+        for index, place in enumerate(ue.trajectory.position_m):
+            if place[2] < 0:
+                when = "start" if index == 0 else "trajectory"
+                raise Problem(
+                    f"{_called_ue(ue)} is underground at {ue.trajectory.time_s[index]:g} s (z = {place[2]:g} m):"
+                    " write a height from 0 up",
+                    f"{_key_of(ue)}.{when}",
+                )
     base_stations = [(f"base-station.{index}.at", station) for index, station in enumerate(scene.base_stations)]
     if scene.fallback is not None:
         base_stations.append(("fallback.base-station.at", scene.fallback.base_station))
     for key, station in base_stations:
         if station.position_m[2] < 0:
             raise Problem(f"is underground (z = {station.position_m[2]:g} m): write a height from 0 up", key)
-        if _least_distance_m(scene.ue.trajectory, station) < _TOUCH_M:
-            raise Problem(f"the UE's trajectory meets it within {_TOUCH_M} m: move one of them", key)
+        for ue in scene.devices or (scene.ue,):
+            if _least_distance_m(ue.trajectory, Trajectory((0.0,), (station.position_m,))) < TOUCH_M:
+                raise Problem(f"{_called_ue(ue)}'s trajectory meets it within {TOUCH_M} m: move one of them", key)
 
 
 def _check_entry(scene: SceneModel) -> None:
     """Refuse walls around a UE where the standard has none."""
     scenarios = {scene.propagation} | ({scene.fallback.propagation} if scene.fallback is not None else set())
-    for key, around in (("ue.indoor", scene.ue.indoor), ("ue.in-car", scene.ue.in_car)):
-        if around is not None and scenarios <= {"inh", "inh-open"}:
-            raise Problem("the base stations of an office are inside with the UE: leave it out", key)
-    if scene.ue.indoor is not None and scene.ue.indoor.wall == "high-loss" and "rma" in scenarios:
-        raise Problem(
-            "high-loss is not for rural cells (TR 38.901 7.4.3.1): write low-loss, or another propagation",
-            "ue.indoor.wall",
-        )
+    for ue in scene.devices or (scene.ue,):
+        table = _key_of(ue)
+        for key, around in (("indoor", ue.indoor), ("in-car", ue.in_car)):
+            if around is not None and scenarios <= {"inh", "inh-open"}:
+                raise Problem("the base stations of an office are inside with the UE: leave it out", f"{table}.{key}")
+        if ue.indoor is not None and ue.indoor.wall == "high-loss" and "rma" in scenarios:
+            raise Problem(
+                "high-loss is not for rural cells (TR 38.901 7.4.3.1): write low-loss, or another propagation",
+                f"{table}.indoor.wall",
+            )
 
 
-def _least_distance_m(trajectory: Trajectory, station: BaseStation) -> float:
-    places = np.asarray(trajectory.position_m) - np.asarray(station.position_m)
+def _least_distance_m(one: Trajectory, other: Trajectory) -> float:
+    """Return the least distance of two tracks."""
+    times = np.unique([*one.time_s, *other.time_s])
+    places = positions(one, times) - positions(other, times)
     start, step = places, np.diff(places, axis=0, append=places[-1:])
     length = np.maximum((step**2).sum(axis=1), 1e-300)
     nearest = np.clip(-(start * step).sum(axis=1) / length, 0.0, 1.0)
@@ -414,34 +452,26 @@ def _check_station(obstacle: Obstacle, called: str, station: BaseStation, scene:
                 f"stands on top of {called}{_when(spans[0][0])}: move one of them, or make the box lower",
                 f"obstacle.{obstacle.name}",
             )
-    elif _touches(obstacle, obstacle.shape, Trajectory((0.0,), (station.position_m,)), scene.duration_s):
+    elif touches(obstacle, obstacle.shape, Trajectory((0.0,), (station.position_m,)), scene.duration_s):
         raise Problem(f"stands on top of {called}: move one of them", f"obstacle.{obstacle.name}")
 
 
-def _check_trajectory(obstacle: Obstacle, scene: SceneModel) -> None:
-    trajectory = scene.ue.trajectory
+def _check_trajectory(obstacle: Obstacle, ue: Ue, scene: SceneModel) -> None:
+    trajectory = ue.trajectory
     if isinstance(obstacle.shape, Box):
         spans = inside(obstacle, trajectory, scene.duration_s)
         if spans:
             raise Problem(
-                f"the UE is inside it{_when(spans[0][0])}: lead the trajectory around it, or move the obstacle",
+                f"{_called_ue(ue)} is inside it{_when(spans[0][0])}:"
+                " lead the trajectory around it, or move the obstacle",
                 f"obstacle.{obstacle.name}",
             )
-    elif _touches(obstacle, obstacle.shape, trajectory, scene.duration_s):
-        raise Problem("stands on top of the UE: move one of them", f"obstacle.{obstacle.name}")
+    elif touches(obstacle, obstacle.shape, trajectory, scene.duration_s):
+        raise Problem(f"stands on top of {_called_ue(ue)}: move one of them", f"obstacle.{obstacle.name}")
 
 
 def _when(time_s: float) -> str:
     return f" at {time_s:.3f} s" if time_s > 0 else ""
-
-
-def _touches(obstacle: Obstacle, screen: Screen, trajectory: Trajectory, duration_s: float) -> bool:
-    """Return whether a track comes within `_TOUCH_M` of the axis of a screen, at its height."""
-    half = _TOUCH_M / math.sqrt(2)
-    x, y, z = screen.centre_m
-    axis = Box((x - half, y - half, z), (x + half, y + half, z + screen.height_m))
-    post = type(obstacle)(obstacle.name, "box", axis, obstacle.trajectory, obstacle.present_s)
-    return bool(inside(post, trajectory, duration_s))
 
 
 MAX_BASE_STATIONS = 16
@@ -487,6 +517,9 @@ def _scene(document: dict[str, object], file: Path) -> SceneModel:
     carrier = at("carrier", resolved, table.carrier)
     fallback = None if table.fallback is None else at("fallback", _fallback, table.fallback)
     _check_rural(table)
+    devices = at("ue", lambda given: _ues(given, duration_s), table.ue)
+    if table.reference is not None and len(devices) > 1:
+        raise Problem("belongs to a scene with one UE: leave it out, or write one [[ue]]", "reference")
     scene = SceneModel(
         name=file.stem,
         title=table.title,
@@ -498,7 +531,8 @@ def _scene(document: dict[str, object], file: Path) -> SceneModel:
         carrier=carrier,
         draws_los=table.line_of_sight == "drawn",
         base_stations=_base_stations(table.base_station),
-        ue=at("ue", lambda ue: _ue(ue, duration_s), table.ue),
+        ue=devices[0],
+        devices=devices if isinstance(table.ue, list) else (),
         obstacles=at(
             "obstacle", lambda obstacles: read_obstacles(obstacles, carrier.frequency_hz, duration_s), table.obstacle
         ),
@@ -573,6 +607,77 @@ def _base_stations(tables: object) -> tuple[BaseStation, ...]:
             "base-station.0.load",
         )
     return base_stations
+
+
+MAX_DEVICES = 64
+_UE_HEADER = "[[ue]] above each one"
+
+
+def _ues(given: object, duration_s: float) -> tuple[Ue, ...]:
+    """Return the UEs of ``[ue]`` or of all ``[[ue]]``."""
+    if not isinstance(given, list):
+        return (_ue(read_table(UeTable, given, "[ue] on a line of its own"), duration_s),)
+    devices: list[Ue] = []
+    for index, each in enumerate(given):
+        for device in at(_called(each, index), lambda table: _devices(table, duration_s), each):
+            if any(device.name == other.name for other in devices):
+                raise Problem(
+                    f"{device.name!r} is the name of another one: write a name of its own",
+                    f"{_called(each, index)}.name",
+                )
+            devices.append(device)
+    if not 1 <= len(devices) <= MAX_DEVICES:
+        raise Problem(f"there are {len(devices)} UEs: write 1 to {MAX_DEVICES}")
+    return tuple(devices)
+
+
+def _devices(given: object, duration_s: float) -> list[Ue]:
+    """Return the UEs of one ``[[ue]]``: one, or a crowd."""
+    table = read_table(DeviceTable, given, _UE_HEADER)
+    one = replace(_ue(table, duration_s), name=table.name, stream=f" {table.name}", body=table.body)
+    ends = [(key, end) for key, end in (("line-to", table.line_to_m), ("area-to", table.area_to_m)) if end is not None]
+    if table.count == 1:
+        if ends:
+            raise Problem("belongs to a crowd: add count = 24, or leave it out", ends[0][0])
+        return [one]
+    if len(ends) != 1:
+        rule = "is missing" if not ends else "and line-to exclude each other"
+        raise Problem(f"{rule}: write line-to = [x, y] for a line, or area-to = [x, y] for an area", "area-to")
+    names = [f"{table.name}-{number}" for number in range(1, table.count + 1)]
+    if len(names[-1]) > 32:
+        raise Problem(f"is too long for {names[-1]!r}: write at most 29 letters", "name")
+    key, end_m = ends[0]
+    if end_m == one.trajectory.position_m[0][:2]:
+        raise Problem("is start: write another place", key)
+    parts = _parts(table.start_m[:2], end_m, table.count, straight=key == "line-to")
+    return [
+        replace(one, name=each, stream=f" {each}", spread=part, trajectory=_moved(one.trajectory, part))
+        for each, part in zip(names, parts, strict=True)
+    ]
+
+
+def _parts(start_m: tuple[float, float], end_m: tuple[float, float], count: int, *, straight: bool) -> list[Spread]:
+    """Return the middle halves of equal parts of a line, or of a grid of an area whose parts are nearly square."""
+    (x, y), (width, depth) = start_m, (end_m[0] - start_m[0], end_m[1] - start_m[1])
+    columns = rows = count
+    if not straight:
+        long, short = max(abs(width), abs(depth)), min(abs(width), abs(depth))
+        many = min(count, max(1, round(math.sqrt(count * long / short)))) if short > 0 else count
+        few = math.ceil(count / many)
+        columns, rows = (many, few) if abs(width) >= abs(depth) else (few, many)
+    parts = []
+    for number in range(count):
+        column, row = (number, number) if straight else (number % columns, number // columns)
+        low, high = (
+            (x + width * (column + share) / columns, y + depth * (row + share) / rows) for share in (0.25, 0.75)
+        )
+        parts.append(Spread(low, high, straight))
+    return parts
+
+
+def _moved(trajectory: Trajectory, part: Spread) -> Trajectory:
+    """Return the track shifted to the middle of a part."""
+    return shifted(trajectory, ((part.low_m[0] + part.high_m[0]) / 2, (part.low_m[1] + part.high_m[1]) / 2))
 
 
 def _ue(table: UeTable, duration_s: float) -> Ue:

@@ -13,6 +13,7 @@ from wavebed.scene.tables import (
     Array,
     BaseStationTable,
     CarrierTable,
+    DeviceTable,
     InCar,
     Indoor,
     ObstacleTable,
@@ -21,7 +22,6 @@ from wavebed.scene.tables import (
     SceneTable,
     ShadowTable,
     Timers,
-    UeTable,
 )
 
 
@@ -34,7 +34,7 @@ def reference_page() -> str:
         "carrier keys": markdown_table(CarrierTable),
         "base-station keys": markdown_table(BaseStationTable),
         "array keys": markdown_table(Array),
-        "ue keys": markdown_table(UeTable),
+        "ue keys": markdown_table(DeviceTable),
         "indoor keys": markdown_table(Indoor),
         "in-car keys": markdown_table(InCar),
         "legs": _rows(("leg", "meaning"), [(f"`{form}`", meaning) for form, meaning in LEG_FORMS]),

@@ -12,7 +12,7 @@ from msgspec import Struct
 from wavebed.config.problems import Problem
 from wavebed.config.reader import Reader, Schema, unread
 from wavebed.config.table import Key, array_schema, read_table, table, table_schema
-from wavebed.config.values import name, number, percentage, seconds, size_bytes, word
+from wavebed.config.values import boolean, name, number, percentage, seconds, size_bytes, word
 from wavebed.radio.carriers import concrete_db, glass_db, irr_glass_db
 from wavebed.radio.presets import Technology
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable, read_symbols
@@ -365,6 +365,46 @@ class UeTable(Struct, frozen=True, kw_only=True):
     ] = None
 
 
+class DeviceTable(UeTable, frozen=True, kw_only=True):
+    """``[[ue]]``."""
+
+    name: Annotated[str, Key(name, "only in `[[ue]]`, as all below: its name; no two have the same")]
+    count: Annotated[
+        int,
+        Key(
+            number(2, 64),
+            "a crowd of so many UEs, NAME-1, NAME-2, …; each moves as `trajectory` says, shifted to its place",
+            write="2…64",
+            absent="one UE",
+        ),
+    ] = 1
+    line_to_m: Annotated[
+        tuple[float, float] | None,
+        Key(
+            values.vector(2),
+            "the crowd stands along a line from `start` to here: a part for each, in the middle half of which the seed"
+            " draws its place",
+            absent="not along a line",
+        ),
+    ] = None
+    area_to_m: Annotated[
+        tuple[float, float] | None,
+        Key(
+            values.vector(2),
+            "the crowd stands in an area with the corners `start` and this: a part for each, as along a line",
+            absent="not in an area",
+        ),
+    ] = None
+    body: Annotated[
+        bool,
+        Key(
+            boolean,
+            "`true`: a person carries it, who shades the other UEs: 0.3 m × 1.7 m (TR 38.901 7.6.4.2), the top 0.2 m"
+            " above the UE; `hold` says how the person shades the own one",
+        ),
+    ] = False
+
+
 class ObstacleTable(Struct, frozen=True, kw_only=True):
     """``[[obstacle]]``: a box with two corners, or a screen with a middle and a width."""
 
@@ -473,6 +513,10 @@ class ReferenceChain(Struct, frozen=True):
     ] = None
 
 
+def _ue_schema() -> Schema:
+    return {"anyOf": [dict(table_schema(UeTable)), {**array_schema(DeviceTable), "minItems": 1}]}
+
+
 _BASE_STATIONS_SCHEMA = functools.partial(array_schema, BaseStationTable)
 _OBSTACLES_SCHEMA = functools.partial(array_schema, ObstacleTable)
 _UE_LIMIT_SCHEMA = functools.partial(table_schema, UeLimitTable)
@@ -553,8 +597,11 @@ class SceneTable(Struct, frozen=True, kw_only=True):
         ),
     ]
     ue: Annotated[
-        UeTable,
-        Key(_sub(UeTable, "[ue]"), "the phone or modem (UE): keys below"),
+        object,
+        Key(
+            unread("[ue]", _ue_schema),
+            "the phone or modem (UE): keys below; or several, each as `[[ue]]`",
+        ),
     ]
     obstacle: Annotated[
         object,

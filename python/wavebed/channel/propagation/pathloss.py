@@ -370,11 +370,15 @@ def entry_db(
         return total
     if ue.indoor is not None:
         depth_m = ue.indoor.depth_m
-        inside_m = drawn_depth_m(generators(seeds, "depth indoors"), scenario) if depth_m is None else depth_m
-        walls = building_entry_db(generators(seeds, "building entry"), ue.indoor.wall, inside_m, frequency_hz)
+        inside_m = (
+            drawn_depth_m(generators(seeds, f"depth indoors{ue.stream}"), scenario) if depth_m is None else depth_m
+        )
+        walls = building_entry_db(
+            generators(seeds, f"building entry{ue.stream}"), ue.indoor.wall, inside_m, frequency_hz
+        )
         total = total + walls[:, None] * _during(ue.indoor.during_s, time_s)
     if ue.in_car is not None:
-        car = car_entry_db(generators(seeds, "car entry"), metallised=ue.in_car.windows == "metallised")
+        car = car_entry_db(generators(seeds, f"car entry{ue.stream}"), metallised=ue.in_car.windows == "metallised")
         total = total + car[:, None] * _during(ue.in_car.during_s, time_s)
     return total
 
