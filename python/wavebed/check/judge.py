@@ -10,7 +10,6 @@ from wavebed.check.requirement import fails_whatever, holds, in_unit, statistic_
 from wavebed.config.units import TIME_UNITS
 from wavebed.page.text import figure
 from wavebed.stats.verdict import needed, percentile
-from wavebed.store.records import PATH_WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -318,7 +317,7 @@ def _computed_slack(requirement: Requirement, workload: str, metric: Metric, tri
     part = computed_s / (trial.walls_s.get(workload, 0.0) + computed_s)
     if unit.endswith("bit/s"):
         return part * abs(value), 0.0
-    if workload == PATH_WORKLOAD or (requirement.comparison == "=" and _counts_events(unit)):
+    if workload in trial.of_path or (requirement.comparison == "=" and _counts_events(unit)):
         return 0.0, 0.0
     if unit in TIME_UNITS:
         return 0.0, in_unit(computed_s, "s", unit)
@@ -327,7 +326,7 @@ def _computed_slack(requirement: Requirement, workload: str, metric: Metric, tri
 
 
 def _has(requirement: Requirement, trial: JudgedTrial) -> bool:
-    return any(requirement.name in (".".join(key), key[1]) for key in trial.metrics)
+    return bool(requirement.keys(trial.metrics))
 
 
 def _failures(

@@ -13,7 +13,9 @@ from wavebed.config.problems import Problem, described
 from wavebed.config.suggest import quantity_meant
 from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS, parse_rate, parse_size, parse_time
 from wavebed.path.model import PathModel
+from wavebed.result.devices import members_of, worst_of
 from wavebed.result.transport import known_transport_metrics
+from wavebed.run.devices import devices_of, groups_known, own_name
 from wavebed.spec.trial import NamespacesLab
 from wavebed.store.records import PATH_WORKLOAD
 
@@ -144,11 +146,18 @@ def check_known(requirements: Sequence[Requirement], plan: Plan) -> None:
     """
     known: dict[Key, Metric] = {}
     unsure: set[str] = set()
+    owners: set[str] = set()
     for treatment in plan.treatments:
         for workload in treatment.workloads:
             known |= {(workload.name, metric.name): metric for metric in workload.known_metrics()}
             if workload.prints_metrics:
                 unsure.add(workload.name)
+        groups = groups_known(treatment)
+        known |= {(name, metric.name): metric for name, metrics in groups.items() for metric in metrics}
+        names = devices_of(treatment.path)
+        printing = [each for each in treatment.workloads if each.prints_metrics and each.common.device is not None]
+        unsure.update(f"{group}.{own_name(each)}" for each in printing for group in members_of(names))
+        owners.update(groups)
         path = treatment.path
         if isinstance(treatment.lab, NamespacesLab):
             known |= {
@@ -160,7 +169,8 @@ def check_known(requirements: Sequence[Requirement], plan: Plan) -> None:
             or path.second_radio is not None
         ):
             unsure.add(PATH_WORKLOAD)
-    sure = {PATH_WORKLOAD, *(each.name for treatment in plan.treatments for each in treatment.workloads)} - unsure
+    owners |= {PATH_WORKLOAD, *(each.name for treatment in plan.treatments for each in treatment.workloads)}
+    sure = owners - unsure
     for requirement in requirements:
         _check(requirement, known, sure, unsure)
 
@@ -176,8 +186,9 @@ def _check(
         The workloads whose metrics are all known, and the workloads that may have others.
     """
     name = requirement.name
-    workload = name.partition(".")[0]
-    if any(name in (".".join(key), key[1]) for key in known):
+    owners = {*sure, *unsure}
+    workload = max((each for each in owners if name.startswith(f"{each}.")), key=len, default=name.partition(".")[0])
+    if requirement.keys(known):
         requirement.bound(known[requirement.key(known)].unit)
         return
     if workload in unsure:
@@ -242,6 +253,17 @@ class Requirement:
         """The comparison and the bound: ``< 2500 ms``."""
         return f"{self.comparison} {typed_text(self.value, self.unit)}"
 
+    def keys(self, metrics: Mapping[Key, Metric]) -> list[Key]:
+        """Return workload and name of the metrics that its name means: by its whole name, else of any workload.
+
+        The name of a group's workload means its worst device: ``phone.call.loss`` is ``phone.call.worst loss``.
+        """
+        whole = [key for key in metrics if ".".join(key) == self.name]
+        if whole:
+            return whole
+        worst = [key for key in metrics if worst_of(".".join(key)) == self.name]
+        return worst or [key for key in metrics if key[1] == self.name]
+
     def key(self, metrics: Mapping[Key, Metric]) -> Key:
         """Return workload and name of its metric.
 
@@ -255,14 +277,13 @@ class Requirement:
         Problem
             If there is no such metric, or several workloads have it.
         """
-        keys = [key for key in metrics if self.name in (".".join(key), key[1])]
-        whole = [key for key in keys if ".".join(key) == self.name]
-        if len(whole or keys) == 1:
-            return (whole or keys)[0]
+        keys = self.keys(metrics)
+        if len(keys) == 1:
+            return keys[0]
         if keys:
-            raise Problem(
-                f"several workloads have it: write one of {', '.join('.'.join(key) for key in keys)}", self.name
-            )
+            of_groups = [found for key in metrics if (found := worst_of(".".join(key))).endswith(f".{self.name}")]
+            named = of_groups or [".".join(key) for key in keys]
+            raise Problem(f"several workloads have it: write one of {', '.join(named)}", self.name)
         raise Problem(f"no metric of the results: {_hint(self.name, metrics)}", self.name)
 
     def bound(self, unit: str) -> float:
@@ -357,7 +378,7 @@ def _meant(text: str, otherwise: str) -> str:
 
 def _hint(name: str, metrics: Mapping[Key, Metric]) -> str:
     """Name the metrics that are nearest."""
-    known = {".".join(key): key for key in metrics}
+    known = {worst_of(".".join(key)) or ".".join(key): key for key in metrics}
     near = difflib.get_close_matches(name, known, _NEAR, 0.5)
     if not near:
         inner = name.rpartition(".")[2]

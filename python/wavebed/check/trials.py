@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import numpy as np
 
 from wavebed.explain.records import network_of
+from wavebed.result.devices import members_of
 from wavebed.result.identity import computing_is_free
 from wavebed.result.model import EXACT
 from wavebed.result.parquet import read_parquet
@@ -18,7 +19,7 @@ from wavebed.workload.command import DELIVERY_TIME, WALL_TIME, Command
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -94,8 +95,18 @@ def link_metrics(trial: TrialRecord, folder: Path) -> list[Metric]:
     links = cast("list[Mapping[str, Json]]", trial.engine.get("links") or [])
     spans = [each.span for each in trial.workloads if each.span is not None]
     lasted_s = max((span.end_s for span in spans), default=0.0) - min((span.start_s for span in spans), default=0.0)
-    found = [metric for direction in ("down", "up") for metric in _of_direction(links, direction, lasted_s)]
-    return found + _rtts(folder / "series" / "flows.parquet")
+    cell, names = _cell_of(trial)
+    radio = [f"{cell}.{name}.{side}" for name in names for side in ("down", "up")]
+    found = [metric for direction in ("down", "up") for metric in _of_direction(links, direction, lasted_s, radio)]
+    return found + _rtts(folder / "series" / "flows.parquet", names or ("client",))
+
+
+def _cell_of(trial: TrialRecord) -> tuple[str, list[str]]:
+    """Return the name of the cell of a trial and its devices; none without a cell."""
+    network = cast("Mapping[str, Mapping[str, Json]]", trial.resolved.get("network") or {})
+    cell = network.get("cell") or {}
+    of_cell = cast("Sequence[Mapping[str, str]]", cell.get("devices") or ())
+    return str(cell.get("name", "")), [device["host"] for device in of_cell]
 
 
 def known_link_metrics() -> list[Metric]:
@@ -104,13 +115,24 @@ def known_link_metrics() -> list[Metric]:
     return [*none[0], *none[1], *_rtt_metrics([])]
 
 
-def _of_direction(links: Sequence[Mapping[str, Json]], direction: str, lasted_s: float) -> list[Metric]:
+def _of_direction(
+    links: Sequence[Mapping[str, Json]], direction: str, lasted_s: float, radio: Collection[str] = ()
+) -> list[Metric]:
+    """Return the metrics of one direction.
+
+    Parameters
+    ----------
+    radio : collection of str
+        The links of the devices of a cell, which are the last ones of the path together.
+    """
     own = [link for link in links if cast("str", link["name"]).endswith(f".{direction}")]
     if not own:
         return []
+    shared = [link for link in own if link["name"] not in radio]
+    of_radio = [link for link in own if link["name"] in radio]
     # The far end of the downlink is the last hop, the far end of the uplink the first.
-    last = own[-1] if direction == "down" else own[0]
-    delivered = cast("int", last["delivered_bytes"])
+    last = (of_radio or shared[-1:]) if direction == "down" else (shared[:1] or of_radio)
+    delivered = sum(cast("int", link["delivered_bytes"]) for link in last)
     dropped = sum(sum(cast("Mapping[str, int]", link.get("dropped_segments") or {}).values()) for link in own)
     rate = delivered * 8 / 1e6 / lasted_s if lasted_s > 0 else None
     return [
@@ -119,13 +141,13 @@ def _of_direction(links: Sequence[Mapping[str, Json]], direction: str, lasted_s:
     ]
 
 
-def _rtts(file: Path) -> list[Metric]:
-    """Return percentiles of the smoothed RTT of all connections of the client's host, a sample every 10 ms."""
+def _rtts(file: Path, clients: Collection[str]) -> list[Metric]:
+    """Return percentiles of the smoothed RTT of all connections of the clients' hosts, a sample every 10 ms."""
     values: list[float] = []
     if file.exists():
         table = read_parquet(file, ["host", "rtt_us"])
         pairs = zip(table.column("host").to_pylist(), table.column("rtt_us").to_pylist(), strict=True)
-        values = [rtt_us / 1e3 for host, rtt_us in pairs if host == "client" and rtt_us is not None]
+        values = [rtt_us / 1e3 for host, rtt_us in pairs if host in clients and rtt_us is not None]
     return _rtt_metrics(values)
 
 
@@ -187,6 +209,8 @@ class JudgedTrial:
         The workloads that would have run longer than their limits, had computing taken its time.
     is_unguarded : bool
         Whether nobody knows how long the programs of a trial in virtual time computed.
+    of_path : set of str
+        The workloads whose metrics are of the path: in a cell also its devices and their groups.
     """
 
     folder: str
@@ -203,6 +227,7 @@ class JudgedTrial:
     walls_s: Mapping[str, float] = field(default_factory=dict)
     over_limit: Sequence[str] = ()
     is_unguarded: bool = False
+    of_path: frozenset[str] = frozenset({PATH_WORKLOAD})
 
     @property
     def completed(self) -> bool:
@@ -228,8 +253,8 @@ def seen(
         By `read_computing`.
     """
     metrics = {(PATH_WORKLOAD, metric.name): metric for metric in (*trial.transport, *of_links)}
-    for workload in trial.workloads:
-        metrics |= {(workload.name, metric.name): metric for metric in workload.outcome.metrics}
+    for name, found_ in (*((each.name, each.outcome.metrics) for each in trial.workloads), *trial.devices.items()):
+        metrics |= {(name, metric.name): metric for metric in found_}
     reasons = machine_reasons(trial)
     failed = [_failure(each) for each in trial.workloads if each.outcome.status == "failed"]
     lasted_s = max((each.span.end_s - each.span.start_s for each in trial.workloads if each.span), default=0.0)
@@ -254,6 +279,16 @@ def _computed(found: JudgedTrial, trial: TrialRecord, computing: Computing | Non
     computed_s = {
         each.name: 0.0 if each.kind in _TIMES_PACKETS else computing.of_s(each.name) for each in trial.workloads
     }
+    groups = members_of(_cell_of(trial)[1])
+    of_path = {PATH_WORKLOAD, *trial.devices}
+    for name in trial.devices:
+        group, _, own = name.partition(".")
+        members = [f"{device}.{own}" for device in groups.get(group, ()) if own and f"{device}.{own}" in walls_s]
+        if members:
+            of_path.remove(name)
+        # A device and a group are as the path: all programs share the slots of their cell.
+        computed_s[name] = max((computed_s[each] for each in members), default=computing.total_s)
+        walls_s[name] = min((walls_s[each] for each in members), default=lasted_s)
     limits = cast("Sequence[Mapping[str, Json]]", trial.resolved.get("workloads") or ())
     limits_s = {cast("str", each["name"]): cast("int", each["limit_ns"]) / 1e9 for each in limits}
     over = [
@@ -267,6 +302,7 @@ def _computed(found: JudgedTrial, trial: TrialRecord, computing: Computing | Non
         computed_s=computed_s | {PATH_WORKLOAD: computing.total_s},
         walls_s=walls_s | {PATH_WORKLOAD: lasted_s},
         over_limit=over,
+        of_path=frozenset(of_path),
     )
 
 

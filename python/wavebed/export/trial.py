@@ -162,16 +162,15 @@ def table_csv(trial: ExportedTrial, name: str) -> bytes:
 
 
 def _metrics(trial: ExportedTrial) -> pa.Table:
-    from wavebed.store.records import PATH_WORKLOAD
+    from wavebed.store.records import metrics_of
 
     record = trial.record
-    groups = [(PATH_WORKLOAD, record.transport), *((each.name, each.outcome.metrics) for each in record.workloads)]
     rows = [
         (
             *(record.folder, record.block, record.treatment, record.seed, record.verdict, workload),
             *(metric.name, metric.value, metric.unit, metric.better, metric.definition),
         )
-        for workload, metrics in groups
+        for workload, metrics in metrics_of(record)
         for metric in metrics
     ]
     schema = pa.schema(

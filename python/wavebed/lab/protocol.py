@@ -73,6 +73,8 @@ LIMITS = Limits()
 PORTS_EACH = 20
 """Ports of a workload that needs no more."""
 MOST_WORKLOADS = 32
+MOST_IN_CELL = 250
+"""Workloads of a trial with a cell: each has a /24 of its own at the server, from 198.19.1.0 on."""
 _FIRST = 20_000
 WORKLOAD_PORTS = range(_FIRST, _FIRST + PORTS_EACH * MOST_WORKLOADS)
 """Ports of all workloads of a trial, TCP and UDP."""

@@ -239,7 +239,7 @@ class Computing(msgspec.Struct, frozen=True):
         if not own:
             return self.total_s
         of_nobody_s = max(self.total_s - sum(_seconds(each.own_ns) for each in self.programs), 0.0)
-        before_s = next((_seconds(each.before_ns) for each in own if each.host == "client"), 0.0)
+        before_s = next((_seconds(each.before_ns) for each in own if each.host not in ("server", "edge")), 0.0)
         most_s = sum(_seconds(each.own_ns) for each in own) + of_nobody_s
         return min(most_s, max(self.total_s - before_s, 0.0))
 

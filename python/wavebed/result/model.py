@@ -203,6 +203,9 @@ class TrialRecord:
         Place of its seed, from 1.
     transport : sequence of Metric
         Metrics of the path and its flows; the metrics of workloads are in `workloads`.
+    devices : mapping
+        Of a cell: metrics of each device, each group of devices and each group's workload, by name
+        (`wavebed.result.devices`).
     engine : mapping
         The summary of the engine.
     resolved : mapping
@@ -225,6 +228,7 @@ class TrialRecord:
     engine: Mapping[str, Json] = field(default_factory=dict)
     resolved: Mapping[str, Json] = field(default_factory=dict)
     attempt: Integer = 1
+    devices: Mapping[str, Sequence[Metric]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

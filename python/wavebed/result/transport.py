@@ -99,16 +99,16 @@ def retransmission_fraction(tables: Tables) -> float | None:
     return repeated / sent if sent > 0 else None
 
 
-def bulk_bytes(tables: Tables, *, down: bool) -> list[float]:
+def bulk_bytes(tables: Tables, *, down: bool, clients: Collection[str] = ("client",)) -> list[float]:
     """Return the bytes acknowledged of each bulk flow in the time common to all of them.
 
     Parameters
     ----------
     down : bool
-        Flows towards the client; otherwise from it.
+        Flows towards the clients; otherwise from them.
     """
     found = _each(tables["flows"], ["bytes_acked", "busy_us"])
-    bulk = [rows for host, rows in found if (host != "client") == down and _is_bulk(rows)]
+    bulk = [rows for host, rows in found if (host not in clients) == down and _is_bulk(rows)]
     if not bulk:
         return []
     start = max(int(rows["time_ns"][0]) for rows in bulk)
@@ -306,7 +306,9 @@ _PERCENTILES = (50, 95)
 _DIRECTIONS = ("down", "up")
 
 
-def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = ()) -> list[Metric]:
+def transport_metrics(
+    tables: Tables, spans: Schedule, aside: Collection[str] = (), clients: Collection[str] = ("client",)
+) -> list[Metric]:
     """Return the metrics of the path and its flows under load; none without load.
 
     Parameters
@@ -316,7 +318,9 @@ def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = 
     spans : mapping of str to Span
         Of the workloads, by name.
     aside : collection of str
-        Links of a second radio: never the bottleneck; their delivered bytes count.
+        Links of a second radio, or of the devices of a cell: never the bottleneck; their delivered bytes count.
+    clients : collection of str
+        The client, or the devices of a cell.
     """
     courses = bottlenecks(tables, spans, aside)
     found: list[Metric] = []
@@ -325,7 +329,7 @@ def transport_metrics(tables: Tables, spans: Schedule, aside: Collection[str] = 
         found += _delays(direction, course)
         found += _recovery(direction, course)
     if any(span.is_load for span in spans.values()):
-        fairness = {side: jain(bulk_bytes(tables, down=side == "down")) for side in _DIRECTIONS}
+        fairness = {side: jain(bulk_bytes(tables, down=side == "down", clients=clients)) for side in _DIRECTIONS}
         found += _of_flows(retransmission_fraction(tables), fairness)
     carrying = [*(course.link for course in courses.values()), *aside]
     found += processor_metrics(tables, spans, delivered_bytes(tables, spans, carrying))

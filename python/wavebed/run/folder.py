@@ -17,6 +17,7 @@ from wavebed.result.machine import machine, versions
 from wavebed.result.model import Group, RunRecord
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE
 from wavebed.run.design import Design, expected_s
+from wavebed.run.devices import Content
 from wavebed.run.remedies import remedy_programs
 from wavebed.secret import redacted_toml, redacted_value
 from wavebed.spec.trial import HostsLab, is_virtual
@@ -205,14 +206,15 @@ def prepare(plan: Plan, folder: RunFolder) -> None:
     """Make the content of the workloads."""
     cache = cache_folder()
     told: set[str] = set()
+    content = Content(cache)
     for treatment in plan.treatments:
         for workload in treatment.workloads:
-            if workload.name not in told:
+            if workload.name not in told and not content.has(workload):
                 step = StepBegun(step=f"preparing {workload.name}", left_s=folder.trials.left_s)
                 folder.journal.emit(step)
                 told.add(workload.name)
             try:
-                workload.prepare(cache)
+                content.prepare(workload)
             except OSError as error:
                 what = (error.strerror or "cannot be written").lower()
                 raise WavebedError(

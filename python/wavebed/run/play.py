@@ -105,7 +105,7 @@ def open_all(
         make_folders(folder)
         context = TrialContext(
             server=host(workload.common.server).of_workload(workload.name),
-            client=host(workload.common.client).of_workload(workload.name),
+            client=host(workload.common.client_host).of_workload(workload.name),
             folder=folder,
             clock=lab.clock,
             port=ports[number],

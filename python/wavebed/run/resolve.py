@@ -78,7 +78,7 @@ def programs_on(workloads: Sequence[AnyWorkload]) -> dict[str, list[str]]:
     for each in workloads:
         for host, names in (
             (each.common.server, each.needed_programs("server")),
-            (each.common.client, each.needed_programs("client")),
+            (each.common.client_host, each.needed_programs("client")),
         ):
             found.setdefault(host, {}).update(dict.fromkeys(names))
     return {host: [*each] for host, each in found.items()}
@@ -101,7 +101,7 @@ class Resolver:
         self._traces = Traces()
         self._seed: int | None = None
         self._names: dict[str, tuple[str, int, tuple[int, ...]]] = {}
-        self._options: dict[AnyWorkload, dict[str, Json]] = {}
+        self._options: dict[int, dict[str, Json]] = {}
         self._checked: set[bytes] = set()
         self._reached: dict[tuple[str, str], RealHosts] = {}
 
@@ -203,12 +203,13 @@ class Resolver:
 
     def _kept_options(self, workload: AnyWorkload) -> dict[str, Json]:
         """Return the options of a workload; the files that they name are read and stored once for the run."""
-        if workload not in self._options:
-            self._options[workload] = raw_values(workload.options)
+        key = id(workload.options)  # which the devices of a group share, and the plan keeps
+        if key not in self._options:
+            self._options[key] = raw_values(workload.options)
             if self._folder is not None:
                 with explained(self._folder, "the files of a workload cannot be kept"):
-                    self._options[workload] = workload.kept_options(self._folder)
-        return self._options[workload]
+                    self._options[key] = workload.kept_options(self._folder)
+        return self._options[key]
 
     def _origin(self, file: str, size: int) -> PatternOrigin:
         origin = self._traces.origin(file)
@@ -252,7 +253,7 @@ def _workload_spec(workload: AnyWorkload, options: dict[str, Json]) -> WorkloadS
         after=common.after,
         limit_ns=round(common.limit_s * 1e9),
         server=common.server,
-        client=common.client,
+        client=common.client_host,
         options=options,
     )
 

@@ -17,12 +17,22 @@ from wavebed.config.table import Key, read_table, table_schema
 from wavebed.config.units import format_time
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, parse_toml, read_text
-from wavebed.lab.protocol import MOST_WORKLOADS
+from wavebed.lab.protocol import MOST_IN_CELL, MOST_WORKLOADS
 from wavebed.output import toml_text
 from wavebed.path.scenario import checked_document, read_document, read_path_of
 from wavebed.path.tables import path_schema
 from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
+from wavebed.run.devices import (
+    check_names,
+    devices_of,
+    groups_known,
+    is_asked,
+    on_devices,
+    share_options,
+    tables_of,
+    with_own_predecessors,
+)
 from wavebed.run.lab_table import LabTable, read_lab
 from wavebed.secret import restored
 from wavebed.spec.network import MOST_SEED
@@ -37,7 +47,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
-    from wavebed.path.model import PathModel
+    from wavebed.path.model import CellModel, PathModel
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.workload.model import AnyWorkload
 
@@ -159,8 +169,17 @@ def _by_name(tables: object, what: str, name: str, key: str) -> object:
         str(table.get("name", table.get("kind", ""))) if isinstance(table, dict) else described(table)
         for table in tables
     ]
+    whole = [
+        f"{table['device']}.{own}" if isinstance(table, dict) and "device" in table else own
+        for own, table in zip(names, tables, strict=True)
+    ]
+    if name in whole:
+        return tables[whole.index(name)]
     if name not in names:
         raise Problem(f"there is no {what} {name!r}: {one_of(name, names)}", key)
+    if names.count(name) > 1 and names != whole:
+        others = " or ".join(f'{what}."{each}"' for own, each in zip(names, whole, strict=True) if own == name)
+        raise Problem(f"several devices have a {what} {name!r}: write {others}", key)
     return tables[names.index(name)]
 
 
@@ -327,7 +346,7 @@ def read_plan(
                 functools.partial(_treatment, document, scenario, only, traces, options or {}),
             )
         )
-        path_seed = cast("PathModel", treatments[0].path).seed
+        first_path = cast("PathModel", treatments[0].path)
         primary = at("run.primary", partial(_primary, only=only, treatments=treatments), run.primary or "")
     except Problem as problem:
         if cells is not None:
@@ -335,7 +354,7 @@ def read_plan(
         raise UserError(f"{scenario}{f': {problem}'.replace(f': {scenario}: ', ': ')}") from None
     finally:
         traces.close()
-    first = next(given for given in (seed, run.seed, path_seed) if given is not None)
+    first = next(given for given in (seed, run.seed, first_path.seed) if given is not None)
     count = trials if trials is not None else run.trials
     if first + count - 1 > MOST_SEED:
         where = f"{scenario}: run.seed" if cells is None else "campaign.seed"
@@ -349,7 +368,7 @@ def read_plan(
         trials=count,
         seed=first,
         treatments=treatments,
-        tables=_wanted(document, only),
+        tables=_wanted(document, only, first_path.cell),
         notes=tuple(dict.fromkeys(traces.notes)),
         primary=primary,
     )
@@ -364,10 +383,16 @@ def _primary(name: str, only: Sequence[str], treatments: Sequence[TreatmentPlan]
         If no workload can have it.
     """
     workloads = {each.name: each for treatment in treatments for each in treatment.workloads}
-    owner = name.partition(".")[0]
-    if not name or (only and owner not in workloads):
-        return ""
+    owner = next((each for each in workloads if name.startswith(f"{each}.")), name.partition(".")[0])
     known = {f"{each.name}.{metric.name}" for each in workloads.values() for metric in each.known_metrics()}
+    if name and any(map(devices_of, (treatment.path for treatment in treatments))):
+        from wavebed.result.devices import worst_of
+
+        for treatment in treatments:
+            known |= {f"{group}.{metric.name}" for group, found in groups_known(treatment).items() for metric in found}
+        name = next((each for each in known if worst_of(each) == name), name)
+    if not name or (only and owner not in workloads and name not in known):
+        return ""
     if name in known or (owner in workloads and workloads[owner].prints_metrics):
         return name
     from wavebed.result.transport import known_transport_metrics  # few scenarios name a metric of the path
@@ -403,6 +428,7 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
             for each in spec.workloads
             for options in [cast("dict[str, Json]", restored(each.options, f"workload.{each.name}"))]
         )
+        share_options(workloads, spec.workloads)
         for number, each in enumerate(spec.remedies, 1):
             at(f"remedies[{number}]", partial(remedy_of, options=each.options), each.kind)
     except UserError as error:
@@ -418,25 +444,38 @@ def plan_of_spec(stored: StoredTrial, file: Path) -> Plan:
         trials=1,
         seed=spec.seed,
         treatments=(treatment,),
-        tables=[{"name": each.name, "kind": each.kind, "settings": each.options} for each in spec.workloads],
+        tables=[_table_of(each) for each in spec.workloads],
     )
+
+
+def _table_of(spec: WorkloadSpec) -> dict[str, Json]:
+    told: dict[str, Json] = {"name": spec.name, "kind": spec.kind, "settings": spec.options}
+    return told if _device_of(spec) is None else told | {"device": spec.client}
+
+
+def _device_of(spec: WorkloadSpec) -> str | None:
+    """Return the device of a cell that runs a workload; ``None``: the client or the edge does."""
+    return None if spec.client in ("client", "edge") else spec.client
 
 
 def _workload_of(spec: WorkloadSpec, folder: Path) -> AnyWorkload:
     kind = at("kind", kind_of, spec.kind)
+    device = _device_of(spec)
     common = {
         "kind": spec.kind,
-        "name": spec.name,
+        "name": spec.name if device is None else spec.name.removeprefix(f"{device}."),
         "start": format_time(spec.start_ns),
         "after": spec.after,
         "limit": format_time(spec.limit_ns),
         "server": spec.server,
-        "client": spec.client,
+        "client": spec.client if device is None else "client",
+        "device": device,
     }
     found = kind.found_options(spec.options, folder)
     given = {key: value for key, value in found.items() if value is not None}
     options = at("options", lambda options: read_table(kind.options_type, options, "options"), given)
-    return kind(read_common({key: value for key, value in common.items() if value is not None}), options)
+    read = read_common({key: value for key, value in common.items() if value is not None})
+    return kind(replace(read, name=spec.name), options)
 
 
 def _read_run(table: object) -> RunTable:
@@ -532,26 +571,29 @@ def _treatment(
     path = read_path_of(document, scenario, options, traces)
     hosts = {host.name for host in path.hosts}
     workloads: list[AnyWorkload] = []
+    limited: set[str] = set()
     for index, table in enumerate(_tables(document, "workload"), 1):
-        workload = at(f"workload[{index}]", read_workload, table)
-        if workload.name == PATH_WORKLOAD:
+        described_ = at(f"workload[{index}]", read_workload, table)
+        if described_.name == PATH_WORKLOAD:
             raise Problem(f"{PATH_WORKLOAD!r} has the figures of the path: choose another", f"workload[{index}].name")
-        if any(known.name == workload.name for known in workloads):
-            raise Problem(f"{workload.name!r} is taken: give one of the two another name", f"workload[{index}].name")
-        for end in (workload.common.server, workload.common.client):
-            if end not in hosts:
-                raise Problem(f"this path has no host {end!r}: add [path.edge]", f"workload[{index}]")
-        workloads.append(workload)
+        for workload in at(f"workload[{index}]", partial(on_devices, cell=path.cell), described_):
+            if any(known.name == workload.name for known in workloads):
+                taken = f"{workload.name!r} is taken: give one of the two another name"
+                raise Problem(taken, f"workload[{index}].name")
+            for end in (workload.common.server, workload.common.client_host):
+                if end not in hosts:
+                    raise Problem(f"this path has no host {end!r}: add [path.edge]", f"workload[{index}]")
+            workloads.append(workload)
+            if "limit" in table:
+                limited.add(workload.name)
     if not workloads:
         raise Problem('is missing: add a table [[workload]] with kind = "download" or another kind', "workload")
-    if len(workloads) > MOST_WORKLOADS:
-        raise Problem(f"there are {len(workloads)}: write at most {MOST_WORKLOADS}", "workload")
+    most = MOST_WORKLOADS if path.cell is None else MOST_IN_CELL
+    if len(workloads) > most:
+        raise Problem(f"there are {len(workloads)}: write at most {most}", "workload")
+    check_names(path.cell, workloads)
+    with_own_predecessors(workloads)
     _check_order(workloads)
-    limited = {
-        workload.name
-        for workload, table in zip(workloads, _tables(document, "workload"), strict=True)
-        if "limit" in table
-    }
     chosen = _chosen(workloads, only)
     if not chosen:
         raise Problem("all are skipped: write skip = false in one of them", "workload")
@@ -574,11 +616,11 @@ def _let_go_on(workloads: Sequence[AnyWorkload], limited: Collection[str]) -> No
 
 
 def _chosen(workloads: Sequence[AnyWorkload], only: Sequence[str]) -> list[AnyWorkload]:
-    names = [workload.name for workload in workloads]
     for name in only:
-        if name not in names:
+        if not any(is_asked(each, [name]) for each in workloads):
+            names = [each.name for each in workloads]
             raise UserError(f"--workload: {name!r} is no workload of this scenario: {one_of(name, names)}")
-    chosen = [each for each in workloads if (each.name in only if only else not each.common.skip)]
+    chosen = [each for each in workloads if (is_asked(each, only) if only else not each.common.skip)]
     wanted = {workload.name for workload in chosen}
     after = {workload.name: workload.common.after for workload in workloads}
     for workload in chosen:
@@ -615,13 +657,12 @@ def _tables(document: Mapping[str, object], key: str) -> list[dict[str, object]]
     return tables
 
 
-def _wanted(document: Mapping[str, object], only: Sequence[str]) -> list[Mapping[str, Json]]:
+def _wanted(document: Mapping[str, object], only: Sequence[str], cell: CellModel | None) -> list[Mapping[str, Json]]:
     found = []
-    for table in _tables(document, "workload"):
-        name = str(table.get("name", table["kind"]))
-        if not only or name in only:
-            settings = {key: value for key, value in table.items() if key not in ("name", "kind")}
-            found.append(cast("Mapping[str, Json]", {"name": name, "kind": table["kind"], "settings": settings}))
+    for name, device, table in tables_of(_tables(document, "workload"), only, cell):
+        settings = {key: value for key, value in table.items() if key not in ("name", "kind", "device")}
+        told = {"name": name, "kind": table["kind"], "settings": settings}
+        found.append(cast("Mapping[str, Json]", told if device is None else told | {"device": device}))
     return found
 
 

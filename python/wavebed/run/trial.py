@@ -15,6 +15,7 @@ from wavebed.lab.confine import take_back
 from wavebed.lab.protocol import LIMITS, LaboratoryGoneError, LaboratoryHungError, Limits
 from wavebed.lab.tools import in_guest
 from wavebed.output import replace_file
+from wavebed.result.devices import device_metrics, of_groups
 from wavebed.result.identity import computing_json
 from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.names import COMPUTING_FILE
@@ -26,6 +27,7 @@ from wavebed.run.hosts import MODEM, modem_events, modem_series
 from wavebed.run.play import StoppedError, open_all, outcomes, perform, settle
 from wavebed.run.remedies import Remedies
 from wavebed.run.stopped import STATE_FILE, state_of
+from wavebed.spec.network import cell_links, devices
 from wavebed.spec.part import plain
 from wavebed.workload.model import Event, Outcome
 
@@ -104,6 +106,7 @@ def run_trial(
     checks, transport = _judge(
         tables, capacity, workloads, network, lab_checks(resolved.spec.lab, course.summary, course.messages)
     )
+    of_devices = _of_devices(tables, workloads, network)
     transport += lab_metrics(resolved.spec.lab, course.summary)
     if course.computing is not None:
         replace_file(partial / COMPUTING_FILE, computing_json(course.computing))
@@ -128,6 +131,7 @@ def run_trial(
         engine=course.summary,
         resolved=plain(resolved.spec),
         attempt=slot.attempt,
+        devices=of_devices,
     )
 
 
@@ -287,5 +291,17 @@ def _judge(
     busy = tables["cpu"].group_by("time_ns", use_threads=False).aggregate([("busy", "mean")]).sort_by("time_ns")
     checks.append(processor_check([share for share in busy.column("busy_mean").to_pylist() if share is not None]))
     checks.extend(backlog_check(tables["links"], course) for course in capacity if not course.by_radio)
-    metrics = transport_metrics(tables, spans, second_radio_links(network))
+    aside, clients = [*second_radio_links(network), *cell_links(network)], devices(network) or ("client",)
+    metrics = transport_metrics(tables, spans, aside, clients)
     return checks, [*metrics, *second_radio_metrics(tables, network)]
+
+
+def _of_devices(
+    tables: Mapping[str, pa.Table], workloads: Sequence[WorkloadRecord], network: Network
+) -> dict[str, Sequence[Metric]]:
+    """Return the metrics of the devices of a cell, and of their groups; none without a cell."""
+    if network.cell is None:
+        return {}
+    spans = {each.name: each.span for each in workloads if each.span is not None}
+    of_workloads = of_groups({each.name: each.outcome.metrics for each in workloads}, devices(network))
+    return {**device_metrics(tables, spans, network), **of_workloads}

@@ -54,6 +54,13 @@ def devices(network: Network) -> tuple[str, ...]:
     return () if network.cell is None else tuple(device.host for device in network.cell.devices)
 
 
+def cell_links(network: Network) -> list[str]:
+    """Return the names of the links of the devices of the cell; none without a cell."""
+    if network.cell is None:
+        return []
+    return [f"{network.cell.name}.{name}.{side}" for name in devices(network) for side in ("down", "up")]
+
+
 def group_of(device: str) -> str:
     """Return the name of the ``[[device]]`` to which a device belongs: `phone` for `phone-3`, `tablet` for `tablet`."""
     found = _NUMBERED.fullmatch(device)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wavebed.errors import MachineError, UserError
 from wavebed.result.names import INCOMPLETE, LOG_TABLES, TABLES, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
-from wavebed.store.records import PATH_WORKLOAD, read_run, read_trial
+from wavebed.store.records import metrics_of, read_run, read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,11 +78,9 @@ class Run:
         for line in self.record.trials:
             record = self.trial(line.folder)
             head = (line.folder, line.block, line.treatment, line.seed, line.verdict)
-            groups = [(PATH_WORKLOAD, record.transport)]
-            groups += [(workload.name, workload.outcome.metrics) for workload in record.workloads]
             rows += [
                 (*head, workload, metric.name, metric.value, metric.unit, metric.better, metric.definition)
-                for workload, metrics in groups
+                for workload, metrics in metrics_of(record)
                 for metric in metrics
             ]
         return pd.DataFrame(rows, columns=_METRIC_COLUMNS).astype({"value": "float64"})

@@ -12,7 +12,7 @@ from wavebed.beneath import make_folder, remove_tree
 from wavebed.result.model import COUNTED
 from wavebed.result.names import METRICS_FILE, METRICS_FOLDER, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
-from wavebed.store.records import PATH_WORKLOAD, read_trial
+from wavebed.store.records import metrics_of, read_trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,10 +72,9 @@ def keep_metrics(folder: Path, block: int, lines: Sequence[TrialLine], group: in
         record = read_trial(folder / TRIALS_FOLDER / line.folder)
         counted = line.verdict in COUNTED
         head = (block, group, where, line.treatment, line.folder, line.attempt, line.seed, line.verdict, counted)
-        groups = [(PATH_WORKLOAD, record.transport), *((each.name, each.outcome.metrics) for each in record.workloads)]
         rows += [
             (*head, workload, metric.name, metric.value, metric.unit, metric.better, metric.definition)
-            for workload, metrics in groups
+            for workload, metrics in metrics_of(record)
             for metric in metrics
         ]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)

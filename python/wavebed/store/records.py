@@ -38,9 +38,14 @@ def run_json(record: RunRecord) -> str:
     return _text({"schema": SCHEMA, **msgspec.to_builtins(record)})
 
 
+def metrics_of(record: TrialRecord) -> list[tuple[str, Sequence[Metric]]]:
+    """Return the metrics of the path, of each workload, and of the devices and groups of a cell, by their names."""
+    own = [(each.name, each.outcome.metrics) for each in record.workloads]
+    return [(PATH_WORKLOAD, record.transport), *own, *record.devices.items()]
+
+
 def trial_json(record: TrialRecord) -> str:
     """Return the text of ``trial.json``. Series and events are in the tables."""
-    groups = [(PATH_WORKLOAD, record.transport), *((each.name, each.outcome.metrics) for each in record.workloads)]
     return _text(
         {
             "schema": SCHEMA,
@@ -55,7 +60,7 @@ def trial_json(record: TrialRecord) -> str:
             "reasons": record.reasons,
             "checks": record.checks,
             "workloads": [_workload(workload) for workload in record.workloads],
-            "metrics": [_metric(workload, metric) for workload, metrics in groups for metric in metrics],
+            "metrics": [_metric(workload, metric) for workload, metrics in metrics_of(record) for metric in metrics],
             "engine": record.engine,
         }
     )
@@ -206,6 +211,7 @@ def read_trial(folder: Path) -> TrialRecord:
         metrics.setdefault(each.workload, []).append(
             Metric(each.name, each.value, each.unit, each.better, each.definition)
         )
+    known = {PATH_WORKLOAD, *(each.name for each in given.workloads)}
     return TrialRecord(
         folder=given.folder,
         block=given.block,
@@ -221,6 +227,7 @@ def read_trial(folder: Path) -> TrialRecord:
         engine=given.engine,
         resolved=resolved,
         attempt=given.attempt,
+        devices={name: found for name, found in metrics.items() if name not in known},
     )
 
 

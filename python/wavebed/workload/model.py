@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from wavebed.config import values
 from wavebed.config.data import Json
 from wavebed.config.problems import Problem, at, described
+from wavebed.config.reader import reader
 from wavebed.config.table import Key, fields, raw_values, read_table
 from wavebed.lab.protocol import PORTS_EACH
 
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
     from wavebed.lab.tools import End, Program
 
 
+_OF_DEVICE = r"[a-z0-9][a-z0-9_-]{0,31}"
+
+
+@reader("NAME", {"type": "string", "pattern": rf"^({_OF_DEVICE}\.)?{_OF_DEVICE}$"})
+def _name_of_other(value: object) -> str:
+    """Read the name of another workload, perhaps with its device: ``call``, ``phone-3.call``."""
+    device, dot, own = str(value).rpartition(".")
+    if dot and isinstance(value, str):
+        values.name(device)
+    values.name(own if dot else value)
+    return str(value)
+
+
 class Common(Struct, frozen=True, kw_only=True):
     """Keys of every workload: start, limit and hosts."""
 
@@ -33,7 +47,13 @@ class Common(Struct, frozen=True, kw_only=True):
     start_s: Annotated[
         float, Key(values.seconds(), "when it starts: after time zero of the pattern, or after the end of `after`")
     ] = 0.0
-    after: Annotated[str | None, Key(values.name, "the workload that must have ended before it starts")] = None
+    after: Annotated[
+        str | None,
+        Key(
+            _name_of_other,
+            "the workload that must have ended before it starts; in a cell of the same device, or `DEVICE.NAME`",
+        ),
+    ] = None
     limit_s: Annotated[float, Key(values.seconds(), "longest time that it may run")] = 60.0
     skip: Annotated[
         bool,
@@ -43,6 +63,20 @@ class Common(Struct, frozen=True, kw_only=True):
     client: Annotated[Literal["client", "edge"], Key(values.word("client", "edge"), "the host at the other end")] = (
         "client"
     )
+    device: Annotated[
+        str | None,
+        Key(
+            values.name,
+            "in a cell: the device that is the client, or the name of several; each has a workload of its own, which is"
+            " named `DEVICE.NAME`",
+            absent="the first device",
+        ),
+    ] = None
+
+    @property
+    def client_host(self) -> str:
+        """The name of the host at the client's end."""
+        return self.device or self.client
 
 
 class NoOptions(Struct, frozen=True):

@@ -1,0 +1,272 @@
+"""The metrics of the devices of a cell, and of groups of devices: rates, air time, fairness, the worst device.
+
+A group has the name of its ``[[device]]``; the group `CELL` has all devices.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wavebed.result.transport import jain, known_transport_metrics, named, transport_metrics
+from wavebed.spec.network import devices, group_of
+from wavebed.workload.model import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from wavebed.result.course import Tables
+    from wavebed.spec.types import Network
+    from wavebed.workload.model import Schedule
+
+CELL = "cell"
+"""The group of all devices."""
+_DIRECTIONS = ("down", "up")
+_WORST = "worst "
+_RATE = "IP bytes delivered over the radio / time of all workloads"
+_AIR = "time of its parts of the slots / time of all workloads"
+_SHARE = "its air time / air time of all devices"
+_JAIN = "Jain, Chiu, Hawe 1984"
+
+
+def members_of(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the devices of each group of at least two devices, by its name; `CELL` is the last.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All devices, in order; a name that occurs again counts once.
+    """
+    names = list(dict.fromkeys(names))
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(group_of(name), []).append(name)
+    found[CELL] = names
+    return {group: members for group, members in found.items() if len(members) > 1}
+
+
+def device_of(workload: str, names: Sequence[str]) -> str | None:
+    """Return the device that runs a workload, ``phone-3`` of ``phone-3.call``; ``None``: none of them does."""
+    return next((name for name in names if workload.startswith(f"{name}.")), None)
+
+
+def worst_of(name: str) -> str:
+    """Return the name by which a requirement asks for the worst device: ``phone.call.loss``.
+
+    Parameters
+    ----------
+    name : str
+        ``phone.call.worst loss``; empty for all other metrics.
+    """
+    group, found, metric = name.partition(f".{_WORST}")
+    return f"{group}.{metric}" if found else ""
+
+
+def of_groups(metrics: Mapping[str, Sequence[Metric]], names: Sequence[str]) -> dict[str, list[Metric]]:
+    """Return the metrics of the groups' workloads: ``phone.call`` of ``phone-1.call``, ``phone-2.call``.
+
+    Parameters
+    ----------
+    metrics : mapping
+        The metrics of each workload, by its name.
+    names : sequence of str
+        All devices.
+    """
+    found: dict[str, list[Metric]] = {}
+    for group, members in members_of(names).items():
+        of_workload: dict[str, list[Sequence[Metric]]] = {}
+        for member in members:
+            for workload, of_member in metrics.items():
+                if workload.startswith(f"{member}."):
+                    of_workload.setdefault(workload.removeprefix(f"{member}."), []).append(of_member)
+        for own, of_members in of_workload.items():
+            if len(of_members) > 1:
+                found[f"{group}.{own}"] = list(_together(of_members))
+    return found
+
+
+def _together(of_members: Sequence[Sequence[Metric]]) -> Iterator[Metric]:
+    """Yield the metrics of a group: a value is missing if one device lacks it."""
+    by_name = [{metric.name: metric for metric in of_member} for of_member in of_members]
+    for metric in {name: metric for names in reversed(by_name) for name, metric in names.items()}.values():
+        values = [each[metric.name].value if metric.name in each else None for each in by_name]
+        yield from together(metric, values)
+
+
+def together(metric: Metric, values: Sequence[float | None]) -> Iterator[Metric]:
+    """Yield what a metric of several devices is together: worst, mean, and of rates sum and Jain's index.
+
+    Parameters
+    ----------
+    metric : Metric
+        Its name, unit and better direction.
+    values : sequence of float or None
+        One for each device; without one of them there are no values.
+    """
+    known = [value for value in values if value is not None]
+    known = known if len(known) == len(values) else []
+    if metric.better != "neither":
+        worst = max if metric.better == "lower" else min
+        yield replace(
+            metric,
+            name=f"{_WORST}{metric.name}",
+            value=worst(known, default=None),
+            definition="the worst device",
+        )
+    mean = math.fsum(known) / len(known) if known else None
+    yield replace(metric, name=f"mean {metric.name}", value=mean, definition="over the devices")
+    if metric.unit.endswith("bit/s"):
+        yield from _shared(metric, known)
+
+
+def _shared(metric: Metric, known: list[float]) -> Iterator[Metric]:
+    """Yield the sum of what devices share, and Jain's index."""
+    total = math.fsum(known) if known else None
+    yield replace(metric, name=f"sum of {metric.name}", value=total, definition="of the devices")
+    yield Metric(f"Jain's index of {metric.name}", jain(known), "", "higher", _JAIN)
+
+
+def device_metrics(tables: Tables, spans: Schedule, network: Network) -> dict[str, list[Metric]]:
+    """Return the metrics of each device, and then of each group; none without a cell.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        From `wavebed.result.tables.write_tables`.
+    spans : mapping of str to TimeSpan
+        Of the workloads, by name.
+    network : Network
+        The network of the trial.
+    """
+    names = devices(network)
+    if not names or network.cell is None:
+        return {}
+    by_link = _split(tables["links"], "link")
+    begin_ms = min((each.start_s for each in spans.values()), default=0.0) * 1000
+    end_ms = max((each.end_s for each in spans.values()), default=0.0) * 1000
+    sums = {
+        (name, side): _sums(by_link.get(f"{network.cell.name}.{name}.{side}"), begin_ms, end_ms)
+        for name in names
+        for side in _DIRECTIONS
+    }
+    radio = {name: _radio(name, names, sums, (end_ms - begin_ms) / 1000) for name in names}
+    shared = [f"{hop.name}.{side}" for leg in network.legs for hop in leg.hops for side in _DIRECTIONS]
+    found: dict[str, list[Metric]] = {}
+    for name in names:
+        own = [f"{network.cell.name}.{name}.{side}" for side in _DIRECTIONS]
+        found[name] = [*radio[name], *_transport(tables, by_link, spans, name, [*shared, *own])]
+    return found | _of_device_groups(radio, names)
+
+
+def known_device_metrics(names: Sequence[str]) -> dict[str, list[Metric]]:
+    """Return the metrics of `device_metrics` without values."""
+    nothing = {(name, side): (None, None) for name in names for side in _DIRECTIONS}
+    radio = {name: _radio(name, names, nothing, 0.0) for name in dict.fromkeys(names)}
+    of_processors = {metric.name for metric in named(None, None)}
+    of_path = [each for each in known_transport_metrics() if each.name not in of_processors]
+    return {name: [*own, *of_path] for name, own in radio.items()} | _of_device_groups(radio, names)
+
+
+def _of_device_groups(radio: Mapping[str, Sequence[Metric]], names: Sequence[str]) -> dict[str, list[Metric]]:
+    found: dict[str, list[Metric]] = {}
+    for group, members in members_of(names).items():
+        for place, metric in enumerate(radio[members[0]]):
+            values = [radio[member][place].value for member in members]
+            if metric.unit.endswith("bit/s"):
+                found.setdefault(group, []).extend(together(metric, values))
+                continue
+            known = [value for value in values if value is not None]
+            of_air = list(_shared(metric, known if len(known) == len(values) else []))
+            found.setdefault(group, []).extend(of_air if metric.name.startswith("air") else of_air[:1])
+    return found
+
+
+_Sums = tuple[float | None, float | None]
+"""IP bytes delivered and nanoseconds of air time of a link; ``None``: not counted."""
+
+
+def _radio(name: str, names: Sequence[str], sums: Mapping[tuple[str, str], _Sums], lasted_s: float) -> list[Metric]:
+    found = []
+    for side in _DIRECTIONS:
+        delivered, air_ns = sums[name, side]
+        rate = None if delivered is None or lasted_s <= 0 else delivered * 8 / 1e6 / lasted_s
+        busy = None if air_ns is None or lasted_s <= 0 else air_ns / 1e7 / lasted_s
+        every = [sums[each, side][1] for each in names]
+        whole_ns = 0.0 if None in every else math.fsum(each for each in every if each is not None)
+        share = None if air_ns is None or not whole_ns else 100 * air_ns / whole_ns
+        found += [
+            Metric(f"rate {side}", rate, "Mbit/s", "higher", _RATE),
+            Metric(f"air time {side}", busy, "%", "neither", _AIR),
+            Metric(f"share of air time {side}", share, "%", "neither", _SHARE),
+        ]
+    return found
+
+
+def _split(table: pa.Table, column: str) -> dict[str, pa.Table]:
+    """Return the rows of each value of a column of text, in their order."""
+    codes = table.column(column).combine_chunks().dictionary_encode()
+    names, places = codes.dictionary.to_pylist(), codes.indices.to_numpy(zero_copy_only=False)
+    edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)] if len(places) else [0]
+    parts: dict[str, list[pa.Table]] = {}
+    for start, end in pairwise(edges):
+        parts.setdefault(names[int(places[start])], []).append(table.slice(start, end - start))
+    return {name: _joined(each) for name, each in parts.items()}
+
+
+def _joined(parts: Sequence[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+
+
+def _sums(rows: pa.Table | None, begin_ms: float, end_ms: float) -> _Sums:
+    """Return the sums of a link while workloads ran; a link without rows delivered nothing."""
+    if rows is None:
+        return 0.0, 0.0
+    time_ms = rows.column("time_ms").to_numpy()
+    inside = (time_ms >= math.floor(begin_ms)) & (time_ms < end_ms)
+    delivered = float(rows.column("delivered_bytes").to_numpy()[inside].sum())
+    if "air_ns" not in rows.column_names:
+        return delivered, None
+    return delivered, float(rows.column("air_ns").to_numpy()[inside].sum())
+
+
+def _transport(
+    tables: Tables, by_link: Mapping[str, pa.Table], spans: Schedule, name: str, links: Sequence[str]
+) -> list[Metric]:
+    """Return the metrics of the path of one device and its flows, while its own workloads ran."""
+    import pyarrow.compute as pc
+
+    rows = [by_link[link] for link in links if link in by_link]
+    capacity = tables["capacity"]
+    own = {
+        "links": _joined(rows) if rows else tables["links"].slice(0, 0),
+        "capacity": capacity.filter(pc.is_in(capacity.column("link"), _texts(links))),
+        "flows": _flows(tables["flows"], name),
+    }
+    own_spans = {workload: span for workload, span in spans.items() if workload.startswith(f"{name}.")}
+    return transport_metrics(own, own_spans, clients=(name,))
+
+
+def _texts(values: Sequence[str]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(values, pa.string())
+
+
+def _flows(flows: pa.Table, name: str) -> pa.Table:
+    """Return the rows of a device's connections, at both ends."""
+    import pyarrow.compute as pc
+
+    is_own = pc.equal(flows.column("host"), name)
+    local = flows.column("local").filter(is_own)
+    addresses = {text.rpartition(":")[0] for text in local.unique().to_pylist() if text}
+    remote = flows.column("remote").unique().to_pylist()
+    others = [text for text in remote if text and text.rpartition(":")[0] in addresses]
+    return flows.filter(pc.or_kleene(is_own, pc.is_in(flows.column("remote"), _texts(others))))

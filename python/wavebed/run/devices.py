@@ -1,0 +1,181 @@
+"""The workloads of the devices of a cell: one of each ``[[workload]]`` for each of its devices."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from wavebed.config.problems import Problem, one_of
+from wavebed.path.model import PathModel
+from wavebed.spec.network import devices
+from wavebed.store.records import PATH_WORKLOAD
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from wavebed.path.model import CellModel
+    from wavebed.run.scenario import StoredTrial, TreatmentPlan
+    from wavebed.spec.trial import WorkloadSpec
+    from wavebed.workload.model import AnyWorkload, Metric
+
+
+def on_devices(workload: AnyWorkload, cell: CellModel | None) -> list[AnyWorkload]:
+    """Return the workloads that a table ``[[workload]]`` describes: with a cell one for each of its devices.
+
+    Raises
+    ------
+    Problem
+        If there is no cell, or no such device in it.
+    """
+    common = workload.common
+    if cell is None:
+        if common.device is not None:
+            raise Problem("this path has no cell: remove the key, or add a table [[device]]", "device")
+        return [workload]
+    if common.client != "client":
+        if common.device is not None:
+            raise Problem(f'the client is the {common.client} already: remove client = "{common.client}"', "device")
+        return [workload]
+    names = device_names(common.device, cell)
+    found = []
+    for name in names:
+        one = copy.copy(workload)  # with the same options: content is made once for all
+        one.common = replace(common, device=name, name=f"{name}.{common.name}")
+        found.append(one)
+    return found
+
+
+def devices_of(path: PathModel | StoredTrial) -> list[str]:
+    """Return the devices of the cell of a path; none without a cell."""
+    if not isinstance(path, PathModel):
+        return list(devices(path.spec.network))
+    return [] if path.cell is None else [each.name for each in path.cell.devices]
+
+
+def groups_known(treatment: TreatmentPlan) -> dict[str, list[Metric]]:
+    """Return the metrics, without values, of the devices of a treatment's cell and of their groups, by name."""
+    names = devices_of(treatment.path)
+    if not names:
+        return {}
+    from wavebed.result.devices import known_device_metrics, of_groups  # few paths have a cell
+
+    of_workloads = {each.name: each.known_metrics() for each in treatment.workloads}
+    return known_device_metrics(names) | of_groups(of_workloads, names)
+
+
+def check_names(cell: CellModel | None, workloads: Sequence[AnyWorkload]) -> None:
+    """Check that results of devices, groups and workloads have different names.
+
+    Raises
+    ------
+    Problem
+        If two of them have one name.
+    """
+    if cell is None:
+        return
+    from wavebed.result.devices import CELL
+
+    taken = {each.name for each in cell.devices} | {each.group for each in cell.devices}
+    for name in (PATH_WORKLOAD, CELL):
+        if name in taken:
+            raise Problem(f"{name!r} has the figures of the {name}: name the device otherwise", "device")
+    for each in workloads:
+        if each.name in (*taken, CELL):
+            raise Problem(f"{each.name!r} has the figures of devices: choose another", f"workload.{each.name}.name")
+
+
+def device_names(name: object, cell: CellModel) -> list[str]:
+    """Return the devices that a name means; ``None``: the first device.
+
+    Raises
+    ------
+    Problem
+        If there is none.
+    """
+    if name is None:
+        return [cell.devices[0].name]
+    chosen = [] if not isinstance(name, str) else [each.name for each in cell.named(name)]
+    if not chosen:
+        known = dict.fromkeys(known for each in cell.devices for known in (each.group, each.name))
+        raise Problem(f"{name!r} is no device of the cell: {one_of(name, known)}", "device")
+    return chosen
+
+
+def with_own_predecessors(workloads: Sequence[AnyWorkload]) -> None:
+    """Let a workload of a device follow the same device's workload, if `after` names no device."""
+    names = {each.name for each in workloads}
+    for each in workloads:
+        common = each.common
+        own = f"{common.device}.{common.after}"
+        if common.device is not None and common.after is not None and own in names:
+            each.common = replace(common, after=own)
+
+
+def share_options(workloads: Sequence[AnyWorkload], specs: Sequence[WorkloadSpec]) -> None:
+    """Let equal workloads of several devices have the same options, so that their content is made once."""
+    first: dict[bytes, AnyWorkload] = {}
+    for workload, spec in zip(workloads, specs, strict=True):
+        if workload.common.device is not None:
+            key = msgspec.json.encode([spec.kind, spec.server, spec.options])
+            workload.options = first.setdefault(key, workload).options
+
+
+class Content:
+    """Makes the content of workloads, once for all devices that share it."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        self._first: dict[int, AnyWorkload] = {}
+
+    def has(self, workload: AnyWorkload) -> bool:
+        """Return whether its content is made already."""
+        return id(workload.options) in self._first
+
+    def prepare(self, workload: AnyWorkload) -> None:
+        """Make it, or take it from another device's workload.
+
+        Raises
+        ------
+        WavebedError
+            If it cannot be made.
+        """
+        first = self._first.get(id(workload.options))
+        if first is None:
+            workload.prepare(self._cache)
+            self._first[id(workload.options)] = workload
+        else:
+            vars(workload).update(vars(first) | {"common": workload.common})
+
+
+def is_asked(workload: AnyWorkload, only: Sequence[str]) -> bool:
+    """Return whether one of these names means a workload: its own, or that of its ``[[workload]]``."""
+    common = workload.common
+    return common.name in only or (common.device is not None and own_name(workload) in only)
+
+
+def own_name(workload: AnyWorkload) -> str:
+    """Return the name of a workload without that of its device: ``call`` of ``phone-3.call``."""
+    common = workload.common
+    return common.name if common.device is None else common.name.removeprefix(f"{common.device}.")
+
+
+def tables_of(
+    tables: Sequence[Mapping[str, object]], only: Sequence[str], cell: CellModel | None
+) -> list[tuple[str, str | None, Mapping[str, object]]]:
+    """Return name, device and table of each workload that is wanted; the device is ``None`` without a cell."""
+    found: list[tuple[str, str | None, Mapping[str, object]]] = []
+    for table in tables:
+        name = str(table.get("name", table["kind"]))
+        if cell is None or table.get("client", "client") != "client":
+            found.append((name, None, table))
+        else:
+            found += [(f"{each}.{name}", each, table) for each in device_names(table.get("device"), cell)]
+    return [
+        each
+        for each in found
+        if not only or each[0] in only or (each[1] is not None and each[0].removeprefix(f"{each[1]}.") in only)
+    ]

@@ -1,0 +1,253 @@
+"""Workloads and metrics of the devices of a cell and of their groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from tests.unit.test_transport_links import constant, link_rows, steady
+
+from wavebed.check.requirement import parse_requirement
+from wavebed.config.problems import Problem
+from wavebed.path.model import CellModel, DeviceModel, Link
+from wavebed.result.devices import device_metrics, known_device_metrics, members_of, of_groups, together, worst_of
+from wavebed.result.tables import SCHEMAS, capacity_table
+from wavebed.run.devices import check_names, on_devices, own_name, with_own_predecessors
+from wavebed.run.scenario import StoredTrial, changed, plan_of_spec
+from wavebed.spec.trial import Treatment, TrialSpec, WorkloadSpec
+from wavebed.spec.types import Cell, CellScheduler, Device, Host, Network
+from wavebed.workload import read_workload
+from wavebed.workload.model import Metric, TimeSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wavebed.workload.model import AnyWorkload
+
+SCHEDULER = CellScheduler("proportional_fair", units=17)
+PHONES = ("phone-1", "phone-2", "phone-3")
+
+
+def cell(*names: str) -> CellModel:
+    made = tuple(DeviceModel(name, name.rpartition("-")[0] or name, Link(), Link()) for name in names)
+    return CellModel("radio", SCHEDULER, SCHEDULER, made)
+
+
+def workloads(of: CellModel | None, *tables: dict[str, object]) -> list[AnyWorkload]:
+    found = [each for table in tables for each in on_devices(read_workload({"kind": "latency"} | table), of)]
+    with_own_predecessors(found)
+    return found
+
+
+def names(found: Sequence[AnyWorkload]) -> list[tuple[str, str]]:
+    return [(each.name, each.common.client_host) for each in found]
+
+
+def test_each_device_of_a_group_has_a_workload_of_its_own() -> None:
+    found = workloads(cell(*PHONES, "tablet"), {"device": "phone"}, {"device": "phone-2", "name": "b"}, {"name": "c"})
+    assert names(found) == [
+        *((f"{phone}.latency", phone) for phone in PHONES),
+        ("phone-2.b", "phone-2"),
+        ("phone-1.c", "phone-1"),
+    ]
+    assert {own_name(each) for each in found} == {"latency", "b", "c"}
+    assert len({id(each.options) for each in found[:3]}) == 1  # content is made once
+    assert names(workloads(None, {})) == [("latency", "client")]
+
+
+def test_a_workload_follows_that_of_its_own_device_or_the_one_that_is_named() -> None:
+    tables = ({"device": "phone", "name": "a"}, {"device": "phone", "after": "a"}, {"device": "tablet", "name": "b"})
+    found = workloads(cell(*PHONES, "tablet"), *tables, {"device": "tablet", "name": "c", "after": "phone-2.a"})
+    after = {each.name: each.common.after for each in found if each.common.after}
+    assert after == {f"{phone}.latency": f"{phone}.a" for phone in PHONES} | {"tablet.c": "phone-2.a"}
+
+
+@pytest.mark.parametrize(
+    ("of", "table", "message"),
+    [
+        (None, {"device": "phone"}, "device: this path has no cell: remove the key, or add a table [[device]]"),
+        (cell(*PHONES), {"device": "phon"}, "device: 'phon' is no device of the cell: did you mean 'phone'?"),
+        (
+            cell(*PHONES),
+            {"device": "phone", "client": "edge"},
+            'device: the client is the edge already: remove client = "edge"',
+        ),
+        (cell(*PHONES), {"after": "Phone.a"}, "after: 'Phone' is not a name"),
+    ],
+)
+def test_a_device_that_does_not_fit_is_refused(of: CellModel | None, table: dict[str, object], message: str) -> None:
+    with pytest.raises(Problem, match=r"^.*") as error:
+        workloads(of, table)
+    assert str(error.value).startswith(message)
+
+
+def test_a_specification_keeps_the_device_of_a_workload(tmp_path: Path) -> None:
+    specs = tuple(
+        WorkloadSpec(each.name, each.kind, 0, each.common.after, 10**10, "server", each.common.client_host, {})
+        for each in workloads(cell(*PHONES), {"device": "phone", "name": "a"}, {"device": "phone", "after": "a"})
+    )
+    network = Network(1500, False, coalesce="off", hosts=(Host("server"), *map(Host, PHONES)), legs=())
+    spec = TrialSpec(1, "", "", Treatment("t", {}), 1, 1, network, {}, specs)
+    (treatment,) = plan_of_spec(StoredTrial(spec, tmp_path), tmp_path).treatments
+    read = treatment.workloads
+    assert names(read) == [(each.name, each.client) for each in specs]
+    assert [each.common.after for each in read] == [None] * 3 + [f"{phone}.a" for phone in PHONES]
+    assert len({id(each.options) for each in read}) == 1
+
+
+@pytest.mark.parametrize("taken", ["cell", "path"])
+def test_a_device_has_no_name_of_other_figures(taken: str) -> None:
+    with pytest.raises(Problem, match=f"'{taken}' has the figures of the {taken}: name the device otherwise"):
+        check_names(cell("phone", taken), [])
+
+
+def test_a_key_names_the_workload_of_a_device() -> None:
+    tables = [{"kind": "latency", "device": "phone"}, {"kind": "latency", "device": "tablet"}]
+    document = changed({"workload": tables}, {'workload."tablet.latency".limit': "9s"})
+    assert [table.get("limit") for table in document["workload"]] == [None, "9s"]
+    with pytest.raises(Problem) as error:
+        changed({"workload": tables}, {"workload.latency.limit": "9s"})
+    message = (
+        """several devices have a workload 'latency': write workload."phone.latency" or workload."tablet.latency\""""
+    )
+    assert message in str(error.value)
+
+
+def metric(name: str, value: float | None, unit: str = "ms", better: str = "lower") -> Metric:
+    return Metric(name, value, unit, better, "test")  # type: ignore[arg-type]
+
+
+def figures(metrics: Sequence[Metric]) -> dict[str, float | None]:
+    return {each.name: each.value for each in metrics}
+
+
+def test_a_group_has_the_worst_device_and_the_mean_and_of_rates_what_they_share() -> None:
+    assert figures([*together(metric("loss", None, "%"), [1.0, 4.0, 1.0])]) == {"worst loss": 4.0, "mean loss": 2.0}
+    rates = figures([*together(metric("goodput", None, "Mbit/s", "higher"), [1.0, 2.0, 3.0])])
+    assert rates == {
+        "worst goodput": 1.0,
+        "mean goodput": 2.0,
+        "sum of goodput": 6.0,
+        "Jain's index of goodput": pytest.approx(36 / (3 * 14)),
+    }
+    assert figures([*together(metric("count", None, "", "neither"), [1.0, 2.0])]) == {"mean count": 1.5}
+    assert set(figures([*together(metric("loss", None), [1.0, None])]).values()) == {None}
+
+
+def test_groups_are_those_of_the_names_and_all_devices() -> None:
+    assert members_of(PHONES) == {"phone": [*PHONES], "cell": [*PHONES]}
+    assert members_of(["phone-1", "tablet"]) == {"cell": ["phone-1", "tablet"]}
+    assert members_of(["phone-1"]) == {}
+
+
+def test_workloads_of_one_name_make_one_of_the_group_and_of_the_cell() -> None:
+    metrics = {f"{name}.call": [metric("loss", float(place))] for place, name in enumerate((*PHONES, "tablet"))}
+    metrics["tablet.web"] = [metric("on load", 1.0)]
+    found = of_groups(metrics, [*PHONES, "tablet"])
+    assert {name: figures(each) for name, each in found.items()} == {
+        "phone.call": {"worst loss": 2.0, "mean loss": 1.0},
+        "cell.call": {"worst loss": 3.0, "mean loss": 1.5},
+    }
+    assert worst_of("phone.call.worst loss") == "phone.call.loss"
+    assert worst_of("phone.call.mean loss") == ""
+
+
+def test_a_requirement_on_a_group_is_on_its_worst_device() -> None:
+    metrics = {(f"{name}.call", "loss"): metric("loss", 1.0) for name in PHONES}
+    for group, found in of_groups({key[0]: [each] for key, each in metrics.items()}, PHONES).items():
+        metrics |= {(group, each.name): each for each in found}
+    for name, key in {
+        "phone.call.loss": ("phone.call", "worst loss"),
+        "phone.call.mean loss": ("phone.call", "mean loss"),
+        "phone-2.call.loss": ("phone-2.call", "loss"),
+        "cell.call.loss": ("cell.call", "worst loss"),
+    }.items():
+        assert parse_requirement(f"{name} p90 < 2 ms").key(metrics) == key
+    with pytest.raises(Problem, match=r"several workloads have it: write one of phone\.call\.loss, cell\.call\.loss"):
+        parse_requirement("loss p90 < 2 ms").key(metrics)
+    with pytest.raises(Problem, match=r"did you mean 'phone\.call\.loss'"):
+        parse_requirement("phone.call.los p90 < 2 ms").key(metrics)
+
+
+def network(*devices: str):
+    from types import SimpleNamespace
+
+    made = tuple(Device(name, (), ()) for name in devices)
+    return SimpleNamespace(cell=Cell("radio", SCHEDULER, SCHEDULER, made), legs=(), hosts=())
+
+
+def tables(bits_per_ms: dict[str, float], air_ns: dict[str, int] | None = None) -> dict[str, pa.Table]:
+    rows = [
+        row
+        for name, bits in bits_per_ms.items()
+        for row in link_rows(f"radio.{name}.down", steady(0, 10_000, bits, 5.0, 9000))
+    ]
+    links = pa.Table.from_pylist(rows, schema=SCHEMAS["links"])
+    if air_ns is not None:
+        air = [air_ns[row["link"].split(".")[1]] for row in rows]
+        if "air_ns" in links.column_names:
+            links = links.drop_columns(["air_ns"])
+        links = links.append_column("air_ns", pa.array(air, pa.int64()))
+    capacity = [row for name in bits_per_ms for row in constant(link=f"radio.{name}.down")]
+    flows = [
+        {"time_ns": at * 10**9, "host": host, "cookie": number, "local": local, "remote": remote}
+        | {"bytes_acked": 10**6 * at if host == "server" else 0, "busy_us": 10**6 * at if host == "server" else 0}
+        for number, name in enumerate(bits_per_ms, 1)
+        for host, local, remote in (
+            ("server", "198.18.0.1:80", f"198.18.0.{number + 1}:9"),
+            (name, f"198.18.0.{number + 1}:9", "198.18.0.1:80"),
+        )
+        for at in range(10)
+    ]
+    return {
+        "links": links,
+        "capacity": capacity_table(capacity),
+        "flows": pa.Table.from_pylist(flows, schema=SCHEMAS["flows"]),
+    }
+
+
+def test_each_device_has_its_rate_its_air_time_and_the_metrics_of_its_own_path() -> None:
+    of_load = {"phone-1.download": TimeSpan(0, 10, True), "phone-2.download": TimeSpan(0, 10, True)}
+    air = {"phone-1": 600_000, "phone-2": 200_000}
+    found = device_metrics(tables({"phone-1": 6000, "phone-2": 3000}, air), of_load, network(*PHONES[:2]))
+    assert list(found) == ["phone-1", "phone-2", "phone", "cell"]
+    first, second, group = (figures(found[name]) for name in ("phone-1", "phone-2", "phone"))
+    assert (first["rate down"], second["rate down"]) == (6.0, 3.0)
+    assert (first["air time down"], second["air time down"]) == (pytest.approx(60), pytest.approx(20))
+    assert first["share of air time down"] == pytest.approx(75)
+    assert first["rate up"] == 0.0
+    assert first["share of air time up"] is None
+    assert first["share of capacity used down"] == pytest.approx(50)
+    assert second["share of capacity used down"] == pytest.approx(25)
+    assert first["queueing delay p50 down"] == pytest.approx(5)
+    assert first["fairness between flows down"] is None  # one flow of its own
+    assert group["sum of rate down"] == 9.0
+    assert group["worst rate down"] == 3.0
+    assert group["Jain's index of rate down"] == pytest.approx(81 / (2 * 45))
+    assert group["sum of air time down"] == pytest.approx(80)
+    assert group["sum of share of air time down"] == pytest.approx(100)
+
+
+def test_air_time_that_is_not_counted_is_not_told() -> None:
+    given = tables({"phone-1": 6000, "phone-2": 3000})
+    given["links"] = given["links"].select([name for name in given["links"].column_names if name != "air_ns"])
+    found = device_metrics(given, {"phone-1.a": TimeSpan(0, 10, True)}, network(*PHONES[:2]))
+    assert figures(found["phone-1"])["air time down"] is None
+    assert figures(found["phone"])["Jain's index of air time down"] is None
+
+
+def test_the_metrics_of_devices_are_known_before_a_trial() -> None:
+    of_load = {f"{name}.download": TimeSpan(0, 10, True) for name in PHONES}
+    found = device_metrics(tables(dict.fromkeys(PHONES, 6000)), of_load, network(*PHONES))
+    known = known_device_metrics(PHONES)
+    assert list(found) == list(known)
+    for name, metrics in found.items():
+        assert {each.name for each in metrics} <= {each.name for each in known[name]}
+
+
+def test_a_path_without_a_cell_has_no_devices() -> None:
+    from types import SimpleNamespace
+
+    assert device_metrics(tables({"phone-1": 1.0}), {}, SimpleNamespace(cell=None)) == {}
