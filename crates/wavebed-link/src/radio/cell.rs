@@ -128,25 +128,38 @@ struct Devices {
     claims: Vec<Asked>,
 }
 
-/// When the next event of a device is due; a slot comes after all other events of its time.
+/// When the next event of a device is due, twice, and one more if it is a slot, which comes after all other events of its
+/// time. One number, because the first of many is looked for at each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Next {
-    at_ns: u64,
-    is_slot: bool,
-}
+struct Next(u64);
 
 impl Next {
-    const NEVER: Self = Self {
-        at_ns: u64::MAX,
-        is_slot: true,
-    };
+    const NEVER: Self = Self(u64::MAX);
+
+    const fn new(at_ns: u64, is_slot: bool) -> Self {
+        Self(at_ns << 1 | is_slot as u64)
+    }
+
+    const fn at_ns(self) -> u64 {
+        if self.0 == u64::MAX {
+            u64::MAX
+        } else {
+            self.0 >> 1
+        }
+    }
+
+    const fn is_slot(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
-/// A claim of a device, and what it is given.
+/// The claim of a device to a slot, and what it is given.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     device: usize,
     claim: Claim,
+    /// Parts of the slot that it can use, and bytes of the whole slot; `None` until somebody wants to know.
+    need: Option<(u32, u64)>,
     given: u32,
 }
 
@@ -182,9 +195,8 @@ impl Devices {
     /// Finds the next event of a device.
     fn look(&mut self, device: usize) {
         let next = self.members[device].radio.next();
-        self.events[device] = next.map_or(Next::NEVER, |(at_ns, event)| Next {
-            at_ns,
-            is_slot: event == Event::Slot,
+        self.events[device] = next.map_or(Next::NEVER, |(at_ns, event)| {
+            Next::new(at_ns, event == Event::Slot)
         });
     }
 
@@ -194,7 +206,7 @@ impl Devices {
 
     fn next_event_ns(&self) -> Option<u64> {
         let input = self.inputs.front().map_or(u64::MAX, |(_, run)| run.at_ns);
-        let at_ns = self.next_event().at_ns.min(input);
+        let at_ns = self.next_event().at_ns().min(input);
         (at_ns < u64::MAX).then_some(at_ns)
     }
 
@@ -203,13 +215,13 @@ impl Devices {
             let next = self.next_event();
             if let Some(&(device, run)) = self.inputs.front()
                 && run.at_ns <= now_ns
-                && run.at_ns < next.at_ns
+                && run.at_ns < next.at_ns()
             {
                 self.inputs.pop_front();
                 let Device { radio, effects } = &mut self.members[device];
                 radio.enter(run.at_ns, run, &mut Outlet::record(effects));
                 self.look(device);
-            } else if next.at_ns <= now_ns {
+            } else if next.at_ns() <= now_ns {
                 self.handle(next);
             } else {
                 break;
@@ -223,7 +235,7 @@ impl Devices {
         let Some(first) = due.position(|event| *event == next) else {
             return;
         };
-        if !next.is_slot || !self.gather(first, next) {
+        if !next.is_slot() || !self.gather(first, next) {
             let Device { radio, effects } = &mut self.members[first];
             if let Some((at_ns, event)) = radio.next() {
                 radio.handle(at_ns, event, &mut Outlet::record(effects));
@@ -231,17 +243,21 @@ impl Devices {
             self.look(first);
             return;
         }
-        self.scheduler.give(&mut self.claims);
+        self.scheduler.give(&mut self.claims, &mut self.members);
         for place in 0..self.claims.len() {
             let asked = self.claims[place];
             let Device { radio, effects } = &mut self.members[asked.device];
-            let share = Share {
-                given: asked.given,
-                all: self.scheduler.config.units,
-            };
-            let (bytes, units) = radio.use_slot(share, &mut Outlet::record(effects));
-            self.scheduler.given(&asked, bytes, units);
-            radio.make_plan(next.at_ns);
+            if asked.given == 0 {
+                radio.pass_slot(next.at_ns());
+            } else {
+                let share = Share {
+                    given: asked.given,
+                    all: self.scheduler.config.units,
+                };
+                let bytes = radio.use_slot(share, &mut Outlet::record(effects));
+                radio.make_plan(next.at_ns());
+                self.scheduler.sent(&asked, bytes);
+            }
             self.look(asked.device);
         }
     }
@@ -250,34 +266,26 @@ impl Devices {
     /// if that one plans none.
     fn gather(&mut self, first: usize, next: Next) -> bool {
         self.claims.clear();
+        let Some(slot) = self.members[first].radio.planned() else {
+            return false;
+        };
+        let mut station = None;
         for device in first..self.members.len() {
-            if self.events[device] != next {
+            let radio = &mut self.members[device].radio;
+            if self.events[device] != next || radio.planned() != Some(slot) {
                 continue;
             }
-            let SchedulerConfig {
-                units,
-                control_units,
-                ..
-            } = self.scheduler.config;
-            let Some(mut claim) = self.members[device].radio.claim(units) else {
-                if device == first {
-                    return false;
-                }
-                continue;
-            };
-            claim.need = claim.need.min(units - control_units);
-            if self
-                .claims
-                .first()
-                .is_none_or(|asked| asked.claim.is_for_slot_of(&claim))
-            {
+            let claim = radio.claim(slot);
+            if *station.get_or_insert(claim.station) == claim.station {
                 self.claims.push(Asked {
                     device,
                     claim,
+                    need: None,
                     given: 0,
                 });
             }
         }
+        self.scheduler.slots_before = self.members[first].radio.slots_before(slot);
         true
     }
 
@@ -304,11 +312,11 @@ struct Scheduler {
     users: Vec<User>,
     /// One for each carrier whose slots were claimed.
     carriers: Vec<Carrier>,
-    /// The slice of each user, as an index; those without one share the rest.
-    slices: Vec<Option<usize>>,
     /// What each slice may take before the others, parts of slots.
     credits: Vec<f64>,
-    order: Vec<usize>,
+    /// Slots of this direction before the one that is claimed.
+    slots_before: u64,
+    ranks: Vec<Rank>,
 }
 
 /// What the scheduler knows of a device.
@@ -318,6 +326,8 @@ struct User {
     guaranteed_bps: Option<u64>,
     /// Bytes of its guaranteed rate that it may have before others, and at which time.
     tokens: (f64, u64),
+    /// The index of its slice.
+    slice: Option<usize>,
 }
 
 /// What the scheduler knows of one carrier.
@@ -338,8 +348,29 @@ struct Average {
     /// Bytes per slot, exponentially averaged up to `slots` slots of this direction since time 0.
     bytes: f64,
     slots: u64,
-    /// The number of its last turn.
+    /// Rises with each turn.
     turn: u64,
+}
+
+/// The place of a claim in the order of service.
+#[derive(Clone, Copy, Debug)]
+struct Rank {
+    level: u32,
+    ratio: f64,
+    turn: u64,
+    at: usize,
+}
+
+impl Rank {
+    /// Whether it is served before `other`: by its level, its ratio, or because it has waited longer.
+    fn is_before(&self, other: &Self) -> bool {
+        let order = self
+            .level
+            .cmp(&other.level)
+            .then(other.ratio.total_cmp(&self.ratio))
+            .then((self.turn, self.at).cmp(&(other.turn, other.at)));
+        order.is_lt()
+    }
 }
 
 /// A guaranteed rate that was not asked for is kept for this long: less than the averaging window of 2 s (TS 23.501,
@@ -352,18 +383,16 @@ impl Scheduler {
             level: service.level,
             guaranteed_bps: service.guaranteed_bps,
             tokens: (0.0, 0),
+            slice: (service.slice.as_ref())
+                .and_then(|name| config.slices.iter().position(|slice| slice.name == *name)),
         });
-        let slice = |service: &ServiceConfig| {
-            let name = service.slice.as_ref()?;
-            config.slices.iter().position(|slice| slice.name == *name)
-        };
         Self {
             users: users.collect(),
             carriers: Vec::new(),
-            slices: services.iter().map(slice).collect(),
             credits: vec![0.0; config.slices.len()],
             config,
-            order: Vec::new(),
+            slots_before: 0,
+            ranks: Vec::new(),
         }
     }
 
@@ -384,172 +413,152 @@ impl Scheduler {
     }
 
     /// Gives the parts of the slot that is claimed.
-    fn give(&mut self, claims: &mut [Asked]) {
+    fn give(&mut self, claims: &mut [Asked], members: &mut [Device]) {
         let Some(first) = claims.first().map(|asked| asked.claim) else {
             return;
         };
         let place = self.carrier_of(&first);
-        let units = self.config.units;
         let carrier = &mut self.carriers[place];
         if carrier.slot != first.slot.index {
             carrier.slot = first.slot.index;
-            carrier.left = units;
-            carrier.seats = self.config.devices_per_slot.unwrap_or(units);
+            carrier.left = self.config.units;
+            carrier.seats = self.config.devices_per_slot.unwrap_or(self.config.units);
         }
         let mut left = Left {
             units: carrier.left,
             seats: carrier.seats,
+            all: self.config.units,
             control: self.config.control_units,
+            members,
         };
         if let [only] = claims {
             // A device alone has all that is left, whatever it needs.
-            only.claim.need = left.units;
+            only.need = Some((left.units, 0));
             left.give(only, u32::MAX);
         } else {
             self.share(place, claims, &mut left);
         }
+        let Left { units, seats, .. } = left;
         let carrier = &mut self.carriers[place];
-        carrier.left = left.units;
-        carrier.seats = left.seats;
+        (carrier.left, carrier.seats) = (units, seats);
     }
 
     /// Gives parts to several devices: retransmissions first, the oldest first, then slices, then all.
-    fn share(&mut self, place: usize, claims: &mut [Asked], left: &mut Left) {
-        let mut order = std::mem::take(&mut self.order);
-        order.clear();
-        order.extend((0..claims.len()).filter(|&at| claims[at].claim.again_since_ns.is_some()));
-        order.sort_by_key(|&at| claims[at].claim.again_since_ns);
-        for &at in &order {
-            left.give_whole(&mut claims[at]);
+    fn share(&mut self, place: usize, claims: &mut [Asked], left: &mut Left<'_>) {
+        let again = |asked: &Asked| asked.claim.again_since_ns;
+        if claims.iter().any(|asked| again(asked).is_some()) {
+            let mut order: Vec<usize> = (0..claims.len())
+                .filter(|&at| again(&claims[at]).is_some())
+                .collect();
+            order.sort_by_key(|&at| again(&claims[at]));
+            for at in order {
+                left.give_whole(&mut claims[at]);
+            }
         }
         for slice in 0..self.credits.len() {
             let share = self.config.slices[slice].share * f64::from(self.config.units);
-            let is_of = |asked: &Asked| self.slices[asked.device] == Some(slice);
-            order.clear();
-            order.extend(
-                (0..claims.len())
-                    .filter(|&at| claims[at].claim.again_since_ns.is_none() && is_of(&claims[at])),
-            );
-            if order.is_empty() {
+            let is_of = |user: &User| user.slice == Some(slice);
+            if !self.rank(place, claims, is_of) {
                 self.credits[slice] = 0.0;
                 continue;
             }
-            // What a slot could not give is kept for one more.
+            // What one slot could not give is kept for the next.
             let credit = (self.credits[slice] + share).min(2.0 * share);
+            let others = left.units.saturating_sub(whole_units(credit));
+            left.units -= others;
             let before = left.units;
-            let budget = whole_units(credit).min(before);
-            let mut part = Left {
-                units: budget,
-                ..*left
-            };
-            self.by_policy(place, claims, &mut order, &mut part);
-            left.seats = part.seats;
-            left.units -= budget - part.units;
+            self.by_policy(place, claims, left);
             self.credits[slice] = credit - f64::from(before - left.units);
+            left.units += others;
         }
-        order.clear();
-        order.extend((0..claims.len()).filter(|&at| claims[at].claim.again_since_ns.is_none()));
-        self.by_policy(place, claims, &mut order, left);
-        self.order = order;
-    }
-
-    /// Gives parts to these claims of new data by the policy.
-    fn by_policy(
-        &mut self,
-        place: usize,
-        claims: &mut [Asked],
-        order: &mut [usize],
-        left: &mut Left,
-    ) {
-        match self.config.policy {
-            Policy::RoundRobin => {
-                order.sort_by_key(|&at| self.turn(place, &claims[at]));
-                deal(claims, order, left);
-            }
-            Policy::MaximumRate => {
-                let key = |at: usize, claims: &[Asked]| {
-                    let rate_bps = claims[at].claim.rate_bps;
-                    (u64::MAX - rate_bps, self.turn(place, &claims[at]))
-                };
-                order.sort_by_key(|&at| key(at, claims));
-                fill(claims, order, left);
-            }
-            Policy::ProportionalFair => {
-                self.by_ratio(place, claims, order);
-                fill(claims, order, left);
-            }
-            Policy::Priority => {
-                self.by_ratio(place, claims, order);
-                // The sort is stable: proportional fair within a level.
-                order.sort_by_key(|&at| self.users[claims[at].device].level);
-                for &at in order.iter() {
-                    let most = self.guaranteed(&claims[at]);
-                    left.give(&mut claims[at], most);
-                }
-                fill(claims, order, left);
-            }
+        if self.rank(place, claims, |_| true) {
+            self.by_policy(place, claims, left);
         }
     }
 
-    /// The number of the last turn of a device.
-    fn turn(&self, place: usize, asked: &Asked) -> (u64, usize) {
-        let turn = self.carriers[place].averages[asked.device].turn;
-        (turn, asked.device)
-    }
-
-    /// Sorts by the ratio of a device's rate to what it was given, the highest first; of equal ones the device that has
-    /// waited longest.
-    fn by_ratio(&mut self, place: usize, claims: &[Asked], order: &mut [usize]) {
-        let config = &self.config;
-        let averages = &mut self.carriers[place].averages;
-        for &at in order.iter() {
-            let Asked { device, claim, .. } = &claims[at];
-            averages[*device].pass(claim.own_before, config.average_slots);
-        }
-        let ratio = |at: usize| {
-            let Asked { device, claim, .. } = &claims[at];
+    /// Ranks the claims of new data of these users. Returns whether there is one.
+    fn rank(&mut self, place: usize, claims: &[Asked], is_of: impl Fn(&User) -> bool) -> bool {
+        self.ranks.clear();
+        let policy = self.config.policy;
+        for (at, Asked { device, claim, .. }) in claims.iter().enumerate() {
+            let user = &self.users[*device];
+            if claim.again_since_ns.is_some() || !is_of(user) {
+                continue;
+            }
+            let average = &mut self.carriers[place].averages[*device];
+            average.pass(self.slots_before, self.config.average_slots);
             #[expect(clippy::cast_precision_loss, reason = "rates are below 2^53")]
             let rate_bps = claim.rate_bps as f64;
-            rate_bps / averages[*device].bytes.max(f64::MIN_POSITIVE)
-        };
-        order.sort_by(|&one, &other| {
-            let by_turn = || {
-                let turn = |at: usize| {
-                    let device = claims[at].device;
-                    (averages[device].turn, device)
-                };
-                turn(one).cmp(&turn(other))
-            };
-            ratio(other).total_cmp(&ratio(one)).then_with(by_turn)
-        });
+            self.ranks.push(Rank {
+                level: if policy == Policy::Priority {
+                    user.level
+                } else {
+                    0
+                },
+                ratio: match policy {
+                    Policy::RoundRobin => 0.0,
+                    Policy::MaximumRate => rate_bps,
+                    Policy::ProportionalFair | Policy::Priority => {
+                        rate_bps / average.bytes.max(f64::MIN_POSITIVE)
+                    }
+                },
+                turn: average.turn,
+                at,
+            });
+        }
+        !self.ranks.is_empty()
+    }
+
+    /// Gives parts to the claims that were ranked.
+    fn by_policy(&mut self, place: usize, claims: &mut [Asked], left: &mut Left<'_>) {
+        let mut ranks = std::mem::take(&mut self.ranks);
+        match self.config.policy {
+            Policy::RoundRobin => {
+                ranks.sort_unstable_by_key(|rank| (rank.turn, rank.at));
+                deal(claims, &ranks, left);
+            }
+            Policy::Priority => {
+                ranks.sort_unstable_by_key(|rank| (rank.level, rank.at));
+                for rank in &ranks {
+                    let most = self.guaranteed(&mut claims[rank.at], left);
+                    left.give(&mut claims[rank.at], most);
+                }
+                fill(claims, &mut ranks, left);
+            }
+            Policy::MaximumRate | Policy::ProportionalFair => fill(claims, &mut ranks, left),
+        }
+        for rank in &ranks {
+            let Asked { device, given, .. } = claims[rank.at];
+            if given > 0 {
+                // Of those with a turn in one slot, who got more is served later.
+                let average = &mut self.carriers[place].averages[device];
+                average.turn = (self.slots_before + 1) << 10 | u64::from(given);
+            }
+        }
+        self.ranks = ranks;
     }
 
     /// Parts of the slot that the device may have for its guaranteed rate.
-    fn guaranteed(&mut self, asked: &Asked) -> u32 {
+    fn guaranteed(&mut self, asked: &mut Asked, left: &mut Left<'_>) -> u32 {
         let user = &mut self.users[asked.device];
         let Some(guaranteed_bps) = user.guaranteed_bps else {
             return 0;
         };
-        let at_ns = asked.claim.slot.start_ns;
-        user.fill(guaranteed_bps, at_ns);
+        user.fill(guaranteed_bps, asked.claim.slot.start_ns);
+        let (_, capacity) = left.need(asked);
         #[expect(clippy::cast_precision_loss, reason = "bytes of a slot are few")]
-        let unit_bytes = asked.claim.capacity as f64 / f64::from(self.config.units);
+        let unit_bytes = capacity as f64 / f64::from(self.config.units);
         whole_units((user.tokens.0 / unit_bytes.max(1.0)).ceil())
     }
 
-    /// A device has sent this in the slot that it asked for.
-    fn given(&mut self, asked: &Asked, bytes: u64, units: u32) {
+    /// A device has sent so many bytes of new data in the slot that it was given.
+    fn sent(&mut self, asked: &Asked, bytes: u64) {
         let place = self.carrier_of(&asked.claim);
-        let is_new = asked.claim.again_since_ns.is_none();
         #[expect(clippy::cast_precision_loss, reason = "bytes of a slot are few")]
         let sent = bytes as f64;
         let average = &mut self.carriers[place].averages[asked.device];
-        average.pass(asked.claim.own_before, self.config.average_slots);
+        average.pass(self.slots_before, self.config.average_slots);
         average.bytes += sent / self.config.average_slots;
-        if units > 0 && is_new {
-            // Of devices with a turn in one slot, who got more is served later.
-            average.turn = (asked.claim.own_before << 20) + (u64::from(asked.given) << 10);
-        }
         let user = &mut self.users[asked.device];
         if user.guaranteed_bps.is_some() {
             user.tokens.0 -= sent;
@@ -572,28 +581,38 @@ impl User {
 impl Average {
     /// Time passes up to the slot before which there are `slots`.
     fn pass(&mut self, slots: u64, average_slots: f64) {
-        let passed = slots.saturating_sub(self.slots);
-        if passed == 0 {
-            return;
-        }
         let kept = 1.0 - 1.0 / average_slots;
-        let power = i32::try_from(passed).unwrap_or(i32::MAX);
-        self.bytes *= kept.powi(power);
+        match slots.saturating_sub(self.slots) {
+            0 => return,
+            1 => self.bytes *= kept,
+            passed => self.bytes *= kept.powi(i32::try_from(passed).unwrap_or(i32::MAX)),
+        }
         self.slots = slots;
     }
 }
 
 /// What is left of a slot.
-#[derive(Clone, Copy, Debug)]
-struct Left {
+struct Left<'a> {
     units: u32,
     seats: u32,
-    /// Parts that the control information of a device takes.
+    /// Parts of the whole slot, and those that the control information of a device takes.
+    all: u32,
     control: u32,
+    members: &'a mut [Device],
 }
 
-impl Left {
-    /// Parts that a device may be given, if `asked` is its claim.
+impl Left<'_> {
+    /// Parts that a device can use, and the bytes of the whole slot.
+    fn need(&mut self, asked: &mut Asked) -> (u32, u64) {
+        let (all, most) = (self.all, self.all - self.control);
+        let radio = &mut self.members[asked.device].radio;
+        *asked.need.get_or_insert_with(|| {
+            let (need, capacity) = radio.need(asked.claim.slot, all);
+            (need.min(most), capacity)
+        })
+    }
+
+    /// Parts that a device may still be given.
     fn room(&self, asked: &Asked) -> u32 {
         match asked.given {
             0 if self.seats == 0 => 0,
@@ -604,9 +623,11 @@ impl Left {
 
     /// Gives up to `most` parts of those that it needs.
     fn give(&mut self, asked: &mut Asked, most: u32) {
-        let given = (asked.claim.need - asked.given)
-            .min(most)
-            .min(self.room(asked));
+        let room = self.room(asked).min(most);
+        if room == 0 {
+            return;
+        }
+        let given = room.min(self.need(asked).0 - asked.given);
         if given == 0 {
             return;
         }
@@ -620,31 +641,41 @@ impl Left {
 
     /// Gives all that it needs, or nothing.
     fn give_whole(&mut self, asked: &mut Asked) {
-        if self.room(asked) >= asked.claim.need {
+        if self.room(asked) >= self.need(asked).0 {
             self.give(asked, u32::MAX);
         }
     }
 }
 
-/// Gives each what it needs, one after another.
-fn fill(claims: &mut [Asked], order: &[usize], left: &mut Left) {
-    for &at in order {
+/// Gives each what it needs, by rank, until nothing is left. Those that were looked at come first in `ranks`.
+fn fill(claims: &mut [Asked], ranks: &mut [Rank], left: &mut Left<'_>) {
+    for done in 0..ranks.len() {
         if left.units == 0 {
             break;
         }
-        left.give(&mut claims[at], u32::MAX);
+        let mut best = done;
+        for at in done + 1..ranks.len() {
+            if ranks[at].is_before(&ranks[best]) {
+                best = at;
+            }
+        }
+        ranks.swap(done, best);
+        left.give(&mut claims[ranks[done].at], u32::MAX);
     }
 }
 
 /// Gives each one part in turn, until nothing is left or needed.
-fn deal(claims: &mut [Asked], order: &[usize], left: &mut Left) {
+fn deal(claims: &mut [Asked], ranks: &[Rank], left: &mut Left<'_>) {
     loop {
         let before = left.units;
-        for &at in order {
-            left.give(&mut claims[at], 1);
+        for rank in ranks {
+            if left.units == 0 {
+                return;
+            }
+            left.give(&mut claims[rank.at], 1);
         }
         if left.units == before {
-            break;
+            return;
         }
     }
 }

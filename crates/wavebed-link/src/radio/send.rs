@@ -4,7 +4,7 @@ use super::Radio;
 use super::air::Now;
 use super::block::{Block, Chunk, Decoder, Errors, Part, Phase};
 use super::settings::{Acknowledged, Aggregation, Entity, Rlc};
-use super::slots::{Claim, Found, Needs, Plan, Resource, Share};
+use super::slots::{Claim, Found, Needs, Plan, Resource, Scheduler, Share};
 use crate::pattern::State;
 use crate::run::{Backlog, BlockRecord, Run, Slot};
 use crate::stage::Outlet;
@@ -162,58 +162,99 @@ impl Radio {
         self.plan_of(found, None)
     }
 
-    /// What this radio asks of the slot that it planned; `None` if it planned none. The slot has `units` parts.
-    pub(super) fn claim(&mut self, units: u32) -> Option<Claim> {
-        let Plan { at_ns, slot, again } = self.plan?;
-        let slot = slot?;
+    /// The slot that it planned.
+    pub(super) fn planned(&self) -> Option<Slot> {
+        self.plan?.slot
+    }
+
+    /// Slots of this direction before `slot`.
+    pub(super) fn slots_before(&self, slot: Slot) -> u64 {
+        self.config.carriers.slots(slot).own_before(slot.index)
+    }
+
+    /// What it asks of `slot`, which it planned.
+    pub(super) fn claim(&mut self, slot: Slot) -> Claim {
+        let now = self.air.at(slot.start_ns);
+        let blocks = &self.entities[slot.carrier as usize].blocks;
+        let again = self.plan.and_then(|plan| plan.again);
+        Claim {
+            slot,
+            station: now.cell,
+            again_since_ns: again.map(|place| blocks[place].first.start_ns),
+            rate_bps: rate_of(self.config.aggregation, now, slot.carrier),
+        }
+    }
+
+    /// Parts of `slot`, which it planned and which has `units` of them, that it can use, and the bytes of the whole slot.
+    pub(super) fn need(&mut self, slot: Slot, units: u32) -> (u32, u64) {
+        let Some(Plan { at_ns, again, .. }) = self.plan else {
+            return (1, 1);
+        };
         let now = self.air.at(slot.start_ns);
         let rate_bps = rate_of(self.config.aggregation, now, slot.carrier);
         let slots = self.config.carriers.slots(slot);
         let index = slots.index_in_pattern(slot, &self.clock);
         let capacity = slots.capacity_bytes(index, rate_bps).max(1);
-        let own_before = slots.own_before(slot.index);
-        let entity = &self.entities[slot.carrier as usize];
-        let (need, since_ns) = if let Some(place) = again {
-            let block = &entity.blocks[place];
-            (
-                block.resource.units(slots.own(index)),
-                Some(block.first.start_ns),
-            )
+        let need = if let Some(place) = again {
+            let block = &self.entities[slot.carrier as usize].blocks[place];
+            block.resource.units(slots.own(index))
         } else {
             let mut bytes = self.waiting_bytes(at_ns);
             if let Some(scheduler) = &mut self.scheduler {
+                let slots = self.config.carriers.slots(slot);
                 bytes = bytes.min(scheduler.granted(slot, slots));
             }
             let need = bytes.saturating_mul(units.into()).div_ceil(capacity);
-            (u32::try_from(need).unwrap_or(u32::MAX), None)
+            u32::try_from(need).unwrap_or(u32::MAX)
         };
-        Some(Claim {
-            slot,
-            station: now.cell,
-            again_since_ns: since_ns,
-            need: need.clamp(1, units),
-            rate_bps,
-            capacity,
-            own_before,
-        })
+        (need.clamp(1, units), capacity)
     }
 
-    /// Uses this share of the slot that was planned. Returns what was sent: of new data its bytes, and the parts of the
-    /// slot.
-    pub(super) fn use_slot(&mut self, share: Share, out: &mut Outlet<'_>) -> (u64, u32) {
-        let nothing = (0, 0);
-        let Some(Plan { at_ns, slot, again }) = self.plan.take() else {
-            return nothing;
-        };
-        let Some(slot) = slot else {
-            return nothing;
+    /// Others have the slot that it planned: plans the next one.
+    pub(super) fn pass_slot(&mut self, now_ns: u64) {
+        let Some(Plan {
+            slot: Some(slot),
+            again,
+            ..
+        }) = self.plan.take()
+        else {
+            return;
         };
         let slots = self.config.carriers.slots(slot);
         let entity = &mut self.entities[slot.carrier as usize];
         entity.free_ns = slot.start_ns + slots.slot_ns;
-        if share.given == 0 {
-            return nothing;
+        let waits = again.is_none() && self.secondary.is_none() && entity.again().is_none();
+        if waits && self.scheduler.as_ref().is_none_or(Scheduler::has_credit) {
+            // Nothing else has changed: as `make_plan` finds, only sooner.
+            let index = slots.next_own(slot.index + 1);
+            let start_ns = index * slots.slot_ns;
+            if start_ns < self.air.at(slot.start_ns).until_ns {
+                self.plan = Some(Plan {
+                    at_ns: start_ns.saturating_sub(slots.prepare_ns).max(now_ns),
+                    slot: Some(Slot {
+                        index,
+                        start_ns,
+                        ..slot
+                    }),
+                    again: None,
+                });
+                return;
+            }
         }
+        self.make_plan(now_ns);
+    }
+
+    /// Uses this share of the slot that was planned. Returns the bytes of new data that were sent.
+    pub(super) fn use_slot(&mut self, share: Share, out: &mut Outlet<'_>) -> u64 {
+        let Some(Plan { at_ns, slot, again }) = self.plan.take() else {
+            return 0;
+        };
+        let Some(slot) = slot else {
+            return 0;
+        };
+        let slots = self.config.carriers.slots(slot);
+        let entity = &mut self.entities[slot.carrier as usize];
+        entity.free_ns = slot.start_ns + slots.slot_ns;
         let place = if let Some(place) = again {
             entity.occupy(slot, slots);
             Some(place)
@@ -227,19 +268,15 @@ impl Radio {
             }
         };
         let Some(place) = place else {
-            return nothing;
+            return 0;
         };
         self.transmit(place, slot, at_ns, out);
         self.aggregate(at_ns, slot, again.is_none());
         if let Some(connection) = &self.connection {
             connection.active(slot.start_ns);
         }
-        let slots = self.config.carriers.slots(slot);
-        let index = slots.index_in_pattern(slot, &self.clock);
         let block = &self.entities[slot.carrier as usize].blocks[place];
-        let bytes = if again.is_none() { block.bytes } else { 0 };
-        let units = block.resource.units(slots.own(index));
-        (bytes, units.min(share.given))
+        if again.is_none() { block.bytes } else { 0 }
     }
 
     /// A block was built at `at_ns` for `slot`. If data is left, a new one on the primary carrier activates the others.

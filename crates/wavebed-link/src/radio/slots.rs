@@ -69,22 +69,8 @@ pub struct Claim {
     pub station: u32,
     /// For a retransmission, when the block was first sent.
     pub again_since_ns: Option<u64>,
-    /// Parts of the slot that it could use.
-    pub need: u32,
     /// Its rate with the whole slot, bits per second.
     pub rate_bps: u64,
-    /// Bytes that the whole slot carries for it.
-    pub capacity: u64,
-    /// Slots of this direction before this one.
-    pub own_before: u64,
-}
-
-impl Claim {
-    /// Whether both ask the same base station for the same slot.
-    #[must_use]
-    pub fn is_for_slot_of(&self, other: &Self) -> bool {
-        (self.station, self.slot) == (other.station, other.slot)
-    }
 }
 
 impl Slots {
@@ -465,6 +451,11 @@ impl Scheduler {
             sent: self.sent,
             retry: retry_ns.is_some(),
         });
+    }
+
+    /// Whether something is granted that was not sent.
+    pub const fn has_credit(&self) -> bool {
+        self.credit > 0
     }
 
     /// The buffer was empty until `at_ns`: grants up to then were used for padding.
