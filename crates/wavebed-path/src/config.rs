@@ -50,8 +50,7 @@ pub struct NetworkConfig {
     /// Legs between neighbours; one more may connect the last two, for a second radio of the client.
     #[garde(dive)]
     pub legs: Vec<LegConfig>,
-    /// The cell at the end of the last leg, whose devices are the hosts after the row; null: the last host is the only
-    /// one.
+    /// The cell behind the last leg, whose devices are the last hosts; null: one client.
     #[serde(default)]
     #[garde(dive)]
     pub cell: Option<CellConfig>,

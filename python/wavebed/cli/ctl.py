@@ -21,6 +21,7 @@ from wavebed.path.live import (
     namespace_path,
     podman_options,
     show,
+    state,
     timeline_request,
 )
 from wavebed.printable import printable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import argparse
 
     from wavebed.config.data import Json
+    from wavebed.path.control import ControlConnection
 
 _NONE = "–"
 _DESCRIPTION = "List laboratories, read the counters of one, or change its links while it runs."
@@ -41,7 +43,8 @@ _EPILOG = (
     " their settings say, or as handover=50ms:lose says; rebind=now gives the client's flows other source ports at"
     " the server, as a carrier's NAT does. timeline: without more words its state; play, pause,"
     " seek 90s, seek STRETCH, seek STRETCH+5s, speed 2, loop on|off, set STRETCH.KEY=VALUE (rate, delay, loss)."
-    " netns: the path of a host's network namespace, for podman run --network ns:PATH (root only; default: client);"
+    " netns: the path of a host's network namespace, for podman run --network ns:PATH (root only; default: client"
+    " or the only device);"
     " with --podman all options of podman run, which also give the container the names of the hosts."
     " Inside a laboratory LAB may be left out: it is $WAVEBED_LAB. Confined programs control no laboratory."
 )
@@ -161,12 +164,26 @@ def _netns(lab: str, words: list[str], *, all_users: bool, as_json: bool, as_opt
     if len(words) > 1:
         raise UserError(f"{words[1]!r}: netns takes one host: leave it out")
     with connect_to(lab, all_users=all_users) as connection:
-        path = namespace_path(connection, words[0] if words else "client")
+        path = namespace_path(connection, words[0] if words else _usual_host(connection))
         options = podman_options(connection, path)
     if as_json:
         print_json("ctl-netns", {"path": path, "podman_options": options})
     else:
         print(printable(" ".join(options) if as_options else path))
+
+
+def _usual_host(connection: ControlConnection) -> str:
+    """Return the client, or the only device of a cell.
+
+    Raises
+    ------
+    UserError
+        If the laboratory has several devices.
+    """
+    devices = [host.name for host in state(connection).hosts if host.name not in ("server", "edge")]
+    if len(devices) == 1:
+        return devices[0]
+    raise UserError(f"netns: there are {len(devices)} devices: name one of {', '.join(devices)}")
 
 
 def _timeline(lab: str, words: list[str], *, all_users: bool, as_json: bool) -> None:

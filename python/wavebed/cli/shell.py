@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
 from wavebed.cli.options import add_memory_option, add_time_options, guest_memory
-from wavebed.config.problems import Problem, at
+from wavebed.config.problems import Problem, at, one_of
 from wavebed.config.values import end_wait
 from wavebed.config.values import name as read_name
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
@@ -30,8 +30,9 @@ _GUEST = "guest"
 """Name of a laboratory in a guest, which nothing outside reaches: the same in each run."""
 _DESCRIPTION = "Run CMD (default: your shell) on the client, behind an emulated path."
 _EPILOG = (
-    "Inside, the hosts are called server, edge and client; $WAVEBED_SERVER, and {server} in the command, are the"
-    " server's address. The exit status is that of CMD. Variables that name a proxy are removed."
+    "Inside, the hosts are called server, edge and client; devices of a cell have their own names. $WAVEBED_SERVER, and"
+    " {server} in the command, are the server's address. The exit status is that of CMD. Variables that name a"
+    " proxy are removed."
 )
 
 
@@ -41,6 +42,11 @@ def register_shell(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     parser.usage = "wavebed shell [PATH OPTION]… [OPTION]… [-- CMD…]"
     add_path_options(parser)
     group = parser.add_argument_group("programs and outputs")
+    group.add_argument(
+        "--device",
+        metavar="NAME",
+        help="with a cell, the device on which CMD runs (default: the first one of the scenario)",
+    )
     group.add_argument(
         "--confine",
         action="store_true",
@@ -119,6 +125,26 @@ def _check_ports(args: argparse.Namespace, *, is_virtual: bool) -> None:
             )
 
 
+def _chosen_device(name: str | None, path: PathModel) -> str:
+    """Return the host on which the command runs: the client, or a device of the cell.
+
+    Raises
+    ------
+    Problem
+        If there is no such device.
+    """
+    if path.cell is None:
+        if name is not None:
+            raise Problem("the path has no devices: add [[device]] to the scenario, or leave it out", "--device")
+        return "client"
+    devices = [device.name for device in path.cell.devices]
+    if name is None:
+        return devices[0]
+    if name not in devices:
+        raise Problem(f"{name!r} is no device: {one_of(name, devices)}", "--device")
+    return name
+
+
 def _rules() -> dict[str, Json]:
     from wavebed.lab.confine import confinement_rules
 
@@ -136,6 +162,7 @@ def run_shell(args: argparse.Namespace) -> int:
     elif memory_bytes is not None:
         raise Problem("is for virtual time: add --virtual-time, or leave it out", "--guest-memory")
     _check_ports(args, is_virtual=is_virtual)
+    device = _chosen_device(args.device, path)
     servers: list[tuple[str, ...]] = [("/bin/sh", "-c", command) for command in args.server]
     trust: dict[str, str] = {}
     if args.https is not None:
@@ -149,6 +176,7 @@ def run_shell(args: argparse.Namespace) -> int:
         name=(_GUEST if is_virtual else random_name()) if args.name is None else at("--name", read_name, args.name),
         seed=path.seed,
         command=args.argv or [os.environ.get("SHELL") or "/bin/sh"],
+        command_host=device,
         background=[("server", command) for command in servers],
         log_dir=args.log,
         pcap_dir=args.pcap,
@@ -186,7 +214,8 @@ def run_shell(args: argparse.Namespace) -> int:
 
         hosts = [host.name for host in path.hosts]
         publish_beside(
-            plan.name, [at("--publish", lambda text: read_published(text, hosts), each) for each in args.publish]
+            plan.name,
+            [at("--publish", lambda text: read_published(text, hosts, device), each) for each in args.publish],
         )
     descriptor = write_laboratory(laboratory)
     sys.stdout.flush()
@@ -289,6 +318,8 @@ def bridge_command(args: argparse.Namespace, **ports: Any) -> list[str] | None:
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
         **ports,
     )
+    if path.cell is not None:
+        raise Problem("a bridge has no cell: give real devices their paths by --devices", "device")
     devices = read_devices(args.devices, path.mtu, traces)
     bridge = bridge_file(resolve_network(path, traces), plan, devices)
     for note in traces.notes:

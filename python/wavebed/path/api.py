@@ -146,7 +146,12 @@ class Path:
 
     def __repr__(self) -> str:
         """Describe each hop on one line, from the server to the client."""
-        return f"Path: {' | '.join(map(_hop_text, self.model.hops))}"
+        return f"Path: {' | '.join(map(_hop_text, self._hops()))}"
+
+    def _hops(self) -> tuple[PathHop, ...]:
+        """Return the hops, and for a cell that of each device."""
+        cell = self.model.cell
+        return self.model.hops if cell is None else (*self.model.hops, *map(cell.hop, cell.devices))
 
     def _repr_html_(self) -> str | None:
         """Return a table with a row for each link, for notebooks; ``None`` without Jinja2."""
@@ -154,7 +159,7 @@ class Path:
 
         rows = [
             (f"{hop.name}.{name}", _rate_text(link), _delay_text(link), _queue_text(link))
-            for hop in self.model.hops
+            for hop in self._hops()
             for name, link in (("down", hop.down), ("up", hop.up))
         ]
         return notebook_table("Path, from the server to the client", ("link", "rate", "one-way delay", "queue"), rows)

@@ -76,6 +76,8 @@ def _device(option: str, number: int, mtu: int, traces: Traces) -> BridgeDevice:
     given_name, named, addresses = who.rpartition("@")
     name = at("--devices", read_name, given_name) if named else f"device-{number}"
     path = read_path(FilePath(scenario), {"mtu": mtu}, traces)
+    if path.cell is not None:
+        raise UserError(f"--devices: {scenario}: device: a bridge has no cell: leave [cell] and [[device]] out")
     network = resolve_network(path, traces)
     if network.nat or second_leg(network) is not None:
         raise UserError(f"--devices: {scenario}: a bridge has neither NAT nor a second radio: leave them out")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
+from wavebed.config.problems import one_of
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.lab.confine import Confined, confinement_rules, hand_over
 from wavebed.lab.protocol import (
@@ -51,7 +52,7 @@ class LabHost(Host):
     laboratory : Laboratory
         The laboratory it belongs to.
     name : str
-        ``server``, ``edge`` or ``client``.
+        ``server``, ``edge`` or ``client``, or the name of a device of a cell.
     """
 
     def __init__(self, laboratory: Laboratory, name: str) -> None:
@@ -227,9 +228,9 @@ def _descriptor(given: Redirect, default: int) -> int:
 class Laboratory(Lab):
     """A running laboratory: leave the ``with`` statement, and everything inside ends.
 
-    `server`, `client` and, where the path has one, `edge` are its hosts. After the end `summary` holds the engine's
-    counters, and `messages` what it printed. A laboratory that does not answer in time is killed, and
-    `problem` says so.
+    `server`, `client` and, where the path has one, `edge` are its hosts. With a cell there is no `client`, but a host
+    with the name of each device. After the end `summary` holds the engine's counters, and `messages` what it printed. A
+    laboratory that does not answer in time is killed, and `problem` says so.
 
     Parameters
     ----------
@@ -310,7 +311,9 @@ class Laboratory(Lab):
             If the path has none of this name.
         """
         if name not in self._hosts:
-            raise UserError(f"{name}: this path has no {name} host: add [path.{name}] to the scenario")
+            if "client" in self._hosts:
+                raise UserError(f"{name}: this path has no {name} host: add [path.{name}] to the scenario")
+            raise UserError(f"{name}: is no host of this path: {one_of(name, self._hosts)}")
         return self._hosts[name]
 
     def adopt(self, process: LabProcess, workload: str = "", host: str = "") -> None:

@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from wavebed.config.data import Json
-    from wavebed.path.model import Delay, DrawnStart, Link, Loss, MadeLoss, PathHop, PathModel, Rate
+    from wavebed.path.model import (
+        BackgroundModel,
+        CellModel,
+        Delay,
+        DeviceModel,
+        DrawnStart,
+        Link,
+        Loss,
+        MadeLoss,
+        PathHop,
+        PathModel,
+        Rate,
+    )
     from wavebed.path.traces import Traces
     from wavebed.pattern.model import Pattern
     from wavebed.radio.presets import AirRate
@@ -34,22 +46,22 @@ DRAWN_PACKETS = 1 << 17
 """Of losses that are drawn in advance; after them they are repeated."""
 
 
-def loss_pattern(loss: MadeLoss, direction: str, seed: int) -> tuple[Pattern, Literal["repeat", "hold"]]:
+def loss_pattern(loss: MadeLoss, of: str, seed: int) -> tuple[Pattern, Literal["repeat", "hold"]]:
     """Return the pattern of these losses, and what follows its end.
 
     Parameters
     ----------
     loss : LostPackets, LostTimes or LimitedLoss
         The losses.
-    direction : str
-        ``down`` or ``up``: the directions have random streams of their own.
+    of : str
+        ``down`` or ``up``, after the name of a device of a cell: each has a random stream of its own.
     seed : int
         Of all random processes.
     """
     if isinstance(loss, LostPackets):
         return _listed(loss), "hold"
     if isinstance(loss, LimitedLoss):
-        return _drawn(loss, Random(f"losses {direction} {seed}")), "repeat"  # noqa: S311 no secret
+        return _drawn(loss, Random(f"losses {of} {seed}")), "repeat"  # noqa: S311 no secret
     return _timed(loss), "hold"
 
 
@@ -108,7 +120,7 @@ class LabPlan(Struct, frozen=True):
     seed : int
         Of all random processes.
     command : sequence of str or None
-        The command on the client; ``None`` for a laboratory that is driven through its socket.
+        The command on `command_host`; ``None`` for a laboratory that is driven through its socket.
     background : sequence of (str, sequence of str)
         Host and command of each program that runs beside it.
     log_dir, pcap_dir, summary_file : pathlib.Path or None
@@ -146,6 +158,7 @@ class LabPlan(Struct, frozen=True):
     grace_s: float | None = None
     maps: Sequence[Json] = ()
     timeline: Mapping[str, Json] | None = None
+    command_host: str = "client"
 
 
 def resolve_network(path: PathModel, traces: Traces, *, outside_sockets: bool = False) -> Network:
@@ -161,16 +174,16 @@ def resolve_network(path: PathModel, traces: Traces, *, outside_sockets: bool = 
     UserError
         If a pattern cannot be read, or values do not fit each other.
     """
-    cut = len(path.hops) if path.edge_after is None else path.edge_after
-    parts = [part for part in (path.hops[:cut], path.hops[cut:]) if part]
+    parts = [path.hops] if path.edge_after is None else [path.hops[: path.edge_after], path.hops[path.edge_after :]]
     rtt_ns = _round_trip_ns(path.hops)
-    names = [host.name for host in path.hosts]
+    # With a cell the last leg leads to its first device, and the hops before the radio are those of all devices.
+    names = [host.name for host in path.hosts[: len(parts) + 1]]
     legs = [
         Leg(start, end, tuple(_hop(hop, path, rtt_ns, traces) for hop in part))
         for (start, end), part in zip(pairwise(names), parts, strict=True)
     ]
     if path.second_radio is not None:
-        before = [] if path.edge_after is None else path.hops[:cut]
+        before = path.hops[: path.edge_after or 0]
         hop = _hop(path.second_radio, path, _round_trip_ns([*before, path.second_radio]), traces)
         legs.append(Leg(names[-2], names[-1], (hop,)))
     return Network(
@@ -184,7 +197,29 @@ def resolve_network(path: PathModel, traces: Traces, *, outside_sockets: bool = 
         rebind_at_ns=path.rebind_at_ns,
         hosts=tuple(Host(host.name, host.congestion_control, dict(host.sysctls)) for host in path.hosts),
         legs=tuple(legs),
+        cell=None if path.cell is None else _cell(path.cell, path, traces),
     )
+
+
+def _cell(cell: CellModel, path: PathModel, traces: Traces) -> spec.Cell:
+    return spec.Cell(
+        name=cell.name,
+        down=cell.down,
+        up=cell.up,
+        devices=tuple(_device(cell, device, path, traces) for device in cell.devices),
+        down_background=tuple(_background(user, path.seed, traces) for user in cell.down_background),
+        up_background=tuple(_background(user, path.seed, traces) for user in cell.up_background),
+    )
+
+
+def _device(cell: CellModel, device: DeviceModel, path: PathModel, traces: Traces) -> spec.Device:
+    hop = cell.hop(device)
+    resolved = _hop(hop, path, _round_trip_ns([*path.hops, hop]), traces, device.name)
+    return spec.Device(device.name, resolved.down, resolved.up, device.down_service, device.up_service)
+
+
+def _background(user: BackgroundModel, seed: int, traces: Traces) -> spec.BackgroundUser:
+    return spec.BackgroundUser(user.name, _rate(user.rate, False, seed, traces), user.traffic, user.service)
 
 
 def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
@@ -197,7 +232,7 @@ def laboratory_file(network: Network, plan: LabPlan) -> dict[str, Json]:
         "wait": plan.wait,
         "sample": {"flows_ns": SAMPLE_FLOWS_NS, "cpu_ns": SAMPLE_CPU_NS} if plan.sample else None,
         "background": [_process(host, argv, plan) for host, argv in plan.background],
-        "command": None if plan.command is None else _process("client", plan.command, plan),
+        "command": None if plan.command is None else _process(plan.command_host, plan.command, plan),
         "confine": None if plan.confine is None else dict(plan.confine),
         "log_dir": _absolute(plan.log_dir),
         "pcap_dir": _absolute(plan.pcap_dir),
@@ -246,13 +281,13 @@ def _round_trip_ns(hops: Sequence[PathHop]) -> int:
     return total
 
 
-def _hop(hop: PathHop, path: PathModel, rtt_ns: int, traces: Traces) -> Hop:
-    return Hop(
-        name=hop.name,
-        kind="radio" if hop.kind == "radio" else "wired",
-        down=_checked(hop.down, f"{hop.name}.down", _stages(hop.down, "down", path, rtt_ns, traces), path, traces),
-        up=_checked(hop.up, f"{hop.name}.up", _stages(hop.up, "up", path, rtt_ns, traces), path, traces),
-    )
+def _hop(hop: PathHop, path: PathModel, rtt_ns: int, traces: Traces, device: str = "") -> Hop:
+    def stages(link: Link, direction: Direction) -> tuple[Stage, ...]:
+        found = _stages(link, direction, path, rtt_ns, traces, device)
+        return _checked(link, f"{hop.name}.{direction}", found, path, traces)
+
+    kind: Literal["radio", "wired"] = "radio" if hop.kind == "radio" else "wired"
+    return Hop(name=hop.name, kind=kind, down=stages(hop.down, "down"), up=stages(hop.up, "up"))
 
 
 def _checked(link: Link, name: str, found: tuple[Stage, ...], path: PathModel, traces: Traces) -> tuple[Stage, ...]:
@@ -293,7 +328,9 @@ def _rates_bps(pattern: Pattern) -> tuple[int, int]:
     return (int(sent.min()), int(sent.max())) if len(sent) else (0, 0)
 
 
-def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, traces: Traces) -> tuple[Stage, ...]:
+def _stages(
+    link: Link, direction: Direction, path: PathModel, rtt_ns: int, traces: Traces, device: str
+) -> tuple[Stage, ...]:
     found: list[Stage] = []
     if link.rate is not None:
         found.append(_server(link, link.rate, direction, path, rtt_ns, traces))
@@ -305,7 +342,7 @@ def _stages(link: Link, direction: Direction, path: PathModel, rtt_ns: int, trac
         found.append(spec.DelayStage(_delay(link.delay, path.seed, traces), reorder, link.delay_limit))
     if link.loss is not None:
         loss = spec.LossStage(
-            _loss(link.loss, direction, path.seed, traces),
+            _loss(link.loss, f"{device} {direction}".lstrip(), path.seed, traces),
             "superpacket" if link.loss_unit == "superpacket" else "packet",
         )
         found.insert(0 if link.loss_at == "entry" else len(found), loss)
@@ -376,10 +413,10 @@ def _delay(delay: Delay, seed: int, traces: Traces) -> spec.Delay:
             return delay
 
 
-def _loss(loss: Loss, direction: Direction, seed: int, traces: Traces) -> spec.Loss:
+def _loss(loss: Loss, of: str, seed: int, traces: Traces) -> spec.Loss:
     if isinstance(loss, LostPackets | LostTimes | LimitedLoss):
-        made, end = loss_pattern(loss, direction, seed)
-        loss = traces.add(made, f"losses-{direction}-{seed}-{hash(loss):x}", end)
+        made, end = loss_pattern(loss, of, seed)
+        loss = traces.add(made, f"losses-{of.replace(' ', '-')}-{seed}-{hash(loss):x}", end)
     if isinstance(loss, PatternFile):
         return spec.PatternLoss(traces.engine_path(loss), loss.end, _begin_ns(loss.start, seed))
     return loss

@@ -309,6 +309,13 @@ class Links:
         self._entries: dict[str, dict[str, LayerEntry]] = {direction: {} for direction in DIRECTIONS}
         self._air = Air()
 
+    def copy(self) -> Links:
+        """Return the same values, to lay others above them; scenes that were read are the same objects."""
+        links = Links()
+        links._entries = {direction: dict(entries) for direction, entries in self._entries.items()}
+        links._air = replace(self._air, radio=list(self._air.radio))
+        return links
+
     def lay(self, given: Mapping[str, object], place: Callable[[str], str], base: FilePath | None = None) -> None:
         """Lay one source's values above those that are there.
 

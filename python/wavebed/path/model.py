@@ -40,14 +40,16 @@ TraceEnd: TypeAlias = Literal["repeat", "hold", "stop"]
 
 
 class DrawnStart(Struct, frozen=True):
-    """A whole second of a pattern, drawn with the path's seed: the same for all links."""
+    """A whole second of a pattern, drawn with the path's seed: the same for all links, or those of one `device`."""
 
     least_s: int
     most_s: int
+    device: str = ""
 
     def drawn_ns(self, seed: int) -> int:
         """Return the moment, nanoseconds."""
-        return Random(f"start-at {seed}").randint(self.least_s, self.most_s) * 10**9  # noqa: S311 no secret
+        of = f"start-at {seed} {self.device}".rstrip()
+        return Random(of).randint(self.least_s, self.most_s) * 10**9  # noqa: S311 no secret
 
 
 class PatternFile(Struct, frozen=True):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.path.control import ControlConnection
 
-_FORM = re.compile(r"(?:(?P<outside>\d{1,5}):)?(?:(?P<host>[a-z]+):)?(?P<port>\d{1,5})")
+_FORM = re.compile(r"(?:(?P<outside>\d{1,5}):)?(?:(?P<host>(?=[0-9_-]*[a-z])[a-z0-9_-]+):)?(?P<port>\d{1,5})")
 _MOST_PORT = 65_535
 _LOOK_MS = 50
 _START_S = 60.0
@@ -80,8 +80,8 @@ class PublishedPort(Struct, frozen=True):
     port: int
 
 
-def read_published(text: str, hosts: Sequence[str]) -> PublishedPort:
-    """Read ``[OUTSIDE:][HOST:]PORT``; without them, the same port outside and the client.
+def read_published(text: str, hosts: Sequence[str], usual: str = "client") -> PublishedPort:
+    """Read ``[OUTSIDE:][HOST:]PORT``; without them, the same port outside and the host `usual`.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def read_published(text: str, hosts: Sequence[str]) -> PublishedPort:
     found = _FORM.fullmatch(text)
     if found is None:
         raise Problem(f"{text!r} is no port: write PORT, HOST:PORT or OUTSIDE:HOST:PORT, such as 3000:client:3000")
-    host, port = found["host"] or "client", int(found["port"])
+    host, port = found["host"] or usual, int(found["port"])
     outside = port if found["outside"] is None else int(found["outside"])
     if host not in hosts:
         raise Problem(f"{text!r}: there is no host {host!r}: write {' or '.join(hosts)}")

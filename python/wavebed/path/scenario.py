@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
 
+    from wavebed.path.cell import DeviceHost
+    from wavebed.path.model import CellModel
     from wavebed.path.traces import Traces
     from wavebed.remedy import ChosenRemedy
 
 MAX_HOPS = 64
-TOP_KEYS = ("title", "source", "lab", "path", "run", "workload", "treatment")
+TOP_KEYS = ("title", "source", "lab", "path", "cell", "device", "run", "workload", "treatment")
 
 
 def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: Traces) -> PathModel:
@@ -84,10 +86,9 @@ def read_path_of(
     UserError
         If the path or an option is wrong.
     """
-    given = cast("Mapping[str, object]", document["path"])
     base, file = (None, "") if scenario is None else (folder_of(scenario), str(scenario))
     try:
-        return _Reader(given, options, base, file, traces).read()
+        return _Reader(document, options, base, file, traces).read()
     except Problem as problem:
         raise UserError(str(problem)) from None
 
@@ -141,13 +142,14 @@ class _Reader:
 
     def __init__(
         self,
-        given: Mapping[str, object],
+        document: Mapping[str, object],
         options: Mapping[str, object],
         base: FilePath | None,
         file: str,
         traces: Traces,
     ) -> None:
-        self.given = given
+        self.document = document
+        self.given = cast("Mapping[str, object]", document["path"])
         self.options = options
         self.base = base
         self.file = file
@@ -170,10 +172,14 @@ class _Reader:
         if table.rebind_at_ns and table.nat:
             place = "--rebind-at" if "rebind-at" in self.options else self.place("rebind-at")
             raise Problem("cannot be used with nat: remove one of them", place)
-        hops = self._hops(table.mtu)
-        edge_after = self._edge_after([hop.name for hop in hops])
+        hops, cell, of_devices = self._hops(table)
+        edge_after = self._edge_after([hop.name for hop in hops] + ([] if cell is None else [cell.name]))
         hosts = tuple(self._host(name, table) for name in HOSTS if name != "edge" or edge_after is not None)
         self._check_peers(hosts, nat=table.nat)
+        if cell is not None:
+            devices = [self._device(device.name, of_devices[device.name], hosts[-1], table) for device in cell.devices]
+            self._check_ends(hosts, devices, of_devices)
+            hosts = (*hosts[:-1], *devices)
         return PathModel(
             hosts=hosts,
             hops=hops,
@@ -188,6 +194,7 @@ class _Reader:
             names=table.names,
             rebind_at_ns=table.rebind_at_ns,
             second_radio=self._second_radio(table, hops),
+            cell=cell,
         )
 
     def _check_keys(self) -> None:
@@ -196,21 +203,78 @@ class _Reader:
             if key not in known and link_key(key) is None:
                 raise unknown_key(key, known, DIRECTED).below(self.place())
 
-    def _hops(self, mtu: int) -> tuple[PathHop, ...]:
+    def _hops(self, path: PathTable) -> tuple[tuple[PathHop, ...], CellModel | None, Mapping[str, DeviceHost]]:
+        """Return the hops; where the last one is a cell the hops before it, the cell and the hosts of its devices."""
         if "hop" not in self.given:
             links = Links()
             links.lay(self.given, self.place, self.base)
             sketches = [("radio", "radio", links)]
         else:
             sketches = self._sketches()
-        radio = [links for _, kind, links in sketches if kind == "radio"]
-        target = (radio or [sketches[-1][2]])[-1]
-        target.lay(self.options, lambda key: f"--{key}")
+        cell, of_devices = None, cast("Mapping[str, DeviceHost]", {})
+        if "cell" in self.document or "device" in self.document:
+            cell, of_devices = self._cell(sketches, path)
+            sketches = sketches[:-1]
+        else:
+            radio = [links for _, kind, links in sketches if kind == "radio"]
+            target = (radio or [sketches[-1][2]])[-1]
+            target.lay(self.options, lambda key: f"--{key}")
         hops = []
         for name, kind, links in sketches:
-            down, up = links.build(self.traces, mtu)
+            down, up = links.build(self.traces, path.mtu)
             hops.append(PathHop(name, kind, down, up))
-        return tuple(hops)
+        return tuple(hops), cell, of_devices
+
+    def _cell(
+        self, sketches: Sequence[tuple[str, str, Links]], path: PathTable
+    ) -> tuple[CellModel, Mapping[str, DeviceHost]]:
+        from wavebed.path.cell import CellSource, read_cell  # most paths have none
+
+        name, kind, links = sketches[-1]
+        if kind != "radio":
+            place = self.place(f"hop[{len(sketches)}]", "kind")
+            raise Problem("the devices of a cell are behind the last hop: make that one radio", place)
+        for what, given, place in (
+            (SECOND_RADIO, SECOND_RADIO in self.given, self.place(SECOND_RADIO)),
+            ("nat", path.nat, "--nat" if "nat" in self.options else self.place("nat")),
+            ("rebind-at", path.rebind_at_ns, "--rebind-at" if "rebind-at" in self.options else self.place("rebind-at")),
+        ):
+            if given:
+                raise Problem(f"{what} is of a single client: remove it, or [cell] and [[device]]", place)
+        source = CellSource(
+            self.document.get("cell"),
+            self.document.get("device"),
+            self.file,
+            self.base,
+            {key: value for key, value in self.options.items() if key not in fields(PathTable)},
+            self.traces,
+            path.mtu,
+        )
+        return read_cell(name, links, source)
+
+    def _device(self, name: str, given: DeviceHost, client: PathHost, path: PathTable) -> PathHost:
+        """Return the host of a device: what it says itself stands above ``[path.client]``."""
+        own = None if "congestion-control" in self.options else given.given.congestion_control
+        remedies = given.given.remedy if "remedy" in given.keys else client.remedies
+        self._check_remedies("client", given.given.remedy, f"{given.place}.remedy")
+        sysctls = {**client.sysctls, **given.given.sysctl}
+        return PathHost(name, own or client.congestion_control or path.congestion_control, sysctls, remedies)
+
+    def _check_ends(
+        self, hosts: Sequence[PathHost], devices: Sequence[PathHost], of_devices: Mapping[str, DeviceHost]
+    ) -> None:
+        """Check that no remedy of two ends takes the routes of one of several devices from all."""
+        if len(devices) == 1:
+            return
+        rule = "has two ends and would carry the traffic of all devices: put its ends on server and edge"
+        for host in hosts[:-1]:
+            for chosen in host.remedies:
+                if remedy_of(chosen.kind, chosen.options).peer == "client":
+                    raise Problem(f"{chosen.kind} {rule}", self.place(host.name, f"remedy.{chosen.kind}.peer"))
+        for device in devices:
+            for chosen in device.remedies:
+                if remedy_of(chosen.kind, chosen.options).peer is not None:
+                    raise Problem(f"{chosen.kind} {rule}", f"{of_devices[device.name].place}.remedy")
 
     def _sketches(self) -> list[tuple[str, str, Links]]:
         tables = self.given["hop"]
@@ -289,17 +353,15 @@ class _Reader:
                 raise Problem("with nat the server is this machine and has no keys: remove them", self.place(name))
             return PathHost(name)
         own = None if "congestion-control" in self.options else table.congestion_control
-        self._check_remedies(name, table.remedy)
+        self._check_remedies(name, table.remedy, self.place(name, "remedy"))
         return PathHost(name, own or path.congestion_control, DEFAULT_SYSCTLS | table.sysctl, table.remedy)
 
-    def _check_remedies(self, host: str, remedies: tuple[ChosenRemedy, ...]) -> None:
+    def _check_remedies(self, host: str, remedies: tuple[ChosenRemedy, ...], place: str) -> None:
         for chosen in remedies:
             possible = kind_of(chosen.kind).hosts
             if host not in possible:
                 where = " or ".join(f"[path.{each}]" for each in possible)
-                raise Problem(
-                    f"{chosen.kind!r} is no remedy of this host: write it in {where}", self.place(host, "remedy")
-                )
+                raise Problem(f"{chosen.kind!r} is no remedy of this host: write it in {where}", place)
 
     def _check_peers(self, hosts: Sequence[PathHost], *, nat: bool) -> None:
         """Check that remedies with two ends have them, and that no two carry the same traffic."""

@@ -327,6 +327,8 @@ def _scene(
         if said.startswith("--") and key in stretch.conditions:
             said = f"{timeline.file}: {stretch.place}.{said[2:]}"
         raise UserError(said) from None
+    if path.cell is not None:
+        raise UserError(f"{file}: device: a timeline changes the link of a single client: leave one of the two out")
     radio = [hop for hop in path.hops if hop.kind == "radio"]
     return _Scene(stretch, path, (radio or [path.hops[-1]])[-1])
 

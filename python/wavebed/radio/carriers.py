@@ -88,6 +88,22 @@ def resource_blocks(
     return widths[int(bandwidth_hz)]
 
 
+_GROUPS_NR = ((36, 2), (72, 4), (144, 8), (275, 16))
+"""Most resource blocks, and blocks of a group: TS 38.214 table 5.1.2.2.1-1, configuration 1."""
+_GROUPS_LTE = ((10, 1), (26, 2), (63, 3), (110, 4))
+"""The same of TS 36.213 table 7.1.6.1-1."""
+
+
+def resource_block_groups(technology: Technology, blocks: int) -> int:
+    """Return the resource block groups of a carrier: the least parts of a slot that are given to one device.
+
+    A carrier of more blocks than a standard has, as an aggregate of carriers, has groups of the largest size.
+    """
+    table = _GROUPS_LTE if technology == "lte" else _GROUPS_NR
+    size = next((size for most, size in table if blocks <= most), table[-1][1])
+    return -(-blocks // size)
+
+
 def _frequency_range(frequency_hz: float) -> str:
     for name, (low, high) in (("nr-fr1", FR1_HZ), ("nr-fr2", FR2_HZ)):
         if low <= frequency_hz <= high:

@@ -190,6 +190,8 @@ def _in_namespaces(lab: LabTable) -> NamespacesLab:
 
 
 def _check_path(path: PathModel) -> None:
+    if path.cell is not None:
+        raise Problem('real hosts share no emulated cell: remove [cell] and [[device]], or backend = "hosts"', "device")
     if path.edge_after is not None or path.second_radio is not None or path.nat:
         raise Problem("real hosts are server and client: remove edge, second-radio and nat", "path")
     if path.rebind_at_ns:

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.workload.model import AnyWorkload
 
-_NAMED = ("hop", "workload")
-_ROOTS = ("lab", "path", "run", "workload")
+_NAMED = ("hop", "workload", "device", "background", "slice")
+_ROOTS = ("lab", "path", "cell", "device", "run", "workload")
 
 
 def parse_change(text: str) -> tuple[str, object]:
@@ -104,7 +104,7 @@ def key_parts(key: str) -> tuple[str, ...]:
     Raises
     ------
     Problem
-        If it is not one, or does not begin with ``lab``, ``path``, ``run`` or ``workload``.
+        If it is not one, or does not begin with one of `_ROOTS`.
     """
     try:
         table: object = parse_toml(f"{key} = 0", key)
@@ -679,6 +679,8 @@ _TREATMENT: Json = {
 
 def scenario_schema() -> Schema:
     """Return the JSON Schema of a scenario file."""
+    from wavebed.path.cell_tables import cell_schema  # no run needs it
+
     path, definitions = path_schema()
     return {
         "type": "object",
@@ -686,6 +688,7 @@ def scenario_schema() -> Schema:
             "title": {"type": "string", "description": "what people read"},
             "source": {"type": "string", "description": "where the numbers come from"},
             "path": dict(path),
+            **cell_schema(),
             "lab": dict(table_schema(LabTable)),
             "run": dict(table_schema(RunTable)),
             "workload": {"type": "array", "items": {"anyOf": [_workload(kind) for kind in KINDS]}},

@@ -26,14 +26,14 @@ const MAX_LEVEL: u32 = 127;
 pub struct SchedulerConfig {
     /// Which device is served first.
     pub policy: Policy,
-    /// Parts of a slot that can be given to one device: resource block groups (TS 38.214, clause 5.1.2.2.1).
+    /// Parts of a slot, each for one device: resource block groups (TS 38.214 5.1.2.2.1).
     #[garde(range(min = 1, max = MAX_UNITS))]
     pub units: u32,
     /// Slots over which proportional fair averages what a device was given.
     #[serde(default = "average_slots")]
     #[garde(range(min = 1.0, max = 1e6))]
     pub average_slots: f64,
-    /// Devices that one slot serves at most, by its control channel or its beams; null: as many as it has parts.
+    /// Devices that one slot serves at most, by control channel or beams; null: one for each part.
     #[serde(default)]
     #[garde(range(min = 1, max = MAX_UNITS))]
     pub devices_per_slot: Option<u32>,
@@ -41,7 +41,7 @@ pub struct SchedulerConfig {
     #[serde(default)]
     #[garde(range(max = MAX_UNITS))]
     pub control_units: u32,
-    /// Slices: each has at least its share of every slot while its devices have data (`rRMPolicyMinRatio`, TS 28.541).
+    /// Slices, with their least shares of each slot (`rRMPolicyMinRatio`, TS 28.541).
     #[serde(default)]
     #[garde(dive)]
     pub slices: Vec<SliceConfig>,
@@ -87,7 +87,7 @@ pub struct SliceConfig {
 #[garde(allow_unvalidated)]
 #[schemars(rename = "CellService")]
 pub struct ServiceConfig {
-    /// Priority level; the lowest is served first. 90: of 5QI 9, the default bearer (TS 23.501, table 5.7.4-1).
+    /// Priority level, the lowest first. 90: of 5QI 9, the default bearer (TS 23.501, 5.7.4).
     #[serde(default = "level")]
     #[garde(range(min = 1, max = MAX_LEVEL))]
     pub level: u32,
@@ -163,7 +163,7 @@ pub enum TrafficConfig {
         #[garde(range(min = 1, max = MAX_FILE_BYTES))]
         bytes: u64,
     },
-    /// A file, a pause that is exponentially distributed, the next file (FTP model 2, TR 36.814, annex A.2.1.3.1).
+    /// A file, an exponentially distributed pause, the next file (FTP model 2, TR 36.814).
     FileAfterFile {
         /// Bytes of each.
         #[garde(range(min = 1, max = MAX_FILE_BYTES))]

@@ -1,0 +1,446 @@
+"""Read the cell of a scenario: ``[cell]``, ``[[cell.background]]`` and ``[[device]]``."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from wavebed.config.problems import Problem, at, described, one_of, unknown_key
+from wavebed.config.table import fields, of_values, read_table
+from wavebed.path.cell_tables import (
+    BACKGROUND_AIR,
+    BACKGROUND_RATE,
+    CELL_DIRECTED,
+    MOST_DEVICES,
+    BackgroundTable,
+    CellParts,
+    CellTable,
+    DeviceTable,
+    ServiceTable,
+    cell_key,
+)
+from wavebed.path.model import BackgroundModel, CellModel, DeviceModel, DrawnStart, PatternFile, ScenePattern
+from wavebed.path.tables import DIRECTED, DIRECTIONS, HOSTS, AirTable, HostTable, LinkTable, link_key
+from wavebed.radio.carriers import resource_block_groups, resource_blocks
+from wavebed.radio.presets import RadioSettings, WifiSettings, technology_of
+from wavebed.spec.types import CellScheduler, CellService, ConstantRate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path as FilePath
+
+    from wavebed.path.layers import Links
+    from wavebed.path.model import Link, Rate
+    from wavebed.path.traces import Traces
+    from wavebed.spec.types import CellSlice
+
+_Table = TypeVar("_Table", bound=Struct)
+_NUMBERED = re.compile(r".*-[0-9]+")
+_LONGEST_NAME = 32
+_USUAL_BLOCKS = {"nr-15khz": 106, "nr-30khz": 273, "nr-60khz": 135, "nr-120khz": 66, "lte": 100}
+"""Of 20 MHz (15 kHz, LTE) and of 100 MHz, for radios of which only the preset is known."""
+
+
+class CellSource(Struct, frozen=True):
+    """What a cell is read from.
+
+    Parameters
+    ----------
+    cell, devices : object
+        The values of ``cell`` and ``device``; ``None`` where the scenario has none.
+    file : str
+        The scenario, for messages.
+    base : pathlib.Path or None
+        The folder that names of files are relative to.
+    options : mapping
+        Options of a path, which stand above the keys of every device.
+    traces : Traces
+        Reads the patterns that the devices name.
+    mtu : int
+        Bytes of the largest packet.
+    """
+
+    cell: object
+    devices: object
+    file: str
+    base: FilePath | None
+    options: Mapping[str, object]
+    traces: Traces
+    mtu: int
+
+    def place(self, *keys: str) -> str:
+        """Return how messages name a key."""
+        return f"{self.file}: {'.'.join(keys)}"
+
+
+class DeviceHost(Struct, frozen=True):
+    """The keys of a device's host that the scenario gives, by field of `HostTable`, and their place in messages."""
+
+    given: HostTable
+    keys: frozenset[str]
+    place: str
+
+
+def read_cell(name: str, radio: Links, source: CellSource) -> tuple[CellModel, Mapping[str, DeviceHost]]:
+    """Return the cell, and the keys of the host of each of its devices.
+
+    Parameters
+    ----------
+    name : str
+        The name of the radio hop.
+    radio : Links
+        What the radio hop gives all devices.
+
+    Raises
+    ------
+    Problem
+        If a key is wrong, or the values of the devices do not fit each other.
+    """
+    return _Reader(name, radio, source).read()
+
+
+class _Reader:
+    def __init__(self, name: str, radio: Links, source: CellSource) -> None:
+        self.name = name
+        self.radio = radio
+        self.source = source
+        self.hosts: dict[str, DeviceHost] = {}
+        self.unheeded: list[str] = []
+        """Names of those whose 5QI or guaranteed rate only the scheduler `priority` heeds."""
+
+    def read(self) -> tuple[CellModel, Mapping[str, DeviceHost]]:
+        given = {} if self.source.cell is None else self.source.cell
+        if not isinstance(given, dict):
+            raise Problem(f"{described(given)} is not a table: write [cell] on a line of its own", self._place("cell"))
+        self._check_cell_keys(given)
+        tables = {direction: self._cell_table(given, direction) for direction in DIRECTIONS}
+        slices = {direction: tables[direction].slice for direction in DIRECTIONS}
+        devices = tuple(self._devices(slices))
+        self._check_slots(devices)
+        schedulers = {
+            direction: self._scheduler(tables[direction], given, direction, devices) for direction in DIRECTIONS
+        }
+        background: dict[str, list[BackgroundModel]] = {direction: [] for direction in DIRECTIONS}
+        for direction, user in self._background(given.get("background", []), slices):
+            background[direction].append(user)
+        if self.unheeded and any(each.policy != "priority" for each in schedulers.values()):
+            self.source.traces.notes.append(
+                f"{', '.join(self.unheeded)}: 5qi, priority-level and guaranteed-rate have an effect with the scheduler"
+                ' "priority" only'
+            )
+        cell = CellModel(
+            self.name,
+            schedulers["down"],
+            schedulers["up"],
+            devices,
+            tuple(background["down"]),
+            tuple(background["up"]),
+        )
+        return cell, self.hosts
+
+    def _place(self, *keys: str) -> str:
+        return self.source.place(*keys)
+
+    def _check_cell_keys(self, given: Mapping[str, object]) -> None:
+        known = (*fields(CellTable), *fields(CellParts))
+        for key in given:
+            if key not in known and cell_key(key) is None:
+                raise unknown_key(key, known, CELL_DIRECTED).below(self._place("cell"))
+
+    def _cell_table(self, given: Mapping[str, object], direction: str) -> CellTable:
+        """Return the keys of one direction: those for both, and above them its own."""
+        values: dict[str, Any] = {}
+        for both in (True, False):
+            for key, raw in given.items():
+                found = cell_key(key)
+                if found is not None and (len(found[1]) == 2) == both and direction in found[1]:
+                    field = found[0]
+                    values[field.name] = at(self._place("cell", key), field.key.reader, raw)
+        return of_values(CellTable, values)
+
+    def _devices(self, slices: Mapping[str, Sequence[CellSlice]]) -> Iterator[DeviceModel]:
+        tables = self.source.devices
+        if tables is None:
+            raise Problem("is missing: add [[device]] with a name", self._place("device"))
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables) or not tables:
+            raise Problem("is not an array of tables: write [[device]] above each one", self._place("device"))
+        total = 0
+        for index, table in enumerate(tables, 1):
+            place = self._place(f"device[{index}]")
+            for device in self._of_table(table, place, slices):
+                total += 1
+                if total > MOST_DEVICES:
+                    raise Problem(f"there are more than {MOST_DEVICES} devices: write fewer", place)
+                yield device
+
+    def _of_table(
+        self, table: Mapping[str, object], place: str, slices: Mapping[str, Sequence[CellSlice]]
+    ) -> Iterator[DeviceModel]:
+        own = _split(table, (DeviceTable, ServiceTable, HostTable), (LinkTable, AirTable), place)
+        keys = _read(DeviceTable, own, "[[device]]", place)
+        service = _read(ServiceTable, own, "[[device]]", place)
+        host = _read(HostTable, own, "[[device]]", place)
+        names = self._names(keys, place)
+        links = self.radio.copy()
+        links.lay(
+            {key: table[key] for key in table if _is_of_link(key)}, lambda key: f"{place}.{key}", self.source.base
+        )
+        traces = self._trace_sets(keys, table, place)
+        for what, files in traces.items():
+            if keys.count is not None and len(files) < keys.count:
+                rule = f"there are {len(files)} traces for {keys.count} devices"
+                raise Problem(f"{rule}: write count = {len(files)}, or add traces", f"{place}.{what}")
+        if keys.count is None and traces:
+            names = self._names(replace(keys, count=min(map(len, traces.values()))), place)
+        services = {direction: _service(service, direction, slices, place) for direction in DIRECTIONS}
+        if {
+            "five_qi",
+            "priority_level",
+            "guaranteed_rate_bps",
+            "down_guaranteed_rate_bps",
+            "up_guaranteed_rate_bps",
+        } & {field.attribute for key, field in fields(ServiceTable).items() if key in table}:
+            self.unheeded.append(keys.name)
+        for number, name in enumerate(names):
+            if name in self.hosts:
+                raise Problem(f"{name!r} is taken by another device: choose another", f"{place}.name")
+            each = links.copy()
+            for what, files in traces.items():
+                given = {what.removesuffix("s"): str(files[number])}
+                each.lay(given, partial(_named, f"{place}.{what}"), self.source.base)
+            each.lay(self.source.options, lambda key: f"--{key}")
+            down, up = each.build(self.source.traces, self.source.mtu)
+            for direction, link in (("down", down), ("up", up)):
+                _check_link(link, direction, place)
+            self.hosts[name] = DeviceHost(host, frozenset(own[HostTable]), place)
+            yield DeviceModel(
+                name, keys.name, _drawn_for(down, name), _drawn_for(up, name), services["down"], services["up"]
+            )
+
+    def _names(self, keys: DeviceTable, place: str) -> list[str]:
+        if keys.name in HOSTS:
+            raise Problem(f"{keys.name!r} is the name of a host of the path: choose another", f"{place}.name")
+        if _NUMBERED.fullmatch(keys.name):
+            raise Problem(
+                f"{keys.name!r} ends as the devices of a count do: end it with a letter, or write count",
+                f"{place}.name",
+            )
+        names = [keys.name] if keys.count is None else [f"{keys.name}-{number}" for number in range(1, keys.count + 1)]
+        if len(names[-1]) > _LONGEST_NAME:
+            rule = f"{names[-1]!r} has {len(names[-1])} letters: write a shorter one, {_LONGEST_NAME} with the number"
+            raise Problem(rule, f"{place}.name")
+        return names
+
+    def _trace_sets(self, keys: DeviceTable, table: Mapping[str, object], place: str) -> dict[str, Sequence[FilePath]]:
+        found: dict[str, Sequence[FilePath]] = {}
+        for what, given in (("traces", keys.traces), ("down-traces", keys.down_traces), ("up-traces", keys.up_traces)):
+            if given is None:
+                continue
+            alone = what.removesuffix("s")
+            if alone in table:
+                raise Problem(f"gives a trace too: remove one of them, {what} or {alone}", f"{place}.{what}")
+            found[what] = given if isinstance(given, tuple) else at(f"{place}.{what}", self._files_in, given)
+        return found
+
+    def _files_in(self, folder: FilePath) -> list[FilePath]:
+        named = folder.expanduser()
+        whole = named if self.source.base is None else self.source.base / named
+        if not whole.is_dir():
+            raise Problem(f"{str(folder)!r} is no folder: name one, or write an array of files")
+        found = sorted(file for file in whole.iterdir() if file.is_file() and not file.name.startswith("."))
+        if not found:
+            raise Problem(f"{str(folder)!r} has no file: put one trace for each device there")
+        return [file.absolute() for file in found]
+
+    def _check_slots(self, devices: Sequence[DeviceModel]) -> None:
+        first = cast("RadioSettings", devices[0].down.radio).slots
+        for device in devices[1:]:
+            own = cast("RadioSettings", device.down.radio).slots
+            for what in ("slot_ns", "frame", "special_symbols", "prepare_ns"):
+                if getattr(own, what) != getattr(first, what):
+                    key = {"slot_ns": "slot length", "prepare_ns": "prepare"}.get(what, what.replace("_", "-"))
+                    raise Problem(
+                        f"differs in {key} from {devices[0].name!r}: devices of a cell share one carrier, so give them"
+                        " one radio",
+                        self.hosts[device.name].place,
+                    )
+
+    def _scheduler(
+        self, table: CellTable, given: Mapping[str, object], direction: str, devices: Sequence[DeviceModel]
+    ) -> CellScheduler:
+        units = table.units
+        if units is None:
+            units = self._units(table, given, direction, devices)
+        return CellScheduler(
+            policy=table.scheduler,
+            units=units,
+            average_slots=table.average_slots,
+            devices_per_slot=table.devices_per_slot,
+            control_units=table.control_units,
+            slices=table.slice,
+        )
+
+    def _units(
+        self, table: CellTable, given: Mapping[str, object], direction: str, devices: Sequence[DeviceModel]
+    ) -> int:
+        """Return the resource block groups of the carrier."""
+        preset = cast("RadioSettings", devices[0].down.radio).preset
+        technology = technology_of(preset)
+        if table.bandwidth_hz is not None:
+            own = f"{direction}-bandwidth"
+            place = self._place("cell", own if own in given else "bandwidth")
+            return resource_block_groups(technology, at(place, lambda hz: _blocks(preset, hz), table.bandwidth_hz))
+        known = {
+            device.name: blocks for device in devices if (blocks := _blocks_of_scene(device.down.rate)) is not None
+        }
+        if len(set(known.values())) > 1:
+            told = ", ".join(f"{name} {blocks}" for name, blocks in known.items())
+            raise Problem(
+                f"is missing: the scenes differ in resource blocks ({told}): write it", self._place("cell", "units")
+            )
+        blocks = next(iter(known.values()), _USUAL_BLOCKS[preset])
+        return resource_block_groups(technology, blocks)
+
+    def _background(
+        self, tables: object, slices: Mapping[str, Sequence[CellSlice]]
+    ) -> Iterator[tuple[str, BackgroundModel]]:
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise Problem(
+                "is not an array of tables: write [[cell.background]] above each one", self._place("cell", "background")
+            )
+        taken: set[str] = set()
+        for index, table in enumerate(tables, 1):
+            place = self._place("cell", f"background[{index}]")
+            own = _split(table, (BackgroundTable, ServiceTable), (), place, (*BACKGROUND_RATE, *BACKGROUND_AIR))
+            keys = _read(BackgroundTable, own, "[[cell.background]]", place)
+            service = _read(ServiceTable, own, "[[cell.background]]", place)
+            if keys.name in taken:
+                raise Problem(f"{keys.name!r} is taken by another one: choose another", f"{place}.name")
+            taken.add(keys.name)
+            rate = self._background_rate(table, keys.direction, place)
+            entitled = _service(service, keys.direction, slices, place)
+            for number in range(1, keys.count + 1):
+                name = f"{keys.name}-{number}" if "count" in table else keys.name
+                yield keys.direction, BackgroundModel(name, _start_drawn_for(rate, name), keys.traffic, entitled)
+
+    def _background_rate(self, table: Mapping[str, object], direction: str, place: str) -> Rate:
+        links = self.radio.copy()
+        given = {key: table[key] for key in table if key in (*BACKGROUND_RATE, *BACKGROUND_AIR)}
+        links.lay(given, lambda key: f"{place}.{key}", self.source.base)
+        down, up = links.build(self.source.traces, self.source.mtu)
+        rate = (down if direction == "down" else up).rate
+        if rate is None:
+            raise Problem("has no rate: write rate, trace or scene, its rate with all slots", place)
+        if not isinstance(rate, ConstantRate | PatternFile | ScenePattern):
+            raise Problem("cannot be a token bucket: write a rate, a trace or a scene", f"{place}.rate")
+        return rate
+
+
+def _split(
+    table: Mapping[str, object],
+    models: Sequence[type[Struct]],
+    of_links: Sequence[type[Struct]],
+    place: str,
+    further: Sequence[str] = (),
+) -> dict[type[Struct], dict[str, object]]:
+    """Return the keys of each model in a table.
+
+    Raises
+    ------
+    Problem
+        If the table has a key that no model and no link has.
+    """
+    known = [key for model in (*models, *of_links) for key in fields(model)] + list(further)
+    for key in table:
+        if key not in known and not (of_links and link_key(key) is not None):
+            raise unknown_key(key, known, DIRECTED if of_links else ()).below(place)
+    return {model: {key: table[key] for key in table if key in fields(model)} for model in models}
+
+
+def _read(model: type[_Table], own: Mapping[type[Struct], Mapping[str, object]], form: str, place: str) -> _Table:
+    return at(place, lambda given: read_table(model, given, form), own[model])
+
+
+def _named(place: str, _: str) -> str:
+    return place
+
+
+def _is_of_link(key: str) -> bool:
+    return link_key(key) is not None or key in fields(AirTable)
+
+
+def _service(table: ServiceTable, direction: str, slices: Mapping[str, Sequence[CellSlice]], place: str) -> CellService:
+    """Return what a device is entitled to in one direction; a slice of the other direction only is none here."""
+    known = {each.name for found in slices.values() for each in found}
+    if table.slice is not None and table.slice not in known:
+        if not known:
+            rule = f'the cell has no slices: write slice = [{{ name = "{table.slice}", share = "30%" }}] in [cell]'
+        else:
+            rule = f"{table.slice!r} is no slice of the cell: {one_of(table.slice, sorted(known))}"
+        raise Problem(rule, f"{place}.slice")
+    of_direction = table.down_guaranteed_rate_bps if direction == "down" else table.up_guaranteed_rate_bps
+    guaranteed_bps = table.guaranteed_rate_bps if of_direction is None else of_direction
+    if table.five_qi is not None and guaranteed_bps is not None and table.five_qi.resource == "non-gbr":
+        rule = f"{table.five_qi.five_qi} has no guaranteed rate (TS 23.501 table 5.7.4-1): write another, such as 2"
+        raise Problem(rule, f"{place}.5qi")
+    level = table.priority_level
+    if level is None:
+        level = CellService().level if table.five_qi is None else table.five_qi.level
+    own = {each.name for each in slices[direction]}
+    return CellService(level, guaranteed_bps, table.slice if table.slice in own else None)
+
+
+def _check_link(link: Link, direction: str, place: str) -> None:
+    if link.rate is None:
+        raise Problem(f"the {direction}link has no rate: write rate, trace or scene, here or in the radio hop", place)
+    if isinstance(link.radio, WifiSettings):
+        raise Problem("802.11ad gives no slots to devices: a cell needs a radio of nr or lte", f"{place}.radio")
+    if link.radio is None:
+        raise Problem(
+            'is missing: a cell shares the slots of a radio: write radio = "nr-30khz" here or in the radio hop',
+            f"{place}.radio",
+        )
+    if link.radio.bearer == "split":
+        raise Problem('a device of a cell has one carrier: write bearer = "switched"', f"{place}.radio.bearer")
+
+
+def _blocks(preset: str, bandwidth_hz: float) -> int:
+    """Return the resource blocks of a carrier whose band is not known: FR1 where it has such a carrier, else FR2."""
+    technology = technology_of(preset)
+    numerology = None if technology == "lte" else (15, 30, 60, 120).index(int(preset[3:-3]))
+    try:
+        return resource_blocks(technology, bandwidth_hz, numerology, 28e9 if numerology == 3 else 3.5e9)
+    except ValueError as error:
+        if numerology == 2:
+            try:
+                return resource_blocks(technology, bandwidth_hz, numerology, 28e9)
+            except ValueError:
+                pass
+        raise Problem(str(error)) from None
+
+
+def _blocks_of_scene(rate: Rate | None) -> int | None:
+    if not isinstance(rate, ScenePattern):
+        return None
+    carrier = getattr(rate.scene, "carrier", None)  # a learned map has none
+    return None if carrier is None else carrier.resource_blocks
+
+
+def _drawn_for(link: Link, device: str) -> Link:
+    """Return the link of one device, whose starts in patterns are its own draws."""
+    return replace(
+        link,
+        rate=_start_drawn_for(link.rate, device),
+        delay=_start_drawn_for(link.delay, device),
+        loss=_start_drawn_for(link.loss, device),
+    )
+
+
+def _start_drawn_for(value: Any, device: str) -> Any:
+    if isinstance(value, PatternFile | ScenePattern) and isinstance(value.start, DrawnStart):
+        return replace(value, start=replace(value.start, device=device))
+    return value
