@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.memory_lab import MemoryLab
+from tests.unit.test_remedies import service
+from tests.unit.test_run_checks import DEPARTURE, HOST, LINK
 from tests.unit.test_transport_links import constant, link_rows, steady
 
 from wavebed.check.requirement import parse_requirement
@@ -13,9 +16,11 @@ from wavebed.config.problems import Problem
 from wavebed.path.model import CellModel, DeviceModel, Link
 from wavebed.result.devices import device_metrics, known_device_metrics, members_of, of_groups, together, worst_of
 from wavebed.result.tables import SCHEMAS, capacity_table
+from wavebed.run.checks import engine_checks
 from wavebed.run.devices import check_names, on_devices, own_name, with_own_predecessors
+from wavebed.run.remedies import Remedies
 from wavebed.run.scenario import StoredTrial, changed, plan_of_spec
-from wavebed.spec.trial import Treatment, TrialSpec, WorkloadSpec
+from wavebed.spec.trial import RemedySpec, Treatment, TrialSpec, WorkloadSpec
 from wavebed.spec.types import Cell, CellScheduler, Device, Host, Network
 from wavebed.workload import read_workload
 from wavebed.workload.model import Metric, TimeSpan
@@ -251,3 +256,35 @@ def test_a_path_without_a_cell_has_no_devices() -> None:
     from types import SimpleNamespace
 
     assert device_metrics(tables({"phone-1": 1.0}), {}, SimpleNamespace(cell=None)) == {}
+
+
+def test_remedies_of_devices_start_together_each_on_its_own_device(tmp_path: Path) -> None:
+    options = {"interval": "100ms", "dense": "1s", "answers": False, "method": "bpf"}
+    lab = MemoryLab({"wavebed-edge": service(late_s=2.0)}, ("server", *PHONES))
+    remedies = Remedies([RemedySpec(name, "syn", options) for name in PHONES], PHONES)
+    begun_s = lab.clock.monotonic_s()
+    with lab:
+        assert remedies.start(lab, tmp_path / "raw")
+        assert lab.clock.monotonic_s() - begun_s < 3.0  # one after the other they take 6 s
+        assert sorted(each.host.name for each in lab.started) == [*PHONES]
+        lab.begin()
+        remedies.stop()
+    (check,) = remedies.checks()
+    assert (check.holds, check.evidence) == (True, "syn on phone-1, syn on phone-2, syn on phone-3")
+    assert {file.name for file in (tmp_path / "raw").iterdir()} == {f"remedy.{name}.syn.log" for name in PHONES}
+
+
+def test_losses_at_the_sockets_of_one_device_make_a_trial_suspect() -> None:
+    links = [{**LINK, "name": f"radio.{name}.down", "delivered_segments": 100_000} for name in PHONES]
+    links[1]["delivered_segments"] = 1000
+    hosts = [{**HOST, "name": name} for name in ("server", *PHONES)]
+    hosts[2]["udp_receive_buffer_errors"] = 50  # 5 % of its own, 0.03 % of all
+
+    def check(code: str) -> tuple[bool, str]:
+        found = engine_checks({"links": links, "hosts": hosts, "departures": [DEPARTURE]})
+        return next((each.holds, each.evidence) for each in found if each.code == code)
+
+    lost = "50 UDP datagrams lost because a socket's receive buffer was full, 50 at phone-2"
+    assert check("socket-loss") == (False, lost)
+    links[2]["unaccounted_segments"] = 1
+    assert check("unaccounted")[1].endswith("1 unaccounted for at radio.phone-3.down")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wavebed.campaign.harm import harm_json, harm_text, harms
 from wavebed.campaign.results import read_campaign_results
 from wavebed.page.text import MISSING, figure, signed
 from wavebed.terminal import table_text
@@ -82,6 +83,7 @@ def answers_text(folder: Path) -> str:
             lines.append(f"{each.workload} {each.metric}: no trial measured it: is it the name that the report shows?")
     if len(results.answers) > MOST_ROWS:
         lines.append(f"and {len(results.answers) - MOST_ROWS} more: see the report")
+    lines += harm_text(harms(results))
     if results.exclusions.code == "differ":
         lines.append("the cells lost different numbers of trials: the missing values may hide a difference")
     return "\n".join(lines)
@@ -103,6 +105,7 @@ def answers_json(folder: Path) -> dict[str, Json]:
         If the folder has no campaign, or a file is damaged.
     """
     results = read_campaign_results(folder)
+    paid = harms(results)
     return {
         "title": results.run.title,
         "folder": str(folder),
@@ -114,6 +117,7 @@ def answers_json(folder: Path) -> dict[str, Json]:
         "replicate": results.campaign.replicate,
         "exclusions": results.exclusions.code,
         "answers": [answer_json(answer) for answer in results.answers],
+        **({"harm": harm_json(paid)} if paid else {}),
     }
 
 

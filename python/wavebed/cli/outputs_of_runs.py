@@ -112,6 +112,19 @@ class AnswerOutput(Struct, forbid_unknown_fields=True):
     libraries: dict[str, str]
 
 
+class HarmOutput(Struct, forbid_unknown_fields=True):
+    """What a device of a cell loses of its result, as a part of it; 1 is all, below 0 it gains."""
+
+    workload: str
+    metric: str
+    baseline: str
+    cell: str
+    harm: float | None
+    low: float | None
+    high: float | None
+    pairs: int
+
+
 class CampaignOutput(Struct, forbid_unknown_fields=True):
     """The answers of a campaign."""
 
@@ -126,6 +139,7 @@ class CampaignOutput(Struct, forbid_unknown_fields=True):
     exclusions: str
     answers: list[AnswerOutput]
     report: str | None
+    harm: list[HarmOutput] = []
 
 
 class CellOutput(Struct, forbid_unknown_fields=True):
@@ -350,6 +364,7 @@ class CompareOutput(Struct, forbid_unknown_fields=True):
     columns: list[ComparedColumn]
     metrics: list[ComparedMetric]
     notes: list[str]
+    harm: list[HarmOutput] = []
 
 
 class BaselineFolder(Struct, forbid_unknown_fields=True):

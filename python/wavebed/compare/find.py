@@ -13,8 +13,10 @@ from wavebed.campaign.results import margin_of
 from wavebed.compare.notes import notes_of
 from wavebed.config.problems import Problem, at
 from wavebed.errors import UserError
+from wavebed.report.source import headline
 from wavebed.result.model import PrimaryRecord
 from wavebed.stats.family import Primary, cliffs_deltas, explore_independent, settle_many, simultaneous_level
+from wavebed.stats.harm import Harm, harm_of_pairs, worst_first
 from wavebed.stats.intervals import LEVEL
 
 if TYPE_CHECKING:
@@ -311,6 +313,28 @@ def compare_folders(folders: Sequence[Folder], margins: Sequence[str] = (), *, e
     place = {column.name: number for number, column in enumerate(columns)}
     answers.sort(key=lambda answer: place[answer.question.column.name])
     return RunComparison(folders, columns, answers, [*notes, *_replicas(folders, answers)])
+
+
+def harms(comparison: RunComparison) -> list[Harm]:
+    """Return the harm to the main metric of each device's workload, seed by seed; none without a cell."""
+    found = []
+    kinds = {name: kind for folder in comparison.folders for name, kind in folder.of_devices.items()}
+    names: dict[str, list[str]] = {}
+    for answer in comparison.answers:
+        names.setdefault(answer.question.workload, []).append(answer.question.metric.name)
+    main = {name: headline(kind, names[name]) for name, kind in kinds.items() if name in names}
+    for answer in comparison.answers:
+        question = answer.question
+        if question.better is None or main.get(question.workload) != question.metric.name:
+            continue
+        alone, together = (
+            dict(zip(each.seeds.tolist(), each.values.tolist(), strict=False)) for each in (question.a, question.b)
+        )
+        first = comparison.folders[0].name
+        base = first if question.base == ONLY else f"{first}: {question.base}"
+        interval = harm_of_pairs(alone, together, question.better)
+        found.append(Harm(question.workload, question.metric.name, base, question.column.name, interval))
+    return worst_first(found)
 
 
 def _family(folders: Sequence[Folder]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
+from wavebed.campaign.harm import kinds_of_devices
 from wavebed.errors import UserError
 from wavebed.result.model import COUNTED
 from wavebed.result.names import METRICS_FILE, METRICS_FOLDER, TRIALS_FOLDER
@@ -108,6 +109,8 @@ class Folder:
     series : mapping
         By workload and metric, in the order of their first appearance, the path's metrics last. Metrics without a value
         are left out.
+    of_devices : mapping
+        The kind of each workload that a device of a cell runs, by name.
     """
 
     path: Path
@@ -121,6 +124,7 @@ class Folder:
     has_ended: bool
     campaign: CampaignRecord | None
     series: Mapping[Key, MetricSeries]
+    of_devices: Mapping[str, str] = field(default_factory=dict)
 
     def sample(self, key: Key, treatment: str | None) -> Sample:
         """Return the values of a metric and treatment."""
@@ -156,6 +160,7 @@ def read_samples(path: Path, name: str) -> Folder:
         has_ended=record.ended is not None,
         campaign=record.campaign,
         series={(each.workload, each.metric.name): each for each in series},
+        of_devices=kinds_of_devices(record.workloads),
     )
 
 

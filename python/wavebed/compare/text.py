@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wavebed.campaign.harm import harm_json, harm_text
+from wavebed.compare.find import harms
 from wavebed.compare.samples import EMPTY
 from wavebed.compare.words import counts_text, effect_text, p_text, reason_text, sample_text, sections
 from wavebed.output import csv_rows
@@ -24,7 +26,7 @@ MOST_ROWS = 600
 
 def comparison_text(comparison: RunComparison) -> str:
     """Return a table for each column beside its base, of primary and of other metrics, and the notes."""
-    return "\n".join([*_tables(comparison), *comparison.notes]).rstrip()
+    return "\n".join([*_tables(comparison), *harm_text(harms(comparison)), *comparison.notes]).rstrip()
 
 
 def _tables(comparison: RunComparison) -> Iterator[str]:
@@ -89,7 +91,9 @@ def comparison_json(comparison: RunComparison) -> dict[str, Json]:
                 "columns": found,
             }
         )
-    return {"runs": list(names), "columns": columns, "metrics": metrics, "notes": list(comparison.notes)}
+    paid = harms(comparison)
+    told: dict[str, Json] = {"runs": list(names), "columns": columns, "metrics": metrics}
+    return {**told, "notes": list(comparison.notes), **({"harm": harm_json(paid)} if paid else {})}
 
 
 def comparison_csv(comparison: RunComparison) -> str:

@@ -178,7 +178,9 @@ def chosen_metric(asked: str | None, known: Sequence[str], default: str, place: 
         raise UserError(f"{place}: has no metric: no trial counts")
     if asked is None:
         return default if default in known else known[0]
-    found = next((name for name in known if asked in (name, name.partition(".")[2])), None)
+    from wavebed.result.devices import worst_of
+
+    found = next((name for name in known if asked in (name, worst_of(name), name.partition(".")[2])), None)
     if found is not None:
         return found
     from difflib import get_close_matches

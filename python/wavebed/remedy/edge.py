@@ -113,6 +113,8 @@ def _time(seconds: float | None) -> str | None:
     return None if seconds is None else f"{round(seconds * 1e6)}us"
 
 
+_MOST_NAME = 15
+"""Letters of the name of a device (``IFNAMSIZ`` of the kernel)."""
 OVERHEAD_BYTES = 75
 """Bytes of a packet of the tunnel beyond those that it carries, over IPv4 (docs/guides/edge.md)."""
 LEAST_MTU = 1280
@@ -187,7 +189,7 @@ class Tunnel(Remedy[TunnelOptions]):
 
 
 def _device(other: RemedyEnd) -> str:
-    return f"wb-{other.host.name}"
+    return f"wb-{other.host.name}"[:_MOST_NAME]
 
 
 @contextmanager

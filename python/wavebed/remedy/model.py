@@ -338,7 +338,7 @@ class Detour:
 
 def number_to(other: str) -> int:
     """Return the number of what is for a host at the other end: routing table, priority of its rule, UDP port."""
-    return _FIRST + HOSTS.index(other)
+    return _FIRST + HOSTS.index(other if other in HOSTS else "client")  # a device of a cell is a client
 
 
 class TwoEnded(RunningRemedy):

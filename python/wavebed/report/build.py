@@ -41,7 +41,7 @@ from wavebed.report.first import (
     sides_of,
     timing,
 )
-from wavebed.report.metrics import PATH, Row, finding, metric_rows, seeds_text
+from wavebed.report.metrics import PATH, Row, finding, seeds_text, shown_rows
 from wavebed.report.source import MOST_VIEWS, read_results, views
 from wavebed.result.names import CHECK_FILE, INCOMPLETE, SCENE_FILE
 from wavebed.secret import redacted_table, redacted_toml
@@ -486,16 +486,22 @@ def _ms(value: Json | None) -> str:
 
 def _results(results: Results) -> Markup:
     """Return the section with a table for each workload."""
-    groups = metric_rows(results)
+    groups, note = shown_rows(results)
     if not groups:
         return filled(TEMPLATE, "no_results")
     notes: dict[str, int] = {}
     kinds = dict(results.workloads)
-    sentences = finding(results) if len(kinds) > 1 else []
+    sentences = [*(finding(results) if len(kinds) > 1 else []), *([note] if note else [])]
     tables = []
     for name, unscaled in groups.items():
         rows = [row.scaled() for row in unscaled]
-        what = "path and transport" if name == PATH else name if kinds[name] == name else f"{name} ({kinds[name]})"
+        what = (
+            "path and transport"
+            if name == PATH
+            else name
+            if kinds.get(name, name) == name
+            else f"{name} ({kinds[name]})"
+        )
         measured = [row for row in rows if any(row.values.values())]
         for row in measured:
             if row.metric.definition:

@@ -83,7 +83,7 @@ def primary_of(results: Results, wanted: str = "", rule: str = "") -> PrimaryMet
     for workload, rows in groups.items():
         for row in rows:
             if wanted in (f"{workload}.{row.metric.name}", row.metric.name) and any(row.values.values()):
-                return PrimaryMetric(workload, kinds[workload], row.scaled(), rule)
+                return PrimaryMetric(workload, kinds.get(workload, workload), row.scaled(), rule)
     order = sorted(headlines(results), key=lambda head: place_of_kind(kinds[head[0]]))
     for workload, name in order:
         row = next(row for row in groups[workload] if row.metric.name == name)

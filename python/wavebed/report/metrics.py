@@ -104,13 +104,13 @@ class StripPlot(NamedTuple):
 
 
 def metric_rows(results: Results) -> dict[str, list[Row]]:
-    """Return the rows of each workload, and of the path under `PATH`, in the order of the trials' records."""
+    """Return the rows of each workload, of a cell's groups and devices, and of the path under `PATH`, in this order."""
     rows: dict[str, dict[str, Row]] = {}
     for trial in results.counted:
         groups: list[tuple[str, Sequence[Metric]]] = [
             (workload.name, workload.outcome.metrics) for workload in trial.record.workloads
         ]
-        for name, metrics in [*groups, (PATH, trial.record.transport)]:
+        for name, metrics in [*groups, *trial.record.devices.items(), (PATH, trial.record.transport)]:
             for metric in metrics:
                 blank = Row(metric, {each: [] for each in results.treatments}, dict.fromkeys(results.treatments, 0))
                 row = rows.setdefault(name, {}).setdefault(metric.name, blank)
@@ -118,8 +118,32 @@ def metric_rows(results: Results) -> dict[str, list[Row]]:
                     row.absent[trial.line.treatment] += 1
                 else:
                     row.values[trial.line.treatment].append((trial.line.block, metric.value))
-    order = [name for name, _ in results.workloads] + [PATH]
+    of_cell = dict.fromkeys(name for trial in results.counted for name in trial.record.devices)
+    single = of_single_devices(results)
+    ordered = sorted(of_cell, key=lambda name: name in single)
+    order = [*(name for name, _ in results.workloads), *ordered, PATH]
     return {name: list(rows[name].values()) for name in order if name in rows}
+
+
+MOST_DEVICES = 8
+"""With more devices, people are shown the groups alone."""
+
+
+def of_single_devices(results: Results) -> set[str]:
+    """Return the names of the devices of a cell and of their workloads: they may be many."""
+    of_devices = [each for each in results.run.record.workloads if "device" in each]
+    return {str(each["device"]) for each in of_devices} | {str(each["name"]) for each in of_devices}
+
+
+def shown_rows(results: Results) -> tuple[dict[str, list[Row]], str]:
+    """Return the rows that people are shown, and a sentence about those that they are not."""
+    rows = metric_rows(results)
+    devices = {str(each["device"]) for each in results.run.record.workloads if "device" in each}
+    if len(devices) <= MOST_DEVICES:
+        return rows, ""
+    single = of_single_devices(results)
+    note = f"The tables are of groups. Metrics of each of the {len(devices)} devices are in metrics.parquet."
+    return {name: found for name, found in rows.items() if name not in single}, note
 
 
 def finding(results: Results) -> list[str]:
@@ -190,13 +214,14 @@ def summary_text(run_dir: Path) -> str:
     """
     results = read_results(run_dir)
     lines: list[tuple[str, ...]] = [("", *results.treatments)]
-    for workload, rows in metric_rows(results).items():
+    shown, note = shown_rows(results)
+    for workload, rows in shown.items():
         measured = [row for row in rows if any(row.values.values())]
         lines.extend(
             (f"{workload}: {_named(row)}", *(interval_text(row.median(treatment)) for treatment in results.treatments))
             for row in measured
         )
-    return "\n".join([table_text(lines), "", *_verdicts(results.run.record.trials)])
+    return "\n".join([table_text(lines), *([note] if note else []), "", *_verdicts(results.run.record.trials)])
 
 
 def _named(row: Row) -> str:

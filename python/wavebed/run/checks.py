@@ -83,7 +83,7 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
             "every packet accounted for",
             unaccounted == 0,
             "invalid",
-            f"{offered:,} segments offered to the links, {unaccounted} unaccounted for",
+            f"{offered:,} segments offered to the links, {unaccounted} unaccounted for{_at_links(links)}",
             "unaccounted",
         ),
         Check(
@@ -119,19 +119,32 @@ def engine_checks(engine: Mapping[str, Json], messages: str = "") -> list[Check]
     return checks
 
 
+def _at_links(links: Sequence[Mapping[str, Json]]) -> str:
+    """Name the links of a cell that lost segments; nothing for a path of one device."""
+    names = [cast("str", link["name"]) for link in links if link["unaccounted_segments"]]
+    return f" at {', '.join(names)}" if any(name.count(".") > 1 for name in names) else ""
+
+
 def _missing_check(missing: Sequence[str]) -> Check:
     said = "; ".join(missing) or "nothing is missing"
     return Check("counters and series are complete", not missing, "suspect", said, "missing")
 
 
 def _udp_check(hosts: Sequence[Mapping[str, Json]], links: Sequence[Mapping[str, Json]]) -> Check:
+    """Return the check of UDP sockets: of all hosts together, and of each device of a cell by itself."""
     lost = _sum(hosts, "udp_receive_buffer_errors")
     delivered = max(_sum(links, "delivered_segments"), 1)
+    wrong = []
+    for host in hosts:
+        own = [link for link in links if cast("str", link["name"]).endswith(f".{host.get('name')}.down")]
+        of_host = _sum([host], "udp_receive_buffer_errors")
+        if own and of_host > UDP_LOSS_FRACTION * max(_sum(own, "delivered_segments"), 1):
+            wrong.append(f"{of_host} at {host['name']}")
     return Check(
         "no loss at receiving sockets",
-        lost <= UDP_LOSS_FRACTION * delivered,
+        lost <= UDP_LOSS_FRACTION * delivered and not wrong,
         "suspect",
-        f"{lost} UDP datagrams lost because a socket's receive buffer was full",
+        f"{lost} UDP datagrams lost because a socket's receive buffer was full{''.join(f', {each}' for each in wrong)}",
         "socket-loss",
     )
 

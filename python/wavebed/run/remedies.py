@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from wavebed.beneath import make_folder
 from wavebed.errors import WavebedError
+from wavebed.lab.views import seen_from
 from wavebed.remedy import kind_of, remedy_of
 from wavebed.result.model import Check
 from wavebed.run.scenario import StoredTrial
@@ -54,12 +55,15 @@ class Remedies:
     Parameters
     ----------
     specs : sequence of RemedySpec
-        In the order of their starts.
+        In the order of their starts; those on the devices of a cell start together.
+    devices : sequence of str
+        The devices of the cell; none without a cell.
     problems : list of str
         One line each; empty while all is well.
     """
 
     specs: Sequence[RemedySpec]
+    devices: Sequence[str] = ()
     problems: list[str] = field(default_factory=list)
     _running: list[RunningRemedy] = field(default_factory=list)
 
@@ -67,14 +71,28 @@ class Remedies:
         """Start all, in order, and return whether all work; outputs go to the folder `raw`."""
         for spec in self.specs:
             make_folder(raw)
-            try:
-                remedy = remedy_of(spec.kind, spec.options)
-                log = raw / f"remedy.{spec.host}.{spec.kind}.log"
-                self._running.append(remedy.start(lab, spec.host, log))
-            except (WavebedError, OSError) as error:
-                self.problems.append(str(error))
+            if spec.host in self.devices:
+                continue
+            self._start(spec, lab, raw)
+            if self.problems:
                 return False
-        return True
+        of_devices = [spec for spec in self.specs if spec.host in self.devices]
+        started = [lab.clock.start(partial(self._start, spec, lab, raw), spec.host) for spec in of_devices]
+        for one in started:
+            lab.clock.wait(one)
+        return not self.problems
+
+    def _start(self, spec: RemedySpec, lab: Lab, raw: Path) -> None:
+        """Start one; a device is the client for its own remedies, the first one for those of other hosts."""
+        host = spec.host
+        if self.devices:
+            lab = seen_from(lab, host if host in self.devices else self.devices[0])
+            host = "client" if host in self.devices else host
+        try:
+            remedy = remedy_of(spec.kind, spec.options)
+            self._running.append(remedy.start(lab, host, raw / f"remedy.{spec.host}.{spec.kind}.log"))
+        except (WavebedError, OSError) as error:
+            self.problems.append(str(error))
 
     def host_for_workloads(self, lab: Lab) -> Callable[[str], Host]:
         """Return a function that gives a host by its name, as the programs of workloads are to see it."""

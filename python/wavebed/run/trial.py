@@ -91,7 +91,7 @@ def run_trial(
     partial = partial.absolute()  # programs inside have other working folders
     log, raw = partial / "log", partial / "raw"
     steps = capacity_steps(resolved.network)
-    remedies = Remedies(resolved.spec.remedies)
+    remedies = Remedies(resolved.spec.remedies, devices(resolved.spec.network))
     course = _perform(slot, lambda: start(resolved, log, limits), raw, look, limits, remedies, until_s)
     make_folder(raw)
     course.problem = course.problem or _take_back(raw)
