@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import numpy as np
 
 from wavebed.explain.records import network_of
-from wavebed.result.devices import members_of
+from wavebed.result.devices import cell_of, members_of
 from wavebed.result.identity import computing_is_free
 from wavebed.result.model import EXACT
 from wavebed.result.parquet import read_parquet
@@ -95,18 +95,10 @@ def link_metrics(trial: TrialRecord, folder: Path) -> list[Metric]:
     links = cast("list[Mapping[str, Json]]", trial.engine.get("links") or [])
     spans = [each.span for each in trial.workloads if each.span is not None]
     lasted_s = max((span.end_s for span in spans), default=0.0) - min((span.start_s for span in spans), default=0.0)
-    cell, names = _cell_of(trial)
+    cell, names = cell_of(trial)
     radio = [f"{cell}.{name}.{side}" for name in names for side in ("down", "up")]
     found = [metric for direction in ("down", "up") for metric in _of_direction(links, direction, lasted_s, radio)]
     return found + _rtts(folder / "series" / "flows.parquet", names or ("client",))
-
-
-def _cell_of(trial: TrialRecord) -> tuple[str, list[str]]:
-    """Return the name of the cell of a trial and its devices; none without a cell."""
-    network = cast("Mapping[str, Mapping[str, Json]]", trial.resolved.get("network") or {})
-    cell = network.get("cell") or {}
-    of_cell = cast("Sequence[Mapping[str, str]]", cell.get("devices") or ())
-    return str(cell.get("name", "")), [device["host"] for device in of_cell]
 
 
 def known_link_metrics() -> list[Metric]:
@@ -279,7 +271,7 @@ def _computed(found: JudgedTrial, trial: TrialRecord, computing: Computing | Non
     computed_s = {
         each.name: 0.0 if each.kind in _TIMES_PACKETS else computing.of_s(each.name) for each in trial.workloads
     }
-    groups = members_of(_cell_of(trial)[1])
+    groups = members_of(cell_of(trial)[1])
     of_path = {PATH_WORKLOAD, *trial.devices}
     for name in trial.devices:
         group, _, own = name.partition(".")

@@ -14,6 +14,7 @@ import numpy as np
 from wavebed import __version__
 from wavebed.errors import UserError
 from wavebed.output import write_output
+from wavebed.result.devices import cell_of
 from wavebed.result.transport import connections
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def export_flent(opened: ExportedTrial, file: Path) -> str:
         raise UserError(f"{file}: flent opens only files with the ending {SUFFIX}: write one")
     run, record = opened.run, opened.record
     trial = record.folder
-    downs, ups = _throughputs(run, trial)
+    clients = cell_of(record)[1] or ["client"]
+    downs, ups = _throughputs(run, trial, clients)
     pings = _pings(run, record)
     if not (downs or ups or pings):
         raise UserError(f"{run.folder}: trial {trial} has neither TCP flows nor pings: flent has nothing to plot")
@@ -90,8 +92,8 @@ def export_flent(opened: ExportedTrial, file: Path) -> str:
     return name
 
 
-def _throughputs(run: Run, trial: str) -> tuple[list[_Series], list[_Series]]:
-    """Return the throughput of each flow towards the client, and from it, without names."""
+def _throughputs(run: Run, trial: str, clients: Sequence[str]) -> tuple[list[_Series], list[_Series]]:
+    """Return the throughput of each flow towards the clients, and from them, without names."""
     downs: list[_Series] = []
     ups: list[_Series] = []
     for (host, _), rows in (
@@ -100,7 +102,7 @@ def _throughputs(run: Run, trial: str) -> tuple[list[_Series], list[_Series]]:
         acked = rows["bytes_acked"].dropna()
         if len(acked) < 2 or acked.iloc[-1] < LEAST_BYTES:
             continue
-        (ups if host == "client" else downs).append(_throughput(rows.loc[acked.index]))
+        (ups if host in clients else downs).append(_throughput(rows.loc[acked.index]))
     return downs, ups
 
 
@@ -169,7 +171,7 @@ def _document(
             "T0": _flent_time(zero),
             "HOST": "server",
             "HOSTS": ["server"],
-            "LOCAL_HOST": "client",
+            "LOCAL_HOST": (cell_of(record)[1] or ["client"])[0],
             "LENGTH": length_s,
             "TOTAL_LENGTH": length_s,
             "STEP_SIZE": STEP_S,

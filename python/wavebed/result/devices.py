@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wavebed.config.data import Json
     from wavebed.result.course import Tables
+    from wavebed.result.model import TrialRecord
     from wavebed.spec.types import Network
     from wavebed.workload.model import Schedule
 
@@ -51,9 +53,12 @@ def members_of(names: Sequence[str]) -> dict[str, list[str]]:
     return {group: members for group, members in found.items() if len(members) > 1}
 
 
-def device_of(workload: str, names: Sequence[str]) -> str | None:
-    """Return the device that runs a workload, ``phone-3`` of ``phone-3.call``; ``None``: none of them does."""
-    return next((name for name in names if workload.startswith(f"{name}.")), None)
+def cell_of(trial: TrialRecord) -> tuple[str, list[str]]:
+    """Return the name of the cell of a stored trial and its devices; none without a cell."""
+    network = cast("Mapping[str, Mapping[str, Json]]", trial.resolved.get("network") or {})
+    cell = network.get("cell") or {}
+    of_cell = cast("Sequence[Mapping[str, str]]", cell.get("devices") or ())
+    return str(cell.get("name", "")), [device["host"] for device in of_cell]
 
 
 def worst_of(name: str) -> str:
