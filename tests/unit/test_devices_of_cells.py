@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from tests.memory_lab import MemoryLab
+from msgspec.structs import replace
+from tests.memory_lab import MemoryLab, Program
 from tests.unit.test_remedies import service
 from tests.unit.test_run_checks import DEPARTURE, HOST, LINK
+from tests.unit.test_run_play import Waiter
 from tests.unit.test_transport_links import constant, link_rows, steady
 
-from wavebed.check.requirement import parse_requirement
+from wavebed.check.requirement import check_known, parse_requirement
 from wavebed.config.problems import Problem
+from wavebed.errors import UserError
 from wavebed.path.model import CellModel, DeviceModel, Link
 from wavebed.result.devices import device_metrics, known_device_metrics, members_of, of_groups, together, worst_of
 from wavebed.result.tables import SCHEMAS, capacity_table
 from wavebed.run.checks import engine_checks
+from wavebed.run.design import ordered
 from wavebed.run.devices import check_names, on_devices, own_name, with_own_predecessors
+from wavebed.run.play import AT_ONCE, open_all, perform
 from wavebed.run.remedies import Remedies
-from wavebed.run.scenario import StoredTrial, changed, plan_of_spec
+from wavebed.run.resolve import Resolver
+from wavebed.run.scenario import StoredTrial, changed, plan_of_spec, read_plan
+from wavebed.run.trial import run_trial
 from wavebed.spec.trial import RemedySpec, Treatment, TrialSpec, WorkloadSpec
 from wavebed.spec.types import Cell, CellScheduler, Device, Host, Network
+from wavebed.store.records import read_trial, trial_json
 from wavebed.workload import read_workload
 from wavebed.workload.model import Metric, TimeSpan
 
@@ -29,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wavebed.workload.model import AnyWorkload
+    from wavebed.run.scenario import Plan
+    from wavebed.workload.model import AnyWorkload, Session, TrialContext
 
 SCHEDULER = CellScheduler("proportional_fair", units=17)
 PHONES = ("phone-1", "phone-2", "phone-3")
@@ -288,3 +298,147 @@ def test_losses_at_the_sockets_of_one_device_make_a_trial_suspect() -> None:
     assert check("socket-loss") == (False, lost)
     links[2]["unaccounted_segments"] = 1
     assert check("unaccounted")[1].endswith("1 unaccounted for at radio.phone-3.down")
+
+
+PATH = """
+[path]
+[[path.hop]]
+name = "core"
+kind = "wired"
+delay = "5ms"
+[[path.hop]]
+name = "radio"
+kind = "radio"
+radio = "nr-30khz"
+rate = "100mbit"
+[cell]
+[[device]]
+name = "phone"
+count = 3
+"""
+COMMAND = '[[workload]]\nkind = "command"\n'
+
+
+def plan_of(folder: Path, text: str, **keys: object) -> Plan:
+    file = folder / "s.toml"
+    file.write_text(PATH + text)
+    return read_plan(file, **keys)  # type: ignore[arg-type]
+
+
+def test_a_trial_runs_each_workload_on_its_device(tmp_path: Path) -> None:
+    text = "".join(
+        f'{COMMAND}name = "{name}"\ndevice = "phone"\nrun = ["{name}"]\nafter = "{after}"\n'.replace('after = ""\n', "")
+        for name, after in (("a", ""), ("b", "a"))
+    )
+    plan = plan_of(tmp_path, text)
+    (slot,) = ordered(plan.treatments, 1, 1)
+    (tmp_path / "trial").mkdir()
+    lab = MemoryLab({"a": Program(3.0), "b": Program(2.0)}, ("server", *PHONES))
+    with closing(Resolver(plan, None)) as resolver, resolver.resolved(slot) as resolved:
+        record = run_trial(slot, resolved, tmp_path / "trial", lambda *_: None, start=lambda *_: lab)
+    spans = {each.name: each.span and (round(each.span.start_s), round(each.span.end_s)) for each in record.workloads}
+    assert spans == {f"{name}.a": (0, 3) for name in PHONES} | {f"{name}.b": (3, 5) for name in PHONES}
+    assert sorted(each.host.name for each in lab.started) == sorted([*PHONES, *PHONES])
+    assert {each.name for each in (tmp_path / "trial" / "raw").iterdir()} >= {"phone-1.a", "phone-3.b"}
+    assert set(record.devices) >= {*PHONES, "phone", "cell"}
+    again = (tmp_path / "again").resolve()
+    again.mkdir()
+    (again / "trial.json").write_text(trial_json(record))
+    read = read_trial(again)
+    assert {name: [*found] for name, found in read.devices.items()} == {
+        name: [*found] for name, found in record.devices.items() if found
+    }
+    assert [each.name for each in read.workloads] == [each.name for each in record.workloads]
+
+
+def test_a_crowd_opens_a_few_workloads_at_once_and_all_of_them(tmp_path: Path) -> None:
+    at_once = {"now": 0, "most": 0}
+
+    class Slow(Waiter):
+        def open(self, context: TrialContext) -> Session:
+            at_once["now"] += 1
+            at_once["most"] = max(at_once["most"], at_once["now"])
+            context.clock.sleep(20.0)
+            at_once["now"] -= 1
+            return super().open(context)
+
+    names = [f"phone-{number}" for number in range(1, 25)]
+    crowd = [Slow(f"{name}.a", 5) for name in names]
+    for name, each in zip(names, crowd, strict=True):
+        each.common = replace(each.common, device=name)
+    lab = MemoryLab({}, ("server", *names))
+    with lab:
+        running = open_all(crowd, lab, tmp_path, 1)
+        lab.begin()
+        perform(running, lab, lambda: None)
+    assert at_once["most"] == AT_ONCE
+    assert [each.problem for each in running] == [""] * 24
+    assert {round(each.start_s or 0.0, 1) for each in running} == {0.0}
+    assert len({each.context.port for each in running}) == 24
+
+
+@pytest.mark.parametrize(
+    ("only", "chosen"),
+    [
+        (["a"], ["phone-1.a", "phone-2.a", "phone-3.a"]),
+        (["phone-2.a", "b"], ["phone-2.a", "phone-1.b"]),
+    ],
+)
+def test_workloads_are_chosen_by_their_names_with_and_without_the_device(
+    tmp_path: Path, only: list[str], chosen: list[str]
+) -> None:
+    text = f'{COMMAND}name = "a"\ndevice = "phone"\nrun = ["a"]\n{COMMAND}name = "b"\nrun = ["b"]\n'
+    plan = plan_of(tmp_path, text, only=only)
+    assert [each.name for each in plan.treatments[0].workloads] == chosen
+    assert [(table["name"], table["device"]) for table in plan.tables] == [(n, n.partition(".")[0]) for n in chosen]
+    with pytest.raises(UserError, match=r"'phone-9\.a' is no workload of this scenario: did you mean"):
+        plan_of(tmp_path, text, only=["phone-9.a"])
+
+
+def test_many_devices_have_many_workloads_up_to_a_limit(tmp_path: Path) -> None:
+    crowd = '[[device]]\nname = "crowd"\ncount = 64\n'
+    workload = f'{COMMAND}name = "{{}}"\ndevice = "crowd"\nrun = ["a"]\n'
+    plan = plan_of(tmp_path, crowd + "".join(map(workload.format, "abc")))
+    workloads_ = plan.treatments[0].workloads
+    assert len({each.name for each in workloads_}) == 192
+    with pytest.raises(UserError, match="there are 256: write at most 250"):
+        plan_of(tmp_path, crowd + "".join(map(workload.format, "abcd")))
+
+
+def test_the_primary_metric_may_be_that_of_a_group(tmp_path: Path) -> None:
+    text = '[run]\nprimary = "{}"\n[[workload]]\nkind = "download"\ndevice = "phone"\n'
+    for name, primary in {
+        "phone.download.goodput": "phone.download.worst goodput",
+        "phone.download.sum of goodput": "phone.download.sum of goodput",
+        "phone-2.download.goodput": "phone-2.download.goodput",
+        "cell.Jain's index of rate down": "cell.Jain's index of rate down",
+        "phone-3.rate up": "phone-3.rate up",
+    }.items():
+        assert plan_of(tmp_path, text.format(name)).primary == primary
+    with pytest.raises(UserError, match="did you mean"):
+        plan_of(tmp_path, text.format("phone.download.goodputt"))
+
+
+def test_a_check_knows_the_metrics_of_devices_and_groups(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '[[workload]]\nkind = "download"\ndevice = "phone"\n')
+    check_known(
+        [
+            parse_requirement(text)
+            for text in (
+                "phone.download.goodput p50 > 1 mbit",
+                "phone-1.download.goodput p50 > 1 mbit",
+                "cell.Jain's index of rate down mean > 0.9",
+                "phone.sum of rate down p50 > 1 mbit",
+                "phone-2.queueing delay p95 down max < 1 s",
+            )
+        ],
+        plan,
+    )
+    for text, meant in {
+        "phone.download.goodputs p50 > 1 mbit": "phone.download.goodput",
+        "phone.sum of rates down p50 > 1 mbit": "phone.sum of rate down",
+    }.items():
+        with pytest.raises(Problem, match=f"did you mean '{meant}'"):
+            check_known([parse_requirement(text)], plan)
+    with pytest.raises(Problem, match="is in another unit"):
+        check_known([parse_requirement("phone.download.goodput p50 > 1 s")], plan)

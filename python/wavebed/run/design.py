@@ -154,9 +154,9 @@ IDLE_PINGS_S = 3.0
 
 def expected_s(treatment: TreatmentPlan) -> float:
     """Return the expected duration of a trial, seconds."""
-    browsers = any("chromium" in workload.needed_programs() for workload in treatment.workloads)
+    browsers = {each.common.device for each in treatment.workloads if "chromium" in each.needed_programs()}
     pings_s = IDLE_PINGS_S if isinstance(treatment.lab, HostsLab) else 0.0
-    return expected_end_s(treatment) + OVERHEAD_S + pings_s + (BROWSER_S if browsers else 0.0)
+    return expected_end_s(treatment) + OVERHEAD_S + pings_s + BROWSER_S * len(browsers)
 
 
 def expected_end_s(treatment: TreatmentPlan) -> float:

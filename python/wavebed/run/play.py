@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import subprocess
 import threading
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +27,8 @@ STOP_GRACE_S = 10.0
 """A session must end within 5 s of `stop`; after twice that the laboratory is ended."""
 OPEN_S = 120.0
 """Time to open a session: servers take 10 s at most, a browser on a busy machine a minute."""
+AT_ONCE = 8
+"""Workloads of a cell that are opened at the same time."""
 LOOK_EVERY_S = 0.2
 
 
@@ -116,6 +120,9 @@ def open_all(
         )
         running.append(RunningWorkload(workload, context))
     # Ctrl-C does not wait for browsers: they end with the laboratory.
+    if any(workload.common.device is not None for workload in workloads):
+        _open_a_few_at_once(running, lab.clock)
+        return running
     opened = [lab.clock.start(partial(_open, one), one.workload.name) for one in running]
     end_s = lab.clock.monotonic_s() + OPEN_S
     for one, is_open in zip(running, opened, strict=True):
@@ -123,6 +130,31 @@ def open_all(
             one.problem = f"did not open within {OPEN_S:g} s"
             one.over.set()
     return running
+
+
+def _open_a_few_at_once(running: Sequence[RunningWorkload], clock: Clock) -> None:
+    """Open the workloads of a cell: with all browsers of a crowd at once, each passes its own limit."""
+    left = deque(running)
+    opened = {one.workload.name: threading.Event() for one in running}
+
+    def work() -> None:
+        while left:
+            with suppress(IndexError):  # another thread took the last one
+                one = left.popleft()
+                try:
+                    _open(one)
+                finally:
+                    opened[one.workload.name].set()
+
+    for number in range(min(AT_ONCE, len(running))):
+        clock.start(work, f"opening {number + 1}")
+    limit_s = OPEN_S * -(-len(running) // AT_ONCE)
+    end_s = clock.monotonic_s() + limit_s
+    for one in running:
+        if not clock.wait(opened[one.workload.name], max(0.0, end_s - clock.monotonic_s())):
+            left.clear()
+            one.problem = f"did not open within {limit_s:g} s"
+            one.over.set()
 
 
 def _undelivered(lab: Lab, running: Sequence[RunningWorkload], number: int) -> Undelivered | None:
