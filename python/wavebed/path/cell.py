@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -27,6 +28,7 @@ from wavebed.path.model import BackgroundModel, CellModel, DeviceModel, DrawnSta
 from wavebed.path.tables import DIRECTED, DIRECTIONS, HOSTS, AirTable, HostTable, LinkTable, link_key
 from wavebed.radio.carriers import resource_block_groups, resource_blocks
 from wavebed.radio.presets import RadioSettings, WifiSettings, technology_of
+from wavebed.scene.model import SceneModel
 from wavebed.spec.types import CellScheduler, CellService, ConstantRate
 
 if TYPE_CHECKING:
@@ -195,7 +197,8 @@ class _Reader:
                 rule = f"there are {len(files)} traces for {keys.count} devices"
                 raise Problem(f"{rule}: write count = {len(files)}, or add traces", f"{place}.{what}")
         if keys.count is None and traces:
-            names = self._names(replace(keys, count=min(map(len, traces.values()))), place)
+            keys = replace(keys, count=min(map(len, traces.values())))
+            names = self._names(keys, place)
         services = {direction: _service(service, direction, slices, place) for direction in DIRECTIONS}
         if {
             "five_qi",
@@ -217,9 +220,16 @@ class _Reader:
             for direction, link in (("down", down), ("up", up)):
                 _check_link(link, direction, place)
             self.hosts[name] = DeviceHost(host, frozenset(own[HostTable]), place)
-            yield DeviceModel(
-                name, keys.name, _drawn_for(down, name), _drawn_for(up, name), services["down"], services["up"]
+            down, up = (
+                replace(
+                    link,
+                    rate=at(f"{place}.ue", partial(_of_device, name=name, keys=keys, number=number + 1), link.rate),
+                    delay=_start_of_device(link.delay, name),
+                    loss=_start_of_device(link.loss, name),
+                )
+                for link in (down, up)
             )
+            yield DeviceModel(name, keys.name, down, up, services["down"], services["up"])
 
     def _names(self, keys: DeviceTable, place: str) -> list[str]:
         if keys.name in HOSTS:
@@ -323,9 +333,10 @@ class _Reader:
             taken.add(keys.name)
             rate = self._background_rate(table, keys.direction, place)
             entitled = _service(service, keys.direction, slices, place)
-            for number in range(1, keys.count + 1):
-                name = f"{keys.name}-{number}" if "count" in table else keys.name
-                yield keys.direction, BackgroundModel(name, _start_drawn_for(rate, name), keys.traffic, entitled)
+            for number in range(1, (keys.count or 1) + 1):
+                name = keys.name if keys.count is None else f"{keys.name}-{number}"
+                of_user = at(f"{place}.ue", partial(_of_device, name=name, keys=keys, number=number), rate)
+                yield keys.direction, BackgroundModel(name, cast("Rate", of_user), keys.traffic, entitled)
 
     def _background_rate(self, table: Mapping[str, object], direction: str, place: str) -> Rate:
         links = self.radio.copy()
@@ -430,17 +441,32 @@ def _blocks_of_scene(rate: Rate | None) -> int | None:
     return None if carrier is None else carrier.resource_blocks
 
 
-def _drawn_for(link: Link, device: str) -> Link:
-    """Return the link of one device, whose starts in patterns are its own draws."""
-    return replace(
-        link,
-        rate=_start_drawn_for(link.rate, device),
-        delay=_start_drawn_for(link.delay, device),
-        loss=_start_drawn_for(link.loss, device),
-    )
+def _of_device(rate: Rate | None, name: str, keys: DeviceTable | BackgroundTable, number: int) -> Rate | None:
+    """Return the rate of one device: its own UE of a scene, or its own fading in the place of the only one.
+
+    Parameters
+    ----------
+    number : int
+        Which of its table it is, from 1.
+
+    Raises
+    ------
+    UserError
+        If the scene has several UEs, and none of its name; or one, and a name was given.
+    """
+    scene = rate.scene if isinstance(rate, ScenePattern) else None
+    if isinstance(rate, ScenePattern) and isinstance(scene, SceneModel) and scene.devices:  # one world has one time
+        named = keys.ue or keys.name
+        return replace(rate, device=scene.device(named if keys.count is None else f"{named}-{number}").name)
+    if keys.ue is not None:
+        raise Problem("is for a scene with several UEs, [[ue]]: remove it")
+    if not isinstance(rate, ScenePattern) or not isinstance(scene, SceneModel):
+        return cast("Rate | None", _start_of_device(rate, name))
+    own = dataclasses.replace(scene, ue=dataclasses.replace(scene.ue, name=name, stream=name))
+    return cast("Rate", _start_of_device(replace(rate, scene=own, device=name), name))
 
 
-def _start_drawn_for(value: Any, device: str) -> Any:
+def _start_of_device(value: Any, device: str) -> Any:
     if isinstance(value, PatternFile | ScenePattern) and isinstance(value.start, DrawnStart):
         return replace(value, start=replace(value.start, device=device))
     return value

@@ -212,6 +212,15 @@ class DeviceTable(Struct, frozen=True, kw_only=True):
             absent="one device, called NAME",
         ),
     ] = None
+    ue: Annotated[
+        str | None,
+        Key(
+            values.name,
+            "its UE in a scene with several, with `count` the first part of the UEs' names; devices of a scene with one"
+            " UE stand in one place, and differ in fading",
+            absent="the UE with the device's name",
+        ),
+    ] = None
     traces: Annotated[
         tuple[FilePath, ...] | FilePath | None,
         Key(
@@ -307,8 +316,14 @@ class BackgroundTable(Struct, frozen=True, kw_only=True):
 
     name: Annotated[str, Key(values.name, "its name")]
     count: Annotated[
-        int, Key(values.number(1, MOST_DEVICES), "so many modelled users; each draws its own randomness")
-    ] = 1
+        int | None,
+        Key(
+            values.number(1, MOST_DEVICES),
+            "so many modelled users, called NAME-1, NAME-2, …; each draws its own randomness",
+            absent="one, called NAME",
+        ),
+    ] = None
+    ue: Annotated[str | None, Key(values.name, "its UE in a scene with several", absent="the UE with its name")] = None
     direction: Annotated[
         Literal["down", "up"], Key(values.word("down", "up"), "the direction in which it has traffic")
     ] = "down"

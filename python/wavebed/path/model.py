@@ -355,6 +355,11 @@ def _of_hop(hop: PathHop, seed: int) -> SceneMap | None:
     if not isinstance(rate, ScenePattern) or rate.mode not in ("3gpp", "reference"):
         return None
     scene = cast("SceneModel", rate.scene)
+    ue = scene.ue
+    if scene.devices and rate.device is not None:
+        from wavebed.channel.devices import placed  # NumPy takes long to import
+
+        ue = placed(scene, seed).device(rate.device)
     start_ns = rate.start.drawn_ns(seed) if isinstance(rate.start, DrawnStart) else rate.start
     return SceneMap(
         hop=hop.name,
@@ -363,7 +368,7 @@ def _of_hop(hop: PathHop, seed: int) -> SceneMap | None:
         start_s=start_ns / 1e9,
         end=rate.end,
         stations=[MapStation(station.name, *station.position_m[:2]) for station in scene.base_stations],
-        ue=_movement(scene.ue.trajectory, (0.0, 0.0)),
+        ue=_movement(ue.trajectory, (0.0, 0.0)),
         obstacles=[_obstacle(obstacle, scene.base_stations[0]) for obstacle in scene.obstacles],
     )
 

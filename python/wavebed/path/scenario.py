@@ -234,13 +234,13 @@ class _Reader:
         if kind != "radio":
             place = self.place(f"hop[{len(sketches)}]", "kind")
             raise Problem("the devices of a cell are behind the last hop: make that one radio", place)
-        for what, given, place in (
-            (SECOND_RADIO, SECOND_RADIO in self.given, self.place(SECOND_RADIO)),
-            ("nat", path.nat, "--nat" if "nat" in self.options else self.place("nat")),
-            ("rebind-at", path.rebind_at_ns, "--rebind-at" if "rebind-at" in self.options else self.place("rebind-at")),
+        for given, place in (
+            (SECOND_RADIO in self.given, self.place(SECOND_RADIO)),
+            (path.nat, "--nat" if "nat" in self.options else self.place("nat")),
+            (path.rebind_at_ns, "--rebind-at" if "rebind-at" in self.options else self.place("rebind-at")),
         ):
             if given:
-                raise Problem(f"{what} is of a single client: remove it, or [cell] and [[device]]", place)
+                raise Problem("is of a single client: remove it, or [cell] and [[device]]", place)
         source = CellSource(
             self.document.get("cell"),
             self.document.get("device"),
@@ -263,10 +263,8 @@ class _Reader:
     def _check_ends(
         self, hosts: Sequence[PathHost], devices: Sequence[PathHost], of_devices: Mapping[str, DeviceHost]
     ) -> None:
-        """Check that no remedy of two ends takes the routes of one of several devices from all."""
-        if len(devices) == 1:
-            return
-        rule = "has two ends and would carry the traffic of all devices: put its ends on server and edge"
+        """Check that no remedy of two ends has a device at an end: it would take the routes to all of them."""
+        rule = "carries all traffic of a single client: put its ends on server and edge"
         for host in hosts[:-1]:
             for chosen in host.remedies:
                 if remedy_of(chosen.kind, chosen.options).peer == "client":
