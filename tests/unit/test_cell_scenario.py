@@ -1,0 +1,450 @@
+"""A cell of a scenario: its devices, their hosts, links and entitlements, the carrier's units, modelled users."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wavebed.cli import main
+from wavebed.errors import UserError
+from wavebed.path.api import Path as WavebedPath
+from wavebed.path.laboratory import resolve_network
+from wavebed.path.model import DrawnStart, PatternFile, ScenePattern, scene_maps
+from wavebed.path.scenario import read_path
+from wavebed.path.traces import Traces
+from wavebed.radio.carriers import resource_block_groups
+from wavebed.run.scenario import read_plan
+from wavebed.scene.model import SceneModel
+from wavebed.spec.network import devices, group_of, links, pattern_files, with_pattern_files
+
+if TYPE_CHECKING:
+    from wavebed.path.model import PathModel
+    from wavebed.spec.types import Cell, Network
+
+HOPS = """
+[[path.hop]]
+name = "internet"
+kind = "wired"
+delay = "8ms"
+
+[[path.hop]]
+name = "radio"
+kind = "radio"
+radio = "nr-30khz"
+rate = "300mbit"
+delay = "2ms"
+"""
+STEPS = "# wavebed pattern 1\n# kind = steps\n# duration_s = 40\n# radio = nr-30khz\ntime_s,rate_bps\n0,{rate}\n"
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Any:
+    def done(text: str, *, hops: str = HOPS, **options: object) -> tuple[PathModel, Network, list[str]]:
+        file = tmp_path / "scenario.toml"
+        file.write_text(hops + text)
+        traces = Traces()
+        try:
+            path = read_path(file, options, traces)
+            return path, resolve_network(path, traces), traces.notes
+        finally:
+            traces.close()
+
+    return done
+
+
+def cell_of(network: Network) -> Cell:
+    assert network.cell is not None, "the scenario has devices"
+    return network.cell
+
+
+def test_each_device_is_a_host_behind_the_hops_of_all(read: Any) -> None:
+    _, network, _ = read('[[device]]\nname = "phone"\ncount = 2\n[[device]]\nname = "tablet"\n')
+    assert [host.name for host in network.hosts] == ["server", "phone-1", "phone-2", "tablet"]
+    (leg,) = network.legs
+    assert (leg.start, leg.end, [hop.name for hop in leg.hops]) == ("server", "phone-1", ["internet"])
+    assert devices(network) == ("phone-1", "phone-2", "tablet")
+    assert [group_of(name) for name in devices(network)] == ["phone", "phone", "tablet"]
+    assert [name for name, _ in links(network)] == [
+        *("internet.down", "internet.up", "radio.phone-1.down", "radio.phone-1.up"),
+        *("radio.phone-2.down", "radio.phone-2.up", "radio.tablet.down", "radio.tablet.up"),
+    ]
+
+
+def test_a_device_has_the_keys_of_the_radio_hop_unless_it_has_its_own(read: Any) -> None:
+    _, network, _ = read('[[device]]\nname = "near"\n[[device]]\nname = "far"\ndown-rate = "20mbit"\ndelay = "5ms"\n')
+    near, far = cell_of(network).devices
+    assert [near.down[0].rate.rate_bps, near.up[0].rate.rate_bps, near.down[1].delay.delay_ns] == [
+        300_000_000,
+        300_000_000,
+        2_000_000,
+    ]
+    assert [far.down[0].rate.rate_bps, far.up[0].rate.rate_bps, far.down[1].delay.delay_ns] == [
+        20_000_000,
+        300_000_000,
+        5_000_000,
+    ]
+
+
+def test_an_option_stands_above_the_keys_of_every_device(read: Any) -> None:
+    given = {"down-rate": "7mbit", "congestion-control": "bbr"}
+    _, network, _ = read('[[device]]\nname = "near"\n[[device]]\nname = "far"\nrate = "20mbit"\n', **given)
+    assert [each.down[0].rate.rate_bps for each in cell_of(network).devices] == [7_000_000, 7_000_000]
+    assert {host.congestion_control for host in network.hosts} == {"bbr"}
+
+
+def test_the_keys_of_the_client_are_those_of_all_devices(read: Any) -> None:
+    text = """
+[path.client]
+congestion-control = "bbr"
+sysctl = { "net.ipv4.tcp_ecn" = 1 }
+[[device]]
+name = "near"
+[[device]]
+name = "far"
+congestion-control = "cubic"
+sysctl = { "net.ipv4.tcp_sack" = 0 }
+"""
+    _, network, _ = read(text)
+    _, near, far = network.hosts
+    assert (near.congestion_control, far.congestion_control) == ("bbr", "cubic")
+    assert near.sysctls["net.ipv4.tcp_ecn"] == far.sysctls["net.ipv4.tcp_ecn"] == "1"
+    assert (near.sysctls.get("net.ipv4.tcp_sack"), far.sysctls["net.ipv4.tcp_sack"]) == (None, "0")
+
+
+def test_the_edge_may_be_the_host_before_the_radio(read: Any) -> None:
+    _, network, _ = read('[path.edge]\nafter = "internet"\n[[device]]\nname = "phone"\n')
+    assert [(leg.start, leg.end, len(leg.hops)) for leg in network.legs] == [
+        ("server", "edge", 1),
+        ("edge", "phone", 0),
+    ]
+
+
+def test_a_path_of_one_hop_is_the_radio_of_its_devices(read: Any) -> None:
+    _, network, _ = read('[[device]]\nname = "phone"\n', hops='[path]\nradio = "lte"\nrate = "50mbit"\n')
+    assert [(leg.start, leg.end, leg.hops) for leg in network.legs] == [("server", "phone", ())]
+    assert (cell_of(network).name, cell_of(network).down.units) == ("radio", 25)
+
+
+@pytest.mark.parametrize(
+    ("technology", "blocks", "groups"),
+    [
+        *(("nr", 36, 18), ("nr", 37, 10), ("nr", 72, 18), ("nr", 73, 10), ("nr", 144, 18), ("nr", 145, 10)),
+        *(("nr", 273, 18), ("nr", 66, 17), ("lte", 6, 6), ("lte", 15, 8), ("lte", 50, 17), ("lte", 100, 25)),
+    ],
+)
+def test_groups_of_resource_blocks_are_those_of_the_standards(technology: Any, blocks: int, groups: int) -> None:
+    assert resource_block_groups(technology, blocks) == groups
+
+
+@pytest.mark.parametrize(
+    ("cell", "units"),
+    [
+        ("", (18, 18)),
+        ('bandwidth = "20mhz"', (13, 13)),
+        ('down-bandwidth = "20mhz"', (13, 18)),
+        ("units = 5\nup-units = 7", (5, 7)),
+    ],
+)
+def test_units_come_from_the_carrier_unless_they_are_given(read: Any, cell: str, units: tuple[int, int]) -> None:
+    _, network, _ = read(f'[cell]\n{cell}\n[[device]]\nname = "phone"\n')
+    assert (cell_of(network).down.units, cell_of(network).up.units) == units
+
+
+def test_units_come_from_the_carrier_of_a_scene(read: Any) -> None:
+    _, network, _ = read('[[device]]\nname = "phone"\nscene = "stadium/mmwave"\n')
+    assert cell_of(network).down.units == 17  # 264 resource blocks of 400 MHz
+
+
+def test_keys_of_a_scheduler_are_for_both_directions_or_one(read: Any) -> None:
+    text = """
+[cell]
+scheduler = "round-robin"
+up-scheduler = "maximum-rate"
+average-slots = 50
+down-devices-per-slot = 8
+control-units = 1
+[[device]]
+name = "phone"
+"""
+    _, network, _ = read(text)
+    down, up = cell_of(network).down, cell_of(network).up
+    assert (down.policy, down.average_slots, down.devices_per_slot, down.control_units) == ("round_robin", 50, 8, 1)
+    assert (up.policy, up.average_slots, up.devices_per_slot, up.control_units) == ("maximum_rate", 50, None, 1)
+
+
+def test_a_5qi_gives_the_level_and_a_guaranteed_rate_may_be_of_one_direction(read: Any) -> None:
+    text = """
+[cell]
+scheduler = "priority"
+[[device]]
+name = "voice"
+5qi = 1
+down-guaranteed-rate = "64kbit"
+[[device]]
+name = "file"
+[[device]]
+name = "other"
+priority-level = 33
+guaranteed-rate = "2mbit"
+up-guaranteed-rate = "1mbit"
+"""
+    _, network, notes = read(text)
+    found = [(each.down_service, each.up_service) for each in cell_of(network).devices]
+    assert [(down.level, down.guaranteed_bps, up.guaranteed_bps) for down, up in found] == [
+        (20, 64_000, None),
+        (90, None, None),
+        (33, 2_000_000, 1_000_000),
+    ]
+    assert notes == []
+
+
+def test_a_5qi_that_the_scheduler_does_not_heed_is_noted(read: Any) -> None:
+    _, _, notes = read('[[device]]\nname = "voice"\n5qi = 1\n')
+    assert notes == ['voice: 5qi, priority-level and guaranteed-rate have an effect with the scheduler "priority" only']
+
+
+def test_a_slice_of_one_direction_is_none_in_the_other(read: Any) -> None:
+    text = """
+[cell]
+down-slice = [{ name = "video", share = "30%" }]
+[[device]]
+name = "tv"
+slice = "video"
+"""
+    _, network, _ = read(text)
+    (device,) = cell_of(network).devices
+    assert (device.down_service.slice, device.up_service.slice) == ("video", None)
+    assert ([each.share for each in cell_of(network).down.slices], cell_of(network).up.slices) == ([0.3], ())
+
+
+def test_a_measured_set_of_traces_gives_one_to_each_device(read: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "walks"
+    folder.mkdir()
+    for number in (3, 1, 2):
+        (folder / f"walk-{number}.csv").write_text(STEPS.format(rate=number * 1_000_000))
+    path, network, _ = read('[[device]]\nname = "phone"\ntraces = "walks"\n')
+    assert devices(network) == ("phone-1", "phone-2", "phone-3")
+    assert [Path(str(getattr(each.down.rate, "file", ""))).name for each in path.cell.devices] == [
+        "walk-1.csv",
+        "walk-2.csv",
+        "walk-3.csv",
+    ]
+    listed = '[[device]]\nname = "phone"\ncount = 1\ndown-traces = ["walks/walk-2.csv", "walks/walk-1.csv"]\n'
+    path, network, _ = read(listed)
+    (device,) = path.cell.devices
+    assert device.down.rate == PatternFile(folder / "walk-2.csv")
+    assert device.up.rate.rate_bps == 300_000_000
+
+
+def test_devices_draw_their_starts_and_losses_for_themselves(read: Any, tmp_path: Path) -> None:
+    (tmp_path / "walk.csv").write_text(STEPS.format(rate=5_000_000))
+    text = """
+[[device]]
+name = "phone"
+count = 4
+trace = "walk.csv"
+start-at = "0s..39s"
+loss = { probability = "10%", most-in-a-row = 2 }
+"""
+    path, network, _ = read(text)
+    starts = [each.down.rate.start for each in path.cell.devices]
+    assert all(isinstance(start, DrawnStart) for start in starts)
+    assert len({start.drawn_ns(7) for start in starts}) > 1
+    assert [each.up.rate.start for each in path.cell.devices] == starts
+    files = {stage.model.file for each in cell_of(network).devices for stage in each.down if hasattr(stage, "model")}
+    assert len(files) == 4
+
+
+SCENE = """
+title = "two walkers"
+anchor = "illustrative"
+duration = "2s"
+step = "10ms"
+propagation = "umi"
+
+[carrier]
+technology = "nr"
+frequency = "3.5ghz"
+bandwidth = "40mhz"
+numerology = 1
+
+[[base-station]]
+name = "mast"
+at = [0, 0, 10]
+power = "40dbm"
+array = { rows = 8, columns = 8, element = "3gpp" }
+
+[[ue]]
+name = "walker"
+count = 2
+start = [30, 0, 1.5]
+line-to = [60, 0]
+power = "23dbm"
+array = { rows = 1, columns = 2, element = "3gpp-ue", panels = 2 }
+
+[[ue]]
+name = "desk"
+start = [20, 20, 1.5]
+power = "23dbm"
+array = { rows = 1, columns = 2, element = "3gpp-ue", panels = 2 }
+"""
+
+
+def test_devices_of_a_scene_are_its_ues_by_name(read: Any, tmp_path: Path) -> None:
+    (tmp_path / "square.toml").write_text(SCENE)
+    text = '[[device]]\nname = "phone"\ncount = 2\nue = "walker"\n[[device]]\nname = "desk"\n'
+    path, network, _ = read(text, hops='[path]\nscene = "square.toml"\nstart-at = "0s..1s"\n')
+    rates = [device.down.rate for device in path.cell.devices]
+    assert [rate.device for rate in rates] == ["walker-1", "walker-2", "desk"]
+    assert len({id(rate.scene) for rate in rates}) == 1, "one world"
+    assert len({rate.start for rate in rates}) == 1, "one time"
+    assert cell_of(network).down.units == 14  # 106 resource blocks in groups of 8
+    assert len(pattern_files(network)) == 6
+    places = [(each["hop"], each["ue"]["y_m"][0]) for each in scene_maps(path)]
+    assert places == [("radio.phone-1", 0.0), ("radio.phone-2", 0.0), ("radio.desk", 20.0)]
+    with pytest.raises(UserError, match=r"device\[1\]\.ue: scene square: has no device 'sitter': "):
+        read('[[device]]\nname = "sitter"\n', hops='[path]\nscene = "square.toml"\n')
+
+
+def test_devices_of_a_scene_with_one_ue_have_their_own_fading(read: Any) -> None:
+    text = '[[device]]\nname = "phone"\ncount = 2\nscene = "corner-lte"\n'
+    path, _, _ = read(text)
+    rates = [device.down.rate for device in path.cell.devices]
+    assert all(isinstance(rate, ScenePattern) and isinstance(rate.scene, SceneModel) for rate in rates)
+    traces = Traces()
+    try:
+        one, other = (traces.pattern(rate, 1).rate_bps for rate in rates)
+        assert list(one) != list(other)
+    finally:
+        traces.close()
+
+
+def test_modelled_users_have_a_rate_and_a_demand_in_one_direction(read: Any) -> None:
+    text = """
+[cell]
+scheduler = "priority"
+[[cell.background]]
+name = "neighbour"
+count = 2
+traffic = { kind = "files", per-second = 0.5, size = "500kb" }
+[[cell.background]]
+name = "camera"
+direction = "up"
+rate = "40mbit"
+5qi = 4
+traffic = { kind = "on-off", rate = "8mbit", on = "2s", off = "1s" }
+[[device]]
+name = "phone"
+"""
+    _, network, _ = read(text)
+    down, up = cell_of(network).down_background, cell_of(network).up_background
+    assert [each.name for each in down] == ["neighbour-1", "neighbour-2"]
+    assert [(each.rate.rate_bps, each.traffic.per_s, each.traffic.bytes) for each in down] == [
+        (300_000_000, 0.5, 500_000)
+    ] * 2
+    (camera,) = up
+    assert (camera.rate.rate_bps, camera.service.level) == (40_000_000, 50)
+    assert (camera.traffic.rate_bps, camera.traffic.on_ns, camera.traffic.off_ns) == (8_000_000, 2 * 10**9, 10**9)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "kind"),
+    [
+        ('"full-buffer"', "FullBufferBackgroundTraffic"),
+        ('{ kind = "full-buffer" }', "FullBufferBackgroundTraffic"),
+        ('{ kind = "file-after-file", size = "1mb", pause = "3s" }', "FileAfterFileBackgroundTraffic"),
+        ('{ kind = "video", rate = "5mbit", segment = "2s" }', "VideoBackgroundTraffic"),
+    ],
+)
+def test_every_kind_of_demand_is_read(read: Any, traffic: str, kind: str) -> None:
+    _, network, _ = read(f'[[cell.background]]\nname = "other"\ntraffic = {traffic}\n[[device]]\nname = "phone"\n')
+    (user,) = cell_of(network).down_background
+    assert type(user.traffic).__name__ == kind
+
+
+def test_patterns_of_devices_and_of_modelled_users_are_renamed(read: Any, tmp_path: Path) -> None:
+    for name in ("walk", "other"):
+        (tmp_path / f"{name}.csv").write_text(STEPS.format(rate=5_000_000))
+    text = """
+[[cell.background]]
+name = "neighbour"
+trace = "other.csv"
+[[device]]
+name = "phone"
+trace = "walk.csv"
+"""
+    _, network, _ = read(text)
+    assert pattern_files(network) == [str(tmp_path / "walk.csv"), str(tmp_path / "other.csv")]
+    renamed = with_pattern_files(network, lambda file: Path(file).name)
+    assert pattern_files(renamed) == ["walk.csv", "other.csv"]
+
+
+def test_a_change_names_a_device_a_modelled_user_or_a_slice(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(
+        HOPS
+        + """
+[cell]
+slice = [{ name = "video", share = "30%" }]
+[[cell.background]]
+name = "neighbour"
+[[device]]
+name = "phone"
+[[device]]
+name = "tablet"
+[[workload]]
+kind = "bulk"
+"""
+    )
+    changes: dict[str, object] = {
+        "device.tablet.down-rate": "9mbit",
+        "cell.background.neighbour.rate": "8mbit",
+        "cell.slice.video.share": "20%",
+        "cell.scheduler": "round-robin",
+    }
+    path: Any = read_plan(file, overrides=changes).treatments[0].path
+    assert [each.down.rate.rate_bps for each in path.cell.devices] == [300_000_000, 9_000_000]
+    assert path.cell.down_background[0].rate.rate_bps == 8_000_000
+    assert (path.cell.down.slices[0].share, path.cell.down.policy) == (0.2, "round_robin")
+    with pytest.raises(UserError, match=r"device\.table\.rate: there is no device 'table': did you mean 'tablet'\?"):
+        read_plan(file, overrides={"device.table.rate": "9mbit"})
+
+
+def test_real_hosts_have_no_cell(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    lab = '[lab]\nbackend = "hosts"\nserver = "ssh://a"\nclient = "ssh://b"\n'
+    file.write_text(f'{HOPS}{lab}[[device]]\nname = "phone"\n[[workload]]\nkind = "bulk"\n')
+    with pytest.raises(UserError, match="device: real hosts share no emulated cell: remove "):
+        read_plan(file)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--scenario", "cell"], "device: a bridge has no cell: give real devices their paths by --devices"),
+        (
+            ["--devices", "10.0.0.1=cell"],
+            "--devices: cell: device: a bridge has no cell: leave [cell] and [[device]] out",
+        ),
+    ],
+)
+def test_a_bridge_has_no_cell(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bridge", "--a", "p", "--b", "q", *options, "--print-bridge"]) == 2
+    assert capsys.readouterr().err == f"wavebed: {message}\n"
+
+
+def test_the_command_of_a_shell_runs_on_the_chosen_device(capsys: pytest.CaptureFixture[str]) -> None:
+    for options, host in (([], "near"), (["--device", "far"], "far")):
+        assert main(["shell", "--scenario", "cell", *options, "--print-laboratory", "--", "true"]) == 0
+        assert json.loads(capsys.readouterr().out)["command"]["host"] == host
+
+
+def test_a_path_with_devices_shows_the_links_of_each() -> None:
+    assert repr(WavebedPath("cell")).split(" | ")[1:] == [
+        "radio.near down 600mbit; up 80mbit",
+        "radio.middle down 150mbit; up 20mbit",
+        "radio.far down 40mbit; up 5mbit",
+    ]
