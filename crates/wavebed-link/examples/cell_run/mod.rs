@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wavebed_link::config::{Member, SchedulerConfig, ServiceConfig, Shared, StageConfig, build_cell};
+use wavebed_link::config::{
+    Member, SchedulerConfig, ServiceConfig, Shared, StageConfig, build_cell, build_shared,
+};
 use wavebed_link::pattern::Pattern;
 use wavebed_link::radio::Cell;
 use wavebed_link::{Ecn, Link, RandomStream, Reason, Run, RunFlags};
@@ -30,6 +32,9 @@ pub struct Case {
     /// Whether blocks are recorded, for the air time.
     #[serde(default)]
     pub blocks: bool,
+    /// The only device without a cell: its radio is a stage of its link.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -84,7 +89,10 @@ impl DeviceOutcome {
     /// Segments that are neither delivered, nor dropped, nor in the link.
     pub fn unaccounted(&self) -> i128 {
         let dropped: u64 = self.dropped.values().sum();
-        i128::from(self.offered) - i128::from(self.delivered) - i128::from(dropped) - i128::from(self.left)
+        i128::from(self.offered)
+            - i128::from(self.delivered)
+            - i128::from(dropped)
+            - i128::from(self.left)
     }
 
     pub fn json(&self) -> Value {
@@ -123,18 +131,27 @@ pub fn run(case: &Case, drain: bool) -> Result<Outcome, String> {
         for device in &mut devices {
             device.link.poll_to_port(now_ns);
         }
-        cell.advance(now_ns);
+        if let Some(cell) = &cell {
+            cell.advance(now_ns);
+        }
         for device in &mut devices {
             device.link.poll(now_ns, &mut delivered);
             device.collect(&mut delivered, case);
         }
-        let links = devices.iter().filter_map(|device| device.link.next_event_ns());
+        let links = devices
+            .iter()
+            .filter_map(|device| device.link.next_event_ns());
         let arrivals = devices.iter().map(|device| device.next_ns);
-        let next = links.chain(arrivals).chain(cell.next_event_ns()).min();
-        let refill = devices.iter().any(|device| now_ns < case.duration_ns && device.lacks() > 0);
+        let shared = cell.as_ref().and_then(Cell::next_event_ns);
+        let next = links.chain(arrivals).chain(shared).min();
+        let refill = devices
+            .iter()
+            .any(|device| now_ns < case.duration_ns && device.lacks() > 0);
         match next {
             _ if refill => {}
-            Some(next_ns) if next_ns < u64::MAX && (drain || next_ns < case.duration_ns) => now_ns = next_ns,
+            Some(next_ns) if next_ns < u64::MAX && (drain || next_ns < case.duration_ns) => {
+                now_ns = next_ns
+            }
             _ => break,
         }
     }
@@ -145,7 +162,7 @@ pub fn run(case: &Case, drain: bool) -> Result<Outcome, String> {
     Ok(Outcome { devices, events })
 }
 
-fn build(case: &Case) -> Result<(Cell, Vec<Device>), String> {
+fn build(case: &Case) -> Result<(Option<Cell>, Vec<Device>), String> {
     let mut patterns: BTreeMap<&str, Arc<Pattern>> = BTreeMap::new();
     for (name, text) in &case.patterns {
         let pattern = Pattern::parse(text).map_err(|error| format!("{name}: {error}"))?;
@@ -156,6 +173,21 @@ fn build(case: &Case) -> Result<(Cell, Vec<Device>), String> {
         let found = patterns.get(name).map(Arc::clone);
         found.ok_or_else(|| format!("{name}: no such pattern"))
     };
+    if let ([only], true) = (&case.devices[..], case.alone) {
+        let mut shared = Shared::default();
+        let stages = (1u64 << 16..).zip(&only.stages).map(|(place, stage)| {
+            let random = RandomStream::new(case.seed, place);
+            build_shared(stage, 1500, random, &mut load, &mut shared)
+                .map_err(|error| error.to_string())
+        });
+        let stages = stages.collect::<Result<Vec<_>, String>>()?;
+        let device = Device::new(
+            Link::new(stages, false),
+            only,
+            RandomStream::new(case.seed, 1),
+        );
+        return Ok((None, vec![device]));
+    }
     let mut shared: Vec<Shared> = case.devices.iter().map(|_| Shared::default()).collect();
     let members = (1u64..).zip(case.devices.iter().zip(&mut shared));
     let members = members.map(|(number, (device, shared))| Member {
@@ -174,7 +206,7 @@ fn build(case: &Case) -> Result<(Cell, Vec<Device>), String> {
         }
         Device::new(link, device, RandomStream::new(case.seed, number))
     });
-    Ok((cell, devices.collect()))
+    Ok((Some(cell), devices.collect()))
 }
 
 /// Sends what is due up to `now_ns`, in order of times.
@@ -197,7 +229,9 @@ impl Device {
     fn new(link: Link, device: &DeviceCase, random: RandomStream) -> Self {
         let (next_ns, packets) = match &device.traffic {
             Traffic::Full { .. } => (u64::MAX, 0),
-            Traffic::Times { at_ns, .. } => (at_ns.first().copied().unwrap_or(u64::MAX), at_ns.len()),
+            Traffic::Times { at_ns, .. } => {
+                (at_ns.first().copied().unwrap_or(u64::MAX), at_ns.len())
+            }
             Traffic::Random { gap_ns, .. } => (random.word(0) % (2 * gap_ns + 1), 0),
         };
         let outcome = DeviceOutcome {
@@ -241,18 +275,29 @@ impl Device {
         let number = self.number;
         match &self.traffic {
             Traffic::Full { .. } => return,
-            Traffic::Times { bytes, at_ns: times } => {
+            Traffic::Times {
+                bytes,
+                at_ns: times,
+            } => {
                 let bytes = *bytes;
                 self.next_ns = times.get(number as usize + 1).copied().unwrap_or(u64::MAX);
                 self.sent_ns.push(at_ns);
                 self.send(at_ns, bytes, 1, 0, Ecn::NotEct);
             }
-            Traffic::Random { bytes, gap_ns, flows } => {
+            Traffic::Random {
+                bytes,
+                gap_ns,
+                flows,
+            } => {
                 let word = self.random.word(u64::from(number) + 1);
                 let (bytes, flows) = (*bytes, *flows);
                 self.next_ns += word % (2 * gap_ns + 1);
                 let flow = u32::try_from(word >> 40).unwrap_or(0) % flows.max(1);
-                let ecn = if word >> 63 == 1 { Ecn::Ect1 } else { Ecn::NotEct };
+                let ecn = if word >> 63 == 1 {
+                    Ecn::Ect1
+                } else {
+                    Ecn::NotEct
+                };
                 self.send(at_ns, bytes, 1, flow, ecn);
             }
         }

@@ -527,12 +527,14 @@ impl Scheduler {
             }
             Policy::MaximumRate | Policy::ProportionalFair => fill(claims, &mut ranks, left),
         }
-        for rank in &ranks {
+        for (number, rank) in (0..).zip(&ranks) {
             let Asked { device, given, .. } = claims[rank.at];
             if given > 0 {
-                // Of those with a turn in one slot, who got more is served later.
+                // Of those with a turn in one slot, who got more is served later; of equal ones, who was served later. So
+                // the parts that cannot be divided go round.
                 let average = &mut self.carriers[place].averages[device];
-                average.turn = (self.slots_before + 1) << 10 | u64::from(given);
+                let last = u64::from(given) << 10 | MOST_RANKS.min(number);
+                average.turn = (self.slots_before + 1) << 20 | last;
             }
         }
         self.ranks = ranks;
@@ -663,6 +665,9 @@ fn fill(claims: &mut [Asked], ranks: &mut [Rank], left: &mut Left<'_>) {
         left.give(&mut claims[ranks[done].at], u32::MAX);
     }
 }
+
+/// Devices whose order within a slot is kept.
+const MOST_RANKS: u64 = (1 << 10) - 1;
 
 /// Gives each one part in turn, until nothing is left or needed.
 fn deal(claims: &mut [Asked], ranks: &[Rank], left: &mut Left<'_>) {
