@@ -336,7 +336,7 @@ def test_a_guest_without_memory_says_so_and_names_the_option(cache: Path, tmp_pa
     assert done.returncode == 1, done.stderr
     said = done.stderr.splitlines()[-1]
     assert "the guest of virtual time ran out of its memory of 1024 MiB, and its kernel ended (python" in said
-    assert "up to 4000 MiB, with --guest-memory or `memory` in [lab]" in said
+    assert "up to 64000 MiB, with --guest-memory or `memory` in [lab]" in said
 
 
 def test_random_numbers_and_the_date_follow_from_the_seed(cache: Path) -> None:

@@ -32,7 +32,7 @@ from wavebed.run.progress import Live
 from wavebed.run.resolve import Resolver, read_spec
 from wavebed.run.scenario import Plan, plan_of_spec, read_plan
 from wavebed.run.times import default_time, guest_bytes_of, with_time
-from wavebed.spec.trial import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
+from wavebed.spec.trial import IN_NAMESPACES, USUAL_GUEST_BYTES, NamespacesLab
 from wavebed.virtual import guest, kernel
 from wavebed.virtual.channel import PROGRESS, Step, Told, tell
 from wavebed.virtual.guest import GuestFolder, environment, kernel_arguments, readable, task_json
@@ -409,7 +409,7 @@ def test_the_models_of_the_processor_are_on_the_kernels_command_line(tmp_path: P
     ("keys", "problem"),
     [
         ('memory = "3"', r"lab\.memory: "),
-        ('memory = "8gib"', r"lab\.memory: '8gib' is no size from 1024mib to 4000mib"),
+        ('memory = "80gib"', r"lab\.memory: '80gib' is no size from 1024mib to 64000mib"),
         ('processor = "fast"', r"lab\.processor: "),
         ("slower = 4", r'lab\.slower: is for processor = "host"'),
         ('processor = "host"\nslower = 0', r"lab\.slower: 0 is no number from 0\.01 to 1000"),
@@ -451,7 +451,7 @@ def test_the_memory_of_a_guest_is_what_the_option_the_scenario_or_the_workloads_
         with_time(said)
     with pytest.raises(UserError, match="--guest-memory: is for virtual time: add --virtual-time, or leave it out"):
         with_time(little, memory_bytes=1 << 30)
-    assert main(["shell", "--guest-memory", "8gib", "--", "true"]) == 2
+    assert main(["shell", "--guest-memory", "80gib", "--", "true"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -460,7 +460,7 @@ def test_the_memory_of_a_guest_is_what_the_option_the_scenario_or_the_workloads_
         ({}, 8),
         ({"a/cpu.max": "300000 100000"}, 3),
         ({"a/cpu.max": "max 100000", "cpu.max": "50000 100000"}, 1),
-        ({"a/memory.max": f"{5 * GUEST_BYTES[1]}"}, 5),
+        ({"a/memory.max": f"{5 * USUAL_GUEST_BYTES}"}, 5),
         ({"memory.max": "max"}, 8),
     ],
 )

@@ -43,7 +43,7 @@ def add_memory_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--guest-memory",
         metavar="SIZE",
-        help="memory of a guest, up to 4000mib (default: as needed)",
+        help="memory of a guest, up to 64000mib (default: as needed)",
     )
 
 

@@ -14,7 +14,7 @@ from wavebed.errors import UserError
 from wavebed.path.model import PathModel
 from wavebed.result.names import RUN_FILE
 from wavebed.run.lab_table import guest_bytes
-from wavebed.spec.trial import GUEST_BYTES, HostsLab, NamespacesLab, Processor, Time
+from wavebed.spec.trial import GUEST_BYTES, USUAL_GUEST_BYTES, HostsLab, NamespacesLab, Processor, Time
 from wavebed.store.records import read_run
 from wavebed.virtual.guest import outside_of_path
 from wavebed.virtual.kernel import NO_LANDLOCK, find_kernel, has_landlock
@@ -32,6 +32,10 @@ _PROCESSOR_KEY: Final = "lab.processor"
 _LITTLE = ("bulk", "download", "latency", "voice")
 """Kinds of workloads whose guest needs `_LITTLE_BYTES`. Of browsers and commands nobody knows."""
 _LITTLE_BYTES = 2000 << 20
+_ONCE_BYTES = 700 << 20
+_EACH_BYTES = {"call": 700 << 20, "web": 400 << 20, "video": 400 << 20, **dict.fromkeys(_LITTLE, 10 << 20)}
+_OTHER_BYTES = 100 << 20
+"""Memory of a guest for the workloads of a cell: once, for each by its kind, and for others, of which nobody knows."""
 TIME_VARIABLE: Final = "WAVEBED_TIME"
 _OF_HOST = 'with processor = "host" computing takes this machine\'s time: no two runs are the same'
 _COMPUTING = "programs compute in no time: judge what computes in real time"
@@ -187,7 +191,14 @@ def _choice(outside: str) -> tuple[Literal["real", "virtual"], str]:
 def _needed_bytes(plan: Plan) -> int:
     """Return the memory of a guest that can run each treatment."""
     kinds = {workload.kind for each in plan.treatments for workload in each.workloads}
-    return _LITTLE_BYTES if kinds <= {*_LITTLE} else GUEST_BYTES[1]
+    usual = _LITTLE_BYTES if kinds <= {*_LITTLE} else USUAL_GUEST_BYTES
+    return min(max(usual, *map(crowd_bytes, plan.treatments)), GUEST_BYTES[1])
+
+
+def crowd_bytes(treatment: TreatmentPlan) -> int:
+    """Return about what the workloads of a cell need together; 0 without a cell."""
+    kinds = [each.kind for each in treatment.workloads if each.common.device is not None]
+    return _ONCE_BYTES + sum(_EACH_BYTES.get(kind, _OTHER_BYTES) for kind in kinds) if kinds else 0
 
 
 def _in_time(

@@ -53,8 +53,10 @@ Address: TypeAlias = Annotated[str, Meta(pattern=r"^(local|ssh://[^\s]+)$")]
 """``local``, or an address of ssh."""
 Processor: TypeAlias = Literal["exact", "infinite", "host"]
 """A model of the processor in virtual time."""
-GUEST_BYTES = (1 << 30, 4000 << 20)
+GUEST_BYTES = (1 << 30, 64_000 << 20)
 """Least and most memory of a guest. With less, TCP has smaller buffers than on other machines; more was not tried."""
+USUAL_GUEST_BYTES = 4000 << 20
+"""Memory of a guest where nothing says so."""
 GuestBytes: TypeAlias = Annotated[int, Meta(ge=GUEST_BYTES[0], le=GUEST_BYTES[1])]
 Slower: TypeAlias = Annotated[float, Meta(ge=0.01, le=1000)]
 Time: TypeAlias = Literal["auto", "real", "virtual"]
@@ -74,7 +76,7 @@ class NamespacesLab(SpecPart, frozen=True, tag_field="kind", tag="namespaces"):
     slower : float
         How many times slower than the host the processor ``host`` is.
     memory_bytes : int or None
-        Most memory of a guest; ``None``: the most that there can be.
+        Most memory of a guest; ``None``: `USUAL_GUEST_BYTES`.
     """
 
     time: Literal["real", "virtual"] = "real"

@@ -28,7 +28,7 @@ from wavebed.config.data import texts_in
 from wavebed.errors import MachineError, WavebedError
 from wavebed.lab.confine import hidden_homes, program_files, python_files, site_folders
 from wavebed.lab.tools import cache_folder, open_file, open_lock
-from wavebed.spec.trial import GUEST_BYTES, IN_NAMESPACES, NamespacesLab
+from wavebed.spec.trial import GUEST_BYTES, IN_NAMESPACES, USUAL_GUEST_BYTES, NamespacesLab
 from wavebed.virtual.channel import ANSWERS, CHANGES, MAPS, STATE, Channel
 from wavebed.virtual.kernel import needed_kernel
 from wavebed.workload.drafts import drafted_folder
@@ -227,7 +227,7 @@ def kernel_arguments(folder: GuestFolder, seed: int, lab: NamespacesLab = IN_NAM
     if lab.processor == "host":
         processor.append(f"time-travel-host={round(lab.slower * 100)}")
     return [
-        f"mem={(lab.memory_bytes or GUEST_BYTES[1]) >> 20}M",
+        f"mem={(lab.memory_bytes or USUAL_GUEST_BYTES) >> 20}M",
         "rootfstype=hostfs",
         "ro",
         f"init={_HERE}/{_INIT}",
@@ -494,7 +494,7 @@ def _ended(process: subprocess.Popen[bytes]) -> int | None:
 
 def _status(folder: GuestFolder, code: int, lab: NamespacesLab) -> int:
     if killed := _KILLED_FOR_MEMORY.search(_text(folder.folder / _CONSOLE)):
-        memory = f"of {(lab.memory_bytes or GUEST_BYTES[1]) >> 20} MiB"
+        memory = f"of {(lab.memory_bytes or USUAL_GUEST_BYTES) >> 20} MiB"
         raise WavebedError(
             f"the guest of virtual time ran out of its memory {memory}, and its kernel ended {killed[1]}: use less, or"
             f" give it more, up to {GUEST_BYTES[1] >> 20} MiB, with --guest-memory or `memory` in [lab]"
@@ -537,7 +537,7 @@ def processors(memory_bytes: int | None = None) -> list[int]:
     memory = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     memory += [int(limit) for (limit,) in _cgroup_limits("memory.max")]
     shares = [int(quota) // int(period) for quota, period in _cgroup_limits("cpu.max")]
-    return allowed[: max(min(len(allowed), min(memory) // (memory_bytes or GUEST_BYTES[1]), *shares), 1)]
+    return allowed[: max(min(len(allowed), min(memory) // (memory_bytes or USUAL_GUEST_BYTES), *shares), 1)]
 
 
 def _cgroup_limits(name: str, root: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> Iterator[list[str]]:
