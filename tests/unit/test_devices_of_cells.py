@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,15 @@ from tests.unit.test_run_checks import DEPARTURE, HOST, LINK
 from tests.unit.test_run_play import Waiter
 from tests.unit.test_transport_links import constant, link_rows, steady
 
+from wavebed.check.judge import decide
 from wavebed.check.requirement import check_known, parse_requirement
+from wavebed.check.trials import link_metrics, seen
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
+from wavebed.lab.tools import Computing, ProgramTime
 from wavebed.path.model import CellModel, DeviceModel, Link
 from wavebed.result.devices import device_metrics, known_device_metrics, members_of, of_groups, together, worst_of
+from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, capacity_table
 from wavebed.run.checks import engine_checks
 from wavebed.run.design import ordered
@@ -27,12 +32,13 @@ from wavebed.run.play import AT_ONCE, open_all, perform
 from wavebed.run.remedies import Remedies
 from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import StoredTrial, changed, plan_of_spec, read_plan
+from wavebed.run.times import guest_bytes_of, with_time
 from wavebed.run.trial import run_trial
 from wavebed.spec.trial import RemedySpec, Treatment, TrialSpec, WorkloadSpec
 from wavebed.spec.types import Cell, CellScheduler, Device, Host, Network
 from wavebed.store.records import read_trial, trial_json
 from wavebed.workload import read_workload
-from wavebed.workload.model import Metric, TimeSpan
+from wavebed.workload.model import Metric, Outcome, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -442,3 +448,64 @@ def test_a_check_knows_the_metrics_of_devices_and_groups(tmp_path: Path) -> None
             check_known([parse_requirement(text)], plan)
     with pytest.raises(Problem, match="is in another unit"):
         check_known([parse_requirement("phone.download.goodput p50 > 1 s")], plan)
+
+
+@pytest.mark.parametrize(
+    ("workload", "count", "mib"),
+    [('kind = "download"', 3, 2000), ('kind = "call"', 3, 4000), ('kind = "call"', 24, 17_400)],
+)
+def test_a_guest_has_the_memory_that_the_crowd_needs(tmp_path: Path, workload: str, count: int, mib: int) -> None:
+    crowd = f'[[device]]\nname = "crowd"\ncount = {count}\n[[workload]]\ndevice = "crowd"\n{workload}\n'
+    assert guest_bytes_of(with_time(plan_of(tmp_path, crowd), "virtual")) == mib << 20
+
+
+def in_virtual_time(**resolved: object) -> TrialRecord:
+    """Return a trial of two phones in virtual time, whose workloads ran for 10 s."""
+    found = [
+        WorkloadRecord(
+            f"{name}.download",
+            "download",
+            TimeSpan(0.0, 10.0, is_load=True),
+            Outcome(metrics=[metric("download time", float(place), "s")]),
+        )
+        for place, name in enumerate(PHONES[:2], 1)
+    ]
+    of_cell = {"phone-1": [metric("rate down", 1.0, "Mbit/s", "higher")]}
+    of_cell |= of_groups({each.name: each.outcome.metrics for each in found}, PHONES[:2])
+    network = {"network": {"cell": {"name": "radio", "devices": [{"host": name} for name in PHONES[:2]]}}}
+    lab = {"lab": {"time": "virtual"}}
+    return TrialRecord(
+        "0001-x", 1, "x", 1, "", 1.0, "valid", workloads=found, devices=of_cell, resolved={**network, **lab, **resolved}
+    )
+
+
+def test_what_programs_of_devices_computed_counts_for_their_groups() -> None:
+    programs = tuple(
+        ProgramTime(f"{name}.download", name, f"{0:020}", f"{seconds * 10**9:020}")
+        for name, seconds in zip(PHONES, (1, 3), strict=False)
+    )
+    judged = seen(in_virtual_time(), computing=Computing(f"{4 * 10**9:020}", programs))
+    assert {name: judged.computed_s[name] for name in ("phone-1.download", "phone.download", "phone-1")} == {
+        "phone-1.download": 1.0,
+        "phone.download": 3.0,
+        "phone-1": 4.0,
+    }
+    assert judged.of_path == {"path", "phone-1"}
+    (decision,) = decide([parse_requirement("phone.download.download time max < 4 s")], [judged], 1)[1:]
+    assert (decision.outcome, decision.value) == ("inconclusive", 2.0)  # with 3 s of computing it may be 5 s
+    (decision,) = decide([parse_requirement("phone.download.download time max < 6 s")], [judged], 1)[1:]
+    assert decision.outcome == "pass"
+
+
+def test_links_of_a_cell_deliver_together(tmp_path: Path) -> None:
+    def link(name: str, delivered: int) -> dict[str, object]:
+        return {"name": name, "delivered_bytes": delivered, "dropped_segments": {"loss": 1}}
+
+    links = [link("core.down", 9), link("core.up", 8 * 10**6)]
+    for name, mb in zip(PHONES[:2], (1, 2), strict=True):
+        links += [link(f"radio.{name}.down", mb * 10**6), link(f"radio.{name}.up", 5)]
+    record = dataclasses.replace(in_virtual_time(), engine={"links": links})
+    found = figures(link_metrics(record, tmp_path))
+    assert found["delivered down"] == pytest.approx(3 * 8 / 10)
+    assert found["delivered up"] == pytest.approx(8 * 8 / 10)
+    assert found["dropped down"] == 3.0

@@ -13,7 +13,7 @@ from wavebed.result.devices import cell_of, members_of
 from wavebed.result.identity import computing_is_free
 from wavebed.result.model import EXACT
 from wavebed.result.parquet import read_parquet
-from wavebed.spec.network import least_rtt_ns
+from wavebed.spec.network import devices, least_rtt_ns, own_links
 from wavebed.store.records import PATH_WORKLOAD
 from wavebed.workload.command import DELIVERY_TIME, WALL_TIME, Command
 from wavebed.workload.model import Metric
@@ -59,11 +59,18 @@ def most_lateness_s(trial: TrialRecord, folder: Path) -> float | None:
     direction = table.column("direction").to_numpy()
     time_ms, segments, late_ns = (table.column(name).to_numpy() for name in ("time_ms", "segments", "late_max_ns"))
     found = []
-    for leg in network_of(trial, folder).legs:
+    network = network_of(trial, folder)
+    for leg in network.legs:
+        # Devices of a cell wait for packets of their own: the one with the latest packets counts.
+        ends = devices(network) if leg is network.legs[-1] else ()
         for way in ("down", "up"):
-            own = direction == f"{leg.start}-{leg.end}.{way}"
-            if own.any():
-                found.append(_of_chain(time_ms[own], segments[own], late_ns[own], least_rtt_ns(leg)))
+            chains = []
+            for end in ends or (leg.end,):
+                own = direction == f"{leg.start}-{end}.{way}"
+                if own.any():
+                    rtt_ns = least_rtt_ns(leg, own_links(network, end))
+                    chains.append(_of_chain(time_ms[own], segments[own], late_ns[own], rtt_ns))
+            found += [max(chains)] if chains else []
     return sum(found) / 1e9 if found else None
 
 

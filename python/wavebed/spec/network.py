@@ -39,9 +39,15 @@ def second_leg(network: Network) -> Leg | None:
     return network.legs[row] if len(network.legs) > row > 0 else None
 
 
-def least_rtt_ns(leg: Leg) -> int:
-    """Return the constant delays of both directions: no answer of a host returns sooner."""
-    stages = [stage for hop in leg.hops for stage in (*hop.down, *hop.up)]
+def least_rtt_ns(leg: Leg, beyond: Sequence[Stage] = ()) -> int:
+    """Return the constant delays of both directions: no answer of a host returns sooner.
+
+    Parameters
+    ----------
+    beyond : sequence of Stage
+        Those of a device of a cell, after the leg.
+    """
+    stages = [*(stage for hop in leg.hops for stage in (*hop.down, *hop.up)), *beyond]
     delays = [stage.delay for stage in stages if isinstance(stage, DelayStage)]
     return sum(delay.delay_ns for delay in delays if isinstance(delay, ConstantDelay))
 
@@ -52,6 +58,12 @@ _NUMBERED = re.compile(r"(.+)-[0-9]+")
 def devices(network: Network) -> tuple[str, ...]:
     """Return the names of the devices of the cell, which are its hosts; none without a cell."""
     return () if network.cell is None else tuple(device.host for device in network.cell.devices)
+
+
+def own_links(network: Network, device: str) -> list[Stage]:
+    """Return the stages of both links of a device of the cell; none of another host."""
+    found = () if network.cell is None else network.cell.devices
+    return [stage for each in found if each.host == device for stage in (*each.down, *each.up)]
 
 
 def cell_links(network: Network) -> list[str]:
