@@ -22,7 +22,7 @@ from wavebed.spec.network import devices, group_of, links, pattern_files, with_p
 
 if TYPE_CHECKING:
     from wavebed.path.model import PathModel
-    from wavebed.spec.types import Cell, Network
+    from wavebed.spec.types import Network, RadioCell
 
 HOPS = """
 [[path.hop]]
@@ -55,7 +55,7 @@ def read(tmp_path: Path) -> Any:
     return done
 
 
-def cell_of(network: Network) -> Cell:
+def cell_of(network: Network) -> RadioCell:
     assert network.cell is not None, "the scenario has devices"
     return network.cell
 

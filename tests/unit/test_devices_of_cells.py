@@ -35,7 +35,7 @@ from wavebed.run.scenario import StoredTrial, changed, plan_of_spec, read_plan
 from wavebed.run.times import guest_bytes_of, with_time
 from wavebed.run.trial import run_trial
 from wavebed.spec.trial import RemedySpec, Treatment, TrialSpec, WorkloadSpec
-from wavebed.spec.types import Cell, CellScheduler, Device, Host, Network
+from wavebed.spec.types import CellDevice, CellScheduler, Host, Network, RadioCell
 from wavebed.store.records import read_trial, trial_json
 from wavebed.workload import read_workload
 from wavebed.workload.model import Metric, Outcome, TimeSpan
@@ -195,8 +195,8 @@ def test_a_requirement_on_a_group_is_on_its_worst_device() -> None:
 def network(*devices: str):
     from types import SimpleNamespace
 
-    made = tuple(Device(name, (), ()) for name in devices)
-    return SimpleNamespace(cell=Cell("radio", SCHEDULER, SCHEDULER, made), legs=(), hosts=())
+    made = tuple(CellDevice(name, (), ()) for name in devices)
+    return SimpleNamespace(cell=RadioCell("radio", SCHEDULER, SCHEDULER, made), legs=(), hosts=())
 
 
 def tables(bits_per_ms: dict[str, float], air_ns: dict[str, int] | None = None) -> dict[str, pa.Table]:

@@ -118,7 +118,7 @@ pub struct LegConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[schemars(rename = "Cell")]
+#[schemars(rename = "RadioCell")]
 pub struct CellConfig {
     /// Its name; the links of a device are NAME.DEVICE.down and NAME.DEVICE.up.
     #[garde(custom(check_name))]
@@ -147,7 +147,7 @@ pub struct CellConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[schemars(rename = "Device")]
+#[schemars(rename = "CellDevice")]
 pub struct DeviceConfig {
     /// Its host.
     pub host: String,

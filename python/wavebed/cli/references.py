@@ -20,8 +20,8 @@ from wavebed.cli.outputs import OUTPUTS, output_schema
 from wavebed.config.table import fields, markdown_table
 from wavebed.formats import FORMATS
 from wavebed.output import write_output
+from wavebed.path.cell_tables import BackgroundTable, CellDeviceTable, CellTable, ServiceTable
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
-from wavebed.path.cell_tables import BackgroundTable, CellTable, DeviceTable, ServiceTable
 from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, LinkTable, PathTable
 from wavebed.radio.tables import PARTS, RadioTable, UeLimitTable, WifiTable
 from wavebed.run.lab_table import LabTable
@@ -397,7 +397,7 @@ def scenario_page() -> str:
         "path keys": markdown_table(PathTable),
         "hop keys": markdown_table(HopTable),
         "cell keys": markdown_table(CellTable),
-        "device keys": markdown_table(DeviceTable, ServiceTable),
+        "device keys": markdown_table(CellDeviceTable, ServiceTable),
         "background keys": markdown_table(BackgroundTable, ServiceTable),
         "host keys": markdown_table(HostTable),
         "kinds of remedies": "\n".join(_keys_of_remedy(name) for name in remedy.KINDS),

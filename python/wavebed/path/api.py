@@ -149,7 +149,7 @@ class Path:
         return f"Path: {' | '.join(map(_hop_text, self._hops()))}"
 
     def _hops(self) -> tuple[PathHop, ...]:
-        """Return the hops, and for a cell that of each device."""
+        """Return the hops; for a cell also the radio hop of each device."""
         cell = self.model.cell
         return self.model.hops if cell is None else (*self.model.hops, *map(cell.hop, cell.devices))
 

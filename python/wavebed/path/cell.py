@@ -18,9 +18,9 @@ from wavebed.path.cell_tables import (
     CELL_DIRECTED,
     MOST_DEVICES,
     BackgroundTable,
+    CellDeviceTable,
     CellParts,
     CellTable,
-    DeviceTable,
     ServiceTable,
     cell_key,
 )
@@ -44,7 +44,7 @@ _Table = TypeVar("_Table", bound=Struct)
 _NUMBERED = re.compile(r".*-[0-9]+")
 _LONGEST_NAME = 32
 _USUAL_BLOCKS = {"nr-15khz": 106, "nr-30khz": 273, "nr-60khz": 135, "nr-120khz": 66, "lte": 100}
-"""Of 20 MHz (15 kHz, LTE) and of 100 MHz, for radios of which only the preset is known."""
+"""Of 20 MHz (15 kHz, LTE) and of 100 MHz, for radios with nothing known but the preset."""
 
 
 class CellSource(Struct, frozen=True):
@@ -182,8 +182,8 @@ class _Reader:
     def _of_table(
         self, table: Mapping[str, object], place: str, slices: Mapping[str, Sequence[CellSlice]]
     ) -> Iterator[DeviceModel]:
-        own = _split(table, (DeviceTable, ServiceTable, HostTable), (LinkTable, AirTable), place)
-        keys = _read(DeviceTable, own, "[[device]]", place)
+        own = _split(table, (CellDeviceTable, ServiceTable, HostTable), (LinkTable, AirTable), place)
+        keys = _read(CellDeviceTable, own, "[[device]]", place)
         service = _read(ServiceTable, own, "[[device]]", place)
         host = _read(HostTable, own, "[[device]]", place)
         names = self._names(keys, place)
@@ -231,7 +231,7 @@ class _Reader:
             )
             yield DeviceModel(name, keys.name, down, up, services["down"], services["up"])
 
-    def _names(self, keys: DeviceTable, place: str) -> list[str]:
+    def _names(self, keys: CellDeviceTable, place: str) -> list[str]:
         if keys.name in HOSTS:
             raise Problem(f"{keys.name!r} is the name of a host of the path: choose another", f"{place}.name")
         if _NUMBERED.fullmatch(keys.name):
@@ -245,7 +245,9 @@ class _Reader:
             raise Problem(rule, f"{place}.name")
         return names
 
-    def _trace_sets(self, keys: DeviceTable, table: Mapping[str, object], place: str) -> dict[str, Sequence[FilePath]]:
+    def _trace_sets(
+        self, keys: CellDeviceTable, table: Mapping[str, object], place: str
+    ) -> dict[str, Sequence[FilePath]]:
         found: dict[str, Sequence[FilePath]] = {}
         for what, given in (("traces", keys.traces), ("down-traces", keys.down_traces), ("up-traces", keys.up_traces)):
             if given is None:
@@ -441,7 +443,7 @@ def _blocks_of_scene(rate: Rate | None) -> int | None:
     return None if carrier is None else carrier.resource_blocks
 
 
-def _of_device(rate: Rate | None, name: str, keys: DeviceTable | BackgroundTable, number: int) -> Rate | None:
+def _of_device(rate: Rate | None, name: str, keys: CellDeviceTable | BackgroundTable, number: int) -> Rate | None:
     """Return the rate of one device: its own UE of a scene, or its own fading in the place of the only one.
 
     Parameters

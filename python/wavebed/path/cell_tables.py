@@ -200,7 +200,7 @@ _TRACES = Reader(
 )
 
 
-class DeviceTable(Struct, frozen=True, kw_only=True):
+class CellDeviceTable(Struct, frozen=True, kw_only=True):
     """The keys of a ``[[device]]`` besides the keys of its links, its service and its host."""
 
     name: Annotated[str, Key(values.name, "its name, and its host's")]
@@ -369,7 +369,7 @@ def cell_schema() -> dict[str, Json]:
     cell = dict(table_schema(CellTable, CellParts))
     own = cell["properties"]
     assert isinstance(own, dict), "an object has properties"
-    device = dict(table_schema(DeviceTable, ServiceTable, HostTable))
+    device = dict(table_schema(CellDeviceTable, ServiceTable, HostTable))
     keys = device["properties"]
     assert isinstance(keys, dict), "an object has properties"
     links: dict[str, Json] = {name: {"$ref": f"#/$defs/{name}"} for name in fields(LinkTable) | fields(AirTable)}

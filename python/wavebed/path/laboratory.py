@@ -176,7 +176,7 @@ def resolve_network(path: PathModel, traces: Traces, *, outside_sockets: bool = 
     """
     parts = [path.hops] if path.edge_after is None else [path.hops[: path.edge_after], path.hops[path.edge_after :]]
     rtt_ns = _round_trip_ns(path.hops)
-    # With a cell the last leg leads to its first device, and the hops before the radio are those of all devices.
+    # With a cell the last leg leads to its first device; all devices share its hops.
     names = [host.name for host in path.hosts[: len(parts) + 1]]
     legs = [
         Leg(start, end, tuple(_hop(hop, path, rtt_ns, traces) for hop in part))
@@ -201,8 +201,8 @@ def resolve_network(path: PathModel, traces: Traces, *, outside_sockets: bool = 
     )
 
 
-def _cell(cell: CellModel, path: PathModel, traces: Traces) -> spec.Cell:
-    return spec.Cell(
+def _cell(cell: CellModel, path: PathModel, traces: Traces) -> spec.RadioCell:
+    return spec.RadioCell(
         name=cell.name,
         down=cell.down,
         up=cell.up,
@@ -212,10 +212,10 @@ def _cell(cell: CellModel, path: PathModel, traces: Traces) -> spec.Cell:
     )
 
 
-def _device(cell: CellModel, device: DeviceModel, path: PathModel, traces: Traces) -> spec.Device:
+def _device(cell: CellModel, device: DeviceModel, path: PathModel, traces: Traces) -> spec.CellDevice:
     hop = cell.hop(device)
     resolved = _hop(hop, path, _round_trip_ns([*path.hops, hop]), traces, device.name)
-    return spec.Device(device.name, resolved.down, resolved.up, device.down_service, device.up_service)
+    return spec.CellDevice(device.name, resolved.down, resolved.up, device.down_service, device.up_service)
 
 
 def _background(user: BackgroundModel, seed: int, traces: Traces) -> spec.BackgroundUser:

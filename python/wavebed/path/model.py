@@ -40,7 +40,7 @@ TraceEnd: TypeAlias = Literal["repeat", "hold", "stop"]
 
 
 class DrawnStart(Struct, frozen=True):
-    """A whole second of a pattern, drawn with the path's seed: the same for all links, or those of one `device`."""
+    """A whole second of a pattern, drawn with the path's seed: the same for all links, or the links of one `device`."""
 
     least_s: int
     most_s: int

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
-    from wavebed.spec.types import Device, Hop, Leg, Network, Stage
+    from wavebed.spec.types import CellDevice, Hop, Leg, Network, Stage
 
 
 MOST_SEED = 2**63 - 1
@@ -137,7 +137,7 @@ def with_pattern_files(network: Network, renamed: Callable[[str], str]) -> Netwo
     def hop(each: Hop) -> Hop:
         return structs.replace(each, down=link(each.down), up=link(each.up))
 
-    def device(each: Device) -> Device:
+    def device(each: CellDevice) -> CellDevice:
         return structs.replace(each, down=link(each.down), up=link(each.up))
 
     legs = tuple(structs.replace(leg, hops=tuple(map(hop, leg.hops))) for leg in network.legs)

@@ -661,7 +661,7 @@ class CellScheduler(SpecPart, frozen=True):
         Meta(
             ge=1,
             le=275,
-            description="Parts of a slot that can be given to one device: resource block groups (TS 38.214, clause 5.1.2.2.1).",
+            description="Parts of a slot, each for one device: resource block groups (TS 38.214 5.1.2.2.1).",
         ),
     ]
     average_slots: Annotated[
@@ -670,18 +670,14 @@ class CellScheduler(SpecPart, frozen=True):
     ] = 99.0
     devices_per_slot: Annotated[
         Annotated[int, Meta(ge=1, le=275)] | None,
-        Meta(
-            description="Devices that one slot serves at most, by its control channel or its beams; null: as many as it has parts."
-        ),
+        Meta(description="Devices that one slot serves at most, by control channel or beams; null: one for each part."),
     ] = None
     control_units: Annotated[
         int, Meta(ge=0, le=275, description="Parts of a slot that the control information of each served device takes.")
     ] = 0
     slices: Annotated[
         tuple[CellSlice, ...],
-        Meta(
-            description="Slices: each has at least its share of every slot while its devices have data (`rRMPolicyMinRatio`, TS 28.541)."
-        ),
+        Meta(description="Slices, with their least shares of each slot (`rRMPolicyMinRatio`, TS 28.541)."),
     ] = ()
 
 
@@ -693,7 +689,7 @@ class CellService(SpecPart, frozen=True):
         Meta(
             ge=1,
             le=127,
-            description="Priority level; the lowest is served first. 90: of 5QI 9, the default bearer (TS 23.501, table 5.7.4-1).",
+            description="Priority level, the lowest first. 90: of 5QI 9, the default bearer (TS 23.501, 5.7.4).",
         ),
     ] = 90
     guaranteed_bps: Annotated[
@@ -703,7 +699,7 @@ class CellService(SpecPart, frozen=True):
     slice: Annotated[str | None, Meta(description="The slice; null: none.")] = None
 
 
-class Device(SpecPart, frozen=True):
+class CellDevice(SpecPart, frozen=True):
     """A device of a cell."""
 
     host: Annotated[str, Meta(description="Its host.")]
@@ -741,8 +737,7 @@ class FilesBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="files
 
 
 class FileAfterFileBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="file_after_file"):
-    """A file, a pause that is exponentially distributed, the next file (FTP model 2, TR 36.814, annex
-    A.2.1.3.1)."""
+    """A file, an exponentially distributed pause, the next file (FTP model 2, TR 36.814)."""
 
     bytes: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bytes of each.")]
     pause_ns: Annotated[
@@ -779,7 +774,7 @@ class BackgroundUser(SpecPart, frozen=True):
     ] = None
 
 
-class Cell(SpecPart, frozen=True):
+class RadioCell(SpecPart, frozen=True):
     """The radio cell that devices share: the hop after those of the last leg."""
 
     name: Annotated[
@@ -792,7 +787,7 @@ class Cell(SpecPart, frozen=True):
     down: Annotated[CellScheduler, Meta(description="Who gets the slots towards the devices.")]
     up: Annotated[CellScheduler, Meta(description="Who gets the slots towards the base station.")]
     devices: Annotated[
-        tuple[Device, ...], Meta(min_length=1, description="The devices: the last hosts, in the same order.")
+        tuple[CellDevice, ...], Meta(min_length=1, description="The devices: the last hosts, in the same order.")
     ]
     down_background: Annotated[tuple[BackgroundUser, ...], Meta(description="Modelled users of the downlink.")] = ()
     up_background: Annotated[tuple[BackgroundUser, ...], Meta(description="Modelled users of the uplink.")] = ()
@@ -822,10 +817,8 @@ class Network(SpecPart, frozen=True):
         Meta(description="Memory that packets in flight may take; null for a quarter of what the engine may have."),
     ] = None
     cell: Annotated[
-        Cell | None,
-        Meta(
-            description="The cell at the end of the last leg, whose devices are the hosts after the row; null: the last host is the only one."
-        ),
+        RadioCell | None,
+        Meta(description="The cell behind the last leg, whose devices are the last hosts; null: one client."),
     ] = None
     packet_log: Annotated[
         bool, Meta(description="Whether the times of every packet and of every radio block are recorded.")
