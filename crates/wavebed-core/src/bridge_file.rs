@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use wavebed_forward::frame::mac_from_text;
-use wavebed_path::{Address, Coalesce, HopConfig};
+use wavebed_link::config::check_bounds;
+use wavebed_path::{Address, CellConfig, Coalesce, HopConfig, HopView};
 
 use crate::lab_file::{
     VERSION, check_coalesce, check_name, check_packet_memory, is_link, packet_memory_bytes,
@@ -49,6 +50,9 @@ pub struct BridgeFile {
     hops: Vec<HopConfig>,
     /// Devices on the side of `b` with hops of their own.
     pub classes: Vec<ClassFile>,
+    /// The cell that classes share; null for none.
+    #[serde(default)]
+    pub cell: Option<CellConfig>,
     /// The timeline; null for none.
     pub timeline: Option<TimelineFile>,
     /// Folder of the series.
@@ -128,6 +132,18 @@ impl BridgeFile {
         self.hops.iter().chain(of_classes)
     }
 
+    /// The same, and the classes in the cell.
+    pub fn views(&self) -> impl Iterator<Item = HopView<'_>> {
+        let classes = self.cell.iter().flat_map(CellConfig::hops);
+        self.all_hops().map(HopConfig::view).chain(classes)
+    }
+
+    /// The place of a class among the devices of the cell.
+    pub fn place_in_cell(&self, class: &str) -> Option<usize> {
+        let devices = &self.cell.as_ref()?.devices;
+        devices.iter().position(|device| device.host == class)
+    }
+
     /// Memory limit of packets in flight, bytes.
     #[must_use]
     pub fn packet_memory_bytes(&self) -> usize {
@@ -159,7 +175,9 @@ impl BridgeFile {
         if self.packet_log && self.log_dir.is_none() {
             return Err("packet_log: requires log_dir".to_owned());
         }
-        if self.hops.is_empty() || self.classes.iter().any(|class| class.hops.is_empty()) {
+        let has_none =
+            |class: &ClassFile| class.hops.is_empty() && self.place_in_cell(&class.name).is_none();
+        if self.hops.is_empty() || self.classes.iter().any(has_none) {
             return Err("hops: must have at least one hop".to_owned());
         }
         let mut names = BTreeSet::new();
@@ -176,18 +194,33 @@ impl BridgeFile {
                 return Err(format!("classes: {address} is in two classes"));
             }
         }
+        if let Some(cell) = &self.cell {
+            check_bounds(cell).map_err(|error| format!("cell: {error}"))?;
+            cell.check()?;
+            let mut classes = BTreeSet::new();
+            for device in &cell.devices {
+                if !names.contains(&device.host) || !classes.insert(&device.host) {
+                    return Err(format!(
+                        "cell: devices: host: {:?}: use the name of a class, once",
+                        device.host
+                    ));
+                }
+            }
+        }
         let mut names = BTreeSet::new();
         for hop in self.all_hops() {
             check_name("hops: name", &hop.name)?;
-            if !names.insert(&hop.name) {
+        }
+        for hop in self.views() {
+            if !names.insert(hop.name.clone()) {
                 return Err(format!(
                     "hops: names must be distinct: {:?} occurs twice",
                     hop.name
                 ));
             }
         }
-        room::check(self.all_hops(), self.mtu)?;
-        let has = |link: &str| is_link(link, names.iter().map(|name| name.as_str()));
+        room::check(self.views(), self.mtu)?;
+        let has = |link: &str| is_link(link, names.iter());
         self.timeline
             .as_ref()
             .map_or(Ok(()), |file| file.check(has))
@@ -244,12 +277,19 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 15] = [
+        let cases: [Case; 16] = [
             (|v| v["version"] = 2.into(), "version: 2"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
             (|v| v["b"] = "eth1".into(), "b: \"eth1\" is also a"),
             (|v| v["on_failure"] = "half".into(), "half"),
             (|v| v["hops"] = json!([]), "hops: must have"),
+            (
+                |v| {
+                    v["cell"] = json!({"name": "cell", "down": {"policy": "round_robin", "units": 9},
+                                       "up": {"policy": "round_robin", "units": 9}, "devices": []})
+                },
+                "cell: devices: use at least 1",
+            ),
             (
                 |v| v["hops"] = json!([v["hops"][0], v["hops"][0]]),
                 "\"radio\" occurs twice",

@@ -201,12 +201,14 @@ fn prepare(setup: InitSetup) -> Result<Init, Problem> {
         drop((front, signals, legs, masquerade));
         names::serve(&resolvers, &doors, &hosts[0].network);
     }
+    let clients = &hosts[hosts.len() - lab.network.clients()..];
+    let addresses: Vec<_> = clients.iter().map(|host| (host.v4, host.v6)).collect();
     let (ours, theirs) = unix::stream_pair()?;
     let engine_child = match namespace::fork(Isolation::None, Notice::DescriptorOnly)? {
         Forked::Child => {
             drop((ours, front, signals, hosts));
             let status = engine::serve(
-                || path_engine::start(&lab, hops, legs, counters, sockets),
+                || path_engine::start(&lab, hops, legs, counters, addresses, sockets),
                 theirs,
             );
             drop(masquerade);

@@ -10,7 +10,7 @@ use wavebed_link::config::check_bounds;
 use wavebed_os::cgroup::memory_limit_bytes;
 use wavebed_os::confinement::{Confinement, Set, TEMPORARY, User};
 use wavebed_os::{namespace, unix};
-use wavebed_path::{Coalesce, HopConfig, LEAST_PACKET_MEMORY_BYTES, NetworkConfig, is_name};
+use wavebed_path::{Coalesce, HopView, LEAST_PACKET_MEMORY_BYTES, NetworkConfig, is_name};
 
 use crate::limits::programs_ns;
 use crate::problem::Problem;
@@ -113,11 +113,11 @@ pub struct ProcessFile {
 }
 
 /// Whether `link` is one of these hops' links.
-pub fn is_link<'a>(link: &str, mut hops: impl Iterator<Item = &'a str>) -> bool {
+pub fn is_link(link: &str, mut hops: impl Iterator<Item = impl AsRef<str>>) -> bool {
     let hop = link
         .strip_suffix(".down")
         .or_else(|| link.strip_suffix(".up"));
-    hop.is_some_and(|hop| hops.any(|name| name == hop))
+    hop.is_some_and(|hop| hops.any(|name| name.as_ref() == hop))
 }
 
 /// Reads the file at `path` (`-` for standard input) by `parse`.
@@ -218,7 +218,7 @@ impl LabFile {
     }
 
     fn check_timeline(&self) -> Result<(), String> {
-        let has = |link: &str| is_link(link, self.hops().map(|hop| hop.name.as_str()));
+        let has = |link: &str| is_link(link, self.hops().map(|hop| hop.name));
         self.timeline
             .as_ref()
             .map_or(Ok(()), |file| file.check(has))
@@ -239,9 +239,9 @@ impl LabFile {
         Ok(())
     }
 
-    /// The hops of all legs.
-    pub fn hops(&self) -> impl Iterator<Item = &HopConfig> {
-        self.network.legs.iter().flat_map(|leg| &leg.hops)
+    /// The hops of all legs, and the devices of the cell.
+    pub fn hops(&self) -> impl Iterator<Item = HopView<'_>> {
+        self.network.hops()
     }
 
     /// The index of a host.

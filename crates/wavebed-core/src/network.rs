@@ -21,7 +21,7 @@ use wavebed_os::tun::Tun;
 use wavebed_path::host_counters::{Sockets, Unreached};
 use wavebed_path::{HostConfig, HostCounters, Way};
 
-use crate::addresses::{End, LegEnd, Legs, addresses, home, prefix};
+use crate::addresses::{End, LegEnd, Legs, addresses, prefix};
 use crate::lab_file::LabFile;
 use crate::names;
 use crate::names::{Door, RESOLVERS, Resolvers};
@@ -58,6 +58,9 @@ const SECOND_METRIC: u32 = 2048;
 /// Largest third octet of the first address of a laboratory with NAT.
 const LAST_BASE: u8 = 248;
 
+/// Length of the prefix by which a laboratory with NAT claims its addresses.
+const CLAIMED_BITS: u8 = 30;
+
 /// A running host.
 pub struct Host {
     /// Its name.
@@ -74,8 +77,8 @@ pub struct Host {
 pub struct Network {
     /// The hosts, server first.
     pub hosts: Vec<Host>,
-    /// The devices of each leg: nearer to the server, nearer to the client.
-    pub legs: Vec<(Tun, Tun)>,
+    /// The devices of each leg: nearer to the server, and nearer to the client, one for each device of a cell.
+    pub legs: Vec<(Tun, Vec<Tun>)>,
     /// The hosts' counters.
     pub counters: Vec<HostCounters>,
     /// The sockets of each host; none of the machine, whose sockets are not the laboratory's.
@@ -153,7 +156,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         } else {
             builder.furnish(index, file)?
         };
-        let (leg, end) = home(index);
+        let (leg, end) = builder.legs().home(index);
         let (v4, v6) = addresses(builder.base, leg, end);
         if lab.network.nat {
             builder.join_to_machine(index, devices[0].1.name(), v4)?;
@@ -173,7 +176,7 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
         for (at, device) in devices {
             match at.end {
                 End::Near => near_ends.push(device),
-                End::Far => far_ends.push(device),
+                End::Far(_) => far_ends.push(device),
             }
         }
         if lab.sample.is_some() && !is_machine {
@@ -189,13 +192,19 @@ pub fn build(lab: &LabFile, machine: Option<NetworkNamespace>) -> Result<Network
             v6,
         });
     }
-    let legs: Vec<(Tun, Tun)> = near_ends.into_iter().zip(far_ends).collect();
-    if !legs
-        .iter()
-        .all(|(near, far)| near.has_udp_offload() && far.has_udp_offload())
-    {
+    let mut devices = near_ends.iter().chain(&far_ends);
+    if !devices.all(Tun::has_udp_offload) {
         let remark = "this kernel splits UDP super-packets before the path (Linux 6.2 does not): UDP is slower";
         builder.remarks.push(remark.to_owned());
+    }
+    let mut far_ends = far_ends.into_iter();
+    let mut legs: Vec<(Tun, Vec<Tun>)> = near_ends
+        .into_iter()
+        .map(|near| (near, far_ends.by_ref().take(1).collect()))
+        .collect();
+    // The further devices of a cell.
+    if let Some((_, last)) = legs.last_mut() {
+        last.extend(far_ends);
     }
     Ok(Network {
         hosts,
@@ -250,7 +259,7 @@ impl<'a> Builder<'a> {
             }
             let group = match at.end {
                 End::Near => GROUP_TO_CLIENT,
-                End::Far => GROUP_TO_SERVER,
+                End::Far(_) => GROUP_TO_SERVER,
             };
             netlink
                 .set_group(device.index(), group)
@@ -274,7 +283,7 @@ impl<'a> Builder<'a> {
 
     /// Routes multicast and broadcast to the host's own loopback.
     fn keep_multicast(&self, netlink: &Netlink, host: usize) -> Result<(), Problem> {
-        let (leg, end) = home(host);
+        let (leg, end) = self.legs().home(host);
         let (v4, v6) = addresses(self.base, leg, end);
         let interface = interface_index("lo")?;
         for (destination, prefix_bits) in STAYS {
@@ -326,14 +335,15 @@ impl<'a> Builder<'a> {
         device: &Tun,
     ) -> Result<(), Problem> {
         let legs = self.legs();
-        let is_second = at.leg == legs.row && at.end == End::Far;
+        let is_far = matches!(at.end, End::Far(_));
+        let is_second = at.leg == legs.row && is_far;
         let (source_leg, source_end) = if is_second {
             (at.leg, at.end)
         } else {
-            home(host)
+            legs.home(host)
         };
         let sources = addresses(self.base, source_leg, source_end);
-        let prefixes = |leg| self.both(prefix(self.base, leg), 30, 126);
+        let prefixes = |leg| self.both_of(leg);
         let mut wanted: Vec<_> = legs
             .reached(host, at)
             .into_iter()
@@ -345,10 +355,10 @@ impl<'a> Builder<'a> {
         } else {
             &mut wanted
         };
-        if !self.lab.network.nat && at.end == End::Far {
+        if !self.lab.network.nat && is_far {
             list.push((ADDED_TO_SERVER.0.into(), ADDED_TO_SERVER.1));
         }
-        if at.end == End::Far || (host == 0 && at.leg == 0) {
+        if is_far || (host == 0 && at.leg == 0) {
             list.extend(self.both((Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED), 0, 0));
         }
         let wanted = wanted.into_iter().map(|each| (each, None));
@@ -379,6 +389,7 @@ impl<'a> Builder<'a> {
         Legs {
             row: self.lab.network.row().len(),
             has_second: self.lab.network.second_leg().is_some(),
+            has_cell: self.lab.network.cell.is_some(),
         }
     }
 
@@ -393,8 +404,9 @@ impl<'a> Builder<'a> {
             .map_err(|error| refused(&name, &error))?;
         self.base = claim(&netlink, &device)?;
         for leg in 0..self.lab.network.row().len() {
-            for (destination, prefix_bits) in self.both(prefix(self.base, leg), 30, 126) {
-                if leg > 0 || destination.is_ipv6() {
+            for (destination, prefix_bits) in self.both_of(leg) {
+                // The first /30 is claimed already.
+                if leg > 0 || prefix_bits != CLAIMED_BITS {
                     let route = through(&device, destination, prefix_bits);
                     netlink
                         .add_route(&route)
@@ -444,13 +456,20 @@ impl<'a> Builder<'a> {
         {
             doors.push(Door::open(device, server, v4)?);
         }
+        let is_client = host >= self.legs().row;
         if let Some(unreached) = &mut self.unreached
-            && host + 1 == self.lab.network.hosts.len()
+            && is_client
         {
             let counted = unreached.count_here();
             counted.during("read the connections of", "the client")?;
         }
         Ok(())
+    }
+
+    /// The prefixes of a leg.
+    fn both_of(&self, leg: usize) -> Vec<(IpAddr, u8)> {
+        let (v4_bits, v6_bits) = self.legs().prefix_bits(leg);
+        self.both(prefix(self.base, leg), v4_bits, v6_bits)
     }
 
     fn both(&self, pair: (Ipv4Addr, Ipv6Addr), v4_bits: u8, v6_bits: u8) -> Vec<(IpAddr, u8)> {
@@ -466,7 +485,7 @@ impl<'a> Builder<'a> {
 fn claim(netlink: &Netlink, device: &Tun) -> Result<u8, Problem> {
     for base in (0..=LAST_BASE).step_by(4) {
         let (destination, _) = prefix(base, 0);
-        match netlink.add_route(&through(device, destination.into(), 30)) {
+        match netlink.add_route(&through(device, destination.into(), CLAIMED_BITS)) {
             Ok(()) => return Ok(base),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(refused(&destination.to_string(), &error)),
@@ -510,8 +529,13 @@ fn route_refused(file: &HostConfig, error: &io::Error) -> Problem {
 #[must_use]
 pub fn hosts_file(lab: &LabFile, base: u8, machines_own: &str) -> String {
     let mut text = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
+    let legs = Legs {
+        row: lab.network.row().len(),
+        has_second: lab.network.second_leg().is_some(),
+        has_cell: lab.network.cell.is_some(),
+    };
     for (index, host) in lab.network.hosts.iter().enumerate() {
-        let (leg, end) = home(index);
+        let (leg, end) = legs.home(index);
         let (v4, v6) = addresses(base, leg, end);
         let _ = write!(text, "{v4} {}\n{v6} {}\n", host.name, host.name);
     }
@@ -711,7 +735,10 @@ mod tests {
 
     fn check_routes(network: &Network) {
         let row = network.hosts.len() - 1;
-        let client = (addresses(0, row - 1, End::Far), addresses(0, row, End::Far));
+        let client = (
+            addresses(0, row - 1, End::Far(0)),
+            addresses(0, row, End::Far(0)),
+        );
         let is = |words: &str, device: &str, source: &dyn ToString| {
             let wanted = (device.to_owned(), source.to_string());
             assert_eq!(route_to(words), wanted, "{words}");

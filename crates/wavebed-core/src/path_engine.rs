@@ -1,5 +1,6 @@
 //! The laboratory's engine, on `wavebed-path`.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -10,8 +11,8 @@ use wavebed_os::sock_diag::SockDiag;
 use wavebed_os::tun::Tun;
 use wavebed_path::on_time::Interruption;
 use wavebed_path::{
-    ClassSetup, Device, HopSetup, HostCounters, LegSetup, LinkError, Patterns, SampleSetup, Setup,
-    Summary, build_legs,
+    Address, BuiltNetwork, ClassSetup, Device, HostCounters, LegSetup, LinkError, Patterns,
+    SampleSetup, Setup, Summary, build_devices, build_legs,
 };
 
 use crate::bridge_file::BridgeFile;
@@ -34,7 +35,7 @@ struct PathEngine {
 
 /// The hops of all legs, built, and the timeline that their links follow.
 pub struct Built {
-    hops: Vec<Vec<HopSetup>>,
+    network: BuiltNetwork,
     timeline: Option<Timeline>,
     least_rates: LeastRates,
 }
@@ -45,11 +46,10 @@ pub struct Built {
 /// A stage cannot be built: one line.
 pub fn build_hops(lab: &LabFile) -> Result<Built, LinkError> {
     let mut patterns = Patterns::default();
-    let legs = lab.network.legs.iter().map(|leg| leg.hops.as_slice());
-    let hops = build_legs(legs, lab.seed, lab.network.mtu, &mut patterns)?;
+    let network = lab.network.build(lab.seed, &mut patterns)?;
     let timeline = timeline(lab.timeline.as_ref(), &mut patterns)?;
     Ok(Built {
-        hops,
+        network,
         timeline,
         least_rates: LeastRates::new(lab.hops(), lab.network.mtu),
     })
@@ -69,11 +69,16 @@ fn timeline(
 pub fn build_bridge(file: &BridgeFile) -> Result<Built, LinkError> {
     let mut patterns = Patterns::default();
     let hops = build_legs(file.legs(), file.seed, file.mtu, &mut patterns)?;
+    let place = file.all_hops().count();
+    let cell = match &file.cell {
+        Some(cell) => build_devices(cell, file.seed, place, file.mtu, &mut patterns)?,
+        None => None,
+    };
     let timeline = timeline(file.timeline.as_ref(), &mut patterns)?;
     Ok(Built {
-        hops,
+        network: BuiltNetwork { legs: hops, cell },
         timeline,
-        least_rates: LeastRates::new(file.all_hops(), file.mtu),
+        least_rates: LeastRates::new(file.views(), file.mtu),
     })
 }
 
@@ -86,13 +91,19 @@ pub fn start_bridge(
     built: Built,
     [near, far]: [Device; 2],
 ) -> Result<Box<dyn Engine>, String> {
-    let mut hops = built.hops.into_iter();
+    let mut hops = built.network.legs.into_iter();
     let own = hops.next().unwrap_or_default();
+    let (cell, in_cell) = built.network.cell.unzip();
+    let mut in_cell: Vec<_> = in_cell.into_iter().flatten().map(Some).collect();
     let classes = file.classes.iter().zip(hops);
-    let classes = classes.map(|(class, hops)| ClassSetup {
-        name: class.name.clone(),
-        addresses: class.addresses.clone(),
-        hops,
+    let classes = classes.map(|(class, mut hops)| {
+        let place = file.place_in_cell(&class.name);
+        hops.extend(place.and_then(|place| in_cell.get_mut(place)?.take()));
+        ClassSetup {
+            name: format!("{}-{}.{}", file.a, file.b, class.name),
+            addresses: class.addresses.clone(),
+            hops,
+        }
     });
     let setup = Setup {
         origin_ns: 0,
@@ -102,10 +113,12 @@ pub fn start_bridge(
             name: format!("{}-{}", file.a, file.b),
             hops: own,
             classes: classes.collect(),
+            cell,
             near,
-            far,
+            far: vec![far],
         }],
         hosts: Vec::new(),
+        clients: 0,
         log_dir: file.log_dir.clone(),
         packet_log: file.packet_log,
         pcap_dir: file.pcap_dir.clone(),
@@ -114,38 +127,55 @@ pub fn start_bridge(
     launch(setup, built.timeline, built.least_rates, false)
 }
 
-/// Builds the engine on these devices, and starts it unless it is to wait.
+/// Builds the engine on these devices, and starts it unless it is to wait. `addresses` are those of the clients.
 ///
 /// # Errors
 /// A device, a log or a capture failed.
 pub fn start(
     lab: &LabFile,
     built: Built,
-    devices: Vec<(Tun, Tun)>,
+    devices: Vec<(Tun, Vec<Tun>)>,
     hosts: Vec<HostCounters>,
+    addresses: Vec<(Ipv4Addr, Ipv6Addr)>,
     sockets: Vec<(String, SockDiag)>,
 ) -> Result<Box<dyn Engine>, String> {
-    let mut names: Vec<String> = lab
-        .network
-        .hosts
-        .windows(2)
+    let ends = lab.network.hosts.windows(2);
+    let mut names: Vec<String> = ends
         .map(|ends| format!("{}-{}", ends[0].name, ends[1].name))
+        .take(lab.network.row().len())
         .collect();
     names.extend(names.last().map(|last| format!("{last}-second")));
-    let legs = built.hops.into_iter().zip(devices).zip(names);
+    let legs = built.network.legs.into_iter().zip(devices).zip(names);
     let legs = legs.map(|((hops, (near, far)), name)| LegSetup {
         name,
         hops,
         classes: Vec::new(),
+        cell: None,
         near: Device::Tun(near),
-        far: Device::Tun(far),
+        far: far.into_iter().map(Device::Tun).collect(),
     });
+    let mut legs: Vec<LegSetup> = legs.collect();
+    if let (Some(file), Some((cell, hops)), Some(last)) =
+        (&lab.network.cell, built.network.cell, legs.last_mut())
+    {
+        let gateway = &lab.network.hosts[lab.network.row().len() - 1].name;
+        let devices = (file.devices.iter().zip(hops)).zip(addresses);
+        let devices = devices.map(|((device, hop), (v4, v6))| ClassSetup {
+            name: format!("{gateway}-{}", device.host),
+            addresses: vec![Address::Ip(v4.into()), Address::Ip(v6.into())],
+            hops: vec![hop],
+        });
+        last.classes = devices.collect();
+        last.name = format!("{gateway}-{}", file.name);
+        last.cell = Some(cell);
+    }
     let setup = Setup {
         origin_ns: 0,
         coalesce: lab.network.coalesce,
         packet_memory_bytes: lab.packet_memory_bytes(),
-        legs: legs.collect(),
+        legs,
         hosts,
+        clients: lab.network.clients(),
         log_dir: lab.log_dir.clone(),
         packet_log: lab.network.packet_log && lab.log_dir.is_some(),
         pcap_dir: lab.pcap_dir.clone(),

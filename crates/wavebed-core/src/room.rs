@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use wavebed_link::config::StageConfig;
-use wavebed_path::HopConfig;
+use wavebed_path::HopView;
 
 /// Checks the limits in bytes, and those in time at a constant rate. Rates of patterns change: the caller that has
 /// read them judges these.
 ///
 /// # Errors
 /// The first limit that is too small, with the smallest that is not.
-pub fn check<'a>(hops: impl Iterator<Item = &'a HopConfig>, mtu: u32) -> Result<(), String> {
+pub fn check<'a>(hops: impl Iterator<Item = HopView<'a>>, mtu: u32) -> Result<(), String> {
     for (link, stage) in links(hops) {
         let least = stage
             .limit()
@@ -33,7 +33,7 @@ pub struct LeastRates {
 
 impl LeastRates {
     /// The least rates of the links of these hops.
-    pub fn new<'a>(hops: impl Iterator<Item = &'a HopConfig>, mtu: u32) -> Self {
+    pub fn new<'a>(hops: impl Iterator<Item = HopView<'a>>, mtu: u32) -> Self {
         let mut by_link = BTreeMap::new();
         for (link, stage) in links(hops) {
             let least = stage.limit().map_or(0, |limit| limit.least_rate_bps(mtu));
@@ -64,20 +64,22 @@ impl LeastRates {
 }
 
 pub fn links<'a>(
-    hops: impl Iterator<Item = &'a HopConfig>,
+    hops: impl Iterator<Item = HopView<'a>>,
 ) -> impl Iterator<Item = (String, &'a StageConfig)> {
     hops.flat_map(|hop| {
-        [("down", &hop.down), ("up", &hop.up)]
+        [("down", hop.down), ("up", hop.up)]
             .into_iter()
             .flat_map(move |(direction, stages)| {
-                let named = move |stage| (format!("{}.{direction}", hop.name), stage);
-                stages.iter().map(named)
+                let link = format!("{}.{direction}", hop.name);
+                stages.iter().map(move |stage| (link.clone(), stage))
             })
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use wavebed_path::HopConfig;
+
     use super::*;
 
     fn hop(limit: &str, rate: &str) -> HopConfig {
@@ -100,7 +102,7 @@ mod tests {
             (r#"{"packets": 1}"#, None),
         ] {
             let leg = hop(limit, SLOW);
-            let refusal = check([&leg].into_iter(), 1500).err();
+            let refusal = check([leg.view()].into_iter(), 1500).err();
             let expected = least.map(|least| {
                 format!(
                     "radio.down: queue.limit: no packet of the MTU, 1500 bytes, fits: use at least {least}"
@@ -116,7 +118,7 @@ mod tests {
             r#"{"time_ns": 1}"#,
             r#"{"kind": "pattern", "file": "walk.csv"}"#,
         );
-        assert_eq!(check([&leg].into_iter(), 1500), Ok(()));
+        assert_eq!(check([leg.view()].into_iter(), 1500), Ok(()));
     }
 
     #[test]
@@ -125,7 +127,7 @@ mod tests {
             r#"{"time_ns": 50000000}"#,
             r#"{"kind": "constant", "rate_bps": 9000000}"#,
         );
-        let rates = LeastRates::new([&leg].into_iter(), 1500);
+        let rates = LeastRates::new([leg.view()].into_iter(), 1500);
         let refusal = rates.check(None, 128_000).expect_err("is refused");
         assert!(refusal.contains("radio.down: at 128000bit"), "{refusal}");
         assert!(refusal.contains("write 240000bit or more"), "{refusal}");

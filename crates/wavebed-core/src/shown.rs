@@ -5,7 +5,7 @@ use std::io::{BufRead, stdin};
 use serde_json::{Map, Value, json};
 use wavebed_link::{Counts, Reason};
 use wavebed_path::event_loop::{DirectionState, LinkState, LoopState};
-use wavebed_path::{NetworkConfig, Patterns, build_legs};
+use wavebed_path::{NetworkConfig, Patterns};
 
 use crate::problem::{Problem, print};
 use crate::room;
@@ -135,14 +135,13 @@ pub fn run(patterns: bool) -> Result<i32, Problem> {
 fn problem_of(text: &str, read_patterns: bool) -> Result<(), String> {
     let network: NetworkConfig = serde_json::from_str(text).map_err(|error| error.to_string())?;
     network.check()?;
-    let hops = network.legs.iter().map(|leg| leg.hops.as_slice());
-    room::check(hops.clone().flatten(), network.mtu)?;
+    room::check(network.hops(), network.mtu)?;
     let mut patterns = if read_patterns {
         Patterns::default()
     } else {
         Patterns::unread()
     };
-    let built = build_legs(hops, 0, network.mtu, &mut patterns);
+    let built = network.build(0, &mut patterns);
     built.map(|_| ()).map_err(|error| error.to_string())
 }
 

@@ -1,5 +1,6 @@
 //! The specification of a network, declared once, and the stages built from it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,15 +9,15 @@ use garde::Validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wavebed_link::config::{
-    BackgroundConfig, SchedulerConfig, ServiceConfig, Shared, StageConfig, build_shared,
-    check_bounds,
+    BackgroundConfig, BuiltCell, Member, SchedulerConfig, ServiceConfig, Shared, StageConfig,
+    build_cell, build_shared, check_bounds,
 };
 use wavebed_link::pattern::Pattern;
 use wavebed_link::{RandomStream, Stage};
 use wavebed_os::unix;
 
 use crate::coalesce::Coalesce;
-use crate::engine::HopSetup;
+use crate::engine::{CellSetup, HopSetup};
 
 /// The smallest MTU with IPv6 (RFC 8200, section 5).
 const LEAST_MTU: u32 = 1280;
@@ -109,8 +110,8 @@ pub struct LegConfig {
     /// The host towards the client.
     #[serde(rename = "to")]
     pub end: String,
-    /// Hops, the one nearest to the server first.
-    #[garde(length(min = 1), dive)]
+    /// Hops, the one nearest to the server first; none only before a cell.
+    #[garde(dive)]
     pub hops: Vec<HopConfig>,
 }
 
@@ -193,17 +194,99 @@ pub enum HopKind {
     Radio,
 }
 
+/// A hop, or a device of a cell as one.
+#[derive(Clone, Debug)]
+pub struct HopView<'a> {
+    /// Its name, of a device `CELL.DEVICE`; its links are NAME.down and NAME.up.
+    pub name: Cow<'a, str>,
+    /// Its kind.
+    pub kind: HopKind,
+    /// Its stages towards the client.
+    pub down: &'a [StageConfig],
+    /// Its stages towards the server.
+    pub up: &'a [StageConfig],
+}
+
+impl HopConfig {
+    /// The hop without its own copy.
+    #[must_use]
+    pub fn view(&self) -> HopView<'_> {
+        HopView {
+            name: Cow::Borrowed(&self.name),
+            kind: self.kind,
+            down: &self.down,
+            up: &self.up,
+        }
+    }
+}
+
+impl CellConfig {
+    /// The name of a device's hop.
+    #[must_use]
+    pub fn hop_name(&self, device: &DeviceConfig) -> String {
+        format!("{}.{}", self.name, device.host)
+    }
+
+    /// Its devices as hops.
+    pub fn hops(&self) -> impl Iterator<Item = HopView<'_>> {
+        self.devices.iter().map(|device| HopView {
+            name: Cow::Owned(self.hop_name(device)),
+            kind: HopKind::Radio,
+            down: &device.down,
+            up: &device.up,
+        })
+    }
+
+    /// Checks what ties its values together, beside what [`build_cell`] checks.
+    ///
+    /// # Errors
+    /// One line with the broken rule.
+    pub fn check(&self) -> Result<(), String> {
+        for device in &self.devices {
+            for (direction, stages) in [("down", &device.down), ("up", &device.up)] {
+                let is_radio = |stage: &&StageConfig| matches!(stage, StageConfig::Radio(_));
+                let radios = stages.iter().filter(is_radio).count();
+                if radios != 1 {
+                    return Err(format!(
+                        "cell: devices: {}: {direction}: has {radios} stages radio: use exactly one",
+                        device.host
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 impl NetworkConfig {
     /// The legs between neighbours.
     #[must_use]
     pub fn row(&self) -> &[LegConfig] {
-        &self.legs[..self.legs.len().min(self.hosts.len().saturating_sub(1))]
+        &self.legs[..self.legs.len().min(self.row_hosts().saturating_sub(1))]
     }
 
     /// The leg beside the row, between the last two hosts.
     #[must_use]
     pub fn second_leg(&self) -> Option<&LegConfig> {
-        self.legs.get(self.hosts.len().saturating_sub(1))
+        self.legs.get(self.row_hosts().saturating_sub(1))
+    }
+
+    /// The number of the last hosts that are clients: one, or the devices of a cell.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.cell.as_ref().map_or(1, |cell| cell.devices.len())
+    }
+
+    /// The hosts of the row: all, or those up to the first device of a cell.
+    fn row_hosts(&self) -> usize {
+        (self.hosts.len() + 1).saturating_sub(self.clients())
+    }
+
+    /// The hops of all legs, and the devices of the cell.
+    pub fn hops(&self) -> impl Iterator<Item = HopView<'_>> {
+        let legs = self.legs.iter().flat_map(|leg| &leg.hops);
+        let devices = self.cell.iter().flat_map(CellConfig::hops);
+        legs.map(HopConfig::view).chain(devices)
     }
 
     /// Checks the bounds, and what ties values together; stages are checked when they are built.
@@ -212,6 +295,9 @@ impl NetworkConfig {
     /// One line with the broken rule.
     pub fn check(&self) -> Result<(), String> {
         check_bounds(self).map_err(|error| error.to_string())?;
+        if let Some(cell) = &self.cell {
+            cell.check()?;
+        }
         self.check_hosts()?;
         self.check_legs()?;
         if self.nat && !self.rebind_at_ns.is_empty() {
@@ -227,7 +313,20 @@ impl NetworkConfig {
 
     fn check_hosts(&self) -> Result<(), String> {
         let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
-        if !(2..=3).contains(&names.len())
+        if let Some(cell) = &self.cell {
+            let devices = cell.devices.iter().map(|device| device.host.as_str());
+            let gateways = names.len().checked_sub(cell.devices.len());
+            let is_right = gateways.is_some_and(|gateways| {
+                (1..=2).contains(&gateways) && names[gateways..].iter().copied().eq(devices)
+            });
+            if !is_right || names[0] != "server" {
+                return Err(
+                    "hosts: with a cell must be the server, perhaps an edge, then the devices of the cell in their \
+                     order"
+                        .to_owned(),
+                );
+            }
+        } else if !(2..=3).contains(&names.len())
             || names[0] != "server"
             || names[names.len() - 1] != "client"
         {
@@ -252,11 +351,17 @@ impl NetworkConfig {
     }
 
     fn check_legs(&self) -> Result<(), String> {
-        let row = self.hosts.len() - 1;
+        let row = self.row_hosts() - 1;
+        if self.cell.is_some() && self.legs.len() > row {
+            return Err(format!(
+                "legs: with a cell there are {row}, and no second leg, not {}",
+                self.legs.len()
+            ));
+        }
         if !(row..=row + 1).contains(&self.legs.len()) {
             return Err(format!(
                 "legs: {} hosts require {row} legs, and may have one more, not {}",
-                self.hosts.len(),
+                self.row_hosts(),
                 self.legs.len()
             ));
         }
@@ -264,6 +369,10 @@ impl NetworkConfig {
             return Err("legs: with nat there is no second leg to the client".to_owned());
         }
         let mut names = BTreeSet::new();
+        if let Some(cell) = &self.cell {
+            names.insert(Cow::Borrowed(cell.name.as_str()));
+            names.extend(cell.hops().map(|hop| hop.name));
+        }
         for (index, leg) in self.legs.iter().enumerate() {
             let start = index.min(row - 1);
             let ends = [&self.hosts[start].name, &self.hosts[start + 1].name];
@@ -273,8 +382,12 @@ impl NetworkConfig {
                     leg.start, leg.end, ends[0], ends[1]
                 ));
             }
+            let is_before_cell = self.cell.is_some() && index + 1 == row;
+            if leg.hops.is_empty() && !is_before_cell {
+                return Err(format!("legs[{index}].hops: use at least 1 of them"));
+            }
             for hop in &leg.hops {
-                if !names.insert(&hop.name) {
+                if !names.insert(Cow::Borrowed(hop.name.as_str())) {
                     return Err(format!(
                         "hops: names must be distinct: {:?} occurs twice",
                         hop.name
@@ -401,6 +514,105 @@ impl Patterns {
     }
 }
 
+/// The hops of a network, built.
+#[derive(Default)]
+pub struct BuiltNetwork {
+    /// The hops of each leg.
+    pub legs: Vec<Vec<HopSetup>>,
+    /// The cell, and a hop for each of its devices.
+    pub cell: Option<(CellSetup, Vec<HopSetup>)>,
+}
+
+impl NetworkConfig {
+    /// Builds the hops of all legs, and the cell.
+    ///
+    /// # Errors
+    /// The first stage that cannot be made.
+    pub fn build(&self, seed: u64, patterns: &mut Patterns) -> Result<BuiltNetwork, LinkError> {
+        let legs = self.legs.iter().map(|leg| leg.hops.as_slice());
+        let built = build_legs(legs, seed, self.mtu, patterns)?;
+        let place = self.legs.iter().map(|leg| leg.hops.len()).sum();
+        let cell = match &self.cell {
+            Some(cell) => build_devices(cell, seed, place, self.mtu, patterns)?,
+            None => None,
+        };
+        Ok(BuiltNetwork { legs: built, cell })
+    }
+}
+
+/// The random process of the first stage of the hop at this place on the path, in direction 0 (down) or 1 (up).
+const fn first_process(place: u64, direction: u64) -> u64 {
+    (2 * place + direction) << 16
+}
+
+/// Builds a cell whose first device has this place on the path, each other one the next. None where patterns are unread.
+///
+/// # Errors
+/// The first value that breaks a rule.
+pub fn build_devices(
+    cell: &CellConfig,
+    seed: u64,
+    place: usize,
+    mtu: u32,
+    patterns: &mut Patterns,
+) -> Result<Option<(CellSetup, Vec<HopSetup>)>, LinkError> {
+    if patterns.is_unread {
+        // A pattern that is not read keeps a cell from being built: its devices are checked one by one.
+        for device in &cell.devices {
+            let hop = HopConfig {
+                name: cell.hop_name(device),
+                kind: HopKind::Radio,
+                down: device.down.clone(),
+                up: device.up.clone(),
+            };
+            build_legs([[hop].as_slice()], seed, mtu, patterns)?;
+        }
+    }
+    let mut shared: Vec<Shared> = cell.devices.iter().map(|_| Shared::default()).collect();
+    let mut side = |direction: u64| -> Result<Option<BuiltCell>, LinkError> {
+        let (name, scheduler, background) = match direction {
+            0 => ("down", &cell.down, &cell.down_background),
+            _ => ("up", &cell.up, &cell.up_background),
+        };
+        let members = (cell.devices.iter().zip(&mut shared)).zip(place as u64..);
+        let members = members.map(|((device, shared), place)| {
+            let (stages, service) = match direction {
+                0 => (&device.down, &device.down_service),
+                _ => (&device.up, &device.up_service),
+            };
+            Member {
+                stages,
+                service: service.as_ref(),
+                shared,
+                random: (seed, first_process(place, direction)),
+            }
+        });
+        let members = members.collect();
+        let mut load = |file: &Path| patterns.load(file);
+        match build_cell(scheduler, background, members, mtu, &mut load) {
+            Ok(built) => Ok(Some(built)),
+            Err(_) if patterns.is_unread && patterns.failure.take().is_some() => Ok(None),
+            Err((device, error)) => {
+                let device = device.map(|place| cell.hop_name(&cell.devices[place]));
+                let link = format!("{}.{name}", device.as_ref().unwrap_or(&cell.name));
+                let message = error.to_string();
+                let stage = LinkError::Stage { link, message };
+                Err(patterns.failure.take().map_or(stage, LinkError::Pattern))
+            }
+        }
+    };
+    let (Some((down, towards)), Some((up, back))) = (side(0)?, side(1)?) else {
+        return Ok(None);
+    };
+    let hops = (cell.devices.iter().zip(towards)).zip(back);
+    let hops = hops.map(|((device, down), up)| HopSetup {
+        name: cell.hop_name(device),
+        down,
+        up,
+    });
+    Ok(Some((CellSetup { down, up }, hops.collect())))
+}
+
 /// Builds the hops of all legs. Random streams are keyed by the position of the stage on the path: hop, direction,
 /// stage.
 ///
@@ -419,7 +631,7 @@ pub fn build_legs<'a>(
         for hop in leg {
             let mut shared = Shared::default();
             let mut side = |name: &str, stages: &[StageConfig], direction: u64| {
-                let first_place = (2 * place + direction) << 16;
+                let first_place = first_process(place, direction);
                 build_stages(stages, seed, first_place, mtu, patterns, &mut shared).map_err(
                     |message| {
                         let link = format!("{}.{name}", hop.name);

@@ -1,8 +1,9 @@
 //! One direction of a leg, with its packets in flight. It shares no state with the other direction.
 
-use std::{io, iter};
+use std::{io, slice};
 
-use wavebed_link::TimeSum;
+use wavebed_link::radio::Cell;
+use wavebed_link::{Run, TimeSum};
 use wavebed_packet::transport;
 
 use crate::capture::Capture;
@@ -10,6 +11,7 @@ use crate::frames::{Frames, Sorted};
 use crate::link_chain::{LinkChain, NamedLink};
 use crate::pool::{Arrival, Packets};
 use crate::port::Port;
+use crate::series::Classes;
 
 /// Packets read before due packets are written: at 64 KiB each, some 30 µs of copying, which bounds the lateness that
 /// reading adds.
@@ -21,36 +23,54 @@ const BEHIND_NS: u64 = 500_000;
 /// Packets read at a time from a device that is behind: some 130 µs of copying.
 const READ_BATCH_BEHIND: usize = 16;
 
-/// A packet of a TUN device: no header before the IP header, and one chain for all.
-const PACKET: Sorted = Sorted {
-    front: 0,
-    class: None,
-};
-
-/// One direction, from one device to another.
+/// One direction: from one device to another, or between one and the devices of a cell.
 pub struct Direction {
-    /// Its links.
+    /// Its links: of all devices, or of those without links of their own; of a row of hosts with a cell those that its
+    /// devices share.
     pub chain: LinkChain,
-    /// The links of devices that have their own, by class.
+    /// The links of devices that have their own, by class; of a cell by device.
     pub classes: Vec<ClassChain>,
+    /// The cell that the classes are in.
+    pub cell: Option<InCell>,
     /// Its packets in flight.
     pub packets: Packets,
-    /// Last time at which the input device was known to be empty: packets may wait since then.
-    pub empty_ns: u64,
+    /// Last time at which each input device was known to be empty: packets may wait since then.
+    pub empty_ns: Vec<u64>,
     /// The time to which its links were advanced.
     pub advanced_ns: u64,
     /// Its capture.
     pub capture: Option<Capture>,
     /// What does not go through the links, if its devices are ports of Ethernet.
     pub frames: Option<Frames>,
+    /// What the devices of a cell delivered, on its way to the links that they share.
+    merging: Vec<Run>,
 }
 
-/// The links of a class of devices.
+/// The links of a class of devices, or of a device of a cell.
 pub struct ClassChain {
-    /// The name of its departures: `PORT-PORT.CLASS.down` or `.up`.
+    /// The name of its departures: `PORT-PORT.CLASS.down` or `HOST-DEVICE.down`, and `.up`.
     pub name: String,
     /// Its links.
     pub chain: LinkChain,
+}
+
+/// One direction of a cell, and how packets come to its devices' links.
+pub struct InCell {
+    /// The scheduler of the devices' radios.
+    pub cell: Cell,
+    /// How.
+    pub way: Way,
+}
+
+/// The links that the devices of a cell share.
+pub enum Way {
+    /// Before the cell: the destination says to which device a packet goes. One to none of them goes to the first one,
+    /// which answers as a host without a route.
+    Down(Classes),
+    /// After the cell; each device has an input of its own.
+    Up,
+    /// None: the links of a direction between ports are those of the devices outside the cell.
+    Apart,
 }
 
 /// Result of one read turn.
@@ -63,23 +83,52 @@ pub struct Turn {
 }
 
 impl Direction {
-    /// Reads a few packets from `input`. Frames that pass around the links are written to `output` at once.
+    /// A direction of these links, from one device.
+    #[must_use]
+    pub fn new(chain: LinkChain, packets: Packets) -> Self {
+        Self {
+            chain,
+            classes: Vec::new(),
+            cell: None,
+            packets,
+            empty_ns: vec![0],
+            advanced_ns: 0,
+            capture: None,
+            frames: None,
+            merging: Vec::new(),
+        }
+    }
+
+    /// A direction with a cell, from this number of devices.
+    #[must_use]
+    pub fn in_cell(self, cell: InCell, classes: Vec<ClassChain>, inputs: usize) -> Self {
+        Self {
+            cell: Some(cell),
+            classes,
+            empty_ns: vec![0; inputs],
+            ..self
+        }
+    }
+
+    /// Reads a few packets from `input`, which has this place among the inputs. Frames that pass around the links are
+    /// written to `output` at once.
     ///
     /// # Errors
     /// When the device fails for good.
     pub fn read(
         &mut self,
+        place: usize,
         input: &mut impl Port,
         output: &mut impl Port,
         clock: &impl Fn() -> u64,
     ) -> io::Result<Turn> {
-        let behind = clock().saturating_sub(self.empty_ns) > BEHIND_NS;
+        let behind = clock().saturating_sub(self.empty_ns[place]) > BEHIND_NS;
         let batch = if behind {
             READ_BATCH_BEHIND
         } else {
             READ_BATCH
         };
-        self.read_up_to(batch, input, output, clock)
+        self.read_up_to(batch, place, input, output, clock)
     }
 
     /// Reads all packets of a device that knows when each was sent.
@@ -88,11 +137,12 @@ impl Direction {
     /// When the device fails for good.
     pub fn read_all(
         &mut self,
+        place: usize,
         input: &mut impl Port,
         output: &mut impl Port,
         clock: &impl Fn() -> u64,
     ) -> io::Result<Turn> {
-        self.read_up_to(usize::MAX, input, output, clock)
+        self.read_up_to(usize::MAX, place, input, output, clock)
     }
 
     /// Reads one packet from `input`, as [`Self::read`]: the next poll tells whether there is another one.
@@ -101,11 +151,12 @@ impl Direction {
     /// When the device fails for good.
     pub fn read_one(
         &mut self,
+        place: usize,
         input: &mut impl Port,
         output: &mut impl Port,
         clock: &impl Fn() -> u64,
     ) -> io::Result<Turn> {
-        let turn = self.read_up_to(1, input, output, clock)?;
+        let turn = self.read_up_to(1, place, input, output, clock)?;
         Ok(Turn {
             more: false,
             ..turn
@@ -115,45 +166,39 @@ impl Direction {
     fn read_up_to(
         &mut self,
         batch: usize,
+        place: usize,
         input: &mut impl Port,
         output: &mut impl Port,
         clock: &impl Fn() -> u64,
     ) -> io::Result<Turn> {
         for packets in 0..batch {
             let Some(length) = input.read(self.packets.pool.room())? else {
-                self.empty_ns = clock();
+                self.empty_ns[place] = clock();
                 return Ok(Turn {
                     packets,
                     more: false,
                 });
             };
-            let sorted = match &mut self.frames {
-                None => Some(PACKET),
-                Some(frames) => frames.sort(self.packets.pool.read(length), output),
-            };
-            let Some(Sorted { front, class }) = sorted else {
+            let Some(Sorted { front, class }) = self.sort(place, length, output) else {
                 continue;
             };
             if front > 0 {
                 transport::complete(&mut self.packets.pool.room()[..length], front);
             }
-            let chain = match class {
-                None => &mut self.chain,
-                Some(class) => &mut self.classes[class].chain,
-            };
             let (read_ns, waited_ns) = if let Some(sent_ns) = input.sent_ns() {
                 (sent_ns.max(self.advanced_ns), 0)
             } else {
                 let read_ns = clock();
-                (read_ns, read_ns.saturating_sub(self.empty_ns))
+                (read_ns, read_ns.saturating_sub(self.empty_ns[place]))
             };
             let arrival = Arrival {
                 length,
                 front,
                 read_ns,
                 waited_ns,
+                device: class.and_then(|class| class.try_into().ok()).unwrap_or(0),
             };
-            chain.accept(&arrival, &mut self.packets, self.capture.as_mut());
+            self.accept(class, &arrival);
         }
         Ok(Turn {
             packets: batch,
@@ -161,32 +206,123 @@ impl Direction {
         })
     }
 
+    /// Where the packet that was read has its IP header, and whose links it takes; none for a frame that takes no links.
+    fn sort(&mut self, place: usize, length: usize, output: &mut impl Port) -> Option<Sorted> {
+        let bytes = self.packets.pool.read(length);
+        if let Some(frames) = &mut self.frames {
+            return frames.sort(bytes, output);
+        }
+        let class = match self.cell.as_ref().map(|cell| &cell.way) {
+            Some(Way::Down(devices)) => Some(devices.of(bytes, 0).unwrap_or(0)),
+            Some(Way::Up) => Some(place),
+            Some(Way::Apart) | None => None,
+        };
+        Some(Sorted { front: 0, class })
+    }
+
+    /// Lets the packet that was read enter the links of its class.
+    fn accept(&mut self, class: Option<usize>, arrival: &Arrival) {
+        let (packets, capture) = (&mut self.packets, self.capture.as_mut());
+        let own = match class {
+            None => return self.chain.accept(arrival, packets, capture),
+            Some(class) => &mut self.classes[class].chain,
+        };
+        let (counting, first, second) = match self.cell.as_ref().map(|cell| &cell.way) {
+            Some(Way::Down(_)) => (own.receive(arrival, packets), &mut self.chain, own),
+            Some(Way::Up) => (self.chain.receive(arrival, packets), own, &mut self.chain),
+            Some(Way::Apart) | None => return own.accept(arrival, packets, capture),
+        };
+        match counting {
+            Ok(run) => first.arrive(run, packets, capture),
+            Err((run, reason)) => {
+                let _ = first.refuse(&run, reason) || second.refuse(&run, reason);
+            }
+        }
+    }
+
     /// Advances the links to now and writes due packets to `output`.
     pub fn advance(&mut self, output: &mut impl Port, clock: &impl Fn() -> u64) {
-        self.advanced_ns = clock();
-        let classes = self.classes.iter_mut().map(|each| &mut each.chain);
-        for chain in iter::once(&mut self.chain).chain(classes) {
-            chain.advance(
-                clock(),
-                &mut self.packets,
-                output,
-                clock,
-                self.capture.as_mut(),
-            );
+        self.advance_to(slice::from_mut(output), clock);
+    }
+
+    /// Advances the links to now and writes due packets to the devices: towards a cell one for each of its devices.
+    pub fn advance_to(&mut self, outputs: &mut [impl Port], clock: &impl Fn() -> u64) {
+        let now_ns = clock();
+        self.advanced_ns = now_ns;
+        let Self {
+            chain,
+            classes,
+            packets,
+            capture,
+            merging,
+            ..
+        } = self;
+        let Some(InCell { cell, way }) = &self.cell else {
+            for chain in
+                std::iter::once(chain).chain(classes.iter_mut().map(|each| &mut each.chain))
+            {
+                chain.advance(clock(), packets, &mut outputs[0], clock, capture.as_mut());
+            }
+            return;
+        };
+        if let Way::Down(_) = way {
+            chain.carry(now_ns, packets, capture.as_mut());
+            for run in chain.carried() {
+                let device = usize::from(packets.packet(run.packet).device);
+                classes[device].chain.arrive(run, packets, capture.as_mut());
+            }
+        }
+        for each in &mut *classes {
+            each.chain.carry_to_port(now_ns, packets, capture.as_mut());
+        }
+        cell.advance(now_ns);
+        for each in &mut *classes {
+            each.chain.carry(now_ns, packets, capture.as_mut());
+        }
+        match way {
+            Way::Down(_) => {
+                for (each, output) in classes.iter_mut().zip(outputs) {
+                    each.chain.leave(now_ns, packets, output, clock);
+                }
+            }
+            Way::Up => {
+                for each in &mut *classes {
+                    merging.extend(each.chain.carried());
+                }
+                // Stable: at one time the devices' order counts.
+                merging.sort_by_key(|run| run.at_ns);
+                for run in merging.drain(..) {
+                    chain.arrive(run, packets, capture.as_mut());
+                }
+                chain.advance(now_ns, packets, &mut outputs[0], clock, capture.as_mut());
+            }
+            Way::Apart => {
+                chain.advance(now_ns, packets, &mut outputs[0], clock, capture.as_mut());
+                for each in classes {
+                    each.chain.leave(now_ns, packets, &mut outputs[0], clock);
+                }
+            }
         }
     }
 
     /// When to advance next, if nothing else arrives.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
-        self.chains().filter_map(LinkChain::next_event_ns).min()
+        let cell = self.cell.as_ref().and_then(|at| at.cell.next_event_ns());
+        let chains = self.chains().filter_map(LinkChain::next_event_ns);
+        chains.chain(cell).min()
     }
 
     /// For how long nothing that arrives from now on is due, nanoseconds.
     #[must_use]
     pub fn foresight_ns(&self) -> u64 {
-        let each = self.chains().map(LinkChain::foresight_ns);
+        let each = self.exits().map(|(_, chain)| chain.foresight_ns());
         each.min().unwrap_or(0)
+    }
+
+    /// Writes packets ahead of their time from now on, to ports that take them so.
+    pub fn write_ahead(&mut self) {
+        self.exits_mut().for_each(LinkChain::write_ahead);
     }
 
     /// Whether no segment is in it.
@@ -195,26 +331,95 @@ impl Direction {
         self.chains().all(|chain| chain.backlog().segments == 0)
     }
 
-    /// Its chains: first for all devices, then for each class.
+    /// Whether the own chain comes after the others.
+    fn is_up(&self) -> bool {
+        let way = self.cell.as_ref().map(|at| &at.way);
+        matches!(way, Some(Way::Up))
+    }
+
+    /// Which chains write packets to devices: the own one, and those of the classes.
+    fn leads_out(&self) -> (bool, bool) {
+        match self.cell.as_ref().map(|at| &at.way) {
+            Some(Way::Down(_)) => (false, true),
+            Some(Way::Up) => (true, false),
+            Some(Way::Apart) | None => (true, true),
+        }
+    }
+
+    /// Its chains, in the order in which packets pass them: first for all devices, then for each class; towards the base
+    /// station of a cell the other way round.
     pub fn chains(&self) -> impl Iterator<Item = &LinkChain> {
+        let is_up = self.is_up();
         let classes = self.classes.iter().map(|each| &each.chain);
-        iter::once(&self.chain).chain(classes)
+        let own = |is: bool| is.then_some(&self.chain);
+        own(!is_up).into_iter().chain(classes).chain(own(is_up))
     }
 
     /// The same, to be changed.
     pub fn chains_mut(&mut self) -> impl Iterator<Item = &mut LinkChain> {
+        let is_up = self.is_up();
         let classes = self.classes.iter_mut().map(|each| &mut each.chain);
-        iter::once(&mut self.chain).chain(classes)
+        let (first, last) = if is_up {
+            (None, Some(&mut self.chain))
+        } else {
+            (Some(&mut self.chain), None)
+        };
+        first.into_iter().chain(classes).chain(last)
     }
 
-    /// Times of all chains between the read of a segment and the time at which it was due.
+    /// The chains that write packets to devices, those of classes with their names.
+    pub fn exits(&self) -> impl Iterator<Item = (Option<&str>, &LinkChain)> {
+        let (own, classes) = self.leads_out();
+        let classes = self.classes.iter().filter(move |_| classes);
+        let classes = classes.map(|each| (Some(each.name.as_str()), &each.chain));
+        own.then_some((None, &self.chain))
+            .into_iter()
+            .chain(classes)
+    }
+
+    /// The same, to be changed.
+    pub fn exits_mut(&mut self) -> impl Iterator<Item = &mut LinkChain> {
+        let (own, classes) = self.leads_out();
+        let classes = self.classes.iter_mut().filter(move |_| classes);
+        let classes = classes.map(|each| &mut each.chain);
+        own.then_some(&mut self.chain).into_iter().chain(classes)
+    }
+
+    /// The chains that packets enter first, to be changed: all but those behind the links that a cell's devices share.
+    pub fn entrances_mut(&mut self) -> impl Iterator<Item = &mut LinkChain> {
+        let (own, classes) = match self.cell.as_ref().map(|at| &at.way) {
+            Some(Way::Down(_)) => (true, false),
+            Some(Way::Up) => (false, true),
+            Some(Way::Apart) | None => (true, true),
+        };
+        let classes = self.classes.iter_mut().filter(move |_| classes);
+        let classes = classes.map(|each| &mut each.chain);
+        own.then_some(&mut self.chain).into_iter().chain(classes)
+    }
+
+    /// Times between the read of a segment and the time at which it was due: of all, or of each device of a cell with the
+    /// name of its departures.
     #[must_use]
-    pub fn transit(&self) -> TimeSum {
-        let mut all = TimeSum::default();
-        for chain in self.chains() {
-            all.merge(chain.transit);
+    pub fn transits(&self) -> Vec<(Option<&str>, TimeSum)> {
+        match self.cell.as_ref().map(|at| &at.way) {
+            Some(Way::Down(_)) => {
+                let each = self.classes.iter();
+                each.map(|each| (Some(each.name.as_str()), each.chain.transit))
+                    .collect()
+            }
+            Some(Way::Up) => {
+                let each = self.classes.iter().enumerate();
+                each.map(|(at, each)| (Some(each.name.as_str()), self.chain.transit_of(at)))
+                    .collect()
+            }
+            Some(Way::Apart) | None => {
+                let mut all = TimeSum::default();
+                for chain in self.chains() {
+                    all.merge(chain.transit);
+                }
+                vec![(None, all)]
+            }
         }
-        all
     }
 
     /// The links of all chains.

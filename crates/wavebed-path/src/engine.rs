@@ -8,13 +8,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use wavebed_link::radio::Cell;
 use wavebed_link::{Change, Link, Stage};
 use wavebed_os::clock;
 use wavebed_os::clock::MachineTime;
 
 use crate::capture::{CaptureError, CaptureWriter};
 use crate::coalesce::Coalesce;
-use crate::direction::{ClassChain, Direction};
+use crate::direction::{ClassChain, Direction, InCell, Way};
 use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
 use crate::frames::Frames;
 use crate::host_counters::HostCounters;
@@ -41,9 +42,9 @@ pub struct HopSetup {
     pub up: Vec<Box<dyn Stage>>,
 }
 
-/// Devices of a bridge with links of their own.
+/// Devices with links of their own: of a class of a bridge, or one of a cell.
 pub struct ClassSetup {
-    /// Their name.
+    /// The name of their departures: `PORT-PORT.CLASS`, or `HOST-DEVICE`.
     pub name: String,
     /// Their addresses.
     pub addresses: Vec<Address>,
@@ -51,18 +52,28 @@ pub struct ClassSetup {
     pub hops: Vec<HopSetup>,
 }
 
-/// One leg, with its two devices.
+/// A cell.
+pub struct CellSetup {
+    /// Its scheduler towards the devices.
+    pub down: Cell,
+    /// Its scheduler towards the base station.
+    pub up: Cell,
+}
+
+/// One leg, with its devices.
 pub struct LegSetup {
-    /// `HOST-HOST`, the one nearer to the server first.
+    /// `HOST-HOST`, the one nearer to the server first; with a cell `HOST-CELL`.
     pub name: String,
     /// Hops, the one nearest to the server first.
     pub hops: Vec<HopSetup>,
-    /// Classes of devices on the client's side, between ports of Ethernet only.
+    /// Classes of devices on the client's side, between ports of Ethernet; the devices of a cell.
     pub classes: Vec<ClassSetup>,
+    /// The cell that the classes are in.
+    pub cell: Option<CellSetup>,
     /// The device nearer to the server.
     pub near: Device,
-    /// The device nearer to the client, of the same kind.
-    pub far: Device,
+    /// The device nearer to the client, of the same kind; in a cell one for each of its devices.
+    pub far: Vec<Device>,
 }
 
 /// The parts of an engine.
@@ -77,6 +88,8 @@ pub struct Setup {
     pub legs: Vec<LegSetup>,
     /// The hosts' own counters.
     pub hosts: Vec<HostCounters>,
+    /// How many of the last hosts are clients: one, or the devices of a cell.
+    pub clients: usize,
     /// Where the per-millisecond series go.
     pub log_dir: Option<PathBuf>,
     /// Whether `log_dir` gets a packet log of each link too.
@@ -139,6 +152,7 @@ struct RunningLoop {
 pub struct Engine {
     loops: Vec<RunningLoop>,
     hosts: Vec<HostCounters>,
+    clients: usize,
     memory: Arc<PacketMemory>,
     series: Option<SeriesWriter>,
     packet_log: Option<PacketLogWriter>,
@@ -158,6 +172,7 @@ impl Engine {
         let mut engine = Self {
             loops: Vec::new(),
             hosts: setup.hosts,
+            clients: setup.clients,
             memory: Arc::new(PacketMemory::new(setup.packet_memory_bytes)),
             series: writers.series,
             packet_log: writers.packets,
@@ -168,7 +183,7 @@ impl Engine {
         for leg in legs {
             let mut directions = Vec::new();
             for direction in leg {
-                let (links, chains) = (direction.links().count(), direction.chains.len());
+                let (links, exits) = (direction.links().count(), direction.exits.len());
                 directions.push(attach(
                     direction,
                     setup.origin_ns,
@@ -178,7 +193,7 @@ impl Engine {
                     setup.pcap_dir.as_ref(),
                 )?);
                 first_link += links;
-                departures += chains;
+                departures += exits;
             }
             if thread_each {
                 for attached in directions {
@@ -315,7 +330,7 @@ impl Engine {
         summary.judge_time(lost.map(|(began, ended)| ended.since(&began)));
         // A bridge has no hosts, and nobody to send.
         if !self.hosts.is_empty() {
-            summary.judge_traffic();
+            summary.judge_traffic(self.clients);
         }
         Ok(summary)
     }
@@ -364,8 +379,7 @@ fn start_logs(
     let directions = || legs.iter().flatten();
     let links: Vec<String> = directions().flat_map(DirectionSetup::link_names).collect();
     let departures: Vec<String> = directions()
-        .flat_map(|direction| &direction.chains)
-        .map(|chain| chain.name.clone())
+        .flat_map(|direction| direction.exits.clone())
         .collect();
     let (sender, writer) = series::start(dir, &links, &departures)?;
     (senders.series, writers.series) = (Some(sender), Some(writer));
@@ -446,18 +460,22 @@ pub(crate) struct DirectionLogs {
 type Links = Vec<(String, Vec<Box<dyn Stage>>)>;
 
 /// A chain of links, before it is built.
-pub(crate) struct ChainSetup {
-    pub name: String,
+struct ChainSetup {
+    name: String,
     links: Links,
 }
 
 /// One direction of a leg, before its loop starts.
 pub(crate) struct DirectionSetup {
-    /// The chain for all devices, then a chain for each class.
-    pub chains: Vec<ChainSetup>,
+    name: String,
+    /// In the order of [`Direction::chains`].
+    chains: Vec<ChainSetup>,
+    /// The names of departures, in the order of [`Direction::exits`].
+    exits: Vec<String>,
     classes: Option<Classes>,
-    input: Arc<Device>,
-    output: Arc<Device>,
+    cell: Option<InCell>,
+    inputs: Vec<Arc<Device>>,
+    outputs: Vec<Arc<Device>>,
 }
 
 impl DirectionSetup {
@@ -468,46 +486,73 @@ impl DirectionSetup {
     pub fn link_names(&self) -> Vec<String> {
         self.links().map(|(name, _)| name.clone()).collect()
     }
-
-    fn name(&self) -> &str {
-        &self.chains[0].name
-    }
 }
 
 /// The two directions of a leg.
 pub(crate) fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
-    let (near, far) = (Arc::new(leg.near), Arc::new(leg.far));
-    let classes = |side| {
+    let near = vec![Arc::new(leg.near)];
+    let far: Vec<_> = leg.far.into_iter().map(Arc::new).collect();
+    let sorted = |side| {
         let addresses = leg.classes.iter().map(|class| class.addresses.as_slice());
-        (!leg.classes.is_empty()).then(|| Classes::new(addresses, side))
+        Classes::new(addresses, side)
+    };
+    let is_ethernet = near[0].ethernet().is_some();
+    let classes = |side| (is_ethernet && !leg.classes.is_empty()).then(|| sorted(side));
+    let way = |up: bool| match up {
+        _ if is_ethernet => Way::Apart,
+        true => Way::Up,
+        false => Way::Down(sorted(Side::Destination)),
     };
     let (to_devices, from_devices) = (classes(Side::Destination), classes(Side::Source));
-    let (mut down, mut up) = (Vec::new(), Vec::new());
+    let (to_cell, from_cell) = (way(false), way(true));
+    let (down_cell, up_cell) = leg.cell.map(|cell| (cell.down, cell.up)).unzip();
+    let mut setups = [
+        DirectionSetup {
+            name: format!("{}.down", leg.name),
+            chains: Vec::new(),
+            exits: Vec::new(),
+            classes: to_devices,
+            cell: down_cell.map(|cell| InCell { cell, way: to_cell }),
+            inputs: near.clone(),
+            outputs: far.clone(),
+        },
+        DirectionSetup {
+            name: format!("{}.up", leg.name),
+            chains: Vec::new(),
+            exits: Vec::new(),
+            classes: from_devices,
+            cell: up_cell.map(|cell| InCell {
+                cell,
+                way: from_cell,
+            }),
+            inputs: far,
+            outputs: near,
+        },
+    ];
     let mut add = |name: &str, hops| {
-        let [towards, back] = links_of(hops);
-        for (chains, links, direction) in [(&mut down, towards, "down"), (&mut up, back, "up")] {
+        let both = setups.iter_mut().zip(links_of(hops));
+        for ((setup, links), direction) in both.zip(["down", "up"]) {
             let name = format!("{name}.{direction}");
-            chains.push(ChainSetup { name, links });
+            setup.chains.push(ChainSetup { name, links });
         }
     };
     add(&leg.name, leg.hops);
     for class in leg.classes {
-        add(&format!("{}.{}", leg.name, class.name), class.hops);
+        add(&class.name, class.hops);
     }
-    [
-        DirectionSetup {
-            chains: down,
-            classes: to_devices,
-            input: near.clone(),
-            output: far.clone(),
-        },
-        DirectionSetup {
-            chains: up,
-            classes: from_devices,
-            input: far,
-            output: near,
-        },
-    ]
+    for setup in &mut setups {
+        let mut exits: Vec<String> = setup.chains.iter().map(|each| each.name.clone()).collect();
+        match setup.cell.as_ref().map(|at| &at.way) {
+            Some(Way::Down(_)) => drop(exits.remove(0)),
+            Some(Way::Up) => {
+                exits.truncate(1);
+                setup.chains.rotate_left(1);
+            }
+            Some(Way::Apart) | None => {}
+        }
+        setup.exits = exits;
+    }
+    setups
 }
 
 /// The links of hops, towards the client and back; upstream packets pass the hops in reverse order.
@@ -544,61 +589,58 @@ pub(crate) fn attach(
         None => (None, None),
     };
     let packets = Packets::new(Arc::clone(memory)).map_err(|source| EngineError::Direction {
-        direction: setup.name().to_owned(),
+        direction: setup.name.clone(),
         source,
     })?;
-    let name = setup.name().to_owned();
     let mut builder = ChainBuilder {
         coalesce,
         logs: &logs,
         is_captured: capture.is_some(),
         built: 0,
     };
-    let mut chains = setup.chains.into_iter().map(|chain| ClassChain {
+    let chains = setup.chains.into_iter().map(|chain| ClassChain {
         name: chain.name,
         chain: builder.chain(chain.links),
     });
-    let own = chains.next().expect("each direction has a chain");
-    let mut direction = Direction {
-        chain: own.chain,
-        classes: chains.collect(),
-        packets,
-        empty_ns: 0,
-        advanced_ns: 0,
-        capture,
-        frames: setup.input.ethernet().map(|_| Frames::new(setup.classes)),
-    };
-    let timed = timed_ports(&setup.input, &setup.output, origin_ns);
-    if timed.is_some() {
-        direction.chains_mut().for_each(LinkChain::write_ahead);
+    let mut chains: Vec<ClassChain> = chains.collect();
+    let is_up = matches!(&setup.cell, Some(InCell { way: Way::Up, .. }));
+    let own = chains.remove(if is_up { chains.len() - 1 } else { 0 });
+    let mut direction = Direction::new(own.chain, packets);
+    direction.capture = capture;
+    direction.frames = (setup.inputs[0].ethernet()).map(|_| Frames::new(setup.classes));
+    match setup.cell {
+        Some(cell) => direction = direction.in_cell(cell, chains, setup.inputs.len()),
+        None => direction.classes = chains,
     }
-    let attached = AttachedDirection {
-        name,
-        timed,
-        direction,
-        input: setup.input,
-        output: setup.output,
-        series: logs.series,
-    };
+    let timed = timed_ports(&setup.inputs, &setup.outputs, origin_ns);
+    if timed.is_some() {
+        direction.write_ahead();
+    }
+    let mut attached = AttachedDirection::new(setup.name, direction, setup.inputs, setup.outputs);
+    attached.timed = timed;
+    attached.series = logs.series;
     Ok((attached, writer))
 }
 
 /// The ports of a direction in a guest of virtual time, where the kernel knows when packets were sent, and hands them over
 /// on time.
 fn timed_ports(
-    input: &Arc<Device>,
-    output: &Arc<Device>,
+    inputs: &[Arc<Device>],
+    outputs: &[Arc<Device>],
     origin_ns: u64,
-) -> Option<(TimedInput, TimedOutput)> {
-    match (&**input, &**output) {
-        (Device::Tun(one), Device::Tun(other)) if one.become_timed() && other.become_timed() => {
-            Some((
-                TimedInput::new(Arc::clone(input), origin_ns),
-                TimedOutput::new(Arc::clone(output), origin_ns),
-            ))
-        }
-        _ => None,
+) -> Option<(Vec<TimedInput>, Vec<TimedOutput>)> {
+    let becomes_timed = |device: &Arc<Device>| match &**device {
+        Device::Tun(tun) => tun.become_timed(),
+        Device::Ethernet(_) => false,
+    };
+    if !inputs.iter().chain(outputs).all(becomes_timed) {
+        return None;
     }
+    let inputs = inputs.iter();
+    let inputs = inputs.map(|device| TimedInput::new(Arc::clone(device), origin_ns));
+    let outputs = outputs.iter();
+    let outputs = outputs.map(|device| TimedOutput::new(Arc::clone(device), origin_ns));
+    Some((inputs.collect(), outputs.collect()))
 }
 
 /// Builds the chains of a direction one after the other.

@@ -1,7 +1,7 @@
 //! The event loop of one or both directions of a leg: it waits, reads, advances the links, and writes. One thread per
 //! loop.
 
-use std::cell::Cell;
+use std::cell;
 use std::io;
 use std::io::{PipeReader, Read};
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use wavebed_link::{Change, Conditions, Counts, TimeSum};
 use wavebed_os::clock::Awake;
 use wavebed_os::{clock, guest, poll, sched};
 
-use crate::direction::Direction;
+use crate::direction::{Direction, Turn};
 use crate::frames::FrameAccount;
 use crate::on_time::{Gaps, Interruption, LONGEST_SLEEP_NS};
 use crate::packet_log::LinkLog;
@@ -47,6 +47,12 @@ const TURN_NS: u64 = 20_000;
 
 /// A shorter wait did not sleep: falling asleep and waking up take longer.
 const ENDED_AT_ONCE_NS: u64 = 3_000;
+
+/// Packets read from the devices of a cell before the links are advanced, at most.
+const READ_IN_A_TURN: usize = 16;
+
+/// Up to this many descriptors are waited for without an allocation.
+const FEW: usize = 8;
 
 /// Commands to a running loop.
 pub enum Command {
@@ -103,53 +109,115 @@ pub struct LoopState {
     pub pool_bytes: usize,
 }
 
-/// A direction with its two devices.
+/// A device that packets are read from.
+pub struct Input {
+    /// The device.
+    pub device: Arc<Device>,
+    /// Whether it may have packets.
+    readable: bool,
+    /// Whether it had none when the loop went to sleep.
+    was_empty: bool,
+}
+
+impl Input {
+    /// A device that may have packets.
+    #[must_use]
+    pub const fn new(device: Arc<Device>) -> Self {
+        Self {
+            device,
+            readable: true,
+            was_empty: false,
+        }
+    }
+}
+
+/// A direction with its devices: one at each end, or those of a cell at one end.
 pub struct AttachedDirection {
-    /// `HOST-HOST.down` or `.up`.
+    /// `HOST-HOST.down` or `.up`; with a cell `HOST-CELL.down` or `.up`.
     pub name: String,
     /// The direction.
     pub direction: Direction,
-    /// The device that packets are read from.
-    pub input: Arc<Device>,
-    /// The device that packets are written to.
-    pub output: Arc<Device>,
-    /// The same two in a guest of virtual time, if its kernel is on time by itself.
-    pub timed: Option<(TimedInput, TimedOutput)>,
+    /// The devices that packets are read from.
+    pub inputs: Vec<Input>,
+    /// The devices that packets are written to.
+    pub outputs: Vec<Arc<Device>>,
+    /// The same in a guest of virtual time, if its kernel is on time by itself.
+    pub timed: Option<(Vec<TimedInput>, Vec<TimedOutput>)>,
     /// The writer of the series, with the index of the first link and of the first chain's departures.
     pub series: Option<(SeriesSender, usize, usize)>,
+    /// The input that is read first in the next turn, so that none waits for the others.
+    first_input: usize,
 }
 
 impl AttachedDirection {
-    /// Reads a few packets, or one. Returns whether there may be more, where the poll need not tell.
-    fn read(&mut self, clock: &impl Fn() -> u64, one: bool) -> io::Result<bool> {
-        if let Some((input, output)) = &mut self.timed {
-            return Ok(self.direction.read_all(input, output, clock)?.more);
+    /// A direction between these devices.
+    #[must_use]
+    pub fn new(
+        name: String,
+        direction: Direction,
+        inputs: Vec<Arc<Device>>,
+        outputs: Vec<Arc<Device>>,
+    ) -> Self {
+        Self {
+            name,
+            direction,
+            inputs: inputs.into_iter().map(Input::new).collect(),
+            outputs,
+            timed: None,
+            series: None,
+            first_input: 0,
         }
-        let (input, output) = (&mut self.input, &mut self.output);
-        let turn = if one {
-            self.direction.read_one(input, output, clock)?
+    }
+
+    /// Reads a few packets of each readable device, or one. Returns whether there may be more, where the poll need not
+    /// tell.
+    fn read(&mut self, clock: &impl Fn() -> u64, one: bool) -> io::Result<bool> {
+        let count = self.inputs.len();
+        let mut budget = READ_IN_A_TURN;
+        for place in (self.first_input..count).chain(0..self.first_input) {
+            if !self.inputs[place].readable {
+                continue;
+            }
+            if budget == 0 {
+                self.first_input = place;
+                return Ok(true);
+            }
+            let turn = self.read_from(place, clock, one)?;
+            self.inputs[place].readable = turn.more;
+            budget = budget.saturating_sub(turn.packets);
+        }
+        Ok(self.inputs.iter().any(|input| input.readable))
+    }
+
+    fn read_from(&mut self, place: usize, clock: &impl Fn() -> u64, one: bool) -> io::Result<Turn> {
+        if let Some((inputs, outputs)) = &mut self.timed {
+            let (input, output) = (&mut inputs[place], &mut outputs[0]);
+            return self.direction.read_all(place, input, output, clock);
+        }
+        let (input, output) = (&mut self.inputs[place].device, &mut self.outputs[0]);
+        if one {
+            self.direction.read_one(place, input, output, clock)
         } else {
-            self.direction.read(input, output, clock)?
-        };
-        Ok(turn.more)
+            self.direction.read(place, input, output, clock)
+        }
     }
 
     /// Advances its links to now.
     fn advance(&mut self, clock: &impl Fn() -> u64) {
         match &mut self.timed {
-            Some((_, output)) => self.direction.advance(output, clock),
-            None => self.direction.advance(&mut self.output, clock),
+            Some((_, outputs)) => self.direction.advance_to(outputs, clock),
+            None => self.direction.advance_to(&mut self.outputs, clock),
         }
     }
 
-    /// For how long the loop may leave its device alone, nanoseconds: all that happens meanwhile is due later, and the
+    /// For how long the loop may leave its devices alone, nanoseconds: all that happens meanwhile is due later, and the
     /// kernel knows when it came. 0: the loop must look at each packet and each event.
     fn may_sleep_ns(&self) -> u64 {
         let foresight_ns = self.direction.foresight_ns();
         foresight_ns.saturating_sub(AHEAD_NS).min(LONGEST_BLIND_NS)
     }
 
-    /// When it wants to be looked at next, if its device has no packet before.
+    /// When it wants to be looked at next, if its devices have no packet before.
     fn due_ns(&self, now_ns: u64) -> u64 {
         match self.may_sleep_ns() {
             0 => {
@@ -161,7 +229,7 @@ impl AttachedDirection {
         }
     }
 
-    /// Whether a packet in its device ends the loop's sleep.
+    /// Whether a packet in one of its devices ends the loop's sleep.
     fn is_watched(&self) -> bool {
         self.may_sleep_ns() == 0 || self.direction.is_empty()
     }
@@ -170,7 +238,8 @@ impl AttachedDirection {
     #[must_use]
     pub fn frames(&self) -> Option<FrameAccount> {
         let frames = self.direction.frames.as_ref()?;
-        let (from, to) = (self.input.ethernet()?, self.output.ethernet()?);
+        let from = self.inputs[0].device.ethernet()?;
+        let to = self.outputs[0].ethernet()?;
         let account = frames.account(&self.name, self.direction.chains());
         Some(account.between(from, to))
     }
@@ -220,14 +289,12 @@ impl Loop {
             (LONGEST_SLEEP_NS, HOUSEKEEPING_NS)
         };
         let mut guard = Guard::new(sched::prepare_thread(sched::Options::default()));
-        // The last entry is the pipe, which blocks: it is read only after poll reported it readable.
-        let pipe = self.directions.len();
-        let mut readable = vec![true; pipe + 1];
-        readable[pipe] = false;
+        // The pipe blocks: it is read only after poll reported it readable.
+        let mut is_asked = false;
         let mut gaps = Gaps::since(clock());
         let mut housekeeping_ns = each_ns;
         loop {
-            if readable[pipe] {
+            if is_asked {
                 let _ = self.wake.read(&mut [0u8; 64]);
                 self.read_blind(&clock)?;
                 if self.run_commands(&clock) {
@@ -235,9 +302,8 @@ impl Loop {
                 }
             }
             let mut more = false;
-            for (attached, readable) in self.directions.iter_mut().zip(&mut readable) {
-                *readable = *readable && attached.read(&clock, time.stands_still())?;
-                more |= *readable;
+            for attached in &mut self.directions {
+                more |= attached.read(&clock, time.stands_still())?;
             }
             // Rows end here: a processor may be lost between the advance and the next look at the clock.
             let advanced_ns = clock();
@@ -264,14 +330,12 @@ impl Loop {
             } else {
                 due_ns.min(housekeeping_ns).min(now_ns + longest_sleep_ns)
             };
-            let was_empty: [bool; 2] =
-                std::array::from_fn(|index| index < pipe && !readable[index]);
-            self.wait(until_ns.saturating_sub(now_ns), &mut readable)?;
+            is_asked = self.wait(until_ns.saturating_sub(now_ns))?;
             time.begin_turn();
             let woke_ns = clock();
             guard.slept(now_ns, woke_ns);
             gaps.look(now_ns, until_ns, woke_ns);
-            self.note_empty(was_empty, now_ns, until_ns.min(woke_ns));
+            self.note_empty(now_ns, until_ns.min(woke_ns));
         }
         let ended_ns = clock();
         self.send_rows(ended_ns, true);
@@ -286,33 +350,45 @@ impl Loop {
         })
     }
 
-    /// Waits for the devices that are watched, and for commands. Others are read after each wait.
-    fn wait(&self, timeout_ns: u64, readable: &mut [bool]) -> io::Result<()> {
-        let pipe = self.directions.len();
-        let mut watched = [(0, self.wake.as_fd()); 3];
-        let mut count = 0;
-        readable.fill(true);
-        for (index, attached) in self.directions.iter().enumerate() {
+    /// Waits for the devices that are watched, and for commands. Others are read after each wait. Returns whether there is
+    /// a command.
+    fn wait(&mut self, timeout_ns: u64) -> io::Result<bool> {
+        let mut watched = vec![self.wake.as_fd()];
+        for attached in &self.directions {
             if attached.is_watched() {
-                watched[count] = (index, attached.input.as_fd());
-                count += 1;
+                watched.extend(attached.inputs.iter().map(|input| input.device.as_fd()));
             }
         }
-        watched[count] = (pipe, self.wake.as_fd());
-        let mut found = [false; 3];
-        let fds = watched.map(|(_, fd)| fd);
-        poll::wait(&fds[..=count], &mut found, Some(timeout_ns))?;
-        for ((index, _), found) in watched[..=count].iter().zip(found) {
-            readable[*index] = found;
+        let mut few = [false; FEW];
+        let mut many;
+        let found = if watched.len() <= FEW {
+            &mut few[..watched.len()]
+        } else {
+            many = vec![false; watched.len()];
+            &mut many[..]
+        };
+        poll::wait(&watched, found, Some(timeout_ns))?;
+        drop(watched);
+        let (is_asked, found) = found.split_first().expect("the pipe is one of them");
+        let mut found = found.iter();
+        for attached in &mut self.directions {
+            let is_watched = attached.is_watched();
+            for input in &mut attached.inputs {
+                input.was_empty = !input.readable;
+                // What is not watched may have packets.
+                input.readable = !is_watched || *found.next().expect("one for each");
+            }
         }
-        Ok(())
+        Ok(*is_asked)
     }
 
     /// Reads what came to devices that are not watched, before something else happens.
     fn read_blind(&mut self, clock: &impl Fn() -> u64) -> io::Result<()> {
         for attached in &mut self.directions {
             if !attached.is_watched() {
-                attached.read(clock, true)?;
+                for place in 0..attached.inputs.len() {
+                    attached.read_from(place, clock, true)?;
+                }
             }
         }
         Ok(())
@@ -320,13 +396,16 @@ impl Loop {
 
     /// Records that empty devices stayed empty until `until_ns`, if the loop slept: a wait that ends at once may have
     /// found an earlier packet. A packet that came while the loop overslept has waited.
-    fn note_empty(&mut self, was_empty: [bool; 2], slept_ns: u64, until_ns: u64) {
+    fn note_empty(&mut self, slept_ns: u64, until_ns: u64) {
         if until_ns < slept_ns + ENDED_AT_ONCE_NS {
             return;
         }
-        for (attached, was_empty) in self.directions.iter_mut().zip(was_empty) {
-            if was_empty {
-                attached.direction.empty_ns = until_ns;
+        for attached in &mut self.directions {
+            let empty_ns = &mut attached.direction.empty_ns;
+            for (input, empty_ns) in attached.inputs.iter().zip(empty_ns) {
+                if input.was_empty {
+                    *empty_ns = until_ns;
+                }
             }
         }
     }
@@ -380,17 +459,21 @@ impl Loop {
     ) -> bool {
         let now_ns = clock();
         self.advance(&|| now_ns);
-        let chains = self
-            .directions
-            .iter_mut()
-            .flat_map(|attached| attached.direction.chains_mut());
-        let named = chains.filter(|chain| {
-            name.is_none_or(|name| chain.links.iter().any(|named| named.name == name))
-        });
+        let outages = interruption.from(now_ns);
         let mut found = false;
-        for chain in named {
-            chain.interrupt(interruption.from(now_ns));
-            found = true;
+        for attached in &mut self.directions {
+            let Some(name) = name else {
+                let chains = attached.direction.entrances_mut();
+                chains.for_each(|chain| chain.interrupt(outages));
+                found = true;
+                continue;
+            };
+            let chains = attached.direction.chains_mut();
+            let named = chains.filter(|chain| chain.links.iter().any(|named| named.name == name));
+            for chain in named {
+                chain.interrupt(outages);
+                found = true;
+            }
         }
         found
     }
@@ -400,9 +483,12 @@ impl Loop {
             .directions
             .iter()
             .flat_map(|attached| attached.direction.links());
-        let directions = self.directions.iter().map(|attached| DirectionState {
-            name: attached.name.clone(),
-            transit: attached.direction.transit(),
+        let directions = self.directions.iter().flat_map(|attached| {
+            let each = attached.direction.transits().into_iter();
+            each.map(|(name, transit)| DirectionState {
+                name: name.unwrap_or(&attached.name).to_owned(),
+                transit,
+            })
         });
         LoopState {
             at_ns,
@@ -439,22 +525,22 @@ impl Loop {
         // At the end the current millisecond is written too.
         let until_ns = if closing { now_ns + 1_000_000 } else { now_ns };
         for attached in &mut self.directions {
-            let series = &attached.series;
-            let mut next_link = series.as_ref().map_or(0, |(_, first_link, _)| *first_link);
-            for (place, chain) in attached.direction.chains_mut().enumerate() {
-                if closing {
-                    let links = chain.links.iter_mut();
-                    let logs = links.filter_map(|named| named.log.as_mut());
-                    logs.for_each(LinkLog::send);
-                }
-                let Some((sender, _, departures)) = series else {
-                    continue;
-                };
-                for named in &mut chain.links {
-                    sender.link(next_link, named.link.counters_mut().finished_rows(until_ns));
-                    next_link += 1;
-                }
-                sender.departures(departures + place, chain.take_departures(closing));
+            let direction = &mut attached.direction;
+            if closing {
+                let links = direction.chains_mut().flat_map(|chain| &mut chain.links);
+                let logs = links.filter_map(|named| named.log.as_mut());
+                logs.for_each(LinkLog::send);
+            }
+            let Some((sender, first_link, first_departures)) = &attached.series else {
+                continue;
+            };
+            let links = direction.chains_mut().flat_map(|chain| &mut chain.links);
+            for (place, named) in links.enumerate() {
+                let rows = named.link.counters_mut().finished_rows(until_ns);
+                sender.link(first_link + place, rows);
+            }
+            for (place, chain) in direction.exits_mut().enumerate() {
+                sender.departures(first_departures + place, chain.take_departures(closing));
             }
         }
     }
@@ -464,14 +550,14 @@ impl Loop {
 /// stands still during a turn in any case.
 struct TurnClock {
     origin_ns: u64,
-    turn_ns: Option<Cell<u64>>,
+    turn_ns: Option<cell::Cell<u64>>,
 }
 
 impl TurnClock {
     fn new(origin_ns: u64, in_guest: bool) -> Self {
         let made = Self {
             origin_ns,
-            turn_ns: in_guest.then(Cell::default),
+            turn_ns: in_guest.then(cell::Cell::default),
         };
         made.begin_turn();
         made
@@ -488,7 +574,7 @@ impl TurnClock {
     fn now_ns(&self) -> u64 {
         self.turn_ns
             .as_ref()
-            .map_or_else(|| self.read_ns(), Cell::get)
+            .map_or_else(|| self.read_ns(), cell::Cell::get)
     }
 
     fn begin_turn(&self) {

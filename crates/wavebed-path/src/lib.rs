@@ -23,10 +23,11 @@ pub mod summary;
 
 pub use coalesce::Coalesce;
 pub use config::{
-    CellConfig, DeviceConfig, HopConfig, HopKind, HostConfig, LEAST_PACKET_MEMORY_BYTES, LegConfig,
-    LinkError, NetworkConfig, Patterns, Way, build_legs, is_name,
+    BuiltNetwork, CellConfig, DeviceConfig, HopConfig, HopKind, HopView, HostConfig,
+    LEAST_PACKET_MEMORY_BYTES, LegConfig, LinkError, NetworkConfig, Patterns, Way, build_devices,
+    build_legs, is_name,
 };
-pub use engine::{ClassSetup, Engine, EngineError, HopSetup, LegSetup, Setup};
+pub use engine::{CellSetup, ClassSetup, Engine, EngineError, HopSetup, LegSetup, Setup};
 pub use frames::FrameAccount;
 pub use host_counters::HostCounters;
 pub use on_time::Interruption;

@@ -51,7 +51,43 @@ pub struct DeviceCounters {
     pub refusals: Refusals,
 }
 
-/// One direction of a leg.
+/// Times of the packets of one device of a cell.
+#[derive(Clone, Copy, Debug)]
+struct DeviceTimes {
+    transit: TimeSum,
+    least_transit_ns: u64,
+    /// The part of its wait in the device that made the last packet late.
+    late_ns: u64,
+}
+
+impl Default for DeviceTimes {
+    fn default() -> Self {
+        Self {
+            transit: TimeSum::default(),
+            least_transit_ns: u64::MAX,
+            late_ns: 0,
+        }
+    }
+}
+
+impl DeviceTimes {
+    /// The part of its wait in the device that makes a packet late that is due at `due_ns` (Lindley's recurrence with
+    /// transit times only; queueing is the transit time above the least one). A packet that queued behind others is as
+    /// late as they are, not more: the link was busy. A packet that hardly queued is late by its wait in the device.
+    fn late_since_device(&mut self, packet: &Packet, due_ns: u64) -> u64 {
+        let transit_ns = due_ns.saturating_sub(packet.read_ns);
+        self.least_transit_ns = self.least_transit_ns.min(transit_ns);
+        let queued_ns = transit_ns - self.least_transit_ns;
+        self.late_ns = if queued_ns > QUEUED_NS {
+            self.late_ns.min(packet.waited_ns + queued_ns)
+        } else {
+            packet.waited_ns.saturating_sub(queued_ns)
+        };
+        self.late_ns
+    }
+}
+
+/// One direction of a leg, or the part of it that packets of one device pass.
 pub struct LinkChain {
     /// Links in the order in which packets pass them.
     pub links: Vec<NamedLink>,
@@ -63,8 +99,10 @@ pub struct LinkChain {
     pub surely_late: Lateness,
     /// Times between the read of a segment and the time at which it was due.
     pub transit: TimeSum,
-    least_transit_ns: u64,
-    device_late_ns: u64,
+    /// The same of each device of a cell; all of one device without a cell.
+    by_device: Vec<DeviceTimes>,
+    /// The link with the port of a cell.
+    port: Option<usize>,
     /// What came during an outage, which waits for its end.
     held: VecDeque<Run>,
     outages: Outages,
@@ -113,13 +151,13 @@ impl LinkChain {
     #[must_use]
     pub fn new(links: Vec<NamedLink>, coalesce: Coalesce, with_series: bool) -> Self {
         Self {
+            port: links.iter().position(|named| named.link.has_port()),
             links,
             devices: DeviceCounters::default(),
             lateness: Lateness::default(),
             surely_late: Lateness::default(),
             transit: TimeSum::default(),
-            least_transit_ns: u64::MAX,
-            device_late_ns: 0,
+            by_device: Vec::new(),
             held: VecDeque::new(),
             outages: Outages::default(),
             coalescer: Coalescer::new(coalesce),
@@ -162,25 +200,48 @@ impl LinkChain {
         packets: &mut Packets,
         capture: Option<&mut Capture>,
     ) {
+        match self.receive(arrival, packets) {
+            Ok(run) => self.arrive(run, packets, capture),
+            Err((run, reason)) => {
+                self.refuse(&run, reason);
+            }
+        }
+    }
+
+    /// Counts and stores the packet that was read into the pool's room, or returns the drop reason.
+    pub(crate) fn receive(
+        &mut self,
+        arrival: &Arrival,
+        packets: &mut Packets,
+    ) -> Result<Run, (Run, Reason)> {
         self.devices.packets_read += 1;
         let kept = keep(arrival, packets);
         let (Ok(run) | Err((run, _))) = &kept;
         self.devices.segments_read += u64::from(run.count);
-        let run = match kept {
-            Ok(run) => {
-                if packets.packet(run.packet).shape.network == Network::V6 {
-                    self.devices.ipv6_segments_read += u64::from(run.count);
-                }
-                run
-            }
-            Err((run, reason)) => {
-                if let Some(first) = self.links.first_mut() {
-                    first.link.refuse(&run, reason);
-                }
-                return;
-            }
-        };
-        let mut capture = capture;
+        if let Ok(run) = &kept
+            && packets.packet(run.packet).shape.network == Network::V6
+        {
+            self.devices.ipv6_segments_read += u64::from(run.count);
+        }
+        kept
+    }
+
+    /// Counts a run at the first link as offered and dropped. False if there is no link.
+    pub(crate) fn refuse(&mut self, run: &Run, reason: Reason) -> bool {
+        let first = self.links.first_mut();
+        first.is_some_and(|first| {
+            first.link.refuse(run, reason);
+            true
+        })
+    }
+
+    /// Takes a stored run, which reaches the links at `run.at_ns`.
+    pub(crate) fn arrive(
+        &mut self,
+        run: Run,
+        packets: &mut Packets,
+        mut capture: Option<&mut Capture>,
+    ) {
         self.end_outage(run.at_ns, packets, capture.as_deref_mut());
         if self.outages.holds(run.at_ns) {
             self.held.push_back(run);
@@ -229,28 +290,94 @@ impl LinkChain {
         packets: &mut Packets,
         port: &mut impl Port,
         clock: &impl Fn() -> u64,
+        capture: Option<&mut Capture>,
+    ) {
+        self.carry(now_ns, packets, capture);
+        self.leave(now_ns, packets, port, clock);
+    }
+
+    /// Gives the port of a cell what reaches it up to `now_ns`. The cell advances next, then the links by
+    /// [`Self::carry`]. Does nothing without a port.
+    pub(crate) fn carry_to_port(
+        &mut self,
+        now_ns: u64,
+        packets: &mut Packets,
+        mut capture: Option<&mut Capture>,
+    ) {
+        let Some(port) = self.port else {
+            return;
+        };
+        self.end_outage(now_ns, packets, capture.as_deref_mut());
+        for index in 0..port {
+            self.pass(index, now_ns, packets, capture.as_deref_mut());
+        }
+        self.offer(port, packets, capture);
+        let NamedLink { link, log, .. } = &mut self.links[port];
+        link.poll_to_port(now_ns);
+        settle(link, log, packets);
+    }
+
+    /// Advances the links to `now_ns`; what they delivered waits for [`Self::carried`] or [`Self::leave`].
+    pub(crate) fn carry(
+        &mut self,
+        now_ns: u64,
+        packets: &mut Packets,
         mut capture: Option<&mut Capture>,
     ) {
         self.end_outage(now_ns, packets, capture.as_deref_mut());
-        for index in 0..self.links.len() {
-            let NamedLink {
-                link, points, log, ..
-            } = &mut self.links[index];
-            for run in self.moving.drain(..) {
-                if let (Some(capture), Some((way_in, _))) = (capture.as_deref_mut(), *points) {
-                    capture.take(way_in, &run, packets);
-                }
-                link.accept(run);
-                settle(link, log, packets);
+        for index in self.port.unwrap_or(0)..self.links.len() {
+            self.pass(index, now_ns, packets, capture.as_deref_mut());
+        }
+    }
+
+    /// What the links delivered, in the order of time.
+    pub(crate) fn carried(&mut self) -> std::vec::Drain<'_, Run> {
+        self.moving.drain(..)
+    }
+
+    /// Offers a link what the links before it delivered.
+    fn offer(&mut self, index: usize, packets: &mut Packets, mut capture: Option<&mut Capture>) {
+        let NamedLink {
+            link, points, log, ..
+        } = &mut self.links[index];
+        for run in self.moving.drain(..) {
+            if let (Some(capture), Some((way_in, _))) = (capture.as_deref_mut(), *points) {
+                capture.take(way_in, &run, packets);
             }
-            link.poll(now_ns, &mut self.moving);
+            link.accept(run);
             settle(link, log, packets);
-            if let (Some(capture), Some((_, way_out))) = (capture.as_deref_mut(), *points) {
-                for run in &self.moving {
-                    capture.take(way_out, run, packets);
-                }
+        }
+    }
+
+    /// Passes what the links before this one delivered through it.
+    fn pass(
+        &mut self,
+        index: usize,
+        now_ns: u64,
+        packets: &mut Packets,
+        mut capture: Option<&mut Capture>,
+    ) {
+        self.offer(index, packets, capture.as_deref_mut());
+        let NamedLink {
+            link, points, log, ..
+        } = &mut self.links[index];
+        link.poll(now_ns, &mut self.moving);
+        settle(link, log, packets);
+        if let (Some(capture), Some((_, way_out))) = (capture, *points) {
+            for run in &self.moving {
+                capture.take(way_out, run, packets);
             }
         }
+    }
+
+    /// Writes what the links delivered to `port`.
+    pub(crate) fn leave(
+        &mut self,
+        now_ns: u64,
+        packets: &mut Packets,
+        port: &mut impl Port,
+        clock: &impl Fn() -> u64,
+    ) {
         self.write_settled(now_ns, packets, port, clock);
         let groups = &mut self.groups;
         for run in self.moving.drain(..) {
@@ -332,9 +459,13 @@ impl LinkChain {
             let written = refusal.is_none();
             let packet = packets.packet(group.run.packet);
             let surely_ns = now_ns.saturating_sub(group.due_ns);
-            let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
+            let times = self.times_of(packet.device);
+            let late_ns = surely_ns + times.late_since_device(packet, group.due_ns);
             let segments = u64::from(group.run.count);
             let transit_ns = group.due_ns.saturating_sub(packet.read_ns);
+            if written {
+                times.transit.add(transit_ns, segments);
+            }
             if let Some(refusal) = refusal {
                 self.devices.refused_segments += segments;
                 self.devices.refusals.count(refusal, segments);
@@ -355,19 +486,19 @@ impl LinkChain {
         self.groups.clear();
     }
 
-    /// The part of its wait in the device that makes a packet late that is due at `due_ns` (Lindley's recurrence with
-    /// transit times only; queueing is the transit time above the least one). A packet that queued behind others is as
-    /// late as they are, not more: the link was busy. A packet that hardly queued is late by its wait in the device.
-    fn late_since_device(&mut self, packet: &Packet, due_ns: u64) -> u64 {
-        let transit_ns = due_ns.saturating_sub(packet.read_ns);
-        self.least_transit_ns = self.least_transit_ns.min(transit_ns);
-        let queued_ns = transit_ns - self.least_transit_ns;
-        self.device_late_ns = if queued_ns > QUEUED_NS {
-            self.device_late_ns.min(packet.waited_ns + queued_ns)
-        } else {
-            packet.waited_ns.saturating_sub(queued_ns)
-        };
-        self.device_late_ns
+    fn times_of(&mut self, device: u16) -> &mut DeviceTimes {
+        let device = usize::from(device);
+        if device >= self.by_device.len() {
+            self.by_device.resize(device + 1, DeviceTimes::default());
+        }
+        &mut self.by_device[device]
+    }
+
+    /// Times between the read of a segment of this device of a cell and the time at which it was due.
+    #[must_use]
+    pub fn transit_of(&self, device: usize) -> TimeSum {
+        let times = self.by_device.get(device);
+        times.map_or_else(TimeSum::default, |times| times.transit)
     }
 
     fn write_group(

@@ -259,6 +259,8 @@ pub struct Arrival {
     pub read_ns: u64,
     /// How long it waited in the device before that, at most, nanoseconds.
     pub waited_ns: u64,
+    /// The device of a cell that it comes from or goes to; 0 without a cell.
+    pub device: u16,
 }
 
 /// A packet in flight.
@@ -270,6 +272,8 @@ pub struct Packet {
     pub shape: Shape,
     /// Bytes between its virtio-net header and its IP header.
     pub front: u8,
+    /// The device of a cell that it comes from or goes to; 0 without a cell.
+    pub device: u16,
     /// Distinguishes this packet from an earlier one with the same key.
     pub serial: u64,
     /// How long it waited in the device before it was read, at most, nanoseconds.
@@ -332,6 +336,7 @@ impl Packets {
             span,
             shape,
             front: arrival.front,
+            device: arrival.device,
             serial: self.added,
             waited_ns: arrival.waited_ns,
             read_ns: arrival.read_ns,

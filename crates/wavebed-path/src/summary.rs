@@ -1,7 +1,6 @@
 //! The summary of a laboratory: packets delivered, packets dropped by reason, and lateness.
 
 use std::fmt::Write as _;
-use std::iter;
 
 use serde::Serialize;
 use wavebed_link::{Counts, Reason};
@@ -15,10 +14,6 @@ use crate::on_time::{Check, Gaps, Late, Severity};
 use crate::packet_log::LinkLog;
 use crate::sampler::SamplerError;
 use crate::{on_time, sampler};
-
-/// The hosts at the ends of every path.
-const CLIENT: &str = "client";
-const SERVER: &str = "server";
 
 /// The counters of a whole laboratory.
 #[derive(Debug, Default, Serialize)]
@@ -247,9 +242,8 @@ impl Summary {
                     ));
                 }
             }
-            let classes = direction.classes.iter();
-            let classes = classes.map(|class| (&class.name, &class.chain));
-            for (name, chain) in iter::once((&attached.name, &direction.chain)).chain(classes) {
+            for (name, chain) in direction.exits() {
+                let name = name.unwrap_or(&attached.name);
                 self.add_departures(name, chain, ended);
                 let refused = chain.devices.refused_segments;
                 // The account of frames says why.
@@ -301,27 +295,30 @@ impl Summary {
         });
     }
 
-    /// Checks whether a packet entered a link of a laboratory. All loops must have been added; call it after
-    /// `judge_time`. Packets to nowhere and their ICMP errors alone do not count: no program was at the other end.
-    pub fn judge_traffic(&mut self) {
+    /// Checks whether a packet entered a link of a laboratory, whose last hosts are these `clients`. All loops must have been
+    /// added; call it after `judge_time`. Packets to nowhere and their ICMP errors alone do not count: no program was at
+    /// the other end.
+    pub fn judge_traffic(&mut self, clients: usize) {
         let segments: u64 = self.links.iter().map(|link| link.offered_segments).sum();
-        let ends = || {
-            self.hosts
-                .iter()
-                .filter(|host| [CLIENT, SERVER].contains(&host.name.as_str()))
-        };
-        let around: u64 = ends()
-            .filter(|host| host.name == CLIENT)
+        let clients = &self.hosts[self.hosts.len().saturating_sub(clients)..];
+        let ends = || self.hosts.first().into_iter().chain(clients);
+        let around: u64 = clients
+            .iter()
             .map(|host| host.counts.loopback_packets)
             .sum();
         let received: u64 = ends().map(|host| host.counts.received_packets).sum();
         let nowhere: u64 = ends().map(|host| host.counts.unroutable_packets).sum();
+        let whose = if clients.len() > 1 {
+            "devices"
+        } else {
+            "client"
+        };
         // Each is received at one end, and its error at the other.
         let is_all = nowhere > 0 && received <= 2 * nowhere;
         let evidence = match (segments, around) {
             (0, 0) => "no packet entered the links: the programs sent none".to_owned(),
             (0, _) => format!(
-                "no packet entered the links: {around} packets stayed on the loopback of the client"
+                "no packet entered the links: {around} packets stayed on the loopback of the {whose}"
             ),
             _ if is_all => {
                 format!("no packet entered the links but {nowhere} to addresses that no host has")
@@ -585,7 +582,7 @@ mod tests {
                     },
                 );
             }
-            summary.judge_traffic();
+            summary.judge_traffic(1);
             let check = summary.checks.pop().unwrap();
             (check.holds, check.evidence)
         };
@@ -618,7 +615,7 @@ mod tests {
                 };
                 summary.add_host(name, counts);
             }
-            summary.judge_traffic();
+            summary.judge_traffic(1);
             summary.checks.pop().unwrap().holds
         };
         assert!(!judged((3, 3), (3, 0)), "the client asked three times");

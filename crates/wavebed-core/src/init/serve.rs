@@ -153,15 +153,15 @@ impl Init {
                 .sum(),
             ..Undelivered::default()
         };
-        // The client is the last one, whose programs have ended.
-        let client = self.hosts.len() - 1;
+        // The clients are the last ones, whose programs have ended.
+        let first_client = self.hosts.len() - self.lab.network.clients();
         for (index, sockets) in self.host_sockets.iter().enumerate() {
             let Some(sockets) = sockets else { continue };
             let bytes = sockets
                 .queued()
                 .map_err(|error| format!("{}: sockets: {error}", self.hosts[index].name))?;
             found.unacknowledged_bytes += bytes.unacknowledged;
-            if index != client {
+            if index < first_client {
                 found.unread_bytes += bytes.unread;
             }
         }
@@ -195,7 +195,8 @@ impl Init {
                     .is_none_or(|link| *link == format!("{hop}.down"))
             };
             let changed = hops.filter(|hop| of(&hop.name));
-            self.replaced.extend(changed.map(|hop| hop.name.clone()));
+            self.replaced
+                .extend(changed.map(|hop| hop.name.into_owned()));
         }
         Ok(serde_json::json!({"ok": true}))
     }

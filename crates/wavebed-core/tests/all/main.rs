@@ -1,5 +1,6 @@
 //! Laboratories in real namespaces. Root is needed: without it the tests fail.
 
+mod cell;
 mod confined;
 mod control;
 mod doctor;

@@ -20,11 +20,12 @@ use wavebed_path::pool::PacketMemory;
 use wavebed_path::pool::Packets;
 use wavebed_path::port::Port;
 
+/// A device: what it gives, and what was written to it.
 #[derive(Default)]
-struct List {
-    incoming: VecDeque<Vec<u8>>,
-    written: Vec<Vec<u8>>,
-    refuses: bool,
+pub struct List {
+    pub incoming: VecDeque<Vec<u8>>,
+    pub written: Vec<Vec<u8>>,
+    pub refuses: bool,
 }
 
 impl Port for List {
@@ -46,7 +47,7 @@ impl Port for List {
 }
 
 /// A TCP super-packet over IPv4 with `payload` bytes and segments of `mss`, virtio-net header first.
-fn tcp(sequence: u32, payload: usize, mss: u16) -> Vec<u8> {
+pub fn tcp(sequence: u32, payload: usize, mss: u16) -> Vec<u8> {
     let total = 40 + payload;
     let mut ip = vec![0u8; total];
     ip[0] = 0x45;
@@ -97,7 +98,7 @@ fn shape(frame: &[u8]) -> (VnetHeader, &[u8], Shape) {
 }
 
 /// The wire segments of a frame, in full.
-fn segments(frame: &[u8]) -> Vec<Vec<u8>> {
+pub fn segments(frame: &[u8]) -> Vec<Vec<u8>> {
     let (vnet, ip, shape) = shape(frame);
     (0..shape.segments)
         .map(|index| {
@@ -128,15 +129,10 @@ impl Bench {
             log: None,
         };
         Self {
-            direction: Direction {
-                chain: LinkChain::new(vec![link("a.down", stages)], coalesce, true),
-                classes: Vec::new(),
-                packets: Packets::new(Arc::new(PacketMemory::new(memory_bytes))).unwrap(),
-                empty_ns: 0,
-                advanced_ns: 0,
-                capture: None,
-                frames: None,
-            },
+            direction: Direction::new(
+                LinkChain::new(vec![link("a.down", stages)], coalesce, true),
+                Packets::new(Arc::new(PacketMemory::new(memory_bytes))).unwrap(),
+            ),
             input: List::default(),
             output: List::default(),
             now_ns: Cell::new(0),
@@ -149,7 +145,7 @@ impl Bench {
         let clock = || now_ns.get();
         while self
             .direction
-            .read(&mut self.input, &mut self.output, &clock)
+            .read(0, &mut self.input, &mut self.output, &clock)
             .unwrap()
             .packets
             > 0
@@ -465,7 +461,7 @@ fn a_wait_in_the_device_makes_a_packet_late_by_at_most_that_time() {
         vec![Box::new(Delay::constant(1_000_000, false))],
         Coalesce::Off,
     );
-    bench.direction.empty_ns = 2_000_000;
+    bench.direction.empty_ns[0] = 2_000_000;
     bench.input.incoming.push_back(tcp(1, 1_000, 1_448));
     bench.turn(12_000_000);
     bench.turn(13_000_000);
@@ -490,7 +486,7 @@ fn a_packet_that_arrives_between_polls_has_not_waited() {
 /// A device that knows when packets were sent, and hands packets over when they are due.
 #[derive(Default)]
 struct TimedList {
-    incoming: VecDeque<(u64, Vec<u8>)>,
+    pub incoming: VecDeque<(u64, Vec<u8>)>,
     sent_ns: u64,
     added: Vec<(u64, Vec<u8>)>,
     written: Vec<(u64, Vec<u8>)>,
@@ -572,7 +568,7 @@ proptest! {
         let mut on_time = Bench::new(foreseeing(seed), coalesce);
         let mut expected = Vec::new();
         let mut ahead = Bench::new(foreseeing(seed), coalesce);
-        ahead.direction.chain.write_ahead();
+        ahead.direction.write_ahead();
         prop_assert_eq!(ahead.direction.foresight_ns(), 5_000_000);
         let (mut port, mut output) = (TimedList::default(), TimedList { refused_one_in, ..TimedList::default() });
         let mut at_ns = 0;
@@ -604,7 +600,7 @@ proptest! {
                 port.incoming.push_back(packet);
             }
             let clock = || now_ns;
-            ahead.direction.read_all(&mut port, &mut output, &clock).unwrap();
+            ahead.direction.read_all(0, &mut port, &mut output, &clock).unwrap();
             let before = output.written.len();
             ahead.direction.advance(&mut output, &clock);
             prop_assert!(output.written[before..].iter().all(|(due_ns, _)| *due_ns > now_ns));

@@ -121,16 +121,11 @@ impl Bench {
             written: Vec::new(),
             mtu: 1500,
         };
+        let packets = Packets::new(memory).unwrap();
+        let mut direction = Direction::new(chain("radio.down", stages), packets);
+        direction.frames = Some(Frames::default());
         Self {
-            direction: Direction {
-                chain: chain("radio.down", stages),
-                classes: Vec::new(),
-                packets: Packets::new(memory).unwrap(),
-                empty_ns: 0,
-                advanced_ns: 0,
-                capture: None,
-                frames: Some(Frames::default()),
-            },
+            direction,
             input: list(),
             output: list(),
         }
@@ -139,7 +134,7 @@ impl Bench {
     fn turn(&mut self, now_ns: u64) {
         let clock = || now_ns;
         let (input, output) = (&mut self.input, &mut self.output);
-        while self.direction.read(input, output, &clock).unwrap().more {}
+        while self.direction.read(0, input, output, &clock).unwrap().more {}
         self.direction.advance(output, &clock);
     }
 

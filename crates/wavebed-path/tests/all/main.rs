@@ -1,4 +1,5 @@
 //! Directions of a path in virtual time, with packets in lists.
 
+mod cell;
 mod direction;
 mod frames;
