@@ -114,6 +114,8 @@ pub struct Counts {
     pub blocks_sent: u64,
     /// Failed transmissions.
     pub blocks_failed: u64,
+    /// Air time of radio blocks: of each its part of a slot of its carrier, nanoseconds.
+    pub air_ns: u64,
     /// Failures of the radio link.
     pub link_failures: u64,
 }
@@ -202,9 +204,16 @@ struct Series {
     queue_bytes: u64,
     /// Queue of each stage, bytes.
     levels: Vec<u64>,
-    /// Blocks sent and failed by millisecond: they are recorded before their slot begins, when that millisecond has no
-    /// row yet.
-    blocks: BTreeMap<u64, (u64, u64)>,
+    /// Blocks by millisecond: they are recorded before their slot begins, when that millisecond has no row yet.
+    blocks: BTreeMap<u64, Blocks>,
+}
+
+/// The radio blocks of a millisecond.
+#[derive(Clone, Copy, Debug, Default)]
+struct Blocks {
+    sent: u64,
+    failed: u64,
+    air_ns: u64,
 }
 
 impl Series {
@@ -301,9 +310,30 @@ impl LinkCounters {
         self.total.blocks_failed += u64::from(failed);
         if let Some(series) = &mut self.series {
             let ms = (at_ns / 1_000_000).max(series.first_ms);
-            let (blocks_sent, blocks_failed) = series.blocks.entry(ms).or_default();
-            *blocks_sent += 1;
-            *blocks_failed += u64::from(failed);
+            let blocks = series.blocks.entry(ms).or_default();
+            blocks.sent += 1;
+            blocks.failed += u64::from(failed);
+        }
+    }
+
+    /// A block takes `air_ns` of the slot of `slot_ns` that begins at `start_ns`. A slot in several milliseconds has an
+    /// even part of it in each.
+    pub fn air(&mut self, start_ns: u64, slot_ns: u64, air_ns: u64) {
+        self.total.air_ns += air_ns;
+        let Some(series) = &mut self.series else {
+            return;
+        };
+        let end_ns = start_ns + slot_ns;
+        let up_to = |at_ns: u64| {
+            let part = u128::from(air_ns) * u128::from(at_ns - start_ns) / u128::from(slot_ns);
+            u64::try_from(part).unwrap_or(air_ns)
+        };
+        let mut before_ns = 0;
+        for ms in start_ns / 1_000_000..end_ns.div_ceil(1_000_000) {
+            let until_ns = up_to(end_ns.min((ms + 1) * 1_000_000));
+            let blocks = series.blocks.entry(ms.max(series.first_ms)).or_default();
+            blocks.air_ns += until_ns - before_ns;
+            before_ns = until_ns;
         }
     }
 
@@ -361,9 +391,10 @@ impl LinkCounters {
         let later = series.blocks.split_off(&current);
         let blocks = std::mem::replace(&mut series.blocks, later);
         for row in &mut rows {
-            let (sent, failed) = blocks.get(&row.at_ms).copied().unwrap_or_default();
-            row.counts.blocks_sent += sent;
-            row.counts.blocks_failed += failed;
+            let blocks = blocks.get(&row.at_ms).copied().unwrap_or_default();
+            row.counts.blocks_sent += blocks.sent;
+            row.counts.blocks_failed += blocks.failed;
+            row.counts.air_ns += blocks.air_ns;
         }
         series.queue_bytes = rows
             .last()

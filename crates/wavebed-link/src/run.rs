@@ -200,6 +200,13 @@ pub struct BlockRecord {
     pub awake_ns: u64,
     /// The begin of the first slot that the latest awaited grant was valid for; 0 if none was awaited.
     pub granted_ns: u64,
+    /// The begin of the first slot in which its data could have been sent, had the slot not been given to others; 0 if
+    /// there was none.
+    pub turn_ns: u64,
+    /// The begin of the last such slot. Data that came later did not wait for its turn.
+    pub turn_last_ns: u64,
+    /// The device of the cell that got most of these slots, by its index; `None`: no device, or none of these slots.
+    pub turn_of: Option<u32>,
     /// The rate of the channel in its slot, over all carriers, bits per second.
     pub rate_bps: u64,
     /// SINR in its slot, dB, and the SINR at which one first transmission in ten of a full block fails; `None` where a

@@ -108,6 +108,11 @@ pub trait Stage: Send {
         0
     }
 
+    /// Whether it counts the air time of blocks.
+    fn counts_air(&self) -> bool {
+        false
+    }
+
     /// Takes these records.
     fn take_blocks(&mut self) -> Vec<BlockRecord> {
         Vec::new()
@@ -184,6 +189,8 @@ pub(crate) enum Effect {
     Mark(Run, u64),
     Corrupt(Run),
     Block(u64, bool),
+    /// Begin and length of the slot, and the time in it.
+    Air(u64, u64, u64),
     LinkFailure(u64),
     QueueLevel(u64, Backlog),
     Sojourn(u64, Run),
@@ -198,6 +205,7 @@ impl Effect {
             }
             Self::Mark(_, at_ns)
             | Self::Block(at_ns, _)
+            | Self::Air(at_ns, ..)
             | Self::LinkFailure(at_ns)
             | Self::QueueLevel(at_ns, _)
             | Self::Sojourn(at_ns, _) => *at_ns,
@@ -318,6 +326,7 @@ impl<'a> Outlet<'a> {
             }
             Effect::Corrupt(run) => self.corrupted(&run),
             Effect::Block(at_ns, failed) => self.block(at_ns, failed),
+            Effect::Air(start_ns, slot_ns, air_ns) => self.air(start_ns, slot_ns, air_ns),
             Effect::LinkFailure(at_ns) => self.link_failed(at_ns),
             Effect::QueueLevel(at_ns, backlog) => self.queue_level(at_ns, backlog),
             Effect::Sojourn(at_ns, run) => self.sojourn(at_ns, &run),
@@ -409,6 +418,14 @@ impl<'a> Outlet<'a> {
         match &mut self.sink {
             Sink::Link { counters, .. } => counters.block(at_ns, failed),
             Sink::Record(effects) => keep(effects, Effect::Block(at_ns, failed)),
+        }
+    }
+
+    /// Records that a radio block takes `air_ns` of the slot of `slot_ns` that begins at `start_ns`.
+    pub fn air(&mut self, start_ns: u64, slot_ns: u64, air_ns: u64) {
+        match &mut self.sink {
+            Sink::Link { counters, .. } => counters.air(start_ns, slot_ns, air_ns),
+            Sink::Record(effects) => keep(effects, Effect::Air(start_ns, slot_ns, air_ns)),
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::slots::{Claim, Share};
 use super::{Event, Radio};
 use crate::config::{Policy, SchedulerConfig, ServiceConfig};
-use crate::run::{Backlog, BlockRecord, Run};
+use crate::run::{Backlog, BlockRecord, Run, Slot};
 use crate::stage::{Change, Conditions, Effect, Outlet, Stage};
 
 /// One direction of a cell, which its ports share. Runs enter by the ports; [`Cell::advance`] handles them in the order of
@@ -105,6 +105,10 @@ impl Stage for Port {
     }
 
     fn is_port(&self) -> bool {
+        true
+    }
+
+    fn counts_air(&self) -> bool {
         true
     }
 }
@@ -243,12 +247,14 @@ impl Devices {
             self.look(first);
             return;
         }
-        self.scheduler.give(&mut self.claims, &mut self.members);
+        let most_given = self
+            .scheduler
+            .give(next.at_ns(), &mut self.claims, &mut self.members);
         for place in 0..self.claims.len() {
             let asked = self.claims[place];
             let Device { radio, effects } = &mut self.members[asked.device];
             if asked.given == 0 {
-                radio.pass_slot(next.at_ns());
+                radio.pass_slot(next.at_ns(), most_given);
             } else {
                 let share = Share {
                     given: asked.given,
@@ -335,11 +341,21 @@ struct User {
 struct Carrier {
     /// Base station, fall-back, and component carrier.
     key: (u32, bool, u32),
-    /// The last slot that was given, the parts that are left of it, and the devices that it may still serve.
-    slot: u64,
+    /// Slots that were given and have not begun. A device that resumes decides later than others, who may have been
+    /// given the next slot already.
+    given: Vec<Given>,
+    averages: Vec<Average>,
+}
+
+/// A slot that was given.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    slot: Slot,
+    /// Parts that are left of it, and devices that it may still serve.
     left: u32,
     seats: u32,
-    averages: Vec<Average>,
+    /// The device that got most of it, and how much.
+    most: (u32, usize),
 }
 
 /// What a device was given on one carrier.
@@ -403,30 +419,32 @@ impl Scheduler {
         found.unwrap_or_else(|| {
             self.carriers.push(Carrier {
                 key,
-                slot: u64::MAX,
-                left: 0,
-                seats: 0,
+                given: Vec::new(),
                 averages: vec![Average::default(); self.users.len()],
             });
             self.carriers.len() - 1
         })
     }
 
-    /// Gives the parts of the slot that is claimed.
-    fn give(&mut self, claims: &mut [Asked], members: &mut [Device]) {
-        let Some(first) = claims.first().map(|asked| asked.claim) else {
-            return;
-        };
+    /// Gives the parts of the slot that is claimed at `now_ns`. Returns the device that got most of it.
+    fn give(&mut self, now_ns: u64, claims: &mut [Asked], members: &mut [Device]) -> Option<u32> {
+        let first = claims.first()?.claim;
         let place = self.carrier_of(&first);
-        let carrier = &mut self.carriers[place];
-        if carrier.slot != first.slot.index {
-            carrier.slot = first.slot.index;
-            carrier.left = self.config.units;
-            carrier.seats = self.config.devices_per_slot.unwrap_or(self.config.units);
-        }
+        let slots = &mut self.carriers[place].given;
+        slots.retain(|given| given.slot.start_ns >= now_ns);
+        let found = slots.iter().position(|given| given.slot == first.slot);
+        let at = found.unwrap_or_else(|| {
+            slots.push(Given {
+                slot: first.slot,
+                left: self.config.units,
+                seats: self.config.devices_per_slot.unwrap_or(self.config.units),
+                most: (0, 0),
+            });
+            slots.len() - 1
+        });
         let mut left = Left {
-            units: carrier.left,
-            seats: carrier.seats,
+            units: slots[at].left,
+            seats: slots[at].seats,
             all: self.config.units,
             control: self.config.control_units,
             members,
@@ -439,8 +457,15 @@ impl Scheduler {
             self.share(place, claims, &mut left);
         }
         let Left { units, seats, .. } = left;
-        let carrier = &mut self.carriers[place];
-        (carrier.left, carrier.seats) = (units, seats);
+        let slot = &mut self.carriers[place].given[at];
+        (slot.left, slot.seats) = (units, seats);
+        for asked in claims.iter() {
+            if asked.given > slot.most.0 {
+                slot.most = (asked.given, asked.device);
+            }
+        }
+        let (given, device) = slot.most;
+        (given > 0).then(|| u32::try_from(device).unwrap_or(u32::MAX))
     }
 
     /// Gives parts to several devices: retransmissions first, the oldest first, then slices, then all.

@@ -32,7 +32,7 @@ use crate::random_stream::RandomStream;
 use crate::run::{Backlog, NEVER, Run};
 use crate::stage::{Change, Conditions, Outlet, Stage};
 use block::{Block, Chunk, Cuts, Order, Part, Phase};
-use settings::{Entity, Others, Secondary};
+use settings::{Entity, Others, Secondary, Turns};
 use slots::{Plan, Scheduler, Share};
 
 /// Settings of a [`Radio`].
@@ -87,6 +87,7 @@ pub struct Radio {
     asleep_ns: u64,
     /// The begin of the first slot that the latest awaited grant is valid for.
     granted_ns: u64,
+    turns: Turns,
     plan: Option<Plan>,
     handover_ns: u64,
     /// Handling of the buffer in a handover that was ordered.
@@ -147,6 +148,7 @@ impl Radio {
             on_air: Backlog::default(),
             asleep_ns: 0,
             granted_ns: 0,
+            turns: Turns::default(),
             plan: None,
             handover_ns,
             ordered: None,
@@ -490,8 +492,11 @@ impl Radio {
         if sets_off {
             self.asleep_ns = self.asleep_ns.max(ready_ns);
         }
-        if idle && let Some(scheduler) = &mut self.scheduler {
-            scheduler.idle_until(at_ns);
+        if idle {
+            self.turns = Turns::default();
+            if let Some(scheduler) = &mut self.scheduler {
+                scheduler.idle_until(at_ns);
+            }
         }
         self.queue.enqueue(run, out);
         out.queue_level(at_ns, self.queue.backlog());
@@ -568,6 +573,10 @@ impl Stage for Radio {
 
     fn log_blocks(&mut self) -> bool {
         Self::log_blocks(self);
+        true
+    }
+
+    fn counts_air(&self) -> bool {
         true
     }
 

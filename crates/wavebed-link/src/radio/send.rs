@@ -3,7 +3,7 @@
 use super::Radio;
 use super::air::Now;
 use super::block::{Block, Chunk, Decoder, Errors, Part, Phase};
-use super::settings::{Acknowledged, Aggregation, Entity, Rlc};
+use super::settings::{Acknowledged, Aggregation, Entity, Rlc, Turns};
 use super::slots::{Claim, Found, Needs, Plan, Resource, Scheduler, Share};
 use crate::pattern::State;
 use crate::run::{Backlog, BlockRecord, Run, Slot};
@@ -211,7 +211,7 @@ impl Radio {
     }
 
     /// Others have the slot that it planned: plans the next one.
-    pub(super) fn pass_slot(&mut self, now_ns: u64) {
+    pub(super) fn pass_slot(&mut self, now_ns: u64, most_given: Option<u32>) {
         let Some(Plan {
             slot: Some(slot),
             again,
@@ -220,6 +220,10 @@ impl Radio {
         else {
             return;
         };
+        if again.is_none() {
+            let device = self.log.as_ref().and(most_given);
+            self.turns.missed(slot.start_ns, device);
+        }
         let slots = self.config.carriers.slots(slot);
         let entity = &mut self.entities[slot.carrier as usize];
         entity.free_ns = slot.start_ns + slots.slot_ns;
@@ -262,6 +266,7 @@ impl Radio {
             let now = self.air.at(slot.start_ns);
             let rate_bps = rate_of(self.config.aggregation, now, slot.carrier);
             if entity.others_take(slot, slots, rate_bps) {
+                self.turns.missed(slot.start_ns, None);
                 None
             } else {
                 self.make_block(at_ns, slot, share, out)
@@ -271,10 +276,15 @@ impl Radio {
             return 0;
         };
         self.transmit(place, slot, at_ns, out);
+        if again.is_none() {
+            self.turns = Turns::default();
+        }
         self.aggregate(at_ns, slot, again.is_none());
         if let Some(connection) = &self.connection {
             connection.active(slot.start_ns);
         }
+        let slot_ns = self.config.carriers.slots(slot).slot_ns;
+        out.air(slot.start_ns, slot_ns, share.of(slot_ns));
         let block = &self.entities[slot.carrier as usize].blocks[place];
         if again.is_none() { block.bytes } else { 0 }
     }
@@ -336,7 +346,7 @@ impl Radio {
         let slots = self.config.carriers.slots(slot);
         let index = slots.index_in_pattern(slot, &self.clock);
         let capacity = slots.capacity_bytes(index, rate_bps);
-        let mut room = share.of_bytes(capacity);
+        let mut room = share.of(capacity);
         if let Some(scheduler) = &mut self.scheduler {
             room = room.min(scheduler.granted(slot, slots));
         }
@@ -515,6 +525,9 @@ impl Radio {
             decoded_ns: at_ns,
             awake_ns: self.asleep_ns,
             granted_ns: self.granted_ns.min(slot.start_ns),
+            turn_ns: if first { self.turns.first_ns } else { 0 },
+            turn_last_ns: if first { self.turns.last_ns } else { 0 },
+            turn_of: self.turns.device().filter(|_| first),
             rate_bps: now.rate_bps,
             sinr_db: now.sinr.map(|sinr| (sinr.sinr_db, sinr.need_db)),
             contents: chunks.into_iter().flatten().collect(),

@@ -1,5 +1,8 @@
 //! The settings of a radio link, in the terms of the standards. Times are nanoseconds, or slots where named so.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use garde::Validate;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -426,6 +429,39 @@ impl Others {
         }
         self.bursts.retain(|burst| burst.left_ns > 0.0);
         winner.is_some()
+    }
+}
+
+/// The slots since the latest block of new data that were given to others.
+#[derive(Debug, Default)]
+pub struct Turns {
+    /// When the first one began; 0: there is none.
+    pub first_ns: u64,
+    /// When the last one began.
+    pub last_ns: u64,
+    /// How many each device got.
+    devices: BTreeMap<u32, u64>,
+}
+
+impl Turns {
+    /// The slot from `start_ns` on was given to others, most of it to `device`; `None`: to a user that is no device.
+    pub fn missed(&mut self, start_ns: u64, device: Option<u32>) {
+        if self.first_ns == 0 {
+            self.first_ns = start_ns;
+        }
+        self.last_ns = start_ns;
+        if let Some(device) = device {
+            *self.devices.entry(device).or_default() += 1;
+        }
+    }
+
+    /// The device that got most of them: the first one of several.
+    pub fn device(&self) -> Option<u32> {
+        let most = |&(&device, &slots): &(&u32, &u64)| (slots, Reverse(device));
+        self.devices
+            .iter()
+            .max_by_key(most)
+            .map(|(&device, _)| device)
     }
 }
 

@@ -21,14 +21,14 @@ impl Share {
     /// The whole slot.
     pub const WHOLE: Self = Self { given: 1, all: 1 };
 
-    /// Bytes of this share of a slot of `capacity` bytes.
+    /// This share of the bytes, or of the time, of a slot.
     #[must_use]
-    pub fn of_bytes(self, capacity: u64) -> u64 {
+    pub fn of(self, whole: u64) -> u64 {
         if self.given == self.all {
-            return capacity;
+            return whole;
         }
-        let bytes = u128::from(capacity) * u128::from(self.given) / u128::from(self.all);
-        u64::try_from(bytes).unwrap_or(u64::MAX)
+        let part = u128::from(whole) * u128::from(self.given) / u128::from(self.all);
+        u64::try_from(part).unwrap_or(u64::MAX)
     }
 
     /// Parts that `bytes` take in a slot of `capacity` bytes; at least 1, at most the share.

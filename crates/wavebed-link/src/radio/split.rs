@@ -453,6 +453,10 @@ impl Stage for SplitBearer {
         true
     }
 
+    fn counts_air(&self) -> bool {
+        true
+    }
+
     fn take_blocks(&mut self) -> Vec<BlockRecord> {
         Self::take_blocks(self)
     }

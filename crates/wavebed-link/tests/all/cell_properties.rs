@@ -1,5 +1,7 @@
 //! Invariants of every cell, for all radios, arrivals, polls and live changes.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use wavebed_link::config::{Policy, SchedulerConfig, ServiceConfig, SliceConfig};
 use wavebed_link::{Backlog, Link};
@@ -161,6 +163,50 @@ proptest! {
         }
         some.poll(END_NS, &mut delivered);
         some.links.iter().for_each(assert_conserved);
+    }
+
+    #[test]
+    fn the_devices_of_a_cell_share_the_time_of_each_slot(
+        stages in devices(),
+        services in prop::collection::vec(services(), 3),
+        config in schedulers(),
+        events in events(),
+        seed in any::<u64>(),
+    ) {
+        // At one base station the two carriers have one slot each at a time; a carrier of the fall-back has its own.
+        let devices: Vec<_> = stages.into_iter().zip(services).collect();
+        let mut some = cell(&config, &devices, seed);
+        some.links.iter_mut().for_each(Link::log_packets);
+        let events: Vec<_> = (0..).zip(events).map(|(place, event)| (place % 3, event)).collect();
+        some.drive(&events, END_NS, false);
+        let mut of_slots: BTreeMap<(bool, u32, u64), u64> = BTreeMap::new();
+        let mut air_ns = 0;
+        for (device, link) in some.links.iter_mut().enumerate() {
+            let total = *link.counters().total();
+            let blocks: Vec<_> = link.packet_log().expect("it was asked for").take_blocks().collect();
+            prop_assert_eq!(total.blocks_sent, blocks.len() as u64);
+            air_ns += total.air_ns;
+            for block in &blocks {
+                *of_slots.entry((block.slot.fallback, block.slot.carrier, block.slot.index)).or_default() += 1;
+                prop_assert!(block.turn_of.is_none_or(|other| other < 3), "{:?}", block);
+                prop_assert!(block.turn_of.map(|other| other as usize) != Some(device), "{:?}", block);
+                prop_assert!(block.turn_of.is_none() || block.turn_ns > 0 || block.turn_last_ns == 0, "{:?}", block);
+            }
+            let rows = link.counters_mut().finished_rows(END_NS);
+            prop_assert!(rows.iter().map(|row| row.counts.air_ns).sum::<u64>() <= total.air_ns);
+        }
+        let slot = |text: &str| -> u64 {
+            let radio = devices[0].0.iter().find(|stage| stage.contains("\"slots\"")).expect("it has a radio");
+            let keys: serde_json::Value = serde_json::from_str(radio).expect("it is JSON");
+            keys[text]["slot_ns"].as_u64().unwrap_or(0)
+        };
+        let (primary_ns, fallback_ns) = (slot("slots"), slot("fallback"));
+        let most_ns: u64 = of_slots
+            .keys()
+            .map(|&(is_fallback, ..)| if is_fallback { fallback_ns } else { primary_ns })
+            .sum();
+        prop_assert!(air_ns <= most_ns, "{} ns in slots of {} ns", air_ns, most_ns);
+        prop_assert!(of_slots.values().all(|&blocks| blocks <= 3));
     }
 
     #[test]

@@ -51,3 +51,31 @@ fn the_queues_of_two_stages_add_up() {
         (4300, 5300)
     );
 }
+
+fn air_by_millisecond(counters: &mut LinkCounters, now_ns: u64) -> Vec<u64> {
+    let rows = counters.finished_rows(now_ns);
+    rows.iter().map(|row| row.counts.air_ns).collect()
+}
+
+#[test]
+fn the_air_time_of_a_block_stands_in_the_millisecond_of_its_slot() {
+    let mut counters = LinkCounters::new(true);
+    counters.air(1_875_000, 125_000, 125_000);
+    counters.air(1_750_000, 125_000, 30_000);
+    assert_eq!(
+        air_by_millisecond(&mut counters, 3_000_000),
+        [0, 155_000, 0]
+    );
+    assert_eq!(counters.total().air_ns, 155_000);
+}
+
+#[test]
+fn a_slot_in_several_milliseconds_has_a_part_of_its_air_time_in_each() {
+    let mut counters = LinkCounters::new(true);
+    counters.air(500_000, 2_500_000, 1_000_000);
+    let rows = air_by_millisecond(&mut counters, 4_000_000);
+    assert_eq!(rows, [200_000, 400_000, 400_000, 0]);
+    counters.air(4_999_999, 3, 2);
+    let rows = air_by_millisecond(&mut counters, 7_000_000);
+    assert_eq!(rows, [0, 2, 0], "nothing is lost by rounding");
+}

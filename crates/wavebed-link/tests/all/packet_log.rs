@@ -8,7 +8,7 @@ use crate::radio_support::{SLOT_BYTES, SLOT_NS, air, decoded, harq, plain, radio
 use proptest::prelude::*;
 use wavebed_link::counters::{Entry, Event as Logged};
 use wavebed_link::radio::{
-    Acknowledged, BlockRecord, Carriers, Direction, Grants, RadioConfig, Rlc, Slots,
+    Acknowledged, BlockRecord, Carriers, Direction, Grants, Load, RadioConfig, Rlc, Slots,
 };
 use wavebed_link::{Link, Reason, Run, RunFlags, Stage};
 
@@ -136,6 +136,38 @@ proptest! {
                 }
             }
             prop_assert!(at_ns <= delivered_ns, "{} {}: {:?}", packet, index, &times);
+        }
+    }
+
+    #[test]
+    fn the_air_time_of_a_radio_is_that_of_the_slots_of_its_blocks(
+        stage in prop_oneof![radios(), split_radios()],
+        events in events(),
+        seed in any::<u64>(),
+    ) {
+        let keys: serde_json::Value = serde_json::from_str(&stage).expect("it is JSON");
+        let split = !keys["split"].is_null();
+        let is_fallback = |block: &BlockRecord| if split { block.number % 2 == 1 } else { block.slot.fallback };
+        let slot_ns = |block: &BlockRecord| {
+            let slots = if is_fallback(block) { &keys["fallback"] } else { &keys["slots"] };
+            slots["slot_ns"].as_u64().expect("it has slots")
+        };
+        let (_, mut link) = with_log(&[stage], &events, seed);
+        let (_, blocks) = logged(&mut link);
+        let total = *link.counters().total();
+        prop_assert_eq!(total.air_ns, blocks.iter().map(slot_ns).sum::<u64>());
+        // A slot of a carrier has one block.
+        let slots: BTreeSet<(bool, u32, u64)> = blocks
+            .iter()
+            .map(|block| (is_fallback(block), block.slot.carrier, block.slot.index))
+            .collect();
+        prop_assert_eq!(slots.len(), blocks.len());
+        for block in &blocks {
+            prop_assert_eq!(block.turn_of, None, "other users are no devices");
+            // Another carrier may have the slot that begins at the same time.
+            let (first_ns, last_ns) = (block.turn_ns, block.turn_last_ns);
+            prop_assert!(first_ns <= last_ns && last_ns <= block.slot.start_ns, "{:?}", block);
+            prop_assert!(first_ns == 0 || (block.attempt == 1 && !keys["load"].is_null()), "{:?}", block);
         }
     }
 
@@ -303,6 +335,40 @@ fn a_block_has_the_end_of_sleep_and_the_slot_of_the_grant_that_its_data_waited_f
             (late, 28 * SLOT_NS, 28 * SLOT_NS)
         ]
     );
+}
+
+#[test]
+fn a_block_has_the_slots_that_other_users_got_before_it() {
+    let load = Load {
+        mean: 0.8,
+        burst_ns: 2_000_000,
+    };
+    let config = RadioConfig {
+        load: Some(load),
+        ..plain()
+    };
+    let mut link = logging(radio(config, air("1", &[STEADY])));
+    let arrivals: Vec<Event> = (0..400)
+        .map(|packet| Event::Arrival(super_packet(10, packet, 8, 1500, 1500)))
+        .collect();
+    drive(&mut link, &arrivals, 1_000_000_000, false);
+    let (_, blocks) = logged(&mut link);
+    // Each slot that is not used between two blocks went to others, as data waits all the time.
+    let mut next = 1;
+    let mut waited = 0;
+    for block in &blocks {
+        let missed = next..block.slot.index;
+        let expected = if missed.is_empty() {
+            (0, 0)
+        } else {
+            waited += 1;
+            (missed.start * SLOT_NS, (missed.end - 1) * SLOT_NS)
+        };
+        assert_eq!((block.turn_ns, block.turn_last_ns), expected);
+        next = block.slot.index + 1;
+    }
+    assert_eq!(blocks.len(), 400);
+    assert!(waited > 20, "{waited}");
 }
 
 #[test]
