@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
@@ -464,8 +464,13 @@ def _of_device(rate: Rate | None, name: str, keys: CellDeviceTable | BackgroundT
         raise Problem("is for a scene with several UEs, [[ue]]: remove it")
     if not isinstance(rate, ScenePattern) or not isinstance(scene, SceneModel):
         return cast("Rate | None", _start_of_device(rate, name))
-    own = dataclasses.replace(scene, ue=dataclasses.replace(scene.ue, name=name, stream=name))
-    return cast("Rate", _start_of_device(replace(rate, scene=own, device=name), name))
+    return cast("Rate", _start_of_device(replace(rate, scene=_scene_of(scene, name), device=name), name))
+
+
+@lru_cache(maxsize=2 * MOST_DEVICES)  # the trials of a block realise each scene once, by its identity
+def _scene_of(scene: SceneModel, device: str) -> SceneModel:
+    """Return a scene whose only UE has the fading of a device."""
+    return dataclasses.replace(scene, ue=dataclasses.replace(scene.ue, name=device, stream=device))
 
 
 def _start_of_device(value: Any, device: str) -> Any:

@@ -128,7 +128,8 @@ class Resolver:
                 programs = programs_on(slot.treatment.workloads)
                 yield Resolved(spec, network, files, descriptors, programs=programs, reached=self._reached)
             return
-        if slot.seed != self._seed or len(self._traces.realisations) > _MOST_REALISATIONS:
+        most = max(_MOST_REALISATIONS, 0 if path.cell is None else len(path.cell.devices))
+        if slot.seed != self._seed or len(self._traces.realisations) > most:
             self._traces.forget_scenes()
             self._seed = slot.seed
         path = replace(path, seed=slot.seed)
