@@ -26,10 +26,11 @@ __all__ = [
     "Errors",
     "Shares",
     "constant",
+    "equal_parts",
     "fair_limit",
+    "fair_waits",
     "jain",
     "largest_ratio",
-    "longest_fair_wait",
     "rayleigh",
     "shares",
     "thin_flow",
@@ -165,6 +166,22 @@ def shares(rates: Floats, policy: Policy, average_slots: float = 99.0, errors: E
     return Shares(air / counted_slots, data / counted_slots)
 
 
+def equal_parts(rates: Floats, first: Sequence[float] | None = None) -> Shares:
+    """Serve all devices in equal parts of each slot; each has one block a slot, so a repetition takes the place of new data.
+
+    Parameters
+    ----------
+    rates : numpy.ndarray
+        What each device (column) could send in each slot (row).
+    first : sequence of float or None
+        Probability that the first transmission of each device fails; the second succeeds.
+    """
+    devices = rates.shape[1]
+    repeated = 1 + (np.zeros(devices) if first is None else np.asarray(first))
+    later = rates[len(rates) // 2 :]
+    return Shares(np.full(devices, 1 / devices), later.mean(axis=0) / devices / repeated)
+
+
 def fair_limit(rates: Floats, rounds: int = 400) -> Shares:
     """Compute proportional fair with an infinite average: the rates that maximise the sum of their logarithms.
 
@@ -202,18 +219,35 @@ def largest_ratio(devices: int, average_slots: float = 99.0) -> float:
     return average_slots * (1 - q**devices) / q ** (devices - 1)
 
 
-def longest_fair_wait(load: float, gap: float, devices: int, average_slots: float = 99.0) -> int:
-    """Bound the slots that a thin flow waits in proportional fair beside devices with full buffers and constant rates.
+def fair_waits(arrivals: Sequence[tuple[int, float]], devices: int, average_slots: float = 99.0) -> list[int]:
+    """Bound the slots that each packet of a thin flow waits in proportional fair, beside equal full buffers.
 
-    The flow sends packets that need the part `load` of a slot, at least `gap` slots apart. Its average before a packet is
-    at most `A = (load / c) q^gap / (1 - q^gap)` of its rate. It is chosen once `1 / A` is above the highest ratio of the
-    others, which is `largest_ratio`; that grows by one slot of starvation, `1 / q`. While it waits, its average
-    falls by `q` a slot, so it waits for the least `w` with `A q^w < 1 / ratio`.
+    The average of the flow before a packet is at most `A`, the sum of `(load / c) q^age` over its earlier packets, each as old
+    as its own bound lets it be. The flow is chosen once `1 / A` is above the highest ratio of the others: `largest_ratio`,
+    times `1 / q` for each packet that took a slot from them in their last two rounds. While a packet waits, `A` falls by `q` a
+    slot, so it waits for the least `w` with `A q^w < 1 / ratio`.
+
+    Parameters
+    ----------
+    arrivals : sequence of (int, float)
+        The first slot in which each packet could be sent, in order, and the part of a slot that it needs.
+    devices : int
+        Devices with full buffers and equal constant rates.
+    average_slots : float
+        `c` of proportional fair.
     """
     q = 1 - 1 / average_slots
-    average = load / average_slots * q**gap / (1 - q**gap)
-    ratio = largest_ratio(devices, average_slots) / q
-    return max(0, math.ceil(math.log(1 / (average * ratio)) / math.log(q)))
+    bounds: list[int] = []
+    sent: list[tuple[int, float]] = []
+    for slot, load in arrivals:
+        recent = sent[-400:]
+        average = sum(part / average_slots * q ** max(0, slot - at) for at, part in recent)
+        taken = 1 + sum(at > slot - 2 * devices for at, _ in recent)
+        ratio = largest_ratio(devices, average_slots) / q**taken
+        wait = math.log(1 / (average * ratio)) / math.log(q) if average > 0 else 0.0
+        bounds.append(max(0, math.ceil(wait)))
+        sent.append((slot + bounds[-1], load))
+    return bounds
 
 
 def thin_flow(

@@ -8,10 +8,11 @@ import pytest
 from tests.validation.schedulers import (
     Errors,
     constant,
+    equal_parts,
     fair_limit,
+    fair_waits,
     jain,
     largest_ratio,
-    longest_fair_wait,
     rayleigh,
     shares,
     thin_flow,
@@ -88,6 +89,21 @@ def test_waits_of_a_thin_flow_stay_within_their_bounds(policy, others):
     arrivals = [(start, load) for start in range(500, 19_000, gap)]
     sent = thin_flow(arrivals, rates, policy)
     waits = [slot - start for slot, (start, _) in zip(sent, arrivals, strict=True)]
-    bound = others if policy == "round_robin" else longest_fair_wait(load, gap, others)
+    bounds = [others] * len(waits) if policy == "round_robin" else fair_waits(arrivals, others)
     assert 0 <= min(waits)
-    assert max(waits) <= bound
+    assert all(wait <= bound for wait, bound in zip(waits, bounds, strict=True))
+
+
+def test_a_flow_above_its_share_waits_in_proportional_fair():
+    # Half a slot in each third one, beside 15 full buffers: far more than a 16th of the slots.
+    arrivals = [(start, 0.5) for start in range(500, 1400, 3)]
+    sent = thin_flow(arrivals, constant([1.0] * 16, 6000), "proportional_fair")
+    waits = [slot - start for slot, (start, _) in zip(sent, arrivals, strict=False)]
+    assert waits[0] == 0
+    assert waits[-1] > 100
+
+
+def test_equal_parts_with_repetitions():
+    found = equal_parts(constant((10.0, 20.0), 100), (0.0, 0.25))
+    assert found.air.tolist() == [0.5, 0.5]
+    assert found.rate == pytest.approx([5, 8])
