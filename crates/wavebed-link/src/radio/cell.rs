@@ -453,6 +453,9 @@ impl Scheduler {
             // A device alone has all that is left, whatever it needs.
             only.need = Some((left.units, 0));
             left.give(only, u32::MAX);
+            if only.given > 0 && only.claim.again_since_ns.is_none() {
+                self.carriers[place].averages[only.device].turn = (self.slots_before + 1) << 20;
+            }
         } else {
             self.share(place, claims, &mut left);
         }
