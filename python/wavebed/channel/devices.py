@@ -45,11 +45,7 @@ def _put(scene: SceneModel, device: Ue, part: Spread, others: list[Ue], seed: in
     random = generator(seed, f"place {device.name}")
     bodies = [_body(other) for other in others if other.body]
     for _ in range(MOST_DRAWS):
-        x, y = random.random(2).tolist()
-        where = [low + share * (high - low) for low, high, share in zip(part.low_m, part.high_m, (x, y), strict=True)]
-        if part.straight:
-            where[1] = part.low_m[1] + x * (part.high_m[1] - part.low_m[1])
-        moved = replace(device, trajectory=shifted(device.trajectory, (where[0], where[1])))
+        moved = replace(device, trajectory=shifted(device.trajectory, part.at(*random.random(2).tolist())))
         if not any(_meets(obstacle, moved, scene.duration_s) for obstacle in (*scene.obstacles, *bodies)):
             return moved
     return device

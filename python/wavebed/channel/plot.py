@@ -65,7 +65,7 @@ def table_rows(view: ChannelView) -> list[tuple[str, ...]]:
     return [cells(row) for row in (*kept, view.summary.whole)]
 
 
-class _Page:
+class Sheet:
     """A figure whose parts are placed in inches from the top left."""
 
     def __init__(self, height: float, width: float = WIDTH) -> None:
@@ -115,7 +115,7 @@ def _build(view: ChannelView) -> Figure:
     rows = table_rows(view)
     lines = _lines(view)
     plan = _Plan(region, LETTER * sum(_widths(rows)), len(rows), len(lines))
-    page = _Page(plan.height)
+    page = Sheet(plan.height)
     page.text(
         LEFT - 0.45, 0.16, textwrap.shorten(view.scene.title, 105, placeholder=" …"), fontsize=13, fontweight="bold"
     )
@@ -135,7 +135,7 @@ def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
     return [2 + max(len(row[column]) for row in (COLUMNS, *rows)) for column in range(len(COLUMNS))]
 
 
-def _draw_table(page: _Page, plan: _Plan, rows: Sequence[tuple[str, ...]]) -> None:
+def _draw_table(page: Sheet, plan: _Plan, rows: Sequence[tuple[str, ...]]) -> None:
     left, width = plan.table_left, plan.table_width
     widths = _widths(rows)
     ends = [0.0, *(sum(widths[: column + 1]) / sum(widths) for column in range(1, len(widths)))]
@@ -158,7 +158,7 @@ def _draw_table(page: _Page, plan: _Plan, rows: Sequence[tuple[str, ...]]) -> No
             )
 
 
-def _draw_series(page: _Page, view: ChannelView, top: float) -> None:
+def _draw_series(page: Sheet, view: ChannelView, top: float) -> None:
     width = WIDTH - LEFT - RIGHT
     strip = page.axes(LEFT, top, width, STRIP)
     _draw_strip(strip, view)
@@ -249,7 +249,7 @@ def render_map(view: ChannelView) -> MapPicture:
     with styled():
         region = region_of(view.scene)
         plan = _Plan(region, 0.0, 0, 0)
-        page = _Page(plan.map_height + MAP_TOP + MAP_BELOW, LEFT + plan.map_width + RIGHT)
+        page = Sheet(plan.map_height + MAP_TOP + MAP_BELOW, LEFT + plan.map_width + RIGHT)
         axes = page.axes(LEFT, MAP_TOP, plan.map_width, plan.map_height)
         draw_map(axes, view.scene, region, view.walk, page.renderer)
         svg = figure_bytes(page.figure, "svg", clear=True).decode()
@@ -259,10 +259,10 @@ def render_map(view: ChannelView) -> MapPicture:
             plan.map_width / page.width,
             plan.map_height / page.height,
         )
-        return MapPicture(_for_a_page(svg), region, fractions)
+        return MapPicture(for_a_page(svg), region, fractions)
 
 
-def _for_a_page(svg: str) -> str:
+def for_a_page(svg: str) -> str:
     """Leave out what an SVG within a page does not need: the document's head, metadata and name spaces."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     return re.sub(r"<!--.*?-->\s*", "", re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg), flags=re.DOTALL)

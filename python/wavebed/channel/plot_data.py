@@ -147,10 +147,10 @@ class Album:
             notes.append("Lines are medians over the seeds, bands their percentiles 5 to 95; states the most frequent.")
         return ChannelView(
             scene=first.scene,
-            subtitle=_subtitle(first, self._seeds),
+            subtitle=said_of(first, self._seeds),
             panels=_panels(curves),
-            spans=_spans(edges, state),
-            walk=_walk(first, edges, state),
+            spans=state_spans(edges, state),
+            walk=walk_of(first, edges, state),
             summary=self.summary(),
             notes=tuple(notes),
         )
@@ -165,7 +165,8 @@ class Album:
         return Curve(self._cuts, median, low, high)
 
 
-def _subtitle(first: Realisation, seeds: list[int]) -> str:
+def said_of(first: Realisation, seeds: list[int]) -> str:
+    """Return radio, mode, seeds and source on one line."""
     seeded = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds, {min(seeds)} to {max(seeds)}"
     carrier = first.scene.carrier
     kind = {"nr": "5G NR", "lte": "LTE"}.get(carrier.technology, carrier.technology)
@@ -194,7 +195,8 @@ def _scaled(curve: Curve, scale: float) -> Curve:
     return Curve(curve.edges, curve.mean / scale, curve.low / scale, curve.high / scale)
 
 
-def _spans(edges: Floats, state: NDArray[np.uint8]) -> dict[str, list[tuple[float, float]]]:
+def state_spans(edges: Floats, state: NDArray[np.uint8]) -> dict[str, list[tuple[float, float]]]:
+    """Return start and end of each state of the radio, in seconds."""
     first = np.concatenate(([0], np.flatnonzero(state[1:] != state[:-1]) + 1))
     bounds = [*edges[first].tolist(), float(edges[-1])]
     spans: dict[str, list[tuple[float, float]]] = {}
@@ -203,7 +205,7 @@ def _spans(edges: Floats, state: NDArray[np.uint8]) -> dict[str, list[tuple[floa
     return {name: spans[name] for name in STATES if name in spans}
 
 
-def _walk(realisation: Realisation, edges: Floats, state: NDArray[np.uint8]) -> Walk:
+def walk_of(realisation: Realisation, edges: Floats, state: NDArray[np.uint8]) -> Walk:
     """Thin the walk out to few points, keeping the corners of the track and the changes of state."""
     times = realisation.time_s
     change = edges[np.flatnonzero(state[1:] != state[:-1]) + 1]

@@ -15,6 +15,8 @@ from wavebed.pattern.model import STATES
 from wavebed.scene.model import Box
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from wavebed.channel.plot_data import Walk
@@ -31,6 +33,7 @@ BUILDING_EDGE = "#8b97a3"
 THING = "#4d3b63"
 STATION = "#1d2733"
 FALLBACK = "#00704f"
+OTHER = "#7b8794"
 #: Obstacles widen the map by at most this fraction of the extent of the base stations and the walk.
 WIDEN = 0.35
 #: No side of the map is shorter than this fraction of the other.
@@ -72,10 +75,10 @@ class Region(NamedTuple):
 def region_of(scene: SceneModel) -> Region:
     """Choose what the map shows: base stations and walk, and of the obstacles what is not far off."""
     places = [station.position_m[:2] for station in scene.base_stations]
-    places += [position[:2] for position in scene.ue.trajectory.position_m]
+    places += [position[:2] for ue in scene.devices or (scene.ue,) for position in ue.trajectory.position_m]
     low, high = np.min(places, axis=0), np.max(places, axis=0)
     span = max(float((high - low).max()), 0.5)
-    corners = [corner for obstacle in scene.obstacles for corner in _reach(obstacle)]
+    corners = [corner for obstacle in _described(scene) for corner in _reach(obstacle)]
     if scene.fallback is not None:
         x, y = scene.fallback.base_station.position_m[:2]
         if (
@@ -97,6 +100,53 @@ def region_of(scene: SceneModel) -> Region:
 
 def draw_map(axes: Axes, scene: SceneModel, region: Region, walk: Walk, renderer: RendererBase) -> None:
     """Draw the map; the axes must already have their place in the figure, in the region's proportions."""
+    labels = _drawn_place(axes, scene, region, renderer)
+    others = [device.trajectory.position_m[0] for device in scene.devices if device.name != scene.ue.name]
+    for x, y, _ in others:
+        axes.plot(x, y, marker="o", ms=3.5, mfc=OTHER, mec="white", mew=0.6, zorder=4.6)
+    _draw_walk(axes, walk, labels)
+    _mark_base_stations(axes, scene, region, labels)
+    stops, passing = _marks(scene.ue.trajectory, scene.duration_s, region)
+    _mark_times(axes, stops, labels)
+    for obstacle in _described(scene):
+        _name_obstacle(obstacle, scene.base_stations[0], region, labels)
+    _mark_times(axes, passing, labels)
+
+
+def draw_devices(
+    axes: Axes, scene: SceneModel, region: Region, walks: Mapping[str, Walk], renderer: RendererBase
+) -> None:
+    """Draw the map with all devices, each where it begins and along its way."""
+    labels = _drawn_place(axes, scene, region, renderer)
+    for walk in walks.values():
+        _draw_walk(axes, walk, labels, wide=3.0)
+    _mark_base_stations(axes, scene, region, labels)
+    for obstacle in _described(scene):
+        _name_obstacle(obstacle, scene.base_stations[0], region, labels)
+    for name, places in _groups(scene, walks).items():
+        low, high = np.min(places, axis=0), np.max(places, axis=0)
+        near, far = labels.around(*low.tolist(), 4), labels.around(*high.tolist(), 4)
+        labels.beside(name, Patch(near.left, near.bottom, far.right, far.top), FAINT, size=7.5)
+
+
+def _groups(scene: SceneModel, walks: Mapping[str, Walk]) -> dict[str, list[Place]]:
+    """Return where the devices begin, by the name of the device or of the crowd that it belongs to."""
+    groups: dict[str, list[Place]] = {}
+    for device in scene.devices:
+        name = device.name if device.spread is None else f"{device.name.rpartition('-')[0]}-\N{HORIZONTAL ELLIPSIS}"
+        x, y = walks[device.name].position_m[0, :2].tolist()
+        groups.setdefault(name, []).append((x, y))
+    return groups
+
+
+def _described(scene: SceneModel) -> list[Obstacle]:
+    """Return the obstacles of the file, without the persons who carry devices."""
+    carried = {device.name for device in scene.devices}
+    return [obstacle for obstacle in scene.obstacles if obstacle.name not in carried]
+
+
+def _drawn_place(axes: Axes, scene: SceneModel, region: Region, renderer: RendererBase) -> Labels:
+    """Draw what stands and moves around the devices."""
     axes.set_xlim(region.left, region.right)
     axes.set_ylim(region.bottom, region.top)
     axes.set_aspect("equal", adjustable="box")
@@ -106,15 +156,9 @@ def draw_map(axes: Axes, scene: SceneModel, region: Region, walk: Walk, renderer
     axes.tick_params(length=3)
     labels = Labels(axes, renderer)
     _draw_beams(axes, scene, region)
-    for obstacle in scene.obstacles:
+    for obstacle in _described(scene):
         _draw_obstacle(axes, obstacle, scene.base_stations[0], region, labels)
-    _draw_walk(axes, walk, labels)
-    _mark_base_stations(axes, scene, region, labels)
-    stops, passing = _marks(scene.ue.trajectory, scene.duration_s, region)
-    _mark_times(axes, stops, labels)
-    for obstacle in scene.obstacles:
-        _name_obstacle(obstacle, scene.base_stations[0], region, labels)
-    _mark_times(axes, passing, labels)
+    return labels
 
 
 def _shifts(trajectory: Trajectory | None) -> list[Place]:
@@ -297,19 +341,19 @@ def _mark_base_stations(axes: Axes, scene: SceneModel, region: Region, labels: L
         labels.beside(" + ".join(dict.fromkeys(names)), labels.around(*place, 11), colour, size=9, weight="bold")
 
 
-def _draw_walk(axes: Axes, walk: Walk, labels: Labels) -> None:
+def _draw_walk(axes: Axes, walk: Walk, labels: Labels, wide: float = 5.0) -> None:
     """Draw the walk in the colours of the states, outages on top."""
     xy = walk.position_m[:, :2]
     if len(xy) > 1 and bool((xy != xy[0]).any()):
         segments = np.stack((xy[:-1], xy[1:]), axis=1)
-        polylines(axes, [xy], "white", 7.5, cap="round", order=4.8)
+        polylines(axes, [xy], "white", 1.5 * wide, cap="round", order=4.8)
         for code, state in enumerate(STATES):
             mine = walk.state[:-1] == code
             if mine.any():
                 lines = _joined(segments, mine)
-                polylines(axes, lines, STATE_COLOURS[state], 5, cap="butt", order=5 + code / 10)
+                polylines(axes, lines, STATE_COLOURS[state], wide, cap="butt", order=5 + code / 10)
     else:
-        axes.plot(*xy[0], marker="o", ms=10, mfc=STATE_COLOURS[STATES[walk.state[0]]], mec="white", mew=1.2, zorder=6)
+        axes.plot(*xy[0], marker="o", ms=2 * wide, mfc=STATE_COLOURS[STATES[walk.state[0]]], mec="white", mew=1.2, zorder=6)
     for x, y in xy[:: max(1, len(xy) // 300)]:
         labels.keep_free(labels.around(float(x), float(y), 5))
 

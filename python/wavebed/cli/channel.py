@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wavebed.channel.plot_data import Album
+    from wavebed.channel.plot_devices import DeviceAlbum
     from wavebed.channel.realisation import Realisation
     from wavebed.conditions.condition import Condition, Variant
     from wavebed.config.data import Json
@@ -55,6 +56,9 @@ def register_channel(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
         default="3gpp",
         help="3gpp: by the models of TR 38.901; reference: by the source study's method (default: 3gpp)",
     )
+    parser.add_argument(
+        "--device", metavar="NAME", help="a device of a scene with several, alone (default: all of them)"
+    )
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument("--seed", metavar="N", type=int, help="the realisation (default: 1)")
     seeds.add_argument("--seeds", metavar="N", type=int, help="an ensemble: the seeds 1 to N")
@@ -63,7 +67,8 @@ def register_channel(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
         "--output",
         metavar="OUT",
         help="write the downlink's pattern; with --seeds, OUT.csv stands for OUT.seed-1.csv, OUT.seed-2.csv, …,"
-        " and a folder that exists gets SCENE.seed-1.csv, …",
+        " and a folder that exists gets SCENE.seed-1.csv, …; of a scene with several devices, OUT.csv stands for"
+        " OUT.DEVICE.csv, …, and a folder gets SCENE.DEVICE.csv, …",
     )
     parser.add_argument("--up-output", metavar="OUT", help="write the uplink's pattern; names as for -o")
     parser.add_argument(
@@ -92,13 +97,21 @@ def run_channel(args: argparse.Namespace) -> int:
     if is_map(args.scene):
         from wavebed.cli.channel_map import run_map
 
+        if args.device is not None:
+            raise UserError(f"--device: {args.scene} is a map, which has no devices: leave it out")
+        _refuse_folders(args, several=args.seeds is not None)
         return run_map(args, seeds, _file)
     from wavebed.channel.plot_data import Album
     from wavebed.conditions.lookup import load_scene
 
     scene = load_scene(args.scene)
+    if args.device is not None:
+        at("--device", scene.device, args.device)
+    elif len(scene.devices) > 1:
+        return _run_devices(args, scene, seeds)
+    _refuse_folders(args, several=args.seeds is not None)
     album = Album()
-    for realisation in _watched(_realisations(scene, args.mode, seeds), scene, len(seeds)):
+    for realisation in _watched(_realisations(scene, args.mode, seeds, args.device), scene, len(seeds)):
         album.add(realisation)
         _write_patterns(args, realisation, several=args.seeds is not None)
     for warning in album.warnings:
@@ -146,31 +159,98 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{option} {name}: no such folder: make it, or write the name of a file")
         if name is not None and not Path(name).resolve().parent.is_dir():
             raise UserError(f"{option} {name}: its folder does not exist: make it, or choose another")
-        if name is not None and Path(name).is_dir() and (option == "--plot" or args.seeds is None):
+        if name is not None and Path(name).is_dir() and option == "--plot":
             raise UserError(f"{option} {name}: is a folder: write the name of a file")
 
 
-def _realisations(scene: SceneModel, mode: Mode, seeds: range) -> Iterator[Realisation]:
+def _refuse_folders(args: argparse.Namespace, *, several: bool) -> None:
+    """Refuse a folder where one pattern is written."""
+    for option, name in (("-o", args.output), ("--up-output", args.up_output)):
+        if name is not None and Path(name).is_dir() and not several:
+            raise UserError(f"{option} {name}: is a folder: write the name of a file")
+
+
+def _realisations(scene: SceneModel, mode: Mode, seeds: range, device: str | None) -> Iterator[Realisation]:
     from wavebed.channel import ensemble, realise
 
     if len(seeds) == 1:
-        yield realise(scene, mode=mode, seed=seeds[0])
+        yield realise(scene, mode=mode, seed=seeds[0], device=device)
     else:
-        yield from ensemble(scene, mode=mode, seeds=seeds)
+        yield from ensemble(scene, mode=mode, seeds=seeds, device=device)
 
 
-def _watched(realisations: Iterable[Realisation], scene: SceneModel, count: int) -> Iterator[Realisation]:
+def _run_devices(args: argparse.Namespace, scene: SceneModel, seeds: range) -> int:
+    """Realise all devices of a scene, and write the outputs."""
+    from wavebed.channel import realise_devices, to_pattern
+    from wavebed.channel.plot_devices import COLUMNS, DeviceAlbum
+
+    album, several = DeviceAlbum(), args.seeds is not None
+    each = (one for seed in seeds for one in realise_devices(scene, mode=args.mode, seed=seed))
+    for realisation in _watched(each, scene, len(seeds) * len(scene.devices), "device"):
+        album.add(realisation)
+        name, seed = realisation.scene.ue.name, realisation.seed if several else None
+        for option, output, direction in (("-o", args.output, "down"), ("--up-output", args.up_output, "up")):
+            if output is not None:
+                folder = Path(output).is_dir()
+                stem = f"{scene.name}.up" if folder and direction == "up" else scene.name
+                _write(to_pattern(realisation, direction), _device_file(output, stem, name, seed), option)
+    for warning in album.warnings:
+        print(f"wavebed channel: warning: {warning}", file=sys.stderr)
+    if args.plot is not None:
+        _plot_devices(args.plot, album)
+    if args.json:
+        from wavebed.channel.summary import as_json
+
+        found = [(row.name, as_json(row.summary, scene.name, args.mode, album.seeds, scene.duration_s, ()))
+                 for row in album.rows()]  # fmt: skip
+        whole = as_json(album.summary(), scene.name, args.mode, album.seeds, scene.duration_s, album.warnings)
+        devices = [{"device": name, **figures} for name, figures in found]
+        print_json("channel", {"states": [], "summary": whole["summary"], "devices": devices}, indent=2)
+    elif args.output is None and args.up_output is None and args.plot is None:
+        from wavebed.terminal import table_text
+
+        said = _said_seeds(album.seeds)
+        table = table_text([COLUMNS, *(row.cells() for row in album.rows())])
+        print(f"{scene.title}; mode {args.mode}, {said}\n\n{table}")
+    return 0
+
+
+def _device_file(output: str, name: str, device: str, seed: int | None) -> Path:
+    """Return the file of a device's pattern."""
+    path = Path(output)
+    if path.is_dir():
+        path /= f"{name}.csv"
+    seeded = "" if seed is None else f".seed-{seed}"
+    return path.with_name(f"{path.stem}.{device}{seeded}{path.suffix or '.csv'}")
+
+
+def _plot_devices(output: str, album: DeviceAlbum) -> None:
+    from wavebed.channel.plot_devices import devices_page, devices_picture
+    from wavebed.output import write_output
+
+    kind = Path(output).suffix.lower().removeprefix(".")
+    view = album.view()
+    write_output(output, devices_page(view) if kind == "html" else devices_picture(view, kind), "--plot")
+
+
+def _said_seeds(seeds: list[int]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}: medians (percentiles 5 to 95)"
+
+
+def _watched(
+    realisations: Iterable[Realisation], scene: SceneModel, count: int, what: str = "seed"
+) -> Iterator[Realisation]:
     """Hand the realisations on, and say on standard error how long it will still take where it takes long."""
     from wavebed.terminal import StepProgress
 
     begin = time.monotonic()
     with StepProgress("wavebed channel", PATIENCE_S) as progress:
-        progress.go_on(f"seed 1 of {count}", count * scene.duration_s / scene.step_s * _STEP_COST_S)
+        progress.go_on(f"{what} 1 of {count}", count * scene.duration_s / scene.step_s * _STEP_COST_S)
         for done, realisation in enumerate(realisations, start=1):
             yield realisation
             if done < count:
                 left_s = (time.monotonic() - begin) / done * (count - done)
-                progress.go_on(f"seed {done + 1} of {count}", left_s)
+                progress.go_on(f"{what} {done + 1} of {count}", left_s)
 
 
 #: A first guess: 40 000 steps take about 0.2 s.
@@ -244,9 +324,7 @@ def _print_json(scene: SceneModel, mode: str, album: Album) -> None:
 def _print_table(scene: SceneModel, mode: str, album: Album) -> None:
     from wavebed.channel.summary import as_text
 
-    seeds = album.seeds
-    said = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}: medians (percentiles 5 to 95)"
-    print(as_text(f"{scene.title}; mode {mode}, {said}", album.summary()))
+    print(as_text(f"{scene.title}; mode {mode}, {_said_seeds(album.seeds)}", album.summary()))
 
 
 SCENES_PICTURES = ("png", "svg", "html")

@@ -55,11 +55,20 @@ class ChannelSummary(Struct, forbid_unknown_fields=True):
     warnings: list[str] | UnsetType = UNSET
 
 
+class ChannelDevice(Struct, forbid_unknown_fields=True):
+    """A device of a scene with several."""
+
+    device: str
+    states: list[ChannelState]
+    summary: ChannelSummary
+
+
 class ChannelOutput(Struct, forbid_unknown_fields=True):
-    """A scene or a learned map; a map has no states."""
+    """A scene or a learned map; a map has no states. With several devices the summary is over all of them."""
 
     states: list[ChannelState]
     summary: ChannelSummary
+    devices: list[ChannelDevice] | UnsetType = UNSET
 
 
 class SpreadOutput(Struct, forbid_unknown_fields=True):

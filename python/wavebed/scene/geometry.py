@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wavebed.scene.model import Mode, SceneModel, Screen, Ue
+    from wavebed.scene.tables import Vector
 
     Floats = NDArray[np.float64]
     Span = tuple[float, float]
@@ -38,11 +39,11 @@ def positions(trajectory: Trajectory, time_s: Floats) -> Floats:
     return np.stack([np.interp(time_s, trajectory.time_s, places[:, axis]) for axis in range(3)], axis=-1)
 
 
-def shifted(trajectory: Trajectory, start_m: tuple[float, float]) -> Trajectory:
-    """Return the same movement from another start, at the same heights."""
-    x, y = (start_m[axis] - trajectory.position_m[0][axis] for axis in (0, 1))
+def shifted(trajectory: Trajectory, start_m: Vector) -> Trajectory:
+    """Return the same movement from another start."""
+    x, y, z = (new - old for new, old in zip(start_m, trajectory.position_m[0], strict=True))
     return Trajectory(
-        trajectory.time_s, tuple((place[0] + x, place[1] + y, place[2]) for place in trajectory.position_m)
+        trajectory.time_s, tuple((place[0] + x, place[1] + y, place[2] + z) for place in trajectory.position_m)
     )
 
 

@@ -125,15 +125,22 @@ class Spread:
 
     Parameters
     ----------
-    low_m, high_m : (float, float)
-        Ends of a piece of the line, or two opposite corners of a piece of the area.
+    low_m, high_m : Vector
+        Ends of a piece of the line, or two opposite corners of a piece of the area, whose height rises with y.
     straight : bool
         Whether it is a piece of a line.
     """
 
-    low_m: tuple[float, float]
-    high_m: tuple[float, float]
+    low_m: Vector
+    high_m: Vector
     straight: bool
+
+    def at(self, along: float, aside: float) -> Vector:
+        """Return a place: where along a line; or where in the width and in the depth of an area; each from 0 to 1."""
+        low, high = self.low_m, self.high_m
+        shares = (along, along, along) if self.straight else (along, aside, aside)
+        x, y, z = (one + share * (other - one) for one, other, share in zip(low, high, shares, strict=True))
+        return x, y, z
 
 
 @dataclass(frozen=True, slots=True)

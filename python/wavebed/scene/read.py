@@ -381,6 +381,10 @@ def check(scene: SceneModel) -> None:
             _check_station(obstacle, called, station, scene)
         for ue in scene.devices or (scene.ue,):
             _check_trajectory(obstacle, ue, scene)
+    carried = {ue.name for ue in scene.devices}
+    for obstacle in scene.obstacles:
+        if obstacle.name in carried:
+            raise Problem("is the name of a UE: write a name of its own", f"obstacle.{obstacle.name}.name")
     for index, ue in enumerate(scene.devices):
         for other in scene.devices[:index]:
             if (ue.body or other.body) and _least_distance_m(ue.trajectory, other.trajectory) < TOUCH_M:
@@ -647,37 +651,44 @@ def _devices(given: object, duration_s: float) -> list[Ue]:
     if len(names[-1]) > 32:
         raise Problem(f"is too long for {names[-1]!r}: write at most 29 letters", "name")
     key, end_m = ends[0]
-    if end_m == one.trajectory.position_m[0][:2]:
+    if end_m[:2] == table.start_m[:2]:
         raise Problem("is start: write another place", key)
-    parts = _parts(table.start_m[:2], end_m, table.count, straight=key == "line-to")
+    there = (*end_m[:2], end_m[2] if len(end_m) == 3 else table.start_m[2])
+    parts = _parts(table.start_m, there, table.count, straight=key == "line-to")
     return [
-        replace(one, name=each, stream=f" {each}", spread=part, trajectory=_moved(one.trajectory, part))
+        replace(one, name=each, stream=f" {each}", spread=part, trajectory=shifted(one.trajectory, part.at(0.5, 0.5)))
         for each, part in zip(names, parts, strict=True)
     ]
 
 
-def _parts(start_m: tuple[float, float], end_m: tuple[float, float], count: int, *, straight: bool) -> list[Spread]:
-    """Return the middle halves of equal parts of a line, or of a grid of an area whose parts are nearly square."""
-    (x, y), (width, depth) = start_m, (end_m[0] - start_m[0], end_m[1] - start_m[1])
-    columns = rows = count
-    if not straight:
-        long, short = max(abs(width), abs(depth)), min(abs(width), abs(depth))
-        many = min(count, max(1, round(math.sqrt(count * long / short)))) if short > 0 else count
-        few = math.ceil(count / many)
-        columns, rows = (many, few) if abs(width) >= abs(depth) else (few, many)
+def _parts(start_m: Vector, end_m: Vector, count: int, *, straight: bool) -> list[Spread]:
+    """Return the middle halves of equal parts of a line, or of a grid of an area."""
+    width, depth, _ = (end - start for start, end in zip(start_m, end_m, strict=True))
+    columns, rows = (count, count) if straight else _grid(abs(width), abs(depth), count)
     parts = []
     for number in range(count):
         column, row = (number, number) if straight else (number % columns, number // columns)
         low, high = (
-            (x + width * (column + share) / columns, y + depth * (row + share) / rows) for share in (0.25, 0.75)
+            Spread(start_m, end_m, straight).at((column + share) / columns, (row + share) / rows)
+            for share in (0.25, 0.75)
         )
         parts.append(Spread(low, high, straight))
     return parts
 
 
-def _moved(trajectory: Trajectory, part: Spread) -> Trajectory:
-    """Return the track shifted to the middle of a part."""
-    return shifted(trajectory, ((part.low_m[0] + part.high_m[0]) / 2, (part.low_m[1] + part.high_m[1]) / 2))
+def _grid(width_m: float, depth_m: float, count: int) -> tuple[int, int]:
+    """Return columns and rows of a grid with so many parts, nearly square ones, few of them empty."""
+
+    def cost(columns: int) -> float:
+        rows = math.ceil(count / columns)
+        empty = columns * rows - count
+        shape = (width_m / columns) / (depth_m / rows)
+        return abs(math.log(shape)) + 2 * empty / count
+
+    if width_m == 0 or depth_m == 0:
+        return (count, 1) if depth_m == 0 else (1, count)
+    columns = min(range(1, count + 1), key=cost)
+    return columns, math.ceil(count / columns)
 
 
 def _ue(table: UeTable, duration_s: float) -> Ue:

@@ -379,19 +379,20 @@ class DeviceTable(UeTable, frozen=True, kw_only=True):
         ),
     ] = 1
     line_to_m: Annotated[
-        tuple[float, float] | None,
+        tuple[float, ...] | None,
         Key(
-            values.vector(2),
+            values.vector(2, 3),
             "the crowd stands along a line from `start` to here: a part for each, in the middle half of which the seed"
             " draws its place",
             absent="not along a line",
         ),
     ] = None
     area_to_m: Annotated[
-        tuple[float, float] | None,
+        tuple[float, ...] | None,
         Key(
-            values.vector(2),
-            "the crowd stands in an area with the corners `start` and this: a part for each, as along a line",
+            values.vector(2, 3),
+            "the crowd stands in an area with the corners `start` and this, a part for each, as along a line; with a"
+            " height, as on a stand, it rises with y",
             absent="not in an area",
         ),
     ] = None

@@ -122,11 +122,13 @@ function readout() {
   }
 }
 function locate() {
-  const dot = document.getElementById("here");
-  if (!dot) return;
+  const walks = data.walks ?? [data.walk];
+  document.querySelectorAll(".map > i").forEach((dot, number) => follow(dot, walks[number]));
+}
+function follow(dot, walk) {
   dot.hidden = hover === null;
   if (hover === null) return;
-  const { time, x, y } = data.walk, at = Math.max(0, find(time, Math.min(hover, time[time.length - 1])));
+  const { time, x, y } = walk, at = Math.max(0, find(time, Math.min(hover, time[time.length - 1])));
   const next = Math.min(at + 1, time.length - 1), part = next > at ? Math.min(1, (hover - time[at]) / (time[next] - time[at])) : 0;
   dot.style.left = 100 * (x[at] + part * (x[next] - x[at])) + "%";
   dot.style.top = 100 * (y[at] + part * (y[next] - y[at])) + "%";
