@@ -30,7 +30,7 @@ SCENE = "kau-e5g-1"
 WARNING = "the distance is below 10 m, where the path loss does not hold"
 
 
-def made_up(scene, *, mode="3gpp", seed=1) -> Realisation:
+def made_up(scene, *, mode="3gpp", seed=1, device=None) -> Realisation:
     """LOS, 2 s NLOS, 1 s outage, LOS again, in steps of 10 ms; the rate depends on the state and the seed."""
     scene = replace(scene, step_s=0.01)
     time_s = np.arange(round(scene.duration_s / 0.01)) * 0.01
@@ -82,7 +82,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(
         wavebed.channel,
         "ensemble",
-        lambda scene, *, mode, seeds: (made_up(scene, mode=mode, seed=seed) for seed in seeds),
+        lambda scene, *, mode, seeds, device: (made_up(scene, mode=mode, seed=seed, device=device) for seed in seeds),
         raising=False,
     )
     monkeypatch.setattr(wavebed.channel, "to_pattern", to_pattern, raising=False)
@@ -322,7 +322,7 @@ def test_long_work_says_how_long_it_will_still_take(folder, monkeypatch, capsys)
     say = StepProgress.say
     said: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def slow(scene, *, mode, seeds):
+    def slow(scene, *, mode, seeds, device):
         for seed in seeds:
             while f"seed {seed} of 2" not in said.get(timeout=60):
                 pass

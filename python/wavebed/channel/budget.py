@@ -170,7 +170,7 @@ def sight(
         both[0] + _rain_db(scene, station, carrier, plane, place[:, 2]),
         behind,
         _open_part(budget, station, carrier, free, behind),
-        blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz),
+        blockage_db(station.position_m, place, budget.time_s, scene.obstacles, carrier.frequency_hz, scene.bodies),
         los_spread_db(propagation, *link),
         measured,
     )

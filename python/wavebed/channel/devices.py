@@ -69,12 +69,12 @@ def _body(device: Ue) -> Obstacle:
 
 
 def bodies(scene: SceneModel, *, without: str = "") -> tuple[Obstacle, ...]:
-    """Return the persons who carry devices of a scene, as obstacles, but for the one who carries the device `without`."""
+    """Return the persons who carry devices of a scene, as obstacles, but for that of the device `without`."""
     return tuple(_body(device) for device in scene.devices if device.body and device.name != without)
 
 
 def view(scene: SceneModel, device: str | None, seed: int) -> SceneModel:
-    """Return the scene as one of its devices has it: the device is its UE, the bodies of the others are obstacles.
+    """Return the scene as one of its devices has it: the device is its UE, the others are bodies.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def view(scene: SceneModel, device: str | None, seed: int) -> SceneModel:
 
 
 def _view(scene: SceneModel, device: Ue) -> SceneModel:
-    return replace(scene, ue=device, obstacles=(*scene.obstacles, *bodies(scene, without=device.name)))
+    return replace(scene, ue=device, bodies=bodies(scene, without=device.name))
 
 
 def views(scene: SceneModel, seed: int) -> Iterable[SceneModel]:

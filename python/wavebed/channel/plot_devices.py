@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from wavebed.channel.plot import DARK, LEFT, MAP_BELOW, MAP_TOP, RIGHT, TEMPLATE, WIDTH, Sheet, for_a_page
-from wavebed.channel.plot_data import said_of, state_spans, step_edges_s, walk_of
+from wavebed.channel.plot import LEFT, MAP_BELOW, MAP_TOP, RIGHT, WIDTH, Sheet, for_a_page
+from wavebed.channel.plot_data import said_of, state_spans, walk_of
 from wavebed.channel.plot_map import draw_devices, region_of
-from wavebed.channel.summary import NOTHING, Gathering, SeedSpread, cells
+from wavebed.channel.summary import Gathering, SeedSpread, cells, step_edges_s
 from wavebed.page.charts import COLOURS, FAINT, INK, STATE_COLOURS, figure_bytes, joined_spans, spans, styled
 from wavebed.page.document import curves_page, filled
 from wavebed.pattern.curves import Curve, say_rate
-from wavebed.pattern.plot import curve_data
+from wavebed.pattern.plot import DARK, TEMPLATE, curve_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ class DeviceRow(NamedTuple):
         share = f"{median:.0%}" if low == high else f"{median:.0%} ({low:.0%} to {high:.0%})"
         count, least, most = self.handovers
         times = f"{count:g}" if least == most else f"{count:g} ({least:g} to {most:g})"
-        return (self.name, share.replace("%", " %"), *figures, times or NOTHING)
+        return (self.name, share.replace("%", " %"), *figures, times)
 
 
 @dataclass
@@ -222,7 +222,11 @@ def devices_picture(view: DevicesView, kind: str = "png") -> bytes:
         draw_devices(axes, view.scene, region, view.walks, sheet.renderer)
         for place, state in enumerate(view.states):
             sheet.text(
-                LEFT + 1.1 * place, top - STATES_ROW, f"\N{BLACK SQUARE} {state}", fontsize=9, color=STATE_COLOURS[state]
+                LEFT + 1.1 * place,
+                top - STATES_ROW,
+                f"\N{BLACK SQUARE} {state}",
+                fontsize=9,
+                color=STATE_COLOURS[state],
             )
         wide = (WIDTH - LEFT - RIGHT - BESIDE * (columns - 1)) / columns
         for number, name in enumerate(view.curves):

@@ -78,7 +78,7 @@ def region_of(scene: SceneModel) -> Region:
     places += [position[:2] for ue in scene.devices or (scene.ue,) for position in ue.trajectory.position_m]
     low, high = np.min(places, axis=0), np.max(places, axis=0)
     span = max(float((high - low).max()), 0.5)
-    corners = [corner for obstacle in _described(scene) for corner in _reach(obstacle)]
+    corners = [corner for obstacle in scene.obstacles for corner in _reach(obstacle)]
     if scene.fallback is not None:
         x, y = scene.fallback.base_station.position_m[:2]
         if (
@@ -108,7 +108,7 @@ def draw_map(axes: Axes, scene: SceneModel, region: Region, walk: Walk, renderer
     _mark_base_stations(axes, scene, region, labels)
     stops, passing = _marks(scene.ue.trajectory, scene.duration_s, region)
     _mark_times(axes, stops, labels)
-    for obstacle in _described(scene):
+    for obstacle in scene.obstacles:
         _name_obstacle(obstacle, scene.base_stations[0], region, labels)
     _mark_times(axes, passing, labels)
 
@@ -121,11 +121,11 @@ def draw_devices(
     for walk in walks.values():
         _draw_walk(axes, walk, labels, wide=3.0)
     _mark_base_stations(axes, scene, region, labels)
-    for obstacle in _described(scene):
+    for obstacle in scene.obstacles:
         _name_obstacle(obstacle, scene.base_stations[0], region, labels)
     for name, places in _groups(scene, walks).items():
         low, high = np.min(places, axis=0), np.max(places, axis=0)
-        near, far = labels.around(*low.tolist(), 4), labels.around(*high.tolist(), 4)
+        near, far = (labels.around(float(x), float(y), 4) for x, y in (low, high))
         labels.beside(name, Patch(near.left, near.bottom, far.right, far.top), FAINT, size=7.5)
 
 
@@ -139,12 +139,6 @@ def _groups(scene: SceneModel, walks: Mapping[str, Walk]) -> dict[str, list[Plac
     return groups
 
 
-def _described(scene: SceneModel) -> list[Obstacle]:
-    """Return the obstacles of the file, without the persons who carry devices."""
-    carried = {device.name for device in scene.devices}
-    return [obstacle for obstacle in scene.obstacles if obstacle.name not in carried]
-
-
 def _drawn_place(axes: Axes, scene: SceneModel, region: Region, renderer: RendererBase) -> Labels:
     """Draw what stands and moves around the devices."""
     axes.set_xlim(region.left, region.right)
@@ -156,7 +150,7 @@ def _drawn_place(axes: Axes, scene: SceneModel, region: Region, renderer: Render
     axes.tick_params(length=3)
     labels = Labels(axes, renderer)
     _draw_beams(axes, scene, region)
-    for obstacle in _described(scene):
+    for obstacle in scene.obstacles:
         _draw_obstacle(axes, obstacle, scene.base_stations[0], region, labels)
     return labels
 
@@ -353,7 +347,9 @@ def _draw_walk(axes: Axes, walk: Walk, labels: Labels, wide: float = 5.0) -> Non
                 lines = _joined(segments, mine)
                 polylines(axes, lines, STATE_COLOURS[state], wide, cap="butt", order=5 + code / 10)
     else:
-        axes.plot(*xy[0], marker="o", ms=2 * wide, mfc=STATE_COLOURS[STATES[walk.state[0]]], mec="white", mew=1.2, zorder=6)
+        axes.plot(
+            *xy[0], marker="o", ms=2 * wide, mfc=STATE_COLOURS[STATES[walk.state[0]]], mec="white", mew=1.2, zorder=6
+        )
     for x, y in xy[:: max(1, len(xy) // 300)]:
         labels.keep_free(labels.around(float(x), float(y), 5))
 

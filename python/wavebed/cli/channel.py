@@ -189,11 +189,11 @@ def _run_devices(args: argparse.Namespace, scene: SceneModel, seeds: range) -> i
     for realisation in _watched(each, scene, len(seeds) * len(scene.devices), "device"):
         album.add(realisation)
         name, seed = realisation.scene.ue.name, realisation.seed if several else None
-        for option, output, direction in (("-o", args.output, "down"), ("--up-output", args.up_output, "up")):
-            if output is not None:
-                folder = Path(output).is_dir()
-                stem = f"{scene.name}.up" if folder and direction == "up" else scene.name
-                _write(to_pattern(realisation, direction), _device_file(output, stem, name, seed), option)
+        if args.output is not None:
+            _write(to_pattern(realisation, "down"), _device_file(args.output, scene.name, name, seed), "-o")
+        if args.up_output is not None:
+            file = _device_file(args.up_output, f"{scene.name}.up", name, seed)
+            _write(to_pattern(realisation, "up"), file, "--up-output")
     for warning in album.warnings:
         print(f"wavebed channel: warning: {warning}", file=sys.stderr)
     if args.plot is not None:

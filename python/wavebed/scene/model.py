@@ -297,6 +297,8 @@ class SceneModel:
         The phone or modem: the only one, the first of several, or in a view the one whose channel is computed.
     devices : tuple of Ue
         All of them, where the scene has tables ``[[ue]]``; otherwise empty.
+    bodies : tuple of Obstacle
+        In a view: the persons who carry the other devices.
     obstacles : tuple of Obstacle
         Buildings, people, vehicles and other obstacles.
     draws_los : bool
@@ -340,6 +342,7 @@ class SceneModel:
     ue: Ue
     radio: MacSettings
     devices: tuple[Ue, ...] = ()
+    bodies: tuple[Obstacle, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     draws_los: bool = False
     reflection_loss_db: float | None = None

@@ -653,7 +653,7 @@ def _devices(given: object, duration_s: float) -> list[Ue]:
     key, end_m = ends[0]
     if end_m[:2] == table.start_m[:2]:
         raise Problem("is start: write another place", key)
-    there = (*end_m[:2], end_m[2] if len(end_m) == 3 else table.start_m[2])
+    there = (end_m[0], end_m[1], end_m[2] if len(end_m) == 3 else table.start_m[2])
     parts = _parts(table.start_m, there, table.count, straight=key == "line-to")
     return [
         replace(one, name=each, stream=f" {each}", spread=part, trajectory=shifted(one.trajectory, part.at(0.5, 0.5)))
