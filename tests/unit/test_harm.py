@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from markupsafe import Markup
 
 from wavebed.campaign.harm import harm_json, harm_text, harms
+from wavebed.campaign.report.answers import ChosenResults
+from wavebed.campaign.report.build import _paid
 from wavebed.campaign.results import CampaignResults
 from wavebed.compare.find import compare_folders
 from wavebed.compare.find import harms as harms_of_folders
@@ -96,6 +99,11 @@ def test_a_campaign_tells_who_pays_the_one_that_loses_most_first() -> None:
     assert "who pays" in text
     assert "b.call frozen" in text
     assert [each["harm"] for each in harm_json(found)] == [each.interval.estimate for each in found]
+
+
+def test_the_report_has_a_section_on_who_pays() -> None:
+    assert "b.call frozen" in Markup(_paid(ChosenResults(campaign(12)))).striptags()
+    assert _paid(ChosenResults(campaign(12, devices=False))) == ""
 
 
 def test_without_devices_nobody_pays() -> None:

@@ -53,12 +53,20 @@ def harm_text(found: Sequence[Harm]) -> list[str]:
     """Return a title and a table for people; nothing without any."""
     if not found:
         return []
-    rows = [["metric", "with", "against", "harm", "pairs"]]
-    for each in found[:MOST_ROWS]:
-        metric = f"{each.workload} {each.metric}"
-        rows.append([metric, each.cell, each.baseline, _percent(each), str(each.interval.count)])
+    rows = [[*HEAD], *([*map(str, row)] for row in harm_rows(found[:MOST_ROWS]))]
     more = [f"and {len(found) - MOST_ROWS} more: --json has all"] if len(found) > MOST_ROWS else []
     return ["", TITLE, table_text(rows, left=True), *more]
+
+
+HEAD = ("metric", "with", "against", "harm", "pairs")
+
+
+def harm_rows(found: Sequence[Harm]) -> list[tuple[str, str, str, str, int]]:
+    """Return the rows below `HEAD`."""
+    return [
+        (f"{each.workload} {each.metric}", each.cell, each.baseline, _percent(each), each.interval.count)
+        for each in found
+    ]
 
 
 def _percent(each: Harm) -> str:

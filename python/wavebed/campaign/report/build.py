@@ -15,6 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from wavebed.beneath import make_folder
+from wavebed.campaign.harm import HEAD, harm_rows, harms
 from wavebed.campaign.report.answers import (
     METHODS,
     ChosenResults,
@@ -131,7 +132,7 @@ def page(chosen: ChosenResults, figures: list[tuple[Markup, Markup]], links: dic
         Leads from the page to the folder of results: empty, or with a slash at its end.
     """
     threats = _threats_of(chosen)
-    before = [_head(chosen, threats.warnings), _answers(chosen, links["answers"])]
+    before = [_head(chosen, threats.warnings), _answers(chosen, links["answers"]), _paid(chosen)]
     after = [
         _threats(chosen, threats),
         _cells(chosen, links["summary"]),
@@ -567,6 +568,21 @@ def _cells(chosen: ChosenResults, links: Markup) -> Markup:
         f" {needed(0.99)}: with fewer, no value of the sample bounds it."
     )
     return filled(TEMPLATE, "cells", few, links, metrics, len(chosen.results.cells))
+
+
+def _paid(chosen: ChosenResults) -> Markup | str:
+    """Return the section on the harm to the devices of a cell; empty without any."""
+    found = harms(chosen.results)
+    if not found:
+        return ""
+    rows = harm_rows(found)
+    table = html_table(Table("", "Harm", HEAD, rows), "answers", MOST_ROWS)
+    text = (
+        "Harm is the part of its main result that a device loses beside the baseline: 100 % is all of it, below 0 it"
+        " gains (Ware, Mukerjee, Seshan, Sherry 2019). Each row is the median over the blocks, with its 95 % interval,"
+        " by itself: with many rows some intervals exclude 0 by chance."
+    )
+    return filled(TEMPLATE, "paid", text, table, f"{MOST_ROWS} of {len(rows)}." if len(rows) > MOST_ROWS else "")
 
 
 def _explored(chosen: ChosenResults, links: Markup) -> Markup | str:
