@@ -17,6 +17,7 @@ from wavebed.compare.find import compare_folders
 from wavebed.compare.find import harms as harms_of_folders
 from wavebed.compare.samples import Folder, MetricSeries, Sample
 from wavebed.compare.text import comparison_json, comparison_text
+from wavebed.interface.comparing import Comparison
 from wavebed.result.model import CampaignRecord, RunRecord
 from wavebed.stats.harm import harm, harm_of_pairs
 from wavebed.workload.model import Metric
@@ -138,3 +139,6 @@ def test_folders_beside_each_other_tell_it_too(devices: bool) -> None:
     assert told == (wanted if devices else [])
     assert ("who pays" in comparison_text(compared)) == devices
     assert ("harm" in comparison_json(compared)) == devices
+    frame = Comparison(compared).harm()
+    assert frame["workload"].tolist() == [name for name, _, _ in told]
+    assert frame["harm"].tolist() == [each.interval.estimate for each in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wavebed.errors import UserError
 from wavebed.extras import TABLES, require
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wavebed.page.frames import Column
     from wavebed.page.tables import TableCell
 
+_HARM = ("workload", "metric", "baseline", "cell", "harm", "low", "high", "pairs")
 _HEAD = ("metric", "before", "after", "verdict", "difference")
 
 
@@ -65,6 +66,22 @@ class Comparison:
         from wavebed.page.frames import polars_frame
 
         return polars_frame(self._columns())
+
+    def harm(self) -> pd.DataFrame:
+        """Return what each device of a cell loses of its main result, the one that loses most first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``workload``, ``metric``, ``baseline``, ``cell``, ``harm`` (a part of the result: 1 is all, below 0
+            it gains), ``low``, ``high`` and ``pairs``; no row without a cell.
+        """
+        from wavebed.campaign.harm import harm_json
+        from wavebed.compare.find import harms
+        from wavebed.page.frames import pandas_frame
+
+        rows = cast("list[dict[str, TableCell]]", harm_json(harms(self.comparison)))
+        return pandas_frame({name: [row[name] for row in rows] for name in _HARM})
 
     def plot(self, metric: str | None = None) -> Picture:
         """Draw the values of one metric, a row for each treatment of each run.
