@@ -365,7 +365,7 @@ TABLES = (
     *(kind_of(kind).options_type for kind in KINDS),
     *(remedy.kind_of(kind).options_type for kind in remedy.KINDS),
 )
-READ_LATER = {"radio", "ue-limit", "base-station", "obstacle", "trajectory", "objects"}
+READ_LATER = {"radio", "ue", "ue-limit", "base-station", "obstacle", "trajectory", "objects"}
 """Tables that the key passes on to another reader, which knows the rest of the file."""
 WORDS = (
     *("10ms", "2s", "0s", "125us", "100mbit", "0.5gbit", "1500b", "64kib", "64mib", "1000p", "1%", "100%", "0.01%"),

@@ -58,7 +58,12 @@ class Scene:
         """How long it lasts, seconds."""
         return self.model.duration_s
 
-    def channel(self, seed: int = 1, *, mode: Mode = "3gpp") -> Realisation:
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Return the names of its devices."""
+        return tuple(device.name for device in self.model.devices or (self.model.ue,))
+
+    def channel(self, seed: int = 1, *, mode: Mode = "3gpp", device: str | None = None) -> Realisation:
         """Return the channel with one seed: arrays with one value for each step.
 
         Parameters
@@ -67,21 +72,23 @@ class Scene:
             Not negative.
         mode : {"3gpp", "reference"}
             ``3gpp``: TR 38.901. ``reference``: the method of the study that the scene is from.
+        device : str, optional
+            One of `devices`; by default the first.
 
         Raises
         ------
         UserError
-            If the mode is ``reference`` and the scene belongs to no study.
+            If the mode is ``reference`` and the scene belongs to no study, or there is no such device.
         """
         from wavebed.channel import realise
 
-        return realise(self.model, mode, seed)
+        return realise(self.model, mode, seed, device)
 
-    def pattern(self, seed: int = 1, direction: Direction = "down") -> Pattern:
+    def pattern(self, seed: int = 1, direction: Direction = "down", *, device: str | None = None) -> Pattern:
         """Return the capacity of one direction as a pattern, which a link replays."""
         from wavebed.channel import to_pattern
 
-        return to_pattern(self.channel(seed), direction)
+        return to_pattern(self.channel(seed, device=device), direction)
 
     def to_pandas(self, seed: int = 1) -> pd.DataFrame:
         """Return the channel as a frame of pandas.

@@ -165,8 +165,8 @@ class Resolver:
         with explained(self._folder, "the map of the scene cannot be stored"):
             if isinstance(path, StoredTrial):
                 copy_scene(path.folder, self._folder)
-            for realisation in self._traces.realisations[:1]:
-                draw_scene(realisation, self._folder)
+            if self._traces.realisations:
+                draw_scene(self._traces.realisations, self._folder)
 
     def _keep(self, file: str) -> tuple[str, int]:
         """Store a pattern and return its name and size; a file must not change between trials."""
@@ -279,16 +279,28 @@ _NAME_SPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.or
 _MOST_BYTES = 16 << 20
 
 
-def draw_scene(realisation: Realisation, folder: Path) -> None:
-    """Write the map of a scene, with the trajectory of one realisation, into the folder of a run.
+def draw_scene(realisations: Sequence[Realisation], folder: Path) -> None:
+    """Write the map of a scene into the folder of a run, with the trajectory of the first realisation.
 
-    A scene without obstacles in which the UE stands still has no map: it would show two points.
+    With several devices in one scene it has the trajectories of all. A scene without obstacles in which the only UE
+    stands still has no map: it would show two points.
 
     Raises
     ------
     OSError
         If it cannot be written.
     """
+    realisation = realisations[0]
+    together = [each for each in realisations if each.scene.devices and each.scene.name == realisation.scene.name]
+    if realisation.scene.devices and len(together) > 1:
+        from wavebed.channel.plot_devices import DeviceAlbum, devices_map
+
+        devices = DeviceAlbum()
+        for each in together:
+            devices.add(each)
+        drawn = devices_map(devices.view())[0]
+        replace_file(folder / SCENE_FILE, drawn.replace("<svg", f"<svg {_NAME_SPACES}", 1).encode())
+        return
     if not realisation.scene.obstacles and not (realisation.position_m != realisation.position_m[0]).any():
         return
     from wavebed.channel.plot import render_map

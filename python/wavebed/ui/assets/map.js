@@ -1,4 +1,5 @@
-// The maps of the scenes from above, with the UE and what moves at the time of the last point.
+// The maps of the scenes from above, with the UEs and what moves at the time of the last point. Devices of one scene share
+// a map.
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDEN = 1; // Obstacles widen the map on each side by at most this multiple of what base stations and UE take.
@@ -30,9 +31,20 @@ export const sceneTime = (map, seconds) => {
   return map.end === "hold" ? map.duration_s : null;
 };
 
-const extent = (map) => {
-  const xs = [...map.stations.map((station) => station.x_m), ...map.ue.x_m];
-  const ys = [...map.stations.map((station) => station.y_m), ...map.ue.y_m];
+// The maps that differ in nothing but the device, together.
+export const worlds = (maps) => {
+  const found = new Map();
+  for (const map of maps) {
+    const { hop, ue, replaced, ...world } = map;
+    const key = JSON.stringify(world);
+    found.set(key, [...(found.get(key) ?? []), map]);
+  }
+  return [...found.values()];
+};
+
+const extent = (map, ues) => {
+  const xs = [...map.stations.map((station) => station.x_m), ...ues.flatMap((ue) => ue.x_m)];
+  const ys = [...map.stations.map((station) => station.y_m), ...ues.flatMap((ue) => ue.y_m)];
   const box = { left: Math.min(...xs), right: Math.max(...xs), low: Math.min(...ys), high: Math.max(...ys) };
   const span = Math.max(box.right - box.left, box.high - box.low, 1) * WIDEN;
   const inner = { ...box };
@@ -61,8 +73,10 @@ const around = (one, other, margin) => {
 };
 
 class SceneMap {
-  constructor(map, parent) {
+  constructor(members, parent) {
+    const [map] = members;
     this.map = map;
+    this.members = members;
     this.figure = document.createElement("figure");
     const title = document.createElement("figcaption");
     const name = document.createElement("b");
@@ -70,20 +84,25 @@ class SceneMap {
     this.time = document.createElement("span");
     this.time.className = "readout";
     title.append(name, this.time);
-    const box = extent(map);
+    const box = extent(map, members.map((member) => member.ue));
     this.box = { x: box.left, y: -box.high, width: box.right - box.left, height: box.high - box.low };
     this.unit = Math.max(this.box.width, this.box.height) / 100;
     this.labels = [];
     this.svg = make("svg", {
       viewBox: text(this.box), role: "img",
-      "aria-label": `Map of ${map.title}: base stations, obstacles and the UE`,
+      "aria-label": `Map of ${map.title}: base stations, obstacles and ${members.length > 1 ? `${members.length} devices` : "the UE"}`,
     });
     this.figure.append(title, this.svg);
     parent.append(this.figure);
     this.obstacles = map.obstacles.map((obstacle) => this.obstacle(obstacle));
-    this.path();
+    for (const { ue } of members) this.path(ue);
     for (const station of map.stations) this.station(station);
-    this.ue = make("circle", { class: "ue", r: 1.7 * this.unit, "stroke-width": 0.5 * this.unit }, this.svg);
+    const size = members.length > 1 ? 1.1 : 1.7;
+    this.ues = members.map(({ hop }) => {
+      const ue = make("circle", { class: "ue", r: size * this.unit, "stroke-width": 0.3 * size * this.unit }, this.svg);
+      make("title", {}, ue).textContent = hop;
+      return ue;
+    });
     new ResizeObserver(() => this.fit()).observe(this.figure);
   }
 
@@ -110,8 +129,8 @@ class SceneMap {
     return { ...obstacle, group };
   }
 
-  path() {
-    const points = this.map.ue.x_m.map((x, at) => `${x},${-this.map.ue.y_m[at]}`).join(" ");
+  path(ue) {
+    const points = ue.x_m.map((x, at) => `${x},${-ue.y_m[at]}`).join(" ");
     make("polyline", { class: "walk", points, "stroke-width": 0.4 * this.unit, "stroke-dasharray": `${this.unit} ${this.unit}` }, this.svg);
   }
 
@@ -127,18 +146,22 @@ class SceneMap {
     this.labels.push(label);
   }
 
-  move(seconds, state) {
+  // Takes a state of the radio for each device.
+  move(seconds, states) {
     const time = sceneTime(this.map, seconds);
-    this.figure.classList.toggle("over", time === null || this.map.replaced);
-    if (this.map.replaced || time === null) {
+    const isReplaced = this.members.every((member) => member.replaced);
+    this.figure.classList.toggle("over", time === null || isReplaced);
+    if (isReplaced || time === null) {
       this.time.textContent = time === null ? "the pattern has ended" : "the link follows another rate now";
       return;
     }
     this.time.textContent = `${time.toFixed(1)} of ${this.map.duration_s} s`;
-    const [x, y] = place(this.map.ue, time);
-    this.ue.setAttribute("cx", x);
-    this.ue.setAttribute("cy", -y);
-    this.ue.dataset.state = state ?? "";
+    this.ues.forEach((ue, at) => {
+      const [x, y] = place(this.members[at].ue, time);
+      ue.setAttribute("cx", x);
+      ue.setAttribute("cy", -y);
+      ue.dataset.state = this.members[at].replaced ? "" : states[at] ?? "";
+    });
     for (const { movement, present_s, group } of this.obstacles) {
       if (movement) {
         const [dx, dy] = place(movement, time);
@@ -164,14 +187,14 @@ export class Maps {
     if (key === this.key) return;
     this.key = key;
     this.list.replaceChildren();
-    this.maps = maps.map((map) => new SceneMap(map, this.list));
+    this.maps = worlds(maps).map((members) => new SceneMap(members, this.list));
     this.section.hidden = maps.length === 0;
   }
 
   draw(store, seconds) {
     for (const map of this.maps) {
-      const link = store.head.links.indexOf(`${map.map.hop}.down`);
-      map.move(seconds, link < 0 ? null : store.state(link));
+      const links = map.members.map(({ hop }) => store.head.links.indexOf(`${hop}.down`));
+      map.move(seconds, links.map((link) => (link < 0 ? null : store.state(link))));
     }
   }
 }
