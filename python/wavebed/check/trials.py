@@ -62,7 +62,8 @@ def most_lateness_s(trial: TrialRecord, folder: Path) -> float | None:
     network = network_of(trial, folder)
     for leg in network.legs:
         # Devices of a cell wait for packets of their own: the one with the latest packets counts.
-        ends = devices(network) if leg is network.legs[-1] else ()
+        of_cell = network.cell if leg is network.legs[-1] else None
+        ends = () if of_cell is None else (*devices(network), of_cell.name)
         for way in ("down", "up"):
             chains = []
             for end in ends or (leg.end,):
