@@ -638,7 +638,9 @@ class Leg(SpecPart, frozen=True, rename={"start": "from", "end": "to"}):
 
     start: Annotated[str, Meta(description="The host towards the server.")]
     end: Annotated[str, Meta(description="The host towards the client.")]
-    hops: Annotated[tuple[Hop, ...], Meta(min_length=1, description="Hops, the one nearest to the server first.")]
+    hops: Annotated[
+        tuple[Hop, ...], Meta(description="Hops, the one nearest to the server first; none only before a cell.")
+    ]
 
 
 Policy: TypeAlias = Literal["proportional_fair", "round_robin", "maximum_rate", "priority"]
