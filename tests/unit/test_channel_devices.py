@@ -26,6 +26,7 @@ from wavebed.pattern import read_trace
 from wavebed.pattern.model import STATES
 from wavebed.scene import SceneModel, load
 from wavebed.scene.geometry import displacement, positions
+from wavebed.scene.model import Screen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -243,6 +244,7 @@ def test_a_member_of_a_crowd_stands_in_no_obstacle(tmp_path: Path) -> None:
 def test_bodies_stand_under_their_devices_and_move_with_them(tmp_path: Path) -> None:
     more = 'body = true\ntrajectory = [{ go-to = [50, 0], until = "1s" }]'
     (body,) = bodies(scene(tmp_path, phone("a", 40, more=more)))
+    assert isinstance(body.shape, Screen)
     assert body.shape.centre_m == pytest.approx((40, 0, 0.0))
     assert (body.shape.width_m, body.shape.height_m, body.transmission_loss_db) == (0.3, 1.7, float("inf"))
     assert body.trajectory is not None
@@ -259,7 +261,10 @@ def test_the_pattern_says_which_base_station_serves(tmp_path: Path) -> None:
     pattern = to_pattern(one, "down")
     assert pattern.cell is not None
     assert (pattern.cell[0], pattern.cell[-1]) == (0, 1)
-    assert np.unique(to_pattern(realise(place, device="still"), "up").cell).tolist() == [0]
+    standing = to_pattern(realise(place, device="still"), "up").cell
+    assert standing is not None
+    assert np.unique(standing).tolist() == [0]
+    assert pattern.state is not None
     begins = pattern.index[np.flatnonzero(np.diff(pattern.cell)) + 1]
     states = pattern.state[np.flatnonzero(np.diff(pattern.cell)) + 1]
     assert begins.size >= 1

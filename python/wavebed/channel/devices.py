@@ -1,4 +1,4 @@
-"""The devices of a scene: where a seed puts those of a crowd, and the scene as each of them has it.
+"""The devices of a scene: where a seed puts the members of a crowd, and the scene as each of them has it.
 
 All devices live in one world. Shadow fading, the line of sight where it is drawn, K factors and clusters are fields of
 the place, of one seed for all (TR 38.901 7.6.3): neighbours have nearly the same. Fading within a wavelength,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MOST_DRAWS = 32
-"""After so many places that are taken, a member of a crowd stands in the middle of its part, which is free."""
+"""After this number of places that are taken, a member of a crowd stands in the middle of its part, which is free."""
 ABOVE_M = 0.2
 """The top of a person over the UE: 1.7 m (TR 38.901 7.6.4.2) over the usual 1.5 m of a UE (Table 7.2-1)."""
 
@@ -69,7 +69,7 @@ def _body(device: Ue) -> Obstacle:
 
 
 def bodies(scene: SceneModel, *, without: str = "") -> tuple[Obstacle, ...]:
-    """Return the persons who carry devices of a scene, as obstacles, but for that of the device `without`."""
+    """Return the persons who carry devices of a scene, as obstacles, but not who carries the device `without`."""
     return tuple(_body(device) for device in scene.devices if device.body and device.name != without)
 
 

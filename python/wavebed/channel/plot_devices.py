@@ -52,7 +52,7 @@ class DeviceRow(NamedTuple):
     name : str
         Its name.
     summary : Summary
-        As that of a scene with one device.
+        As in a scene with one device.
     los_share : SeedSpread
         Fraction of the time with a line of sight to the serving base station.
     handovers : SeedSpread

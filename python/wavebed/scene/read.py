@@ -677,7 +677,7 @@ def _parts(start_m: Vector, end_m: Vector, count: int, *, straight: bool) -> lis
 
 
 def _grid(width_m: float, depth_m: float, count: int) -> tuple[int, int]:
-    """Return columns and rows of a grid with so many parts, nearly square ones, few of them empty."""
+    """Return columns and rows of a grid for a crowd: nearly square parts, few of them empty."""
 
     def cost(columns: int) -> float:
         rows = math.ceil(count / columns)

@@ -373,7 +373,7 @@ class DeviceTable(UeTable, frozen=True, kw_only=True):
         int,
         Key(
             number(2, 64),
-            "a crowd of so many UEs, NAME-1, NAME-2, …; each moves as `trajectory` says, shifted to its place",
+            "a crowd of UEs, NAME-1, NAME-2, …; each moves as `trajectory` says, shifted to its place",
             write="2…64",
             absent="one UE",
         ),

@@ -134,7 +134,7 @@ def blockage_db(
     frequency_hz : float
         Carrier frequency.
     bodies : sequence of Obstacle
-        Opaque screens that face the ray and are always there: many, most of which matter nowhere.
+        Opaque screens that face the ray and are always there: many, and most matter nowhere.
     """
     wavelength = LIGHT_M_PER_S / frequency_hz
     rays = _Rays.between(tx_m, rx_m)
