@@ -53,6 +53,7 @@ def read_toml_block(block: Block, folder: Path) -> None:
         "keys of path": lambda text, file, _: _scenario(_with_rate(text), file, ""),
         "lines of path": _lines,
         "hosts of path": lambda text, file, _: _scenario(_HOPS + text, file, ""),
+        "part of scenario": lambda text, file, whole: _scenario((file.parent / whole).read_text() + text, file, ""),
         "campaign": _campaign,
         "part of campaign": _part_of_campaign,
         "scene": lambda text, file, _: load_scene(_written(text, file)),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.docs.blocks import ROOT
 
-MOST_WORDS = 70_000
+MOST_WORDS = 72_000
+"""70 000 for one device behind one radio; 2 000 for cells of devices."""
 MOST_README_LINES = 120
 GENERATED = {
     "docs/development/tested-commands.md",
