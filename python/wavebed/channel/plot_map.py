@@ -132,7 +132,7 @@ def draw_devices(
 def _groups(scene: SceneModel, walks: Mapping[str, Walk]) -> dict[str, list[Place]]:
     """Return where the devices begin, by the name of the device or of the crowd that it belongs to."""
     groups: dict[str, list[Place]] = {}
-    for device in scene.devices:
+    for device in (each for each in scene.devices if each.name in walks):
         name = device.name if device.spread is None else f"{device.name.rpartition('-')[0]}-\N{HORIZONTAL ELLIPSIS}"
         x, y = walks[device.name].position_m[0, :2].tolist()
         groups.setdefault(name, []).append((x, y))
