@@ -86,7 +86,7 @@ WITHOUT_UNIT = {
     "bytes",
     # no unit: fractions, probabilities, distances of distributions
     "level", "p", "p_adjusted", "cliffs_delta", "ratio", "ratio_low", "ratio_high", "margin", "loss", "ks",
-    "floor_ks", "minute_correlation", "distance_fitted", "distance_held_out", "cpu_busy_max", "formula",
+    "floor_ks", "harm", "minute_correlation", "distance_fitted", "distance_held_out", "cpu_busy_max", "formula",
 }  # fmt: skip
 IN_UNIT_OF_METRIC = {
     "median", "value", "bound", "low", "high", "estimate", "difference", "difference_low", "difference_high",

@@ -15,7 +15,7 @@ from wavebed.config.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS, parse_rate,
 from wavebed.path.model import PathModel
 from wavebed.result.devices import members_of, worst_of
 from wavebed.result.transport import known_transport_metrics
-from wavebed.run.devices import devices_of, groups_known, own_name
+from wavebed.run.devices import groups_known, own_name
 from wavebed.spec.trial import NamespacesLab
 from wavebed.store.records import PATH_WORKLOAD
 
@@ -152,11 +152,10 @@ def check_known(requirements: Sequence[Requirement], plan: Plan) -> None:
             known |= {(workload.name, metric.name): metric for metric in workload.known_metrics()}
             if workload.prints_metrics:
                 unsure.add(workload.name)
-        groups = groups_known(treatment)
+        groups = groups_known(treatment.devices, treatment.workloads)
         known |= {(name, metric.name): metric for name, metrics in groups.items() for metric in metrics}
-        names = devices_of(treatment.path)
         printing = [each for each in treatment.workloads if each.prints_metrics and each.common.device is not None]
-        unsure.update(f"{group}.{own_name(each)}" for each in printing for group in members_of(names))
+        unsure.update(f"{group}.{own_name(each)}" for each in printing for group in members_of(treatment.devices))
         owners.update(groups)
         path = treatment.path
         if isinstance(treatment.lab, NamespacesLab):

@@ -62,12 +62,12 @@ def cell_of(trial: TrialRecord) -> tuple[str, list[str]]:
 
 
 def worst_of(name: str) -> str:
-    """Return the name by which a requirement asks for the worst device: ``phone.call.loss``.
+    """Return what a requirement on the worst device names, ``phone.call.loss``; empty for all other metrics.
 
     Parameters
     ----------
     name : str
-        ``phone.call.worst loss``; empty for all other metrics.
+        ``phone.call.worst loss``.
     """
     group, found, metric = name.partition(f".{_WORST}")
     return f"{group}.{metric}" if found else ""

@@ -9,8 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, one_of
-from wavebed.path.model import PathModel
-from wavebed.spec.network import devices
 from wavebed.store.records import PATH_WORKLOAD
 
 if TYPE_CHECKING:
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.path.model import CellModel
-    from wavebed.run.scenario import StoredTrial, TreatmentPlan
     from wavebed.spec.trial import WorkloadSpec
     from wavebed.workload.model import AnyWorkload, Metric
 
@@ -49,21 +46,13 @@ def on_devices(workload: AnyWorkload, cell: CellModel | None) -> list[AnyWorkloa
     return found
 
 
-def devices_of(path: PathModel | StoredTrial) -> list[str]:
-    """Return the devices of the cell of a path; none without a cell."""
-    if not isinstance(path, PathModel):
-        return list(devices(path.spec.network))
-    return [] if path.cell is None else [each.name for each in path.cell.devices]
-
-
-def groups_known(treatment: TreatmentPlan) -> dict[str, list[Metric]]:
-    """Return the metrics, without values, of the devices of a treatment's cell and of their groups, by name."""
-    names = devices_of(treatment.path)
+def groups_known(names: Sequence[str], workloads: Sequence[AnyWorkload]) -> dict[str, list[Metric]]:
+    """Return the metrics, without values, of the devices with these names and of their groups, by name."""
     if not names:
         return {}
     from wavebed.result.devices import known_device_metrics, of_groups  # few paths have a cell
 
-    of_workloads = {each.name: each.known_metrics() for each in treatment.workloads}
+    of_workloads = {each.name: each.known_metrics() for each in workloads}
     return known_device_metrics(names) | of_groups(of_workloads, names)
 
 
@@ -124,7 +113,7 @@ def share_options(workloads: Sequence[AnyWorkload], specs: Sequence[WorkloadSpec
             workload.options = first.setdefault(key, workload).options
 
 
-class Content:
+class SharedContent:
     """Makes the content of workloads, once for all devices that share it."""
 
     def __init__(self, cache: Path) -> None:
@@ -152,13 +141,13 @@ class Content:
 
 
 def is_asked(workload: AnyWorkload, only: Sequence[str]) -> bool:
-    """Return whether one of these names means a workload: its own, or that of its ``[[workload]]``."""
+    """Return whether one of these names means a workload: ``phone-3.call``, or ``call`` of all devices."""
     common = workload.common
     return common.name in only or (common.device is not None and own_name(workload) in only)
 
 
 def own_name(workload: AnyWorkload) -> str:
-    """Return the name of a workload without that of its device: ``call`` of ``phone-3.call``."""
+    """Return the name of a workload without its device: ``call`` of ``phone-3.call``."""
     common = workload.common
     return common.name if common.device is None else common.name.removeprefix(f"{common.device}.")
 

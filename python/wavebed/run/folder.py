@@ -17,7 +17,7 @@ from wavebed.result.machine import machine, versions
 from wavebed.result.model import Group, RunRecord
 from wavebed.result.names import RUN_FILE, SCENARIO_FILE
 from wavebed.run.design import Design, expected_s
-from wavebed.run.devices import Content
+from wavebed.run.devices import SharedContent
 from wavebed.run.remedies import remedy_programs
 from wavebed.secret import redacted_toml, redacted_value
 from wavebed.spec.trial import HostsLab, is_virtual
@@ -206,7 +206,7 @@ def prepare(plan: Plan, folder: RunFolder) -> None:
     """Make the content of the workloads."""
     cache = cache_folder()
     told: set[str] = set()
-    content = Content(cache)
+    content = SharedContent(cache)
     for treatment in plan.treatments:
         for workload in treatment.workloads:
             if workload.name not in told and not content.has(workload):

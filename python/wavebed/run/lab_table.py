@@ -96,8 +96,8 @@ class LabTable(Struct, frozen=True, kw_only=True):
             guest_bytes,
             "most memory of a guest (virtual time); the machine gives what is used. As many guests run at the same time"
             " as its memory allows",
-            absent="`2000mib` for bulk, download, latency and voice alone, else `4000mib`; in a cell more if its workloads"
-            " need it",
+            absent="`2000mib` for bulk, download, latency and voice alone, else `4000mib`; in a cell as much as its"
+            " workloads need",
         ),
     ] = None
     server: Annotated[HostAddress | None, Key(host_address, "where the server is (`hosts`)", absent="none")] = None

@@ -83,7 +83,7 @@ class Remedies:
         return not self.problems
 
     def _start(self, spec: RemedySpec, lab: Lab, raw: Path) -> None:
-        """Start one; a device is the client for its own remedies, the first one for those of other hosts."""
+        """Start one. A device is the client for its own remedies; for other hosts the first device is the client."""
         host = spec.host
         if self.devices:
             lab = seen_from(lab, host if host in self.devices else self.devices[0])

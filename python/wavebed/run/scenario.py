@@ -25,7 +25,6 @@ from wavebed.path.traces import Traces
 from wavebed.remedy import remedy_of
 from wavebed.run.devices import (
     check_names,
-    devices_of,
     groups_known,
     is_asked,
     on_devices,
@@ -35,7 +34,7 @@ from wavebed.run.devices import (
 )
 from wavebed.run.lab_table import LabTable, read_lab
 from wavebed.secret import restored
-from wavebed.spec.network import MOST_SEED
+from wavebed.spec.network import MOST_SEED, devices
 from wavebed.spec.trial import IN_NAMESPACES, LabSpec, NamespacesLab, Time
 from wavebed.store.records import PATH_WORKLOAD
 from wavebed.workload import KINDS, kind_of, read_workload
@@ -256,6 +255,13 @@ class TreatmentPlan:
     lab: LabSpec = IN_NAMESPACES
     time: Time | None = None
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The names of the devices of its cell; none without a cell."""
+        if isinstance(self.path, StoredTrial):
+            return devices(self.path.spec.network)
+        return () if self.path.cell is None else tuple(device.name for device in self.path.cell.devices)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -385,11 +391,12 @@ def _primary(name: str, only: Sequence[str], treatments: Sequence[TreatmentPlan]
     workloads = {each.name: each for treatment in treatments for each in treatment.workloads}
     owner = next((each for each in workloads if name.startswith(f"{each}.")), name.partition(".")[0])
     known = {f"{each.name}.{metric.name}" for each in workloads.values() for metric in each.known_metrics()}
-    if name and any(map(devices_of, (treatment.path for treatment in treatments))):
+    if name and any(treatment.devices for treatment in treatments):
         from wavebed.result.devices import worst_of
 
-        for treatment in treatments:
-            known |= {f"{group}.{metric.name}" for group, found in groups_known(treatment).items() for metric in found}
+        for each in treatments:
+            groups = groups_known(each.devices, each.workloads)
+            known |= {f"{group}.{metric.name}" for group, found in groups.items() for metric in found}
         name = next((each for each in known if worst_of(each) == name), name)
     if not name or (only and owner not in workloads and name not in known):
         return ""

@@ -35,7 +35,7 @@ _LITTLE_BYTES = 2000 << 20
 _ONCE_BYTES = 600 << 20
 _EACH_BYTES = {"call": 700 << 20, "video": 350 << 20, "web": 350 << 20, **dict.fromkeys(_LITTLE, 10 << 20)}
 _OTHER_BYTES = 100 << 20
-"""Memory of a guest for the workloads of a cell: once, for each by its kind, and for others, of which nobody knows.
+"""Memory of a guest for the workloads of a cell: once, for each by its kind, and a guess for each of another kind.
 
 Guests of one call and of three used 1223 and 2565 MiB, of one page and of four 855 and 1792, of one video and of three
 842 and 1486, of one download and of twenty 221 and 330.

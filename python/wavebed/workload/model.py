@@ -32,8 +32,8 @@ _OF_DEVICE = r"[a-z0-9][a-z0-9_-]{0,31}"
 @reader("NAME", {"type": "string", "pattern": rf"^({_OF_DEVICE}\.)?{_OF_DEVICE}$"})
 def _name_of_other(value: object) -> str:
     """Read the name of another workload, perhaps with its device: ``call``, ``phone-3.call``."""
-    device, dot, own = str(value).rpartition(".")
-    if dot and isinstance(value, str):
+    device, dot, own = value.rpartition(".") if isinstance(value, str) else ("", "", "")
+    if dot:
         values.name(device)
     values.name(own if dot else value)
     return str(value)

@@ -25,7 +25,7 @@ from wavebed.result.machine import machine, versions
 from wavebed.result.model import COUNTED
 from wavebed.result.names import TRIALS_FOLDER
 from wavebed.run.design import Slot, next_trial
-from wavebed.run.devices import Content
+from wavebed.run.devices import SharedContent
 from wavebed.run.resolve import Resolved
 from wavebed.run.scenario import StoredTrial, plan_of_spec
 from wavebed.spec.network import with_pattern_files
@@ -375,7 +375,7 @@ def _slot(task: TrialTask, block: int, folder: Path) -> Slot:
     """Return a trial with its workloads, whose content is made."""
     spec = task.spec
     (treatment,) = plan_of_spec(StoredTrial(spec, folder), Path(spec.treatment.name)).treatments
-    content = Content(cache_folder())
+    content = SharedContent(cache_folder())
     for workload in treatment.workloads:
         content.prepare(workload)
     return Slot(task.number, block, spec.seed, treatment)
