@@ -115,7 +115,7 @@ pub struct LegConfig {
     pub hops: Vec<HopConfig>,
 }
 
-/// The radio cell that devices share: the hop after those of the last leg.
+/// The radio cell that devices share: a hop after the last leg.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
 #[garde(allow_unvalidated)]

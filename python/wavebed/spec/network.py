@@ -45,7 +45,7 @@ def least_rtt_ns(leg: Leg, beyond: Sequence[Stage] = ()) -> int:
     Parameters
     ----------
     beyond : sequence of Stage
-        Of a device of a cell, after the leg.
+        Stages of a device of a cell, after the leg.
     """
     stages = [*(stage for hop in leg.hops for stage in (*hop.down, *hop.up)), *beyond]
     delays = [stage.delay for stage in stages if isinstance(stage, DelayStage)]

@@ -777,7 +777,7 @@ class BackgroundUser(SpecPart, frozen=True):
 
 
 class RadioCell(SpecPart, frozen=True):
-    """The radio cell that devices share: the hop after those of the last leg."""
+    """The radio cell that devices share: a hop after the last leg."""
 
     name: Annotated[
         str,
