@@ -22,6 +22,7 @@ from wavebed.report.figures import (
 )
 from wavebed.report.metrics import KINDS_ORDER, PATH, metric_rows, place_of_kind
 from wavebed.report.source import View, headlines, same_channel, whole
+from wavebed.spec.network import group_of
 from wavebed.stats.family import simultaneous_level
 from wavebed.stats.intervals import FEWEST, LEVEL, fewest_pairs, median_interval
 
@@ -88,13 +89,22 @@ def primary_of(results: Results, wanted: str = "", rule: str = "") -> PrimaryMet
     for workload, name in order:
         row = next(row for row in groups[workload] if row.metric.name == name)
         if any(row.values.values()):
+            shown, row = _of_group(groups, workload, row)
             if wanted:
                 rule = f"{wanted} has no value in a counted trial: this metric is shown instead."
             else:
                 kinds_text = ", ".join(KINDS_ORDER)
                 rule = f"No primary metric is named: wavebed took the first of {kinds_text}. run.primary names another."
-            return PrimaryMetric(workload, kinds[workload], row.scaled(), rule if wanted or len(order) > 1 else "")
+            return PrimaryMetric(shown, kinds[workload], row.scaled(), rule if wanted or len(order) > 1 else "")
     return None
+
+
+def _of_group(groups: Mapping[str, Sequence[Row]], workload: str, row: Row) -> tuple[str, Row]:
+    """Return the worst device of a group with the same workload, ``phone.call`` for ``phone-1.call``, or the row."""
+    device, _, own = workload.partition(".")
+    name = f"{group_of(device)}.{own}"
+    worst = next((each for each in groups.get(name, ()) if each.metric.name == f"worst {row.metric.name}"), None)
+    return (workload, row) if worst is None else (name, worst)
 
 
 def answer(results: Results, primary: PrimaryMetric | None) -> str:
