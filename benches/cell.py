@@ -2,10 +2,10 @@
 
 Usage: python benches/cell.py shares|delays|accounting|speed [--quick] [--save FILE]
 
-`shares`: air time and rate of devices with full buffers beside `tests/validation/schedulers.py`, within 5 %. `delays`: each
-packet of a thin flow beside a bound, and beside the same computation. `accounting`: 10⁸ packets through cells of 32 devices
-with drops, failed blocks, AQMs and handovers; none may be unaccounted. `speed`: packets per second of one core, and a cell of
-one device beside its radio alone, in turns. Prints JSON and a table. Build first:
+`shares`: air time and rate of devices with full buffers beside `tests/validation/schedulers.py`, within 5 %.
+`delays`: each packet of a thin flow beside a bound, and beside the same computation. `accounting`: 10⁸ packets through
+cells of 32 devices with drops, failed blocks, AQMs and handovers; none may be unaccounted. `speed`: packets per second of
+one core, and a cell of one device beside its radio alone, in turns. Prints JSON and a table. Build first:
 
     cargo build --release -p wavebed-link --example cell
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,22 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from tests.validation import schedulers  # noqa: E402 - found by the line above
+from tests.validation.cell_cases import (  # noqa: E402
+    POLICIES,
+    SEATS,
+    SLOT_NS,
+    THIN_LOAD,
+    UNITS,
+    alone_ns,
+    by_slot,
+    compute,
+    first_slot,
+    full,
+    longest_waits,
+    radio,
+    steps,
+    thin,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,34 +51,9 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 PROGRAM = systems.TARGET / "release/examples/cell"
-PRESETS = json.loads((ROOT / "crates/wavebed-link/src/sim/presets.json").read_text())
-POLICIES = ("proportional_fair", "round_robin", "maximum_rate")
-SLOT_NS = 500_000
-PREPARE_NS = 1_000_000
-DECODE_NS = 100_000
-UNITS = 17
 MOST_DIFFERENCE = 0.05
 LEAST_PER_S = 1e6
 LEAST_RATIO = 0.98
-
-
-def radio(rate: Json, preset: str = "nr-30khz", direction: str = "down", frame: str | None = "", **keys: object) -> Json:
-    """Return a radio of a preset, without headers and limits."""
-    stage: Json = json.loads(json.dumps(PRESETS[preset][direction]))
-    stage |= {"rate": rate, "queue": {"kind": "infinite"}, "overhead_bytes": 0} | keys
-    if frame is not None:
-        stage["slots"]["frame"] = frame
-    return stage
-
-
-def steps(values: np.ndarray, step_s: float, more: dict[str, list[object]] | None = None) -> str:
-    """Return the text of a pattern with these rates."""
-    names = ",".join(["time_s", "rate_bps", *(more or {})])
-    lines = ["# wavebed pattern 1", "# kind = steps", f"# duration_s = {len(values) * step_s:.9g}", names]
-    others = list((more or {}).values())
-    for row, value in enumerate(values):
-        lines.append(",".join([f"{row * step_s:.9g}", str(int(value)), *(str(column[row]) for column in others)]))
-    return "\n".join(lines) + "\n"
 
 
 def call(case: Json, *options: str) -> Json:
@@ -73,30 +63,6 @@ def call(case: Json, *options: str) -> Json:
         raise SystemExit(f"{PROGRAM.name}: {done.stderr}")
     figures: Json = json.loads(done.stdout)
     return figures
-
-
-def full(rates: np.ndarray, step_s: float, policy: str, duration_s: float, **keys: object) -> Json:
-    """Return a case of devices with full buffers: one column of rates each; their blocks fail with `bler`."""
-    devices: list[Json] = []
-    patterns = {}
-    bler = keys.pop("bler", None)
-    for number, values in enumerate(rates.T):
-        rate: Json = {"kind": "constant", "rate_bps": int(values[0])}
-        if values.max() > values.min():
-            patterns[f"device {number}"] = steps(values, step_s)
-            rate = {"kind": "pattern", "file": f"device {number}", "end": "repeat", "start_ns": 0}
-        stage = radio(rate, bler=bler[number] if isinstance(bler, list) else None)
-        traffic = {"kind": "full", "bytes": 1200, "keep_bytes": int(values.max() / 8 * 0.06) + 5000}
-        devices.append({"stages": [stage], "traffic": traffic})
-    return {
-        "seed": 1,
-        "duration_ns": round(duration_s * 1e9),
-        "from_ns": round(duration_s * 5e8),
-        "blocks": True,
-        "scheduler": {"policy": policy, "units": UNITS} | keys,
-        "devices": devices,
-        "patterns": patterns,
-    }
 
 
 def traces(quick: bool) -> Iterator[tuple[str, int, np.ndarray, float]]:
@@ -137,28 +103,13 @@ def compare(found: Json, expected: schedulers.Shares, seconds: float, mean: np.n
     }
 
 
-def by_slot(rates: np.ndarray, step_s: float, slots: int) -> np.ndarray:
-    """Repeat the rates of blocks for each slot."""
-    rows = (np.arange(slots) * SLOT_NS) // round(step_s * 1e9) % len(rates)
-    return rates[rows]
-
-
-SEATS = {"one device a slot": 1, "parts of slots": None}
-
-
-def compute(rates: np.ndarray, policy: schedulers.Policy, seats: int | None, bler: list[float] | None) -> schedulers.Shares:
-    """Compute what a cell gives; 4 slots after a block its repetition may be sent."""
-    if policy == "round_robin" and seats is None:
-        return schedulers.equal_parts(rates, bler)
-    errors = schedulers.Errors(bler, 4) if bler else None
-    return schedulers.shares(rates, policy, errors=errors)
-
-
 def measure_shares(quick: bool) -> list[Json]:
     """Compare all traces and policies, then blocks that fail."""
     rows: list[Json] = []
 
-    def compare_all(name: str, rates: np.ndarray, step_s: float, seconds: float, errors: str, bler: list[float] | None) -> None:
+    def compare_all(
+        name: str, rates: np.ndarray, step_s: float, seconds: float, errors: str, bler: list[float] | None
+    ) -> None:
         for policy in POLICIES if bler is None else POLICIES[:2]:
             # A turn in 32 slots meets few blocks of a trace: in turns it is played four times.
             long_s = 4 * seconds if policy == "round_robin" and len(rates) > 1 else seconds
@@ -196,7 +147,9 @@ def shares_table(rows: list[Json]) -> str:
         air, rate = (max(row[key] for row in group) for key in ("air", "rate"))
         met = "met" if max(air, rate) <= MOST_DIFFERENCE else "MISSED"
         counts = f"{min(row['devices'] for row in group)} to {max(row['devices'] for row in group)}"
-        lines.append(f"| {trace} | {errors} | {policy.replace('_', ' ')} | {way} | {counts} | {air:.1%} | {rate:.1%} | {met} |")
+        lines.append(
+            f"| {trace} | {errors} | {policy.replace('_', ' ')} | {way} | {counts} | {air:.1%} | {rate:.1%} | {met} |"
+        )
     return "\n".join(lines)
 
 
@@ -211,43 +164,21 @@ def arrivals(kind: str, seconds: float) -> list[int]:
     return [int(time) for time in times if time < (seconds - 0.5) * 1e9]
 
 
-def first_slot(at_ns: int, direction: str) -> int:
-    """Return the first slot in which a packet of an idle device can be sent."""
-    ready = -(-(at_ns + 1 + PREPARE_NS) // SLOT_NS)
-    if direction == "down":
-        return ready
-    grants = PRESETS["nr-30khz"]["up"]["grants"]
-    every = grants["request_slots"]
-    request = -(-(-(-(at_ns + 1) // SLOT_NS)) // every) * every
-    return max(ready, request + grants["schedule_slots"] + grants["prepare_slots"])
-
-
 def measure_delays(quick: bool) -> list[Json]:
     """Compare the delay of each packet of a thin flow with its bound and with the computation."""
     rows: list[Json] = []
-    size, rate_bps, seconds = 160, 100_000_000, 21.0 if quick else 61.0
-    load = size * 8 / (rate_bps * SLOT_NS / 1e9)
+    seconds = 21.0 if quick else 61.0
     for direction in ("down", "up"):
         for others in (1, 31) if quick else (1, 3, 7, 15, 31):
             for policy in POLICIES[:2]:
                 for kind in ("each 20 ms", "Poisson, mean 20 ms"):
                     times = arrivals(kind, seconds)
-                    stage = radio({"kind": "constant", "rate_bps": rate_bps}, direction=direction)
-                    busy = {"stages": [stage], "traffic": {"kind": "full", "bytes": 1200, "keep_bytes": 800_000}}
-                    thin = {"stages": [stage], "traffic": {"kind": "times", "bytes": size, "at_ns": times}}
-                    found = call(
-                        {
-                            "seed": 1,
-                            "duration_ns": round(seconds * 1e9),
-                            "scheduler": {"policy": policy, "units": UNITS, "devices_per_slot": 1},
-                            "devices": [busy] * others + [thin],
-                        }
-                    )
+                    found = call(thin(others, policy, direction, times, round(seconds * 1e9)))
                     delays = found["devices"][-1]["delays_ns"]
                     if None in delays:
                         raise SystemExit(f"{delays.count(None)} packets of the thin flow did not arrive")
                     starts = [first_slot(at_ns, direction) for at_ns in times]
-                    idle = [start * SLOT_NS + SLOT_NS + DECODE_NS - at_ns for start, at_ns in zip(starts, times, strict=True)]
+                    idle = alone_ns(times, direction)
                     waits = [(delay - alone) / SLOT_NS for delay, alone in zip(delays, idle, strict=True)]
                     row: Json = {
                         "direction": direction,
@@ -261,18 +192,11 @@ def measure_delays(quick: bool) -> list[Json]:
                         "alone_ms": statistics.fmean(idle) / 1e6,
                         "longest_wait": max(waits),
                     }
-                    thin_packets = [(start, load) for start in starts]
-                    if policy == "round_robin":
-                        bounds = [others] * len(starts)
-                    else:
-                        bounds = schedulers.fair_waits(thin_packets, others)
-                    if direction == "up" and kind != "each 20 ms":
-                        # A packet that the first grant does not cover is reported in its block: a second grant and turn.
-                        bounds = [2 * bound + 4 for bound in bounds]
+                    bounds = longest_waits(others, policy, direction, times, kind != "each 20 ms")
                     row["bound"] = max(bounds)
                     if direction == "down":
                         exact = schedulers.thin_flow(
-                            thin_packets,
+                            [(start, THIN_LOAD) for start in starts],
                             schedulers.constant([1.0] * (others + 1), round(seconds * 1e9) // SLOT_NS),
                             policy,
                         )
@@ -289,7 +213,7 @@ def measure_delays(quick: bool) -> list[Json]:
 def delays_table(rows: list[Json]) -> str:
     """Draw one line for each case: waits in slots, delays in milliseconds."""
     lines = [
-        "| direction | packets | policy | others | mean, p99, longest delay, ms | longest wait, slots | bound | computed | |",
+        "| direction | packets | policy | others | mean, p99, longest ms | longest wait, slots | bound | computed | |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -328,7 +252,11 @@ def losing(number: int) -> Iterator[tuple[str, Json]]:
                 bler = [0.1 if state == "los" else 0 for state in states[device]]
                 patterns[f"device {device}"] = steps(values, 0.01, {"bler": list(bler), "state": list(states[device])})
                 rate = {"kind": "pattern", "file": f"device {device}", "end": "repeat", "start_ns": 0}
-                keys: Json = {"queue": queue, "overhead_bytes": 10, "handover": "lose" if device % 3 == 0 else "forward"}
+                keys: Json = {
+                    "queue": queue,
+                    "overhead_bytes": 10,
+                    "handover": "lose" if device % 3 == 0 else "forward",
+                }
                 if device % 2:
                     keys["rlc"] = {"mode": "um"}
                 if device % 4 == 1 and queue["kind"] != "fq_codel":
@@ -383,12 +311,16 @@ def accounting_table(rows: list[Json]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for row in rows:
-        dropped = ", ".join(f"{reason} {count / row['offered']:.2%}" for reason, count in sorted(row["dropped"].items()))
+        dropped = ", ".join(
+            f"{reason} {count / row['offered']:.2%}" for reason, count in sorted(row["dropped"].items())
+        )
         lines.append(
             f"| {row['cell']} | {row['offered']:,} | {row['delivered'] / row['offered']:.1%} | {dropped} "
             f"| {row['blocks_failed'] / row['blocks']:.1%} | {row['worst_unaccounted']} |"
         )
-    lines.append(f"| all | {sum(row['offered'] for row in rows):,} | | | | {max(row['worst_unaccounted'] for row in rows)} |")
+    lines.append(
+        f"| all | {sum(row['offered'] for row in rows):,} | | | | {max(row['worst_unaccounted'] for row in rows)} |"
+    )
     return "\n".join(lines)
 
 
@@ -432,7 +364,7 @@ def measure_speed(rounds: int, packets: int) -> dict[str, list[Json]]:
 
 
 def speed_table(runs: dict[str, list[Json]]) -> str:
-    """Draw the rates, and the ratio of one device in a cell to its radio alone: of pairs that ran one after the other."""
+    """Draw the rates, and the ratio of one device in a cell to its radio alone, of pairs in turns."""
     lines = ["| cell | million packets per second of one core | dropped | |", "|---|---|---|---|"]
     for name, figures in runs.items():
         rates = [run["packets_per_s"] / 1e6 for run in figures]
@@ -444,7 +376,8 @@ def speed_table(runs: dict[str, list[Json]]) -> str:
         ratios = sorted(one["packets_per_s"] / alone["packets_per_s"] for one, alone in pairs)
         middle = statistics.median(ratios)
         met = "met" if middle >= LEAST_RATIO else "MISSED"
-        lines.append(f"| 1 device beside its radio alone, {direction} | ratio {middle:.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}) | | {met} |")
+        shown = f"ratio {middle:.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"
+        lines.append(f"| 1 device beside its radio alone, {direction} | {shown} | | {met} |")
     return "\n".join(lines)
 
 
@@ -454,7 +387,9 @@ def main() -> int:
     parser.add_argument("what", choices=("shares", "delays", "accounting", "speed"), help="what is compared")
     parser.add_argument("--quick", action="store_true", help="fewer cases and packets")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="runs of each case of `speed` (default: 7)")
-    parser.add_argument("--packets", type=int, default=2_000_000, metavar="N", help="packets of each (default: 2000000)")
+    parser.add_argument(
+        "--packets", type=int, default=2_000_000, metavar="N", help="packets of each (default: 2000000)"
+    )
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the run, with its machine, in this JSON file")
     arguments = parser.parse_args()
     described = machine()

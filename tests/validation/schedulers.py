@@ -1,9 +1,9 @@
 """Schedulers of a cell from their publications, one device a slot: the shares and delays that a cell must have.
 
-Nothing here knows the code of wavebed. Proportional fair is the rule of Jalali, Padovani and Pankaj ("Data throughput of
-CDMA-HDR", VTC 2000), with the average of Viswanath, Tse and Laroia ("Opportunistic beamforming using dumb antennas", IEEE
-Transactions on Information Theory 48(6), 2002, section II): in slot `t` the device with the highest `r(t) / R(t)` sends, and
-`R(t + 1) = (1 - 1 / c) R(t) + (1 / c) r(t)` for it, `(1 - 1 / c) R(t)` for the others.
+Nothing here knows the code of wavebed. Proportional fair is the rule of Jalali, Padovani and Pankaj ("Data throughput
+of CDMA-HDR", VTC 2000), with the average of Viswanath, Tse and Laroia ("Opportunistic beamforming using dumb antennas",
+IEEE Transactions on Information Theory 48(6), 2002, section II): in slot `t` the device with the highest `r(t) / R(t)`
+sends, and `R(t + 1) = (1 - 1 / c) R(t) + (1 / c) r(t)` for it, `(1 - 1 / c) R(t)` for the others.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def shares(rates: Floats, policy: Policy, average_slots: float = 99.0, errors: E
 
 
 def equal_parts(rates: Floats, first: Sequence[float] | None = None) -> Shares:
-    """Serve all devices in equal parts of each slot; each has one block a slot, so a repetition takes the place of new data.
+    """Serve all devices in equal parts of each slot: a device has one block a slot, a repetition or new data.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def fair_limit(rates: Floats, rounds: int = 400) -> Shares:
         winners = np.argmax(rates / average, axis=1)
         air = np.bincount(winners, minlength=devices) / states.size
         data = np.bincount(winners, rates[states, winners], devices) / states.size
-        average = average + (data - average) / number ** 0.7
+        average = average + (data - average) / number**0.7
     return Shares(air, data)
 
 
@@ -222,10 +222,10 @@ def largest_ratio(devices: int, average_slots: float = 99.0) -> float:
 def fair_waits(arrivals: Sequence[tuple[int, float]], devices: int, average_slots: float = 99.0) -> list[int]:
     """Bound the slots that each packet of a thin flow waits in proportional fair, beside equal full buffers.
 
-    The average of the flow before a packet is at most `A`, the sum of `(load / c) q^age` over its earlier packets, each as old
-    as its own bound lets it be. The flow is chosen once `1 / A` is above the highest ratio of the others: `largest_ratio`,
-    times `1 / q` for each packet that took a slot from them in their last two rounds. While a packet waits, `A` falls by `q` a
-    slot, so it waits for the least `w` with `A q^w < 1 / ratio`.
+    The average of the flow before a packet is at most `A`, the sum of `(load / c) q^age` over its earlier packets, each
+    as old as its own bound lets it be. The flow is chosen once `1 / A` is above the highest ratio of the others:
+    `largest_ratio`, times `1 / q` for each packet that took a slot from them in their last two rounds. While a packet
+    waits, `A` falls by `q` a slot, so it waits for the least `w` with `A q^w < 1 / ratio`.
 
     Parameters
     ----------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from tests.validation.schedulers import (
     Errors,
     constant,
@@ -90,7 +89,7 @@ def test_waits_of_a_thin_flow_stay_within_their_bounds(policy, others):
     sent = thin_flow(arrivals, rates, policy)
     waits = [slot - start for slot, (start, _) in zip(sent, arrivals, strict=True)]
     bounds = [others] * len(waits) if policy == "round_robin" else fair_waits(arrivals, others)
-    assert 0 <= min(waits)
+    assert min(waits) >= 0
     assert all(wait <= bound for wait, bound in zip(waits, bounds, strict=True))
 
 

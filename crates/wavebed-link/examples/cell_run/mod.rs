@@ -40,10 +40,17 @@ pub struct Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceCase {
+    /// So many devices like this.
+    #[serde(default = "one")]
+    pub count: usize,
     pub stages: Vec<StageConfig>,
     #[serde(default)]
     pub service: Option<ServiceConfig>,
     pub traffic: Traffic,
+}
+
+const fn one() -> usize {
+    1
 }
 
 /// What a device is sent, or sends.
@@ -188,8 +195,10 @@ fn build(case: &Case) -> Result<(Option<Cell>, Vec<Device>), String> {
         );
         return Ok((None, vec![device]));
     }
-    let mut shared: Vec<Shared> = case.devices.iter().map(|_| Shared::default()).collect();
-    let members = (1u64..).zip(case.devices.iter().zip(&mut shared));
+    let all = case.devices.iter();
+    let all = all.flat_map(|device| std::iter::repeat_n(device, device.count));
+    let mut shared: Vec<Shared> = all.clone().map(|_| Shared::default()).collect();
+    let members = (1u64..).zip(all.clone().zip(&mut shared));
     let members = members.map(|(number, (device, shared))| Member {
         stages: &device.stages,
         service: device.service.as_ref(),
@@ -198,7 +207,7 @@ fn build(case: &Case) -> Result<(Option<Cell>, Vec<Device>), String> {
     });
     let (cell, stages) = build_cell(&case.scheduler, &[], members.collect(), 1500, &mut load)
         .map_err(|(place, error)| format!("device {place:?}: {error}"))?;
-    let devices = (1u64..).zip(stages).zip(&case.devices);
+    let devices = (1u64..).zip(stages).zip(all);
     let devices = devices.map(|((number, stages), device)| {
         let mut link = Link::new(stages, false);
         if case.blocks {

@@ -11,7 +11,12 @@
 mod bottleneck_cost;
 mod bottleneck_oracles;
 mod bottleneck_rules;
+mod cell_losses;
 mod cell_properties;
+#[allow(dead_code, reason = "an example uses all of it")]
+#[path = "../../examples/cell_run/mod.rs"]
+mod cell_run;
+mod cell_shares;
 mod cell_support;
 mod codel_rfc;
 mod codel_support;
