@@ -4,8 +4,8 @@ Usage: python benches/cell.py shares|delays|accounting|speed [--quick] [--save F
 
 `shares`: air time and rate of devices with full buffers beside `tests/validation/schedulers.py`, within 5 %.
 `delays`: each packet of a thin flow beside a bound, and beside the same computation. `accounting`: 10⁸ packets through
-cells of 32 devices with drops, failed blocks, AQMs and handovers; none may be unaccounted. `speed`: packets per second of
-one core, and a cell of one device beside its radio alone, in turns. Prints JSON and a table. Build first:
+cells of 32 devices with drops, failed blocks, AQMs and handovers; none may be unaccounted. `speed`: packets per second
+of one core, and a cell of one device beside its radio alone, in turns. Prints JSON and a table. Build first:
 
     cargo build --release -p wavebed-link --example cell
 """
@@ -111,12 +111,15 @@ def measure_shares(quick: bool) -> list[Json]:
         name: str, rates: np.ndarray, step_s: float, seconds: float, errors: str, bler: list[float] | None
     ) -> None:
         for policy in POLICIES if bler is None else POLICIES[:2]:
-            # A turn in 32 slots meets few blocks of a trace: in turns it is played four times.
-            long_s = 4 * seconds if policy == "round_robin" and len(rates) > 1 else seconds
             for way, seats in SEATS.items():
-                found = call(full(rates, step_s, policy, long_s, bler=bler, devices_per_slot=seats))
-                slots = by_slot(rates, step_s, round(long_s * 1e9 / SLOT_NS))
-                result = compare(found, compute(slots, policy, seats, bler), long_s / 2, rates.mean(axis=0))
+                found = call(full(rates, step_s, policy, seconds, bler=bler, devices_per_slot=seats))
+                slots = by_slot(rates, step_s, round(seconds * 1e9 / SLOT_NS))
+                expected = [compute(slots, policy, seats, bler)]
+                if policy == "round_robin" and seats == 1 and bler is None:
+                    # Nobody says who is first: a turn in 32 slots meets other blocks of the trace for each.
+                    expected = [schedulers.turns(slots, first) for first in range(rates.shape[1])]
+                results = [compare(found, each, seconds / 2, rates.mean(axis=0)) for each in expected]
+                result = min(results, key=lambda each: each["rate"])
                 devices = rates.shape[1]
                 row = {"trace": name, "devices": devices, "policy": policy, "way": way, "errors": errors}
                 rows.append(row | result)

@@ -109,8 +109,11 @@ SEATS = {"one device a slot": 1, "parts of slots": None}
 def compute(
     rates: np.ndarray, policy: schedulers.Policy, seats: int | None, bler: list[float] | None
 ) -> schedulers.Shares:
-    """Compute what a cell gives; 4 slots after a block its repetition may be sent."""
-    if policy == "round_robin" and seats is None:
+    """Compute what a cell gives; 4 slots after a block its repetition may be sent.
+
+    In parts of slots each device has a block in each slot, unless there are more devices than parts.
+    """
+    if policy == "round_robin" and seats is None and (bler is None or rates.shape[1] <= UNITS):
         return schedulers.equal_parts(rates, bler)
     errors = schedulers.Errors(bler, 4) if bler else None
     return schedulers.shares(rates, policy, errors=errors)

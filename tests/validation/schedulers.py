@@ -34,6 +34,7 @@ __all__ = [
     "rayleigh",
     "shares",
     "thin_flow",
+    "turns",
 ]
 
 GAP_DB = 1.5
@@ -180,6 +181,15 @@ def equal_parts(rates: Floats, first: Sequence[float] | None = None) -> Shares:
     repeated = 1 + (np.zeros(devices) if first is None else np.asarray(first))
     later = rates[len(rates) // 2 :]
     return Shares(np.full(devices, 1 / devices), later.mean(axis=0) / devices / repeated)
+
+
+def turns(rates: Floats, first: int) -> Shares:
+    """Serve each device in turn, one a slot; `first` has slot 0."""
+    slots, devices = rates.shape
+    later = np.arange(slots // 2, slots)
+    winners = (later + first) % devices
+    air = np.bincount(winners, minlength=devices) / later.size
+    return Shares(air, np.bincount(winners, rates[later, winners], devices) / later.size)
 
 
 def fair_limit(rates: Floats, rounds: int = 400) -> Shares:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from tests.validation.cell_cases import fixture
 from tests.validation.schedulers import (
     Errors,
     constant,
@@ -15,6 +19,7 @@ from tests.validation.schedulers import (
     rayleigh,
     shares,
     thin_flow,
+    turns,
 )
 
 RATES = (10.0, 20.0, 80.0)
@@ -50,9 +55,11 @@ def test_a_long_average_reaches_the_limit():
 
 
 def test_round_robin_and_maximum_rate():
-    turns = shares(constant(RATES, 600), "round_robin")
-    assert turns.air == pytest.approx(np.full(3, 1 / 3))
-    assert turns.rate == pytest.approx(np.array(RATES) / 3)
+    served = shares(constant(RATES, 600), "round_robin")
+    assert served.air == pytest.approx(np.full(3, 1 / 3))
+    assert served.rate == pytest.approx(np.array(RATES) / 3)
+    fading = rayleigh([0, 10, 20], 601, 20e6, 20.0, 5)
+    assert turns(fading, 0).rate == pytest.approx(shares(fading, "round_robin").rate)
     best = shares(constant(RATES, 600), "maximum_rate")
     assert best.air.tolist() == [0, 0, 1]
     assert best.rate.tolist() == [0, 0, 80]
@@ -106,3 +113,10 @@ def test_equal_parts_with_repetitions():
     found = equal_parts(constant((10.0, 20.0), 100), (0.0, 0.25))
     assert found.air.tolist() == [0.5, 0.5]
     assert found.rate == pytest.approx([5, 8])
+
+
+def test_the_figures_of_the_crates_tests_are_current():
+    path = Path(__file__).parents[2] / "crates/wavebed-link/tests/all/cell_shares.json"
+    assert json.loads(path.read_text()) == json.loads(json.dumps(fixture())), (
+        f"write {path.name} by: python -m tests.validation.cell_cases > {path}"
+    )
