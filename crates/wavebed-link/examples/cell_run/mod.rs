@@ -32,6 +32,9 @@ pub struct Case {
     /// Whether blocks are recorded, for the air time.
     #[serde(default)]
     pub blocks: bool,
+    /// Least time between two polls. Results do not depend on it, but for full buffers, which are filled then.
+    #[serde(default)]
+    pub step_ns: u64,
     /// The only device without a cell: its radio is a stage of its link.
     #[serde(default)]
     pub alone: bool,
@@ -157,7 +160,7 @@ pub fn run(case: &Case, drain: bool) -> Result<Outcome, String> {
         match next {
             _ if refill => {}
             Some(next_ns) if next_ns < u64::MAX && (drain || next_ns < case.duration_ns) => {
-                now_ns = next_ns
+                now_ns = next_ns.max(now_ns + case.step_ns);
             }
             _ => break,
         }
