@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::f64::consts::LN_2;
 
-use super::slots::Resource;
 use crate::counters::Reason;
 use crate::run::{Run, Slot};
 use crate::stage::Outlet;
@@ -35,6 +34,25 @@ pub struct Block {
     pub noticed_ns: Option<u64>,
     /// Its next event.
     pub phase: Phase,
+}
+
+/// Resources that a block takes: parts of a slot times symbols. A retransmission takes as many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resource(u64);
+
+impl Resource {
+    /// So many parts of a slot of `symbols` symbols.
+    #[must_use]
+    pub fn of(units: u32, symbols: u32) -> Self {
+        Self(u64::from(units) * u64::from(symbols.max(1)))
+    }
+
+    /// Parts of a slot of `symbols` symbols; at least 1.
+    #[must_use]
+    pub fn units(self, symbols: u32) -> u32 {
+        let units = self.0.div_ceil(u64::from(symbols.max(1)));
+        u32::try_from(units).unwrap_or(u32::MAX).max(1)
+    }
 }
 
 /// What decides whether a transmission of a block fails.

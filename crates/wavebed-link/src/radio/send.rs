@@ -2,9 +2,9 @@
 
 use super::Radio;
 use super::air::Now;
-use super::block::{Block, Chunk, Decoder, Errors, Part, Phase};
+use super::block::{Block, Chunk, Decoder, Errors, Part, Phase, Resource};
 use super::settings::{Acknowledged, Aggregation, Entity, Rlc, Turns};
-use super::slots::{Claim, Found, Needs, Plan, Resource, Scheduler, Share};
+use super::slots::{Claim, Found, Needs, Plan, Scheduler, Share};
 use crate::pattern::State;
 use crate::run::{Backlog, BlockRecord, Run, Slot};
 use crate::stage::Outlet;

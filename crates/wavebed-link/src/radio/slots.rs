@@ -41,25 +41,6 @@ impl Share {
     }
 }
 
-/// Resources that a block takes: parts of a slot times symbols. A retransmission takes as many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resource(u64);
-
-impl Resource {
-    /// So many parts of a slot of `symbols` symbols.
-    #[must_use]
-    pub fn of(units: u32, symbols: u32) -> Self {
-        Self(u64::from(units) * u64::from(symbols.max(1)))
-    }
-
-    /// Parts of a slot of `symbols` symbols; at least 1.
-    #[must_use]
-    pub fn units(self, symbols: u32) -> u32 {
-        let units = self.0.div_ceil(u64::from(symbols.max(1)));
-        u32::try_from(units).unwrap_or(u32::MAX).max(1)
-    }
-}
-
 /// What a radio asks of a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
