@@ -132,7 +132,7 @@ def test_single_carrier_rates_follow_from_blocks_of_448_symbols() -> None:
 
 
 def test_5qi_keep_the_priority_levels_of_qci() -> None:
-    """TS 23.203 tables 6.1.7-A and -B have the same services with a tenth of the priority level. Copied by hand; exact."""
+    """TS 23.203 tables 6.1.7-A and -B have the same services, their levels ten times smaller. Copied; exact."""
     of_qci = {1: 2, 2: 4, 3: 3, 4: 5, 65: 0.7, 66: 2, 67: 1.5, 71: 5.6, 72: 5.6, 73: 5.6, 74: 5.6, 76: 5.6}
     of_qci |= {5: 1, 6: 6, 7: 7, 8: 8, 9: 9, 10: 9, 69: 0.5, 70: 5.5, 79: 6.5, 80: 6.8}
     of_qci |= {82: 1.9, 83: 2.2, 84: 2.4, 85: 2.1}
