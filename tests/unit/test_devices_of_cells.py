@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import os
+import resource
+import socket
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -20,6 +24,7 @@ from wavebed.check.requirement import check_known, parse_requirement
 from wavebed.check.trials import link_metrics, seen
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
+from wavebed.lab.protocol import MachineClock
 from wavebed.lab.tools import Computing, ProgramTime
 from wavebed.path.model import CellModel, DeviceModel, Link
 from wavebed.result.devices import device_metrics, known_device_metrics, members_of, of_groups, together, worst_of
@@ -27,7 +32,7 @@ from wavebed.result.model import TrialRecord, WorkloadRecord
 from wavebed.result.tables import SCHEMAS, capacity_table
 from wavebed.run.checks import engine_checks
 from wavebed.run.design import ordered
-from wavebed.run.devices import check_names, on_devices, own_name, with_own_predecessors
+from wavebed.run.devices import allow_files, check_names, on_devices, own_name, with_own_predecessors
 from wavebed.run.play import AT_ONCE, open_all, perform
 from wavebed.run.remedies import Remedies
 from wavebed.run.resolve import Resolver
@@ -509,3 +514,36 @@ def test_links_of_a_cell_deliver_together(tmp_path: Path) -> None:
     assert found["delivered down"] == pytest.approx(3 * 8 / 10)
     assert found["delivered up"] == pytest.approx(8 * 8 / 10)
     assert found["dropped down"] == 3.0
+
+
+def test_a_crowd_may_open_more_files_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, int]] = []
+
+    def set_limit(_: int, limits: tuple[int, int]) -> None:
+        if limits[1] > 4096:
+            raise ValueError("not allowed to raise maximum limit")
+        given.append(limits)
+
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 4096))
+    monkeypatch.setattr("resource.setrlimit", set_limit)
+    names_ = [f"phone-{number}" for number in range(1, 201)]
+    crowd = workloads(cell(*names_), {"device": "phone"})
+    allow_files(workloads(None, {}))
+    allow_files(crowd[:64])
+    allow_files(crowd)
+    assert given == [(1024 + 64 * 20, 4096), (4096, 4096)]
+
+
+def test_a_descriptor_beyond_those_of_select_is_waited_for() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2048), hard), hard))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        high = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD, 1030)
+        try:
+            assert not MachineClock().wait_readable(high, 0.0)
+            theirs.send(b"x")
+            assert MachineClock().wait_readable(high, 0.0)
+        finally:
+            os.close(high)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -73,6 +73,8 @@ LIMITS = Limits()
 PORTS_EACH = 20
 """Ports of a workload that needs no more."""
 MOST_WORKLOADS = 32
+_SELECTED = 1024
+"""Descriptors that select(2) takes."""
 MOST_IN_CELL = 250
 """Workloads of a trial with a cell: each has a /24 of its own at the server, from 198.19.1.0 on."""
 _FIRST = 20_000
@@ -494,7 +496,11 @@ class MachineClock(Clock):
 
     def wait_readable(self, descriptor: int, limit_s: float) -> bool:
         """Wait until a descriptor can be read, `limit_s` seconds at most, and return whether it can."""
-        return bool(select.select([descriptor], [], [], limit_s)[0])
+        if descriptor < _SELECTED:
+            return bool(select.select([descriptor], [], [], limit_s)[0])
+        poll = select.poll()  # of a crowd
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(1000 * limit_s))
 
     def start(self, work: Callable[[], None], name: str) -> threading.Event:
         """Run `work` in a daemon thread; return the event of its end."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import resource
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -111,6 +113,22 @@ def share_options(workloads: Sequence[AnyWorkload], specs: Sequence[WorkloadSpec
         if workload.common.device is not None:
             key = msgspec.json.encode([spec.kind, spec.server, spec.options])
             workload.options = first.setdefault(key, workload).options
+
+
+_FILES_EACH = 20
+"""Descriptors of a workload: a connection and two streams for each of its programs, and its files."""
+
+
+def allow_files(workloads: Sequence[AnyWorkload]) -> None:
+    """Let this process and its laboratory have as many open files as the workloads of a cell need."""
+    if not any(each.common.device is not None for each in workloads):
+        return
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = least + _FILES_EACH * len(workloads)
+    for hard in (max(most, needed), most):  # a user without privileges keeps the hard limit
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, hard), hard))
+            return
 
 
 class SharedContent:

@@ -23,6 +23,7 @@ from wavebed.result.tables import write_tables
 from wavebed.result.transport import second_radio_links, second_radio_metrics, transport_metrics
 from wavebed.run.backend import lab_checks, lab_metrics, start_lab
 from wavebed.run.checks import backlog_check, capacity_steps, partial_check, processor_check, verdict
+from wavebed.run.devices import allow_files
 from wavebed.run.hosts import MODEM, modem_events, modem_series
 from wavebed.run.play import StoppedError, open_all, outcomes, perform, settle
 from wavebed.run.remedies import Remedies
@@ -89,6 +90,7 @@ def run_trial(
     began = time.monotonic()
     started = datetime.now(UTC).isoformat(timespec="seconds")
     partial = partial.absolute()  # programs inside have other working folders
+    allow_files(slot.treatment.workloads)
     log, raw = partial / "log", partial / "raw"
     steps = capacity_steps(resolved.network)
     remedies = Remedies(resolved.spec.remedies, devices(resolved.spec.network))
