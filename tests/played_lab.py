@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = [
     "at_ns", "offered_segments", "offered_bytes", "delivered_segments", "delivered_bytes", "dropped_segments",
-    "marked_segments", "blocks_sent", "blocks_failed", "link_failures", "queued_segments", "queued_bytes",
+    "marked_segments", "blocks_sent", "blocks_failed", "air_ns", "link_failures", "queued_segments", "queued_bytes",
     "waited_ns", "waited_segments", "rate_bps", "delay_ns", "loss", "state", "sinr_db",
 ]  # fmt: skip
 STATES = ["los", "nlos", "blocked", "outage"]

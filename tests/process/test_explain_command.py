@@ -152,7 +152,9 @@ def test_the_causes_stand_beside_what_users_waited_for() -> None:
     ns = np.zeros((2, len(CAUSES)), np.int64)
     ns[:, PLACE["outage"]] = [900 * MS, 5 * MS]
     nothing = np.full(2, None, object)
-    fates = Fates(np.array([2_100, 5_000]) * MS, np.ones(2, np.int64), ns.sum(axis=1), ns, nothing, nothing)
+    fates = Fates(
+        np.array([2_100, 5_000]) * MS, np.ones(2, np.int64), ns.sum(axis=1), ns, nothing, nothing, np.full(2, -1)
+    )
     found = stalls_of(cast("ExportedTrial", trial), TimeWindow(0, 8_000 * MS), {"a.down": fates})
     assert [(each.workload, each.kind, each.start_s, each.end_s) for each in found] == [
         ("web", "page load", 0.5, 1.3),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PACKETS = "time_ns,event,packet,is_copy,first,segments,segment_bytes,last_bytes,flow,block\n"
 BLOCKS = (
     "slot_ns,decoded_ns,number,attempt,process,carrier,is_fallback,bytes,failed,misheard,awake_ns,granted_ns,"
-    "rate_bps,sinr_db,need_db\n"
+    "rate_bps,sinr_db,need_db,turn_ns,turn_last_ns,turn_of\n"
 )
 ZERO_UNIX_NS = 1_795_000_000_000_000_000
 WIRED = """\
@@ -49,9 +49,9 @@ UPLINK = """\
 5000000,delivered,1,0,0,1,60,60,9,
 """
 RADIO_BLOCKS = """\
-10500000,11000000,1,1,1,0,0,1450,0,0,9000000,0,1000000,20.5,18
-10000000,10500000,0,1,0,0,0,2250,1,0,9000000,0,1000000,10,18
-12000000,12500000,0,2,0,0,0,2250,0,1,9000000,0,1000000,20.5,18
+10500000,11000000,1,1,1,0,0,1450,0,0,9000000,0,1000000,20.5,18,0,0,-1
+10000000,10500000,0,1,0,0,0,2250,1,0,9000000,0,1000000,10,18,9600000,9800000,-1
+12000000,12500000,0,2,0,0,0,2250,0,1,9000000,0,1000000,20.5,18,0,0,-1
 """
 
 

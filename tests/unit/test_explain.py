@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavebed.explain.model import CAUSES, MEANINGS, PLACE
-from wavebed.explain.records import Dark, LinkLayout, dark_times
+from wavebed.explain.model import CAUSES, MEANINGS, PLACE, Turn
+from wavebed.explain.records import Dark, LinkLayout, dark_times, directions
 from wavebed.explain.split import MISSING, Fates, LinkSplit, coarse_fates, follow, split_link
-from wavebed.explain.summary import moment, windows, worst_delays, worst_losses
+from wavebed.explain.summary import moment, of_direction, windows, worst_delays, worst_losses
 from wavebed.result.tables import LOG_SCHEMAS, SCHEMAS
+from wavebed.spec.types import Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wavebed.explain.model import Cause
+    from wavebed.spec.types import Network
 
 
 MOST_NS = 1000
@@ -113,12 +120,18 @@ def _blocks(draw: st.DrawFn, sent: int, row: dict[str, object], blocks: list[dic
                     "slot_ns": at, "decoded_ns": decoded, "number": number, "attempt": attempt, "process": 0,
                     "carrier": 0, "is_fallback": False, "bytes": 100, "failed": failed, "misheard": False,
                     "awake_ns": draw(st.integers(0, 2 * MOST_NS)), "granted_ns": draw(st.integers(0, 3 * MOST_NS)),
-                    "rate_bps": 1000,
+                    "rate_bps": 1000, **draw(_turns()),
                 }
             )  # fmt: skip
             at = decoded
     row |= {"blocks": carried, "transmissions": 1}
     return at
+
+
+def _turns() -> st.SearchStrategy[dict[str, int]]:
+    times = st.lists(st.integers(1, 3 * MOST_NS), min_size=2, max_size=2).map(sorted)
+    some = st.builds(lambda at, of: {"turn_ns": at[0], "turn_last_ns": at[1], "turn_of": of}, times, st.integers(-1, 3))
+    return st.just({"turn_ns": 0, "turn_last_ns": 0, "turn_of": -1}) | some
 
 
 MS = 1_000_000
@@ -233,6 +246,75 @@ def test_a_radio_tells_queue_sleep_grant_slot_transmission_harq_rlc_and_order_ap
     }
 
 
+def test_slots_that_went_to_others_while_the_packet_was_first_are_its_turn() -> None:
+    # Blocks are built 10 before their slot. Slots 180 to 240 went to others, most of them to device 2.
+    turn = {"turn_ns": 180, "turn_last_ns": 240, "turn_of": 2}
+    blocks = [block(0, 1, 50, 60), block(1, 1, 260, 275, awake_ns=70, granted_ns=150, **turn)]
+    rows = [
+        packet(entered_ns=10, dequeued_ns=250, sent_ns=260, released_ns=275, delivered_ns=275, blocks=[1]),
+        # It came when the last of them was built already, and when all but the last one were.
+        packet(entered_ns=235, dequeued_ns=250, sent_ns=260, released_ns=275, delivered_ns=275, blocks=[1], packet=2),
+        packet(entered_ns=225, dequeued_ns=250, sent_ns=260, released_ns=275, delivered_ns=275, blocks=[1], packet=3),
+    ]
+    log = radio(rows, blocks)
+    assert causes(log) == {
+        "queue": 30, "connection": 30, "grant": 80, "slot": 30, "turn": 80, "transmission": 15,
+    }  # fmt: skip
+    assert causes(log, 1) == {"slot": 25, "transmission": 15}
+    assert causes(log, 2) == {"turn": 35, "transmission": 15}
+    assert fates(log).turn_of.tolist() == [2, MISSING, 2]
+
+
+def test_a_grant_after_the_slots_of_others_leaves_no_turn() -> None:
+    turn = {"turn_ns": 80, "turn_last_ns": 120, "turn_of": 2}
+    row = packet(entered_ns=10, dequeued_ns=250, sent_ns=260, released_ns=275, delivered_ns=275, blocks=[0])
+    assert causes(radio([row], [block(0, 1, 260, 275, granted_ns=200, **turn)])) == {
+        "grant": 190,
+        "slot": 60,
+        "transmission": 15,
+    }
+
+
+def test_the_turn_is_told_by_the_device_that_was_served() -> None:
+    late = rows_of(30, 38, 8)
+    ns = np.zeros_like(late.ns)
+    ns[:, PLACE["propagation"]] = 5 * MS
+    ns[:, PLACE["turn"]] = np.array([30, 38, 8]) * MS
+    late = replace(late, ns=ns, turn_of=np.array([MISSING, 1, 1]))
+    found = of_direction(
+        "server-phone-1.down", ["cell.phone-1.down"], late, {"blocks_sent": 3, "blocks_failed": 0, "link_failures": 0},
+        span=(0, 150 * MS), step_ns=100 * MS, most=1, whole=True, devices=("phone-1", "phone-3"),
+    )  # fmt: skip
+    assert found.turns == [
+        Turn(device="phone-3", segments=2, mean_ms=15.333333, max_ms=38.0),
+        Turn(device=None, segments=1, mean_ms=10.0, max_ms=30.0),
+    ]
+    assert found.worst_delays[0].turn_of == "phone-3"
+    assert found.worst_delays[0].text == "0.0–0.1 s: up to 38 ms late: turn 38 ms behind phone-3"
+
+
+def test_each_device_of_a_cell_has_its_directions() -> None:
+    radios = ({"stage": "delay", "delay": {"kind": "constant", "delay_ns": 1}},)
+    hop = {"name": "wan", "down": radios, "up": radios}
+    devices = [{"host": name, "down": radios, "up": radios} for name in ("phone-1", "phone-2")]
+    leg = SimpleNamespace(start="server", end="phone-1", hops=[_stages(hop)])
+    cell = SimpleNamespace(name="mast", devices=[_stages(each) for each in devices])
+    found = directions(cast("Network", SimpleNamespace(legs=[leg], cell=cell)))
+    assert [(each.name, [layout.name for layout in each.links], each.own) for each in found] == [
+        ("server-mast.down", ["wan.down"], None),
+        ("server-mast.up", ["wan.up"], None),
+        ("server-phone-1.down", ["wan.down", "mast.phone-1.down"], "mast.phone-1.down"),
+        ("server-phone-1.up", ["mast.phone-1.up", "wan.up"], "mast.phone-1.up"),
+        ("server-phone-2.down", ["wan.down", "mast.phone-2.down"], "mast.phone-2.down"),
+        ("server-phone-2.up", ["mast.phone-2.up", "wan.up"], "mast.phone-2.up"),
+    ]
+
+
+def _stages(given: Mapping[str, Any]) -> SimpleNamespace:
+    of_sides = {side: msgspec.convert(given[side], tuple[Stage, ...]) for side in ("down", "up")}
+    return SimpleNamespace(**{**given, **of_sides})
+
+
 def test_pieces_of_a_packet_in_two_slots_are_its_transmission() -> None:
     blocks = [block(0, 1, 100, 110), block(1, 1, 200, 210)]
     row = packet(entered_ns=100, dequeued_ns=100, sent_ns=100, released_ns=210, delivered_ns=210, blocks=[0, 1])
@@ -328,7 +410,9 @@ def rows_of(*late_ms: float, every_ms: int = 50, lost: tuple[int, ...] = ()) -> 
     ns[list(lost)] = 0
     total = np.where(reasons == None, ns.sum(axis=1), MISSING)  # noqa: E711 - an array
     links = np.array(["a.down" if reason else None for reason in reasons], object)
-    return Fates(np.arange(count) * every_ms * MS, np.ones(count, np.int64), total, ns, links, reasons)
+    return Fates(
+        np.arange(count) * every_ms * MS, np.ones(count, np.int64), total, ns, links, reasons, np.full(count, MISSING)
+    )
 
 
 def test_a_worst_moment_grows_while_its_neighbours_are_half_as_late() -> None:

@@ -20,7 +20,7 @@ import wavebed
 from wavebed import load
 from wavebed.errors import MachineError, UserError, WavebedError
 from wavebed.result.model import RunRecord, TrialLine, TrialRecord, WorkloadRecord
-from wavebed.result.names import TABLES
+from wavebed.result.names import AIR, TABLES
 from wavebed.result.tables import SCHEMAS, packet_tables, write_tables
 from wavebed.store.disk import new_partial
 from wavebed.store.folder import write_trial
@@ -192,7 +192,7 @@ def test_frames_of_polars_need_polars_and_say_so(run_dir: Path) -> None:
         assert run.polars("capacity")["treatment"].to_list() == ["cubic", "bbr"]
 
 
-LINK_HEADER = ",".join(name for name in SCHEMAS["links"].names if name != "link")
+LINK_HEADER = ",".join(name for name in SCHEMAS["links"].names if name not in ("link", AIR))
 LINK_ROW = "{time_ms},2,3000,1,1500,0,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1500,3000,{sojourn},0,0,,"
 FLOW_HEADER = ",".join(SCHEMAS["flows"].names)
 
@@ -215,7 +215,7 @@ def test_the_engine_writes_the_columns_that_the_schema_names() -> None:
     source = (Path(__file__).parents[2] / "crates/wavebed-path/src/series.rs").read_text()
     reasons = (Path(__file__).parents[2] / "crates/wavebed-link/src/counters.rs").read_text()
     named = [part.split('"')[1] for part in reasons.split("pub const fn name")[1].split("}\n    }")[0].split("=>")[1:]]
-    written = source.split("fn link_header()")[1].split("header\n}")[0].replace("\\\n         ", "")
+    written = source.split("fn link_header(")[1].split("header\n}")[0].replace("\\\n         ", "")
     parts = [part for part in written.split('"')[1::2] if "_segments" in part or "_bytes" in part]
     first, last = parts[0], parts[-1].removesuffix("\\n")
     doors = "".join(f",dropped_{name}_segments" for name in named)
@@ -247,6 +247,19 @@ def test_the_files_of_all_links_become_one_table_with_the_link_as_a_column(tmp_p
             "late_max_ns": 17,
             "refused_segments": 0,
         }
+    ]
+
+
+def test_only_a_table_with_a_radio_has_air_time(tmp_path: Path) -> None:
+    wired = {"internet.down.csv": f"{LINK_HEADER}\n{link_row(5)}"}
+    (tmp_path / "wired").mkdir()
+    assert AIR not in tables_of(tmp_path / "wired", wired)["links"].column_names
+    radio = link_row(5).replace("\n", ",125000\n")
+    links = tables_of(tmp_path, {**wired, "radio.down.csv": f"{LINK_HEADER},{AIR}\n{radio}"})["links"]
+    assert links.schema.equals(SCHEMAS["links"])
+    assert links.select(["link", AIR]).to_pylist() == [
+        {"link": "internet.down", AIR: None},
+        {"link": "radio.down", AIR: 125_000},
     ]
 
 

@@ -58,7 +58,7 @@ pub fn head(loops: &[LoopState]) -> Value {
 
 /// The values of all links and directions.
 pub fn sample(loops: &[LoopState]) -> Value {
-    let row = |columns: [Column; 19]| Value::from(columns.map(|(_, value)| value).to_vec());
+    let row = |columns: [Column; 20]| Value::from(columns.map(|(_, value)| value).to_vec());
     let links: Vec<Value> = links(loops)
         .map(|(at_ns, link)| row(columns(at_ns, link)))
         .collect();
@@ -69,7 +69,7 @@ pub fn sample(loops: &[LoopState]) -> Value {
 }
 
 /// The values of a link, taken at `at_ns`.
-fn columns(at_ns: u64, state: &LinkState) -> [Column; 19] {
+fn columns(at_ns: u64, state: &LinkState) -> [Column; 20] {
     let (counts, now) = (&state.counts, &state.conditions);
     [
         ("at_ns", at_ns.into()),
@@ -81,6 +81,7 @@ fn columns(at_ns: u64, state: &LinkState) -> [Column; 19] {
         ("marked_segments", counts.marked.segments.into()),
         ("blocks_sent", counts.blocks_sent.into()),
         ("blocks_failed", counts.blocks_failed.into()),
+        ("air_ns", counts.air_ns.into()),
         ("link_failures", counts.link_failures.into()),
         ("queued_segments", state.backlog.segments.into()),
         ("queued_bytes", state.backlog.bytes.into()),

@@ -25,7 +25,7 @@ use crate::packet_log::{LinkLog, PacketLogSender, PacketLogWriter};
 use crate::pool::{PacketMemory, Packets};
 use crate::port::{Device, TimedInput, TimedOutput};
 use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
-use crate::series::{Address, Classes, SeriesSender, SeriesWriter, Side};
+use crate::series::{Address, Classes, SeriesLink, SeriesSender, SeriesWriter, Side};
 use crate::summary::Summary;
 use crate::{capture, packet_log, series};
 
@@ -381,7 +381,10 @@ fn start_logs(
     let departures: Vec<String> = directions()
         .flat_map(|direction| direction.exits.clone())
         .collect();
-    let (sender, writer) = series::start(dir, &links, &departures)?;
+    let with_air: Vec<SeriesLink> = directions()
+        .flat_map(DirectionSetup::series_links)
+        .collect();
+    let (sender, writer) = series::start(dir, &with_air, &departures)?;
     (senders.series, writers.series) = (Some(sender), Some(writer));
     if with_packets {
         let (sender, writer) = packet_log::start(dir, &links)?;
@@ -481,6 +484,14 @@ pub(crate) struct DirectionSetup {
 impl DirectionSetup {
     pub fn links(&self) -> impl Iterator<Item = &(String, Vec<Box<dyn Stage>>)> {
         self.chains.iter().flat_map(|chain| &chain.links)
+    }
+
+    fn series_links(&self) -> Vec<SeriesLink> {
+        let links = self.links().map(|(name, stages)| SeriesLink {
+            name: name.clone(),
+            has_air: stages.iter().any(|stage| stage.counts_air()),
+        });
+        links.collect()
     }
 
     pub fn link_names(&self) -> Vec<String> {

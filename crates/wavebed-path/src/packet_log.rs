@@ -25,7 +25,7 @@ const WAITING_BATCHES: usize = 128;
 const PACKETS_HEADER: &str =
     "time_ns,event,packet,is_copy,first,segments,segment_bytes,last_bytes,flow,block\n";
 const BLOCKS_HEADER: &str = "slot_ns,decoded_ns,number,attempt,process,carrier,is_fallback,bytes,failed,misheard,\
-                             awake_ns,granted_ns,rate_bps,sinr_db,need_db\n";
+                             awake_ns,granted_ns,rate_bps,sinr_db,need_db,turn_ns,turn_last_ns,turn_of\n";
 
 /// An event with the packet's serial number in its direction.
 #[derive(Clone, Copy, Debug)]
@@ -277,7 +277,11 @@ fn write_block(out: &mut impl Write, block: &BlockRecord) -> io::Result<()> {
     write_known(out, sinr_db)?;
     out.write_all(b",")?;
     write_known(out, need_db)?;
-    writeln!(out)
+    write!(out, ",{},{},", block.turn_ns, block.turn_last_ns)?;
+    match block.turn_of {
+        Some(device) => writeln!(out, "{device}"),
+        None => writeln!(out, "-1"),
+    }
 }
 
 /// Writes a value; a missing one is empty.
@@ -292,7 +296,11 @@ mod tests {
     use wavebed_link::counters::Event;
     use wavebed_link::{Ecn, Run, RunFlags};
 
-    use super::{BATCH_ROWS, LinkLog, PacketLogSender, Row, What, write_row};
+    use wavebed_link::radio::{BlockRecord, Slot};
+
+    use super::{
+        BATCH_ROWS, BLOCKS_HEADER, LinkLog, PacketLogSender, Row, What, write_block, write_row,
+    };
 
     const ROW: Row = Row {
         packet: 1,
@@ -320,6 +328,48 @@ mod tests {
         }
         let expected = "0,passed_2,1,0,0,1,100,100,0,\n0,sent,1,0,0,1,100,100,0,7\n0,written,1,0,0,1,100,100,0,\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_block_has_its_turn_and_the_device_that_was_served_before() {
+        let block = BlockRecord {
+            number: 4,
+            slot: Slot {
+                fallback: false,
+                carrier: 1,
+                index: 40,
+                start_ns: 5_000_000,
+            },
+            process: 2,
+            attempt: 1,
+            bytes: 1500,
+            failed: false,
+            misheard: false,
+            built_ns: 4_900_000,
+            decoded_ns: 5_150_000,
+            awake_ns: 10,
+            granted_ns: 0,
+            turn_ns: 4_000_000,
+            turn_last_ns: 4_875_000,
+            turn_of: Some(3),
+            rate_bps: 700,
+            sinr_db: None,
+            contents: Vec::new(),
+        };
+        let without = BlockRecord {
+            turn_ns: 0,
+            turn_last_ns: 0,
+            turn_of: None,
+            ..block.clone()
+        };
+        let mut out = Vec::new();
+        write_block(&mut out, &block).unwrap();
+        write_block(&mut out, &without).unwrap();
+        let start = "5000000,5150000,4,1,2,1,0,1500,0,0,10,0,700,,";
+        let expected = format!("{start},4000000,4875000,3\n{start},0,0,-1\n");
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let columns = BLOCKS_HEADER.matches(',').count();
+        assert_eq!(expected.matches(',').count(), 2 * columns);
     }
 
     #[test]

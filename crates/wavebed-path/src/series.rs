@@ -73,13 +73,21 @@ pub struct SeriesError {
     source: io::Error,
 }
 
+/// A link whose series is written.
+pub struct SeriesLink {
+    /// Its name.
+    pub name: String,
+    /// Whether it has a radio, which counts the air time of its blocks.
+    pub has_air: bool,
+}
+
 /// Starts the writer: `DIR/LINK.csv` for each link and `DIR/departures.LEG.DIRECTION.csv` for each direction.
 ///
 /// # Errors
 /// When a file cannot be made.
 pub fn start(
     dir: &Path,
-    links: &[String],
+    links: &[SeriesLink],
     departures: &[String],
 ) -> Result<(SeriesSender, SeriesWriter), SeriesError> {
     let open = |name: String, header: &str| -> Result<(PathBuf, BufWriter<File>), SeriesError> {
@@ -99,10 +107,12 @@ pub fn start(
         path: dir.to_owned(),
         source,
     })?;
-    let link_header = link_header();
     let mut link_files = links
         .iter()
-        .map(|name| open(format!("{name}.csv"), &link_header))
+        .map(|link| {
+            let out = open(format!("{}.csv", link.name), &link_header(link.has_air))?;
+            Ok((out, link.has_air))
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let mut departure_files = departures
         .iter()
@@ -135,7 +145,7 @@ type Out = (PathBuf, BufWriter<File>);
 
 fn write_all(
     rows: &Receiver<Rows>,
-    links: &mut [Out],
+    links: &mut [(Out, bool)],
     departures: &mut [Out],
 ) -> Result<(), SeriesError> {
     let failed = |path: &Path, source| SeriesError {
@@ -145,9 +155,9 @@ fn write_all(
     for batch in rows {
         match batch {
             Rows::Link(index, rows) => {
-                let (path, file) = &mut links[index];
+                let ((path, file), has_air) = &mut links[index];
                 rows.iter()
-                    .try_for_each(|row| write_link_row(file, row))
+                    .try_for_each(|row| write_link_row(file, row, *has_air))
                     .map_err(|error| failed(path, error))?;
             }
             Rows::Departures(index, rows) => {
@@ -158,13 +168,14 @@ fn write_all(
             }
         }
     }
-    for (path, file) in links.iter_mut().chain(departures) {
+    let links = links.iter_mut().map(|(out, _)| out);
+    for (path, file) in links.chain(departures) {
         file.flush().map_err(|error| failed(path, error))?;
     }
     Ok(())
 }
 
-fn link_header() -> String {
+fn link_header(has_air: bool) -> String {
     let mut header = String::from(
         "time_ms,offered_segments,offered_bytes,delivered_segments,delivered_bytes,duplicated_segments,\
          marked_segments,corrupted_segments",
@@ -176,12 +187,13 @@ fn link_header() -> String {
     }
     header.push_str(
         ",blocks_sent,blocks_failed,link_failures,queue_bytes,queue_peak_bytes,sojourn_mean_ns,sojourn_max_ns,\
-         l4s_marked_segments,l4s_dropped_segments,l4s_sojourn_mean_ns,l4s_sojourn_max_ns\n",
+         l4s_marked_segments,l4s_dropped_segments,l4s_sojourn_mean_ns,l4s_sojourn_max_ns",
     );
+    header.push_str(if has_air { ",air_ns\n" } else { "\n" });
     header
 }
 
-fn write_link_row(out: &mut impl Write, row: &MillisecondRow) -> io::Result<()> {
+fn write_link_row(out: &mut impl Write, row: &MillisecondRow, has_air: bool) -> io::Result<()> {
     let counts = &row.counts;
     write!(
         out,
@@ -205,6 +217,9 @@ fn write_link_row(out: &mut impl Write, row: &MillisecondRow) -> io::Result<()> 
     let (marked, dropped) = (counts.l4s_marked.segments, counts.l4s_dropped.segments);
     write!(out, ",{marked},{dropped}")?;
     write_sojourn(out, &row.l4s_sojourn)?;
+    if has_air {
+        write!(out, ",{}", counts.air_ns)?;
+    }
     writeln!(out)
 }
 
@@ -337,17 +352,18 @@ mod tests {
 
     #[test]
     fn every_column_has_a_value_in_every_row() {
-        let mut line = Vec::new();
-        write_link_row(&mut line, &MillisecondRow::default()).unwrap();
-        let line = String::from_utf8(line).unwrap();
-        assert_eq!(
-            line.matches(',').count(),
-            link_header().matches(',').count()
-        );
-        assert!(
-            line.ends_with(",,,0,0,,\n"),
-            "no sojourn time where nothing left the queue: {line}"
-        );
+        for (has_air, end) in [(false, ",,,0,0,,\n"), (true, ",,,0,0,,,0\n")] {
+            let mut line = Vec::new();
+            write_link_row(&mut line, &MillisecondRow::default(), has_air).unwrap();
+            let line = String::from_utf8(line).unwrap();
+            let header = link_header(has_air);
+            assert_eq!(line.matches(',').count(), header.matches(',').count());
+            assert_eq!(header.ends_with(",air_ns\n"), has_air);
+            assert!(
+                line.ends_with(end),
+                "no sojourn time where nothing left the queue: {line}"
+            );
+        }
     }
 
     const TV: [u8; 6] = [2, 0, 0, 0, 0, 1];

@@ -82,6 +82,8 @@ pub struct LinkSummary {
     pub blocks_sent: u64,
     /// Number of them that failed.
     pub blocks_failed: u64,
+    /// Air time of the blocks of a radio: of each its part of a slot of its carrier, nanoseconds.
+    pub air_ns: u64,
     /// Failures of its radio link.
     pub link_failures: u64,
     /// Still in the link at the end.
@@ -402,6 +404,7 @@ impl Summary {
             corrupted_segments: total.corrupted.segments,
             blocks_sent: total.blocks_sent,
             blocks_failed: total.blocks_failed,
+            air_ns: total.air_ns,
             link_failures: total.link_failures,
             queued_segments,
             unaccounted_segments: i64::try_from(unaccounted).unwrap_or(i64::MAX),
@@ -632,6 +635,7 @@ mod tests {
         let radio = Counts {
             blocks_sent: 70,
             blocks_failed: 7,
+            air_ns: 8_750_000,
             ..Counts::default()
         };
         summary.add_link("radio.down", &radio, 0);
@@ -644,6 +648,7 @@ mod tests {
         let json = serde_json::to_value(&summary).unwrap();
         assert_eq!(json["links"][0]["blocks_sent"], 70);
         assert_eq!(json["links"][0]["blocks_failed"], 7);
+        assert_eq!(json["links"][0]["air_ns"], 8_750_000);
         assert_eq!(json["links"][1]["blocks_sent"], 0);
         assert_eq!(json["links"][2]["link_failures"], 2);
         let text = summary.text();

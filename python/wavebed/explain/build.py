@@ -10,6 +10,7 @@ from wavebed.explain.model import CAUSES, MEANINGS, Explanation, HostLateness
 from wavebed.explain.records import dark_times, directions, network_of
 from wavebed.explain.split import coarse_fates, follow, link_counts, split_link
 from wavebed.explain.summary import of_direction, stalls_of
+from wavebed.spec.network import devices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +50,8 @@ def explain_trial(
     UserError
         If the trial has no emulated links, or a table is damaged.
     """
-    known = directions(network_of(trial.record, trial.path))
+    network = network_of(trial.record, trial.path)
+    known = directions(network)
     span = (window.start_ns, window.end_ns)
     links = trial.table("links")
     counts = {name: link_counts(_of(links, name), span) for each in known for name in _names(each)}
@@ -66,6 +68,7 @@ def explain_trial(
                 step_ns=step_ns,
                 most=most,
                 whole=trial.has_packet_log,
+                devices=devices(network),
             )
         )
     stalls = stalls_of(trial, window, {name: rows for name, (_, rows) in fates.items()})
@@ -92,10 +95,14 @@ def _from_log(
     found = {}
     for direction in known:
         names = _names(direction)
-        splits = [
-            split_link(layout, _of(packets, layout.name), _of(blocks, layout.name), dark_times(capacity, layout.name))
-            for layout in direction.links
-        ]
+        own = None if direction.own is None else pc.unique(_of(packets, direction.own)["packet"])
+        splits = []
+        for layout in direction.links:
+            of_link = _of(packets, layout.name)
+            if own is not None and layout.name != direction.own:
+                of_link = of_link.filter(pc.is_in(of_link["packet"], own))
+            dark = dark_times(capacity, layout.name)
+            splits.append(split_link(layout, of_link, _of(blocks, layout.name), dark))
         fates = follow(names, splits)
         found[direction.name] = names, fates.of((fates.at_ns >= span[0]) & (fates.at_ns < span[1]))
     return found
@@ -105,7 +112,7 @@ def _from_series(
     trial: ExportedTrial, known: Sequence[LoggedDirection], links: pa.Table, span: tuple[int, int]
 ) -> dict[str, tuple[list[str], Fates]]:
     capacity = trial.table("capacity")
-    names = [name for direction in known for name in _names(direction)]
+    names = dict.fromkeys(name for direction in known for name in _names(direction))
     return {name: ([name], coarse_fates(name, _of(links, name), dark_times(capacity, name), span)) for name in names}
 
 

@@ -10,6 +10,7 @@ Cause: TypeAlias = Literal[
     "propagation",
     "transmission",
     "queue",
+    "turn",
     "slot",
     "grant",
     "connection",
@@ -33,7 +34,8 @@ MEANINGS: dict[Cause, str] = {
     "propagation": "base delay: the shortest time that a packet took in the delay stages of the path",
     "transmission": "the packet itself at the rate of the link; of a radio its slots and their decoding, once",
     "queue": "behind other packets",
-    "slot": "first in the queue: for a slot of its direction, a HARQ process, other users, an opportunity",
+    "turn": "first in the queue: while its slots went to other users of the cell",
+    "slot": "first in the queue: for a slot of its direction, a HARQ process, an opportunity",
     "grant": "first in the queue of an uplink: for the base station's grant",
     "connection": "for the UE: sleep (DRX), RRC resume, re-establishment after a radio link failure",
     "outage": "in queue, server or radio while the rate of the link was zero",
@@ -81,6 +83,27 @@ class CauseShare(Struct, frozen=True):
     late_percent: float | None
 
 
+class Turn(Struct, frozen=True):
+    """The cause `turn` by the user who was served meanwhile, over the delivered segments.
+
+    Parameters
+    ----------
+    device : str or None
+        Of the cell; ``None`` for a modelled user.
+    segments : int
+        How many waited for it.
+    mean_ms : float
+        Mean time per delivered segment of the direction.
+    max_ms : float
+        The longest of a single segment.
+    """
+
+    device: str | None
+    segments: int
+    mean_ms: float
+    max_ms: float
+
+
 class Lost(Struct, frozen=True):
     """Segments that one link dropped for one reason; `cause` is ``None`` if the reason is an impairment of its own."""
 
@@ -99,6 +122,8 @@ class Moment(Struct, frozen=True):
         The longest time above the base delay; ``None`` if nothing was delivered.
     late_ms_by_cause : dict
         The same by cause: it sums to `late_max_ms`.
+    turn_of : str or None
+        The device that was served during its `turn`; ``None`` for a modelled user or without a turn.
     text : str
         The same in a sentence.
     """
@@ -110,6 +135,7 @@ class Moment(Struct, frozen=True):
     late_max_ms: float | None
     late_mean_ms: float | None
     late_ms_by_cause: dict[Cause, float]
+    turn_of: str | None
     lost: list[Lost]
     text: str
 
@@ -139,6 +165,8 @@ class OfDirection(Struct, frozen=True):
         Still on the way at the end; ``None`` without a packet log.
     blocks_sent, blocks_failed, link_failures : int
         Of the radios of these links.
+    turns : list of Turn
+        The cause `turn` by the user who was served, the longest sum first.
     """
 
     name: str
@@ -158,6 +186,7 @@ class OfDirection(Struct, frozen=True):
     blocks_failed: int
     link_failures: int
     causes: list[CauseShare]
+    turns: list[Turn]
     lost: list[Lost]
     worst_delays: list[Moment]
     worst_losses: list[Moment]

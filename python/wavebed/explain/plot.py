@@ -23,7 +23,8 @@ _COLOURS: dict[Cause, str] = {
     "propagation": "#d5dae0",
     "transmission": "#aab4bf",
     "queue": "#1f5fa8",
-    "slot": "#7fb3e0",
+    "turn": "#4a8cc9",
+    "slot": "#a9cdec",
     "grant": "#1d8a99",
     "connection": "#5c6b73",
     "outage": "#a3151a",
@@ -178,6 +179,12 @@ def _of_direction(each: OfDirection) -> Iterator[str]:
             for share in each.causes
         ]
         yield table_text([("cause", "mean, ms", "of late time, %", "longest, ms"), *rows])
+    if each.turns:
+        rows = [
+            (turn.device or "another user", f"{turn.mean_ms:.3f}", str(turn.segments), f"{turn.max_ms:.2f}")
+            for turn in each.turns
+        ]
+        yield table_text([("turn behind", "mean, ms", "segments", "longest, ms"), *rows])
     if each.lost:
         rows = [(lost.reason, lost.link, lost.cause or "", str(lost.segments)) for lost in each.lost]
         yield table_text([("lost by", "on", "cause", "segments"), *rows], left=True)

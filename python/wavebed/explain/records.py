@@ -26,7 +26,7 @@ from wavebed.spec.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from wavebed.explain.model import Cause
     from wavebed.result.model import TrialRecord
-    from wavebed.spec.types import Stage
+    from wavebed.spec.types import RadioCell, Stage
 
 
 Kind: TypeAlias = Literal["server", "opportunities", "ue", "radio", "wifi", "delay", "reorder"]
@@ -69,10 +69,17 @@ class LinkLayout:
 
 @dataclass(frozen=True)
 class LoggedDirection:
-    """One direction between two hosts, ``server-client.down``, and its links in the order of the packets."""
+    """One direction between two hosts, ``server-client.down``, and its links in the order of the packets.
+
+    Parameters
+    ----------
+    own : str or None
+        The link of one device of a cell: only packets of that link take this direction. ``None``: all packets do.
+    """
 
     name: str
     links: Sequence[LinkLayout]
+    own: str | None = None
 
 
 def network_of(record: TrialRecord, folder: Path) -> Network:
@@ -95,14 +102,31 @@ def network_of(record: TrialRecord, folder: Path) -> Network:
 
 
 def directions(network: Network) -> list[LoggedDirection]:
-    """Return the directions of a network."""
-    found = []
+    """Return the directions of a network: in a cell those of each device."""
+    found: list[LoggedDirection] = []
     for leg in network.legs:
         name = f"{leg.start}-{leg.end}"
         down = [_layout(f"{hop.name}.down", hop.down) for hop in leg.hops]
         up = [_layout(f"{hop.name}.up", hop.up) for hop in reversed(leg.hops)]
-        found += [LoggedDirection(f"{name}.down", down), LoggedDirection(f"{name}.up", up)]
+        if network.cell is not None and leg is network.legs[-1]:
+            found += _of_devices(leg.start, network.cell, down, up)
+        else:
+            found += [LoggedDirection(f"{name}.down", down), LoggedDirection(f"{name}.up", up)]
     return found
+
+
+def _of_devices(
+    start: str, cell: RadioCell, down: Sequence[LinkLayout], up: Sequence[LinkLayout]
+) -> Iterator[LoggedDirection]:
+    """Yield the directions of a leg with a cell: of the hops that its devices share, and of each device."""
+    if down:
+        yield LoggedDirection(f"{start}-{cell.name}.down", down)
+        yield LoggedDirection(f"{start}-{cell.name}.up", up)
+    for device in cell.devices:
+        of_down = _layout(f"{cell.name}.{device.host}.down", device.down)
+        of_up = _layout(f"{cell.name}.{device.host}.up", device.up)
+        yield LoggedDirection(f"{start}-{device.host}.down", [*down, of_down], of_down.name)
+        yield LoggedDirection(f"{start}-{device.host}.up", [of_up, *up], of_up.name)
 
 
 def _layout(name: str, stages: Sequence[Stage]) -> LinkLayout:
@@ -196,6 +220,11 @@ class Transmissions:
     awake_ns: Ints
     granted_ns: Ints
     """`awake_ns` and `granted_ns` of the first block; long ago without."""
+    turn_ns: Ints
+    turn_last_ns: Ints
+    """Begin of the first and of the last slot that went to others before the first block; long ago without."""
+    turn_of: Ints
+    """The device that got most of them, as an index; -1 for none."""
 
     def __init__(self, blocks: pa.Table, carried: pa.ChunkedArray) -> None:
         self._starts = np.unique(_column(blocks, "slot_ns"))
@@ -223,6 +252,13 @@ class Transmissions:
         first = np.unique(row, return_index=True)[1]
         self.awake_ns[row[first]] = known.awake_ns[of[first]]
         self.granted_ns[row[first]] = known.granted_ns[of[first]]
+        self.turn_ns = np.full(count, _LONG_AGO)
+        self.turn_last_ns = np.full(count, _LONG_AGO)
+        self.turn_of = np.full(count, -1)
+        waited = first[known.turn_ns[of[first]] > 0]
+        self.turn_ns[row[waited]] = known.turn_ns[of[waited]]
+        self.turn_last_ns[row[waited]] = known.turn_last_ns[of[waited]]
+        self.turn_of[row[waited]] = known.turn_of[of[waited]]
 
     def slot_before(self, sent: Ints) -> Ints:
         """Return the begin of the last slot before each of these that this link used; long ago without one."""
@@ -246,6 +282,9 @@ class _Blocks:
         self.last_ns = decoded[last]
         self.awake_ns = _column(blocks, "awake_ns")[order][first]
         self.granted_ns = _column(blocks, "granted_ns")[order][first]
+        self.turn_ns = _column(blocks, "turn_ns")[order][first]
+        self.turn_last_ns = _column(blocks, "turn_last_ns")[order][first]
+        self.turn_of = _column(blocks, "turn_of")[order][first]
         failed = blocks["failed"].combine_chunks().to_numpy(zero_copy_only=False).astype(bool)[order]
         self.good_ns = np.full(len(first), _NEVER)
         np.minimum.at(self.good_ns, np.repeat(np.arange(len(first)), counts), np.where(failed, _NEVER, decoded))
@@ -268,5 +307,6 @@ def _column(table: pa.Table, name: str) -> Ints:
     """Return a column of integers; a result of an earlier version may lack it."""
     if name not in table.column_names:
         return np.full(len(table), _LONG_AGO)
-    found: Ints = table.column(name).combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64)
+    column = table.column(name).combine_chunks().fill_null(_LONG_AGO)
+    found: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64)
     return found

@@ -48,6 +48,8 @@ class LinkSplit:
         Drop reason, or ``None``.
     ns : int64 array, rows by causes
         Time by cause, of delivered rows; 0 of the others.
+    turn_of : int64 array
+        The device that was served during the cause `turn`, as an index; -1 for none.
     """
 
     start: Ints
@@ -58,6 +60,7 @@ class LinkSplit:
     written_ns: Ints
     reason: NDArray[np.object_]
     ns: Ints
+    turn_of: Ints
 
 
 def split_link(layout: LinkLayout, packets: pa.Table, blocks: pa.Table, dark: Mapping[Cause, Dark]) -> LinkSplit:
@@ -85,6 +88,7 @@ def split_link(layout: LinkLayout, packets: pa.Table, blocks: pa.Table, dark: Ma
         written_ns=_ints(packets, "written_ns"),
         reason=packets["drop_reason"].to_numpy(),
         ns=rows.ns,
+        turn_of=rows.turn_of,
     )
 
 
@@ -100,6 +104,7 @@ class _Rows:
         self.delivered_ns = _ints(packets, "delivered_ns")
         self._there = self.delivered_ns != MISSING
         self.ns = np.zeros((len(packets), len(CAUSES)), np.int64)
+        self.turn_of = np.full(len(packets), MISSING)
 
     def split(self) -> None:
         """Split every delivered row, stage by stage."""
@@ -135,8 +140,8 @@ class _Rows:
     def _add(self, cause: Cause, begin: Ints, end: Ints, where: Flags) -> None:
         self.ns[:, PLACE[cause]] += np.where(where, np.maximum(end - begin, 0), 0)
 
-    def _add_lit(self, cause: Cause, begin: Ints, end: Ints, where: Flags) -> None:
-        """Add a time, but those parts of it in which the link has no rate to their own causes."""
+    def _add_lit(self, cause: Cause, begin: Ints, end: Ints, where: Flags) -> Ints:
+        """Add a time, but those parts of it in which the link has no rate to their own causes; return the rest."""
         end = np.where(where, np.maximum(end, begin), begin)
         left = end - begin
         for name, times in self._dark.items():
@@ -144,6 +149,7 @@ class _Rows:
             self.ns[:, PLACE[name]] += dark
             left -= dark
         self.ns[:, PLACE[cause]] += left
+        return left
 
     def _add_delay(self, begin: Ints, end: Ints, where: Flags) -> None:
         """Add the time in a delay stage: the shortest one is the base delay, the rest is jitter."""
@@ -182,7 +188,7 @@ class _Rows:
         return np.clip(before, begin, dequeued)
 
     def _add_radio(self, begin: Ints, dequeued: Ints, end: Ints, where: Flags) -> None:
-        """Add the time in a radio: queue, wait for the slot, first transmissions, HARQ, RLC, order."""
+        """Add the time in a radio: queue, wait for slot and turn, first transmissions, HARQ, RLC, order."""
         sent = np.clip(_ints(self._packets, "sent_ns"), dequeued, np.maximum(end, dequeued))
         air = Transmissions(self._blocks, self._packets["blocks"])
         # A block is built this long before its slot: the slot before was built as early.
@@ -192,7 +198,13 @@ class _Rows:
         self._add_lit("connection", first, awake, where)
         granted = np.clip(air.granted_ns, awake, sent)
         self._add_lit("grant", awake, granted, where)
-        self._add_lit("slot", granted, sent, where)
+        # Data that was there when the last slot was given to others waited for its turn since the first one.
+        ready = np.maximum(first, awake)
+        waited = (air.turn_last_ns - (sent - dequeued) > ready) & (air.turn_last_ns >= air.granted_ns)
+        turn = np.where(waited, np.clip(air.turn_ns, granted, sent), sent)
+        self._add_lit("slot", granted, turn, where)
+        in_turn = self._add_lit("turn", turn, sent, where)
+        self.turn_of = np.where(in_turn > 0, air.turn_of, self.turn_of)
         last = np.maximum(end, sent)
         received = np.clip(air.first_ns, sent, last)
         repeated = np.clip(air.harq_ns, received, last)
@@ -250,6 +262,8 @@ class Fates:
         The delay by cause.
     lost_link, lost_reason : object array
         Link and reason of the drop, or ``None``.
+    turn_of : int64 array
+        The device that was served during the cause `turn`, as an index; -1 for none.
     """
 
     at_ns: Ints
@@ -258,6 +272,7 @@ class Fates:
     ns: Ints
     lost_link: NDArray[np.object_]
     lost_reason: NDArray[np.object_]
+    turn_of: Ints
 
     def of(self, keep: NDArray[np.bool_]) -> Fates:
         """Return some of the rows."""
@@ -268,6 +283,7 @@ class Fates:
             self.ns[keep],
             self.lost_link[keep],
             self.lost_reason[keep],
+            self.turn_of[keep],
         )
 
     @property
@@ -294,10 +310,12 @@ def follow(names: Sequence[str], links: Sequence[LinkSplit]) -> Fates:
     rows = [row[there] for row in rows]
     at_ns = links[0].entered_ns[rows[0]]
     ns = np.zeros((len(cuts), len(CAUSES)), np.int64)
+    turn_of = np.full(len(cuts), MISSING)
     lost_link, lost_reason = np.full(len(cuts), None, object), np.full(len(cuts), None, object)
     for name, link, row in zip(names, links, rows, strict=True):
         has = row != MISSING
         ns[has] += link.ns[row[has]]
+        turn_of = np.maximum(turn_of, _taken(link.turn_of, row))
         lost = has & (_taken(link.dropped_ns, row) != MISSING)
         lost_link[lost] = name
         lost_reason[lost] = link.reason[row[lost]]
@@ -309,7 +327,7 @@ def follow(names: Sequence[str], links: Sequence[LinkSplit]) -> Fates:
     total_ns[~arrived] = MISSING
     ns[~arrived] = 0
     ns[:, PLACE["unexplained"]] += np.where(arrived, total_ns - ns.sum(axis=1), 0)
-    return Fates(at_ns, segments, total_ns, ns, lost_link, lost_reason)
+    return Fates(at_ns, segments, total_ns, ns, lost_link, lost_reason, turn_of)
 
 
 def _row_at(link: LinkSplit, cuts: Ints) -> Ints:
@@ -385,7 +403,7 @@ def _waits(at: Ints, column: pa.ChunkedArray, weights: Ints, dark: Mapping[Cause
         left -= ns[:, PLACE[cause]]
     ns[:, PLACE["queue"]] = left
     nothing = np.full(len(at), None, object)
-    return Fates(at, weights[known], waited, ns, nothing, nothing)
+    return Fates(at, weights[known], waited, ns, nothing, nothing, np.full(len(at), MISSING))
 
 
 def _drops(at: Ints, segments: Ints, link: str, reason: str) -> Fates:
@@ -397,4 +415,5 @@ def _drops(at: Ints, segments: Ints, link: str, reason: str) -> Fates:
         np.zeros((count, len(CAUSES)), np.int64),
         np.full(count, link, object),
         np.full(count, reason, object),
+        np.full(count, MISSING),
     )

@@ -19,6 +19,7 @@ from wavebed.explain.model import (
     OfDirection,
     Stall,
     StallCauses,
+    Turn,
     Window,
 )
 from wavebed.explain.split import MISSING
@@ -48,7 +49,7 @@ _LISTED = 4
 """Causes that a sentence names."""
 
 
-def worst_delays(fates: Fates, span: tuple[int, int], most: int) -> list[Moment]:
+def worst_delays(fates: Fates, span: tuple[int, int], most: int, devices: Sequence[str] = ()) -> list[Moment]:
     """Return the moments with the largest mean lateness of the delivered segments, the worst first.
 
     A moment begins as the window of 100 ms with the largest mean, and grows over its neighbours while theirs is at
@@ -60,6 +61,8 @@ def worst_delays(fates: Fates, span: tuple[int, int], most: int) -> list[Moment]
         Begin and end of the time that is explained, nanoseconds.
     most : int
         How many.
+    devices : sequence of str
+        Of the cell, in its order.
     """
     index, count = _windows(fates, span, MOMENT_NS)
     arrived = fates.total_ns != MISSING
@@ -68,7 +71,7 @@ def worst_delays(fates: Fates, span: tuple[int, int], most: int) -> list[Moment]
     mean = np.divide(late, weight, out=np.zeros(count), where=weight > 0)
     found = []
     for begin, end in _peaks(mean, empty=weight == 0, most=most, least=_LEAST_MS * 1e6):
-        found.append(moment(fates, (span[0] + begin * MOMENT_NS, min(span[0] + end * MOMENT_NS, span[1]))))
+        found.append(moment(fates, (span[0] + begin * MOMENT_NS, min(span[0] + end * MOMENT_NS, span[1])), devices))
     return found
 
 
@@ -84,19 +87,20 @@ def worst_losses(fates: Fates, span: tuple[int, int], most: int) -> list[Moment]
     ]
 
 
-def moment(fates: Fates, span: tuple[int, int]) -> Moment:
+def moment(fates: Fates, span: tuple[int, int], devices: Sequence[str] = ()) -> Moment:
     """Return what became of the segments that were sent in a time, with the causes of the longest delay."""
     inside = fates.of((fates.at_ns >= span[0]) & (fates.at_ns < span[1]))
     late_ns = np.where(inside.total_ns != MISSING, inside.late_ns, MISSING)
     lost = losses(inside)
     lost_segments = sum(each.segments for each in lost)
     by_cause: dict[Cause, float] = {}
-    late_max_ms = late_mean_ms = None
+    late_max_ms = late_mean_ms = turn_of = None
     weight = np.where(late_ns != MISSING, inside.segments, 0)
     if (late_ns != MISSING).any():
         worst = int(np.argmax(late_ns))
         by_cause = {cause: _ms(inside.ns[worst, PLACE[cause]]) for cause in LATE if inside.ns[worst, PLACE[cause]] != 0}
         late_max_ms = _ms(late_ns[worst])
+        turn_of = _device(int(inside.turn_of[worst]), devices)
         late_mean_ms = _ms(np.average(late_ns, weights=weight)) if weight.any() else None
     start_s, end_s = span[0] / 1e9, span[1] / 1e9
     return Moment(
@@ -107,9 +111,14 @@ def moment(fates: Fates, span: tuple[int, int]) -> Moment:
         late_max_ms=late_max_ms,
         late_mean_ms=late_mean_ms,
         late_ms_by_cause=by_cause,
+        turn_of=turn_of,
         lost=lost,
-        text=_sentence(start_s, end_s, late_max_ms, by_cause, lost),
+        text=_sentence(start_s, end_s, late_max_ms, by_cause, lost, turn_of),
     )
+
+
+def _device(place: int, devices: Sequence[str]) -> str | None:
+    return devices[place] if 0 <= place < len(devices) else None
 
 
 def losses(fates: Fates) -> list[Lost]:
@@ -173,14 +182,20 @@ def _peaks(
 
 
 def _sentence(
-    start_s: float, end_s: float, late_ms: float | None, by_cause: dict[Cause, float], lost: list[Lost]
+    start_s: float,
+    end_s: float,
+    late_ms: float | None,
+    by_cause: dict[Cause, float],
+    lost: list[Lost],
+    turn_of: str | None,
 ) -> str:
     """Return the line of a moment, made of its codes."""
     parts = []
     if late_ms:
         listed = sorted(((cause, ms) for cause, ms in by_cause.items() if ms >= _SHOWN_MS), key=lambda each: -each[1])
         named, rest = listed[:_LISTED], sum(ms for _, ms in listed[_LISTED:])
-        causes = [f"{cause} {_short(ms)} ms" for cause, ms in named]
+        behind = {"turn": f" behind {turn_of or 'another user'}"}
+        causes = [f"{cause} {_short(ms)} ms{behind.get(cause, '')}" for cause, ms in named]
         causes += [f"other {_short(rest)} ms"] if rest >= _LEAST_MS else []
         parts.append(f"up to {_short(late_ms)} ms late: {', '.join(causes)}")
     if lost:
@@ -260,6 +275,7 @@ def of_direction(
     step_ns: int,
     most: int,
     whole: bool,
+    devices: Sequence[str] = (),
 ) -> OfDirection:
     """Return the explanation of a direction.
 
@@ -274,6 +290,8 @@ def of_direction(
         The time, nanoseconds.
     whole : bool
         Whether the causes are the whole delay: they come from the packet log.
+    devices : sequence of str
+        Of the cell, in its order.
     """
     arrived = fates.of(fates.total_ns != MISSING)
     weight = arrived.segments.astype(float)
@@ -304,8 +322,9 @@ def of_direction(
         blocks_failed=counts["blocks_failed"],
         link_failures=counts["link_failures"],
         causes=_shares(arrived, weight),
+        turns=_turns(arrived, weight, devices),
         lost=lost,
-        worst_delays=worst_delays(fates, span, most),
+        worst_delays=worst_delays(fates, span, most, devices),
         worst_losses=worst_losses(fates, span, most),
         windows=windows(fates, span, step_ns),
     )
@@ -332,6 +351,24 @@ def _shares(arrived: Fates, weight: np.ndarray[tuple[int], np.dtype[np.float64]]
             )
         )
     return found
+
+
+def _turns(arrived: Fates, weight: np.ndarray[tuple[int], np.dtype[np.float64]], devices: Sequence[str]) -> list[Turn]:
+    """Return the cause `turn` by the device that was served, the longest sum first."""
+    ns = arrived.ns[:, PLACE["turn"]]
+    waited = (ns > 0) & (weight > 0)
+    found = []
+    for place in np.unique(arrived.turn_of[waited]):
+        of = waited & (arrived.turn_of == place)
+        found.append(
+            Turn(
+                device=_device(int(place), devices),
+                segments=int(weight[of].sum()),
+                mean_ms=_ms(weight[of] @ ns[of] / weight.sum()),
+                max_ms=_ms(ns[of].max()),
+            )
+        )
+    return sorted(found, key=lambda turn: -turn.mean_ms)
 
 
 def _mean(ns: Ints, weight: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float | None:

@@ -17,7 +17,7 @@ from wavebed.errors import UserError
 from wavebed.export.trace_file import Lanes, TraceFile
 from wavebed.output import write_output
 from wavebed.pattern import read_trace
-from wavebed.result.names import INCOMPLETE, SPEC_FILE
+from wavebed.result.names import AIR, INCOMPLETE, SPEC_FILE
 from wavebed.result.transport import connections
 from wavebed.spec.network import links
 from wavebed.spec.patterns import StoredPatterns, nearest_folder
@@ -123,6 +123,8 @@ class _Block(NamedTuple):
     rate_bps: int
     sinr_db: float | None
     need_db: float | None
+    turn_ns: int | None
+    turn_of: int | None
 
     def arguments(self) -> dict[str, Value | None]:
         found: dict[str, Value | None] = {
@@ -135,6 +137,9 @@ class _Block(NamedTuple):
             "SINR (dB)": self.sinr_db,
             "SINR for 10 % errors (dB)": self.need_db,
         }
+        if self.turn_ns:
+            found["waited for its turn (ms)"] = (self.slot_ns - self.turn_ns) / 1e6
+            found["behind device"] = "another user" if self.turn_of is None or self.turn_of < 0 else self.turn_of + 1
         return {**found, "feedback": "wrong"} if self.misheard else found
 
 
@@ -176,7 +181,7 @@ def add_packets(
     carried = {block for row in rows for block in row.blocks}
     sent = [
         block
-        for block in map(_Block._make, _values(blocks, _Block._fields))
+        for block in map(_Block._make, _values(_with_turns(blocks), _Block._fields))
         if block.number in carried or window.start_ns <= block.slot_ns < window.end_ns
     ]
     _add_queue(trace, group, rows, flows, end_ns)
@@ -187,6 +192,14 @@ def add_packets(
         _add_transmissions(trace, group, rows, flows)
     _add_ends(trace, group, rows, flows)
     return sum(row.segments for row in rows), len(sent)
+
+
+def _with_turns(blocks: pa.Table) -> pa.Table:
+    """Return the table with the columns of turns, which a result of an earlier version lacks."""
+    for name in ("turn_ns", "turn_of"):
+        if name not in blocks.column_names:
+            blocks = blocks.append_column(name, pa.nulls(len(blocks), pa.int64()))
+    return blocks
 
 
 def _values(table: pa.Table, columns: Sequence[str]) -> zip[tuple[object, ...]]:
@@ -330,11 +343,13 @@ def add_link(trace: TraceFile, group: int, name: str, trial: ExportedTrial, wind
         return
     at_ns = rows["time_ms"].to_numpy() * 1_000_000
     dropped = sum(rows[column].to_numpy() for column in rows.column_names if column.startswith("dropped_"))
+    air_ns = rows[AIR].fill_null(0).to_numpy() if AIR in rows.column_names else np.zeros(len(at_ns))
     # Rates belong to the millisecond that begins; a queue is as at its end.
     for title, unit, times_ns, values in (
         ("delivered", "Mbit/s", at_ns, rows["delivered_bytes"].to_numpy() * 8 / 1e3),
         ("queue", "byte", at_ns + 1_000_000, rows["queue_bytes"].to_numpy()),
         ("dropped", "segments/ms", at_ns, dropped),
+        ("air time", "%", at_ns, air_ns / 1e4),
     ):
         if np.any(values):
             _add_steps(trace, group, (title, unit), list(zip(times_ns.tolist(), values.tolist(), strict=True)), window)

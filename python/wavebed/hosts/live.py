@@ -31,7 +31,7 @@ EVERY_MS = 1000
 MOST_CONNECTIONS = 16
 _COLUMNS = (
     "at_ns", "offered_segments", "offered_bytes", "delivered_segments", "delivered_bytes", "dropped_segments",
-    "marked_segments", "blocks_sent", "blocks_failed", "link_failures", "queued_segments", "queued_bytes",
+    "marked_segments", "blocks_sent", "blocks_failed", "air_ns", "link_failures", "queued_segments", "queued_bytes",
     "waited_ns", "waited_segments", "rate_bps", "delay_ns", "loss", "state", "sinr_db",
 )  # fmt: skip
 _UNCOUNTED = ("duplicated_segments", "l4s_marked_segments", "l4s_dropped_segments", "corrupted_segments")

@@ -96,12 +96,19 @@ class PanelLine:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel: its title and unit, and its lines."""
+    """One panel: its title and unit, and its lines.
+
+    Parameters
+    ----------
+    stacked : bool
+        Whether each line is the sum of its own values and the line before it; an area between two shows its own.
+    """
 
     title: str
     unit: str
     lines: Sequence[PanelLine]
     height: int = 140
+    stacked: bool = False
 
     @property
     def named(self) -> list[PanelLine]:
@@ -210,6 +217,9 @@ class TimeFigure:
         levels = [(f"{100 * (high - tick) / (high - low):.2f}", tick_text(tick)) for tick in ticks]
         grid = "".join(f"M0 {HIGH * (high - tick) / (high - low):.0f}h{WIDE}" for tick in ticks)
         drawn = [(line, *self._line(line, points, low, high)) for line, points in lines]
+        if panel.stacked:
+            # The highest one first: each covers those behind it, and its own part remains.
+            drawn.reverse()
         return panel, f"0 0 {WIDE} {HIGH}", levels, grid, f"{low:.6g}", f"{high:.6g}", drawn
 
     def _line(self, line: PanelLine, points: ThinnedPoints, low: float, high: float) -> tuple[str, str]:

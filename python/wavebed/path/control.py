@@ -51,6 +51,7 @@ class LinkState(Struct, frozen=True, forbid_unknown_fields=True):
     corrupted_segments: Annotated[int | None, Meta(description="segments with a flipped bit")]
     blocks_sent: Annotated[int | None, Meta(description="transmissions of radio blocks, repetitions included")]
     blocks_failed: Annotated[int | None, Meta(description="failed transmissions")]
+    air_ns: Annotated[int | None, Meta(description="air time of radio blocks: of each its part of a slot, nanoseconds")]
     link_failures: Annotated[int | None, Meta(description="failures of the radio link")]
     queued_segments: Annotated[int | None, Meta(description="segments in the link now")]
     queued_bytes: Annotated[int | None, Meta(description="their IP bytes")]

@@ -20,6 +20,7 @@ from wavebed.page import asset
 from wavebed.page.document import document, filled, soft
 from wavebed.page.text import MISSING, amount, figure, longest_word
 from wavebed.prepared import prepared
+from wavebed.report.cell import cell_figure
 from wavebed.report.figures import (
     READ_IN_BURSTS,
     TITLES,
@@ -562,7 +563,7 @@ def _marks(view: View) -> str:
 
 def _workloads(results: Results, view: View) -> list[tuple[str, Markup]]:
     """Return heading and panels of each workload of a view."""
-    found = []
+    found = list(_cells(results, view))
     for name, kind in [*results.workloads, ("modem", "modem")]:
         own = workload_figure(results, view, name, kind)
         panels = (own.render() if own is not None else Markup()) + (_web(results, view, name) if kind == "web" else "")
@@ -572,6 +573,15 @@ def _workloads(results: Results, view: View) -> list[tuple[str, Markup]]:
             note = READ_IN_BURSTS.get(kind, "")
             found.append((heading[:1].upper() + heading[1:], (soft(note) if note else Markup()) + panels))
     return found
+
+
+def _cells(results: Results, view: View) -> Iterator[tuple[str, Markup]]:
+    """Yield heading and figure of the cell of each trial of a view."""
+    for trial in view.trials:
+        found = cell_figure(trial)
+        if found is not None:
+            of_treatment = f", {trial.line.treatment}" if len(results.treatments) > 1 else ""
+            yield f"Who had the slots{of_treatment}", found.render()
 
 
 def _web(results: Results, view: View, name: str) -> Markup:

@@ -11,6 +11,7 @@ import numpy as np
 from wavebed.errors import UserError
 from wavebed.page.points import ThinnedPoints
 from wavebed.result.model import COUNTED
+from wavebed.result.names import AIR
 from wavebed.workload.model import Event
 
 if TYPE_CHECKING:
@@ -42,6 +43,24 @@ class CapacityCourse(NamedTuple):
 
     rate_bps: ThinnedPoints
     states: list[tuple[float, float, str]]
+
+
+class DeviceRows(NamedTuple):
+    """The logged milliseconds of a device's link in a cell.
+
+    Parameters
+    ----------
+    air_ns : float array or None
+        Air time; ``None`` if it was not counted.
+    wait_ms : float array
+        Mean time in the queue; NaN where nothing left it.
+    """
+
+    time_s: Floats
+    delivered_bytes: Floats
+    delivered_segments: Floats
+    air_ns: Floats | None
+    wait_ms: Floats
 
 
 class Flow(NamedTuple):
@@ -113,6 +132,19 @@ class ReportedTrial:
         peak = _floats(self._links["queue_peak_bytes"][mine])
         return ThinnedPoints(time_s, peak), ThinnedPoints(time_s, _floats(self._links["queue_bytes"][mine]))
 
+    def of_device(self, link: str) -> DeviceRows:
+        """Return what a device of a cell was given over one of its links."""
+        time_ms, mine = self._of_link(link)
+        data = self._cell
+        air = data.get(AIR)
+        return DeviceRows(
+            time_ms / 1e3,
+            _floats(data["delivered_bytes"][mine]),
+            _floats(data["delivered_segments"][mine]),
+            None if air is None else np.nan_to_num(_floats(air[mine])),
+            _floats(data["sojourn_mean_ns"][mine]) / 1e6,
+        )
+
     @cached_property
     def flows(self) -> list[Flow]:
         """The TCP connections at the end that sends, largest first."""
@@ -178,12 +210,20 @@ class ReportedTrial:
 
     def forget(self) -> None:
         """Read its tables again when they are asked for: a run may have thousands of trials."""
-        for name in ("flows", "received", "_events", "_links", "_rows", "_samples"):
+        for name in ("flows", "received", "_cell", "_events", "_links", "_rows", "_samples"):
             vars(self).pop(name, None)
 
     @cached_property
     def _links(self) -> dict[str, NDArray[np.generic]]:
         return self._columns("links", "time_ms", "link", "delivered_bytes", "queue_bytes", "queue_peak_bytes")
+
+    @cached_property
+    def _cell(self) -> dict[str, NDArray[np.generic]]:
+        columns = ("delivered_bytes", "delivered_segments", "sojourn_mean_ns")
+        try:
+            return self._columns("links", *columns, AIR)
+        except UserError:  # a result of an earlier version has no air time
+            return self._columns("links", *columns)
 
     @cached_property
     def _samples(self) -> dict[str, NDArray[np.generic]]:

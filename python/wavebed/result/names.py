@@ -42,6 +42,8 @@ INCOMPLETE = "the results are not complete"
 """End of the message of an error in a file of results."""
 TABLES = ("links", "departures", "capacity", "flows", "cpu", "samples", "events")
 """The tables of a trial: ``series/NAME.parquet``."""
+AIR = "air_ns"
+"""The column of air time, which a table of links has if one of them has a radio."""
 LOG_TABLES = ("packets", "blocks")
 """Those that it has besides with ``packet-log``."""
 

@@ -15,7 +15,7 @@ from wavebed.beneath import make_folders, open_beneath
 from wavebed.errors import WavebedError
 from wavebed.lab.protocol import FLOW_TEXTS, FLOWS
 from wavebed.result.model import SCHEMA
-from wavebed.result.names import TABLES
+from wavebed.result.names import AIR, TABLES
 from wavebed.secret import redacted
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def read_engine_csv(file: Path, schema: pa.Schema, **constant: str) -> pa.Table:
-    """Read a CSV file of the engine and add the columns of `constant`.
+    """Read a CSV file of the engine and add the columns of `constant`; a link without a radio has no column `AIR`.
 
     Raises
     ------
@@ -40,6 +40,9 @@ def read_engine_csv(file: Path, schema: pa.Schema, **constant: str) -> pa.Table:
         return schema.empty_table()
     wanted = [name for name in schema.names if name not in constant]
     found = data[: data.index(b"\n")].decode("ascii", "replace").split(",")
+    if AIR in wanted and AIR not in found:
+        wanted.remove(AIR)
+        schema = schema.remove(schema.get_field_index(AIR))
     if found != wanted:
         differ = sorted(set(found) ^ set(wanted))
         what = f"column {differ[0]!r}" if differ else "order of its columns"
@@ -92,6 +95,7 @@ _LINKS = (
     "l4s_dropped_segments",
     "l4s_sojourn_mean_ns",
     "l4s_sojourn_max_ns",
+    AIR,
 )
 _DEPARTURES = ("time_ms", "packets", "segments", "bytes", "late_max_ns", "refused_segments")
 
@@ -199,11 +203,22 @@ def engine_tables(csv_folder: Path | None) -> dict[str, pa.Table]:
         else:
             links.append(read_engine_csv(file, SCHEMAS["links"], link=name))
     return {
-        "links": pa.concat_tables(links) if links else SCHEMAS["links"].empty_table(),
+        "links": _joined(links) if links else SCHEMAS["links"].empty_table(),
         "departures": pa.concat_tables(departures) if departures else SCHEMAS["departures"].empty_table(),
         "flows": alone.get("flows", SCHEMAS["flows"].empty_table()),
         "cpu": alone.get("cpu", SCHEMAS["cpu"].empty_table()),
     }
+
+
+def _joined(links: Sequence[pa.Table]) -> pa.Table:
+    """Return one table; a link without a radio has no values of `AIR`."""
+    if not any(AIR in table.column_names for table in links):
+        return pa.concat_tables(links)
+    schema = SCHEMAS["links"]
+    return pa.concat_tables(
+        table if AIR in table.column_names else table.append_column(schema.field(AIR), pa.nulls(len(table), pa.int64()))
+        for table in links
+    ).cast(schema)
 
 
 def capacity_table(rows: Iterable[tuple[float, str, int | None, str | None]]) -> pa.Table:
@@ -286,6 +301,9 @@ _BLOCKS = pa.schema(
         ("rate_bps", pa.int64()),
         ("sinr_db", pa.float64()),
         ("need_db", pa.float64()),
+        ("turn_ns", pa.int64()),
+        ("turn_last_ns", pa.int64()),
+        ("turn_of", pa.int64()),
     ]
 )
 _TIMES = ("entered_ns", "dequeued_ns", "sent_ns", "released_ns", "delivered_ns", "dropped_ns", "written_ns")

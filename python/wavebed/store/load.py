@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, UserError
-from wavebed.result.names import INCOMPLETE, LOG_TABLES, TABLES, TRIALS_FOLDER
+from wavebed.result.names import AIR, INCOMPLETE, LOG_TABLES, TABLES, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
 from wavebed.store.records import metrics_of, read_run, read_trial
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _TRIAL_COLUMNS = ["folder", "block", "treatment", "seed", "verdict"]
 _L4S = ("marked_segments", "dropped_segments", "sojourn_mean_ns", "sojourn_max_ns")
-_NEW = ("link_failures", *(f"l4s_{name}" for name in _L4S))
+_NEW = ("link_failures", AIR, *(f"l4s_{name}" for name in _L4S))
 """Columns that tables of earlier versions lack."""
 _METRIC_COLUMNS = [*_TRIAL_COLUMNS, "workload", "name", "value", "unit", "better", "definition"]
 
@@ -158,7 +158,7 @@ class Run:
         lines = self.record.trials if trial is None else [self._line(trial)]
         parts = [self._part(line, name, columns) for line in lines]
         if parts:
-            return pa.concat_tables(parts)
+            return pa.concat_tables(parts, promote_options="default")
         from wavebed.result.tables import LOG_SCHEMAS, SCHEMAS
 
         return _headed({**SCHEMAS, **LOG_SCHEMAS}[name].empty_table(), "", 0, "")

@@ -47,6 +47,7 @@ COLUMNS = (
     PointColumn("loss", "probability of loss at its end, 0 to 1; null where unknown"),
     PointColumn("blocks_sent", "transmissions of radio blocks in the interval"),
     PointColumn("blocks_failed", "failed ones"),
+    PointColumn("air", "air time of radio blocks in the interval, as a part of it"),
     PointColumn("link_failures", "failures of the radio link"),
     PointColumn("state", "state of the radio at its end; null without"),
     PointColumn("sinr_db", "effective SINR of the data at its end; null without"),
@@ -120,6 +121,7 @@ class Meter:
             return sample[self._places["waited_ns"]], sample[self._places["waited_segments"]]
 
         seconds = (grown("at_ns") or 0) / 1e9
+        air_ns = grown("air_ns")
         delay_ns = held("delay_ns")
         return [
             bps("offered_bytes"),
@@ -134,6 +136,7 @@ class Meter:
             held("loss"),
             grown("blocks_sent"),
             grown("blocks_failed"),
+            None if air_ns is None else round(air_ns / 1e9 / seconds, 4),
             grown("link_failures"),
             held("state"),
             held("sinr_db"),

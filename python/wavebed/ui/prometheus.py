@@ -68,6 +68,8 @@ LINK_METRICS = (
            _one(lambda link: link.blocks_sent)),
     Scraped("wavebed_link_blocks_failed_total", True, "Failed transmissions of radio blocks.",
            _one(lambda link: link.blocks_failed)),
+    Scraped("wavebed_link_air_seconds_total", True, "Air time of radio blocks: of each its part of a slot.",
+           _one(lambda link: None if link.air_ns is None else link.air_ns / 1e9)),
     Scraped("wavebed_link_failures_total", True, "Failures of the radio link.", _one(lambda link: link.link_failures)),
     Scraped("wavebed_link_wait_seconds_total", True, "Times in the queue of all segments that left it.",
            _one(lambda link: None if link.waited_ns is None else link.waited_ns / 1e9)),

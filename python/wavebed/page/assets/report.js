@@ -81,6 +81,8 @@
     function build(area, last) {
       const svg = area.querySelector("svg.lines");
       const paths = [...svg.querySelectorAll("path.line")];
+      // Of stacked lines, the highest first, each has those after it below.
+      const stacked = paths.some((path) => path.matches(".stack"));
       const stepped = paths.map((path) => /v/.test(path.getAttribute("d")));
       const data = uPlot.join(paths.map((path) => read(path, svg, start, end)));
       stepped.forEach((holds, index) => {  // so that an axis fits what holds in a stretch without a change
@@ -108,8 +110,8 @@
             label: path.dataset.name, class: path.dataset.name ? path.classList[1] : "unnamed", style: path.classList[1],
             show: !time.matches(`.no-${path.classList[1]}`), stroke: () => own.stroke, width: parseFloat(own.strokeWidth),
             dash: own.strokeDasharray === "none" ? undefined : own.strokeDasharray.split(",").map(parseFloat),
-            fill: path.previousElementSibling.matches(".fill") ? () => own.stroke.replace("rgb(", "rgba(").replace(")", ", .15)") : undefined,
-            paths: stepped[index] ? uPlot.paths.stepped({ align: 1 }) : undefined, points: { show: false }, value: (_, value) => write(value),
+            fill: stacked ? () => getComputedStyle(path.previousElementSibling).fill : path.previousElementSibling.matches(".fill") ? () => own.stroke.replace("rgb(", "rgba(").replace(")", ", .15)") : undefined,
+            paths: stepped[index] ? uPlot.paths.stepped({ align: 1 }) : undefined, points: { show: false }, value: (panel, value, at, place) => write(value == null || !stacked || at === paths.length ? value : value - panel.data[at + 1][place ?? 0]),
           };
         })],
         legend: { mount: (_, legend) => area.previousElementSibling.append(legend), markers: { dash: (panel, at) => (panel.series[at].dash ? "dashed" : "solid") } },
