@@ -176,7 +176,8 @@ class PlayedLab:
             grown = round(ms + 100 * math.sin(ms / 270 + link) + 15 * math.sin(ms / 31 + link))
             queued *= 1 + (ms // 10 * 7919 + link) % 13 * (ms // 3000 % 4)
         return [
-            at_ns, ms, grown * size, ms, grown * size, ms // (100 + 20 * link), 0, ms, ms // 10, 0,
+            at_ns, ms, grown * size, ms, grown * size, ms // (100 + 20 * link), 0, ms, ms // 10,
+            grown * (400_000 - 20_000 * (link % 18)), 0,
             queued // 1000, queued, grown * (2_000_000 + 400_000 * link), ms,
             10_000_000 - 500_000 * (link % 18), 5_000_000, 0.0, self._state(link, ms), None,
         ]  # fmt: skip

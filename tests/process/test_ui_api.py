@@ -402,7 +402,7 @@ def test_the_reference_page_of_the_api_is_up_to_date() -> None:
 LINK_COLUMNS = (
     "at_ns", "offered_bytes", "delivered_bytes", "dropped_segments", "marked_segments", "queued_bytes",
     "queued_segments", "waited_ns", "waited_segments", "rate_bps", "delay_ns", "loss", "blocks_sent", "blocks_failed",
-    "link_failures", "state", "sinr_db",
+    "air_ns", "link_failures", "state", "sinr_db",
 )  # fmt: skip
 HEAD = SampleHead(("a.down",), ("x-y.down",), LINK_COLUMNS, ("transit_ns", "transit_segments"), 10, 0)
 

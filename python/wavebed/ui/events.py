@@ -47,7 +47,7 @@ COLUMNS = (
     PointColumn("loss", "probability of loss at its end, 0 to 1; null where unknown"),
     PointColumn("blocks_sent", "transmissions of radio blocks in the interval"),
     PointColumn("blocks_failed", "failed ones"),
-    PointColumn("air", "air time of radio blocks in the interval, as a part of it"),
+    PointColumn("air_share", "air time of radio blocks in the interval, as a part of it"),
     PointColumn("link_failures", "failures of the radio link"),
     PointColumn("state", "state of the radio at its end; null without"),
     PointColumn("sinr_db", "effective SINR of the data at its end; null without"),
