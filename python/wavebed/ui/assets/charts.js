@@ -221,7 +221,7 @@ class Chart {
     const after = Math.min(store.at(time), store.length - 1);
     const at = after > 0 && time - store.times[after - 1] < store.times[after] - time ? after - 1 : after;
     const values = this.shown()
-      .map((each) => [each, each.of(store)[at]])
+      .map((each) => [each, (each.told ?? each.of)(store)[at]])
       .filter(([each, value]) => !each.quiet && !Number.isNaN(value))
       .map(([each, value]) => `${each.label} ${this.kind.value(value)}`);
     this.readout.textContent = `${store.times[at].toFixed(2)} s: ${values.join(" · ") || "no packet"}`;

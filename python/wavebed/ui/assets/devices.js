@@ -1,6 +1,6 @@
-// The table of devices: a row for each device of a bridge, over all its links in both directions.
+// The table of devices: a row for each device of a bridge or a cell, over all its links in both directions.
 
-import { deviceOf, styles } from "./kinds.js";
+import { cellOf, deviceOf, styles } from "./kinds.js";
 import * as format from "./format.js";
 
 // The worst state of a radio on the way, to show one for several hops.
@@ -42,15 +42,17 @@ const CELLS = [
 // The devices that these links belong to; none where no link is a device's.
 export const devices = (names) => {
   const found = new Map();
+  const of = deviceOf(names);
+  const rest = cellOf(names) === null ? "all others" : "shared hops";
   names.forEach((name, link) => {
-    const device = deviceOf(name) ?? "all others";
+    const device = of(name) ?? rest;
     if (!found.has(device)) found.set(device, { name: device, links: [], down: [], up: [] });
     const entry = found.get(device);
     entry.links.push(link);
     (name.endsWith(".up") ? entry.up : entry.down).push(link);
   });
   const list = [...found.values()];
-  const others = list.findIndex((each) => each.name === "all others");
+  const others = list.findIndex((each) => each.name === rest);
   if (others >= 0) list.push(...list.splice(others, 1));
   return list.length > 1 || others < 0 ? list : [];
 };

@@ -25,6 +25,8 @@ export const count = (value) => value.toLocaleString("en");
 export const perSecond = (value) => (value == null ? none : `${count(Math.round(value))}/s`);
 export const decibel = (value) => (value == null ? none : `${value.toFixed(1)} dB`);
 
+export const share = (_, ticks) => ticks.map((tick) => `${Number((tick * 100).toPrecision(4))} %`);
+
 // Ticks of an axis: one unit for all of them.
 export const axis = (units, step = 1000) => (_, ticks) => {
   const most = Math.max(...ticks.map(Math.abs));

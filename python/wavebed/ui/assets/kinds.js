@@ -12,15 +12,31 @@ export const css = (name) => {
 };
 export const forget = () => found.clear();
 
-// The device that a link of a bridge belongs to: NAME.HOP.down has one, HOP.down has none.
-export const deviceOf = (name) => {
-  const parts = name.split(".");
-  return parts.length > 2 ? parts[0] : null;
+// The name of the cell that links belong to, as in CELL.DEVICE.down; null without one. Links of a bridge are DEVICE.HOP.down,
+// and HOP.down for all others.
+export const cellOf = (names) => {
+  const parts = names.map((name) => name.split("."));
+  const hops = new Set(parts.filter((each) => each.length === 2).map(([hop]) => hop));
+  const own = parts.filter((each) => each.length > 2);
+  const second = new Set(own.map((each) => each[1]));
+  const one = new Set(own.map(([first]) => first)).size === 1 && second.size > 1;
+  return one && ![...second].some((name) => hops.has(name)) ? own[0][0] : null;
+};
+
+// Returns the device that a link belongs to, of a bridge or a cell; null for a hop that all have.
+export const deviceOf = (names) => {
+  const cell = cellOf(names);
+  return (name) => {
+    const parts = name.split(".");
+    if (parts.length < 3) return null;
+    return cell === null ? parts[0] : parts.slice(1, -1).join(".");
+  };
 };
 
 // Links of one hop, or of one device, have one colour; the uplink is a thin line.
 export const styles = (names) => {
-  const key = (name) => deviceOf(name) ?? name.replace(/\.(down|up)$/, "");
+  const of = deviceOf(names);
+  const key = (name) => of(name) ?? name.replace(/\.(down|up)$/, "");
   const keys = [...new Set(names.map(key))];
   return names.map((name) => {
     const up = name.endsWith(".up");
@@ -51,10 +67,27 @@ const transit = (store) => {
   ];
 };
 
+// The air time of the devices of a cell in one direction: the highest area first, each covers those behind it.
+const slots = (way) => (store) => {
+  const { links } = store.head;
+  const [of, style] = [deviceOf(links), styles(links)];
+  const own = links.map((name, link) => ({ device: of(name), link })).filter(({ device, link }) => device && store.ways[link] === way);
+  return own.reverse().map(({ device, link }) => line(device, { ...style[link], width: 1 }, (from) => from.links[link].air_top, {
+    area: true, told: (from) => from.links[link].air_share,
+  }));
+};
+const inCell = (store) => cellOf(store.head.links) !== null;
+
 export const KINDS = [
   {
     id: "throughput", title: "Delivered; pale: the rate of the link", height: 260, wide: true, states: true,
     axis: format.axis(["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]), value: format.rate, lines: throughput,
+  },
+  {
+    id: "slots-down", title: "Who has the slots, downlink", axis: format.share, value: format.fraction, needs: inCell, lines: slots("down"),
+  },
+  {
+    id: "slots-up", title: "Who has the slots, uplink", axis: format.share, value: format.fraction, needs: inCell, lines: slots("up"),
   },
   { id: "wait", title: "Time in the queue", axis: format.axis(["ms", "s"]), value: format.time, lines: perLink("wait_ms") },
   { id: "transit", title: "One-way delay; thick: round trip", axis: format.axis(["ms", "s"]), value: format.time, lines: transit },

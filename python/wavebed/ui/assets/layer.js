@@ -71,6 +71,11 @@ export class Layer {
       context.beginPath();
       this.trace(store.times, line.of(store), begin, until, line.width * this.view.ratio);
       context.stroke();
+      if (!line.area) continue;
+      context.lineTo(column(until - 1) + 0.5, canvas.height);
+      context.lineTo(column(begin) + 0.5, canvas.height);
+      context.fillStyle = line.stroke;
+      context.fill();
     }
     context.restore();
   }

@@ -2,7 +2,7 @@
 
 export const WINDOW_S = 60;
 export const STATES = ["los", "nlos", "blocked", "outage", "handover", "fallback"];
-export const NUMBERS = ["offered_bps", "delivered_bps", "rate_bps", "wait_ms", "queued_bytes", "delay_ms", "loss", "sinr_db"];
+export const NUMBERS = ["offered_bps", "delivered_bps", "rate_bps", "wait_ms", "queued_bytes", "delay_ms", "loss", "sinr_db", "air_share"];
 
 const ROOM = 1.25; // The oldest points are cut off once so many times the window are there.
 
@@ -19,11 +19,12 @@ export class Store {
     this.sinr = false; // Whether any link has had one.
     this.places = Object.fromEntries(head.columns.map((name, place) => [name, place]));
     const column = () => new Float64Array(this.room);
+    this.ways = head.links.map((name) => (name.endsWith(".up") ? "up" : "down"));
     this.times = column();
     this.roundTrip = column();
     this.transit = head.directions.map(column);
     this.links = head.links.map(() => ({
-      ...Object.fromEntries([...NUMBERS, "drops"].map((name) => [name, column()])), state: new Uint8Array(this.room),
+      ...Object.fromEntries([...NUMBERS, "drops", "air_top"].map((name) => [name, column()])), state: new Uint8Array(this.room),
     }));
     // A second radio lies beside the last leg: its delay is not part of the round trip.
     this.onPath = head.directions.map((name) => !name.includes("-second."));
@@ -41,12 +42,16 @@ export class Store {
   put(time, rows, transit) {
     if (this.length === this.room) this.trim();
     const at = this.length;
+    const top = { down: 0, up: 0 };
     const gap = at ? time - this.times[at - 1] : this.head.every_ms / 1000;
     this.times[at] = time;
     for (let link = 0; link < rows.length; link += 1) {
       const columns = this.links[link];
       for (const name of NUMBERS) columns[name][at] = rows[link][this.places[name]] ?? NaN;
       columns.drops[at] = (rows[link][this.places.dropped_segments] ?? NaN) / gap;
+      // The air time of the links up to this one, of its direction: areas over each other.
+      top[this.ways[link]] += rows[link][this.places.air_share] ?? 0;
+      columns.air_top[at] = top[this.ways[link]];
       columns.state[at] = STATES.indexOf(rows[link][this.places.state]) + 1;
       if (columns.state[at] && (this.radio < 0 || link < this.radio)) this.radio = link;
       if (!Number.isNaN(columns.sinr_db[at])) this.sinr = true;
