@@ -102,7 +102,7 @@ def network_of(record: TrialRecord, folder: Path) -> Network:
 
 
 def directions(network: Network) -> list[LoggedDirection]:
-    """Return the directions of a network: in a cell those of each device."""
+    """Return the directions of a network; each device of a cell has its own."""
     found: list[LoggedDirection] = []
     for leg in network.legs:
         name = f"{leg.start}-{leg.end}"
