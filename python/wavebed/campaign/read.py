@@ -21,6 +21,7 @@ from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
 from wavebed.path.model import ScenePattern
 from wavebed.path.scenario import read_document
 from wavebed.result.model import CellPair, PrimaryRecord, comparisons, margin_text
+from wavebed.run.devices import groups_known
 from wavebed.run.scenario import AS_DESCRIBED, MAX_TRIALS, described_treatments, key_parts, read_plan
 from wavebed.shipped import find
 from wavebed.spec.network import MOST_SEED
@@ -668,6 +669,7 @@ def _check_workloads(primaries: Sequence[PrimaryRecord], cells: Sequence[Cell], 
             if primary.is_asked_of(cell.levels)
         ]
         known = {workload.name for each in asked for workload in each.workloads} | {PATH_WORKLOAD}
+        known |= {name for each in asked for name in groups_known(each.devices, each.workloads)}
         if asked and primary.workload not in known:
             raise Problem(
                 f"{primary.workload!r} is no workload of the scenario: {one_of(primary.workload, sorted(known))}",
