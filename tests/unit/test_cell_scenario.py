@@ -305,6 +305,9 @@ def test_devices_of_a_scene_are_its_ues_by_name(read: Any, tmp_path: Path) -> No
     assert len(pattern_files(network)) == 6
     places = [(each["hop"], each["ue"]["y_m"][0]) for each in scene_maps(path)]
     assert places == [("radio.phone-1", 0.0), ("radio.phone-2", 0.0), ("radio.desk", 20.0)]
+    text = '[[device]]\nname = "late"\ncount = 1\nue = "walker-2"\n[[device]]\nname = "desk"\n'
+    path, _, _ = read(text, hops='[path]\nscene = "square.toml"\n')
+    assert [device.down.rate.device for device in path.cell.devices] == ["walker-2", "desk"], "from the second on"
     with pytest.raises(UserError, match=r"device\[1\]\.ue: scene square: has no device 'sitter': "):
         read('[[device]]\nname = "sitter"\n', hops='[path]\nscene = "square.toml"\n')
 

@@ -459,7 +459,10 @@ def _of_device(rate: Rate | None, name: str, keys: CellDeviceTable | BackgroundT
     scene = rate.scene if isinstance(rate, ScenePattern) else None
     if isinstance(rate, ScenePattern) and isinstance(scene, SceneModel) and scene.devices:  # one world has one time
         named = keys.ue or keys.name
-        return replace(rate, device=scene.device(named if keys.count is None else f"{named}-{number}").name)
+        if keys.count is not None:
+            first, dash, at_first = (keys.ue or "").rpartition("-")
+            named = f"{first}-{int(at_first) + number - 1}" if dash and at_first.isdigit() else f"{named}-{number}"
+        return replace(rate, device=scene.device(named).name)
     if keys.ue is not None:
         raise Problem("is for a scene with several UEs, [[ue]]: remove it")
     if not isinstance(rate, ScenePattern) or not isinstance(scene, SceneModel):

@@ -216,8 +216,8 @@ class CellDeviceTable(Struct, frozen=True, kw_only=True):
         str | None,
         Key(
             values.name,
-            "its UE in a scene with several, with `count` the first part of the UEs' names; devices of a scene with one"
-            " UE stand in one place, and differ in fading",
+            "its UE in a scene with several, with `count` the first part of the UEs' names, or the first UE as"
+            " `phone-9`; devices of a scene with one UE stand in one place, and differ in fading",
             absent="the UE with the device's name",
         ),
     ] = None
