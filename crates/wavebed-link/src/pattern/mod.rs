@@ -256,7 +256,7 @@ impl Pattern {
             at: self.at.clone(),
             state: Some(vec![State::Fallback; rate_bps.len()].into()),
             rate_bps: Some(rate_bps),
-            cell: self.cell.clone(),
+            cell: None,
             sinr_mdb: self.fallback.sinr_mdb.clone(),
             need_mdb: self.fallback.need_mdb.clone(),
             delay_ns: None,
