@@ -80,7 +80,7 @@ def shadows(place: SceneModel, seeds: range) -> np.ndarray:
 def test_shadowing_of_two_devices_is_correlated_by_their_distance(tmp_path: Path) -> None:
     apart = (0.0, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0)
     ues = [phone(f"p{number}", 60 + far, 0.0) for number, far in enumerate(apart)]
-    # Where there is a line of sight, all power but that of NLOS, 20 dB less, has the shadow fading of LOS.
+    # Where there is a line of sight, all power but the power of NLOS, 20 dB less, has the shadow fading of LOS.
     found = np.corrcoef(shadows(scene(tmp_path, *ues), range(4000)))[0]
     expected = np.exp(-np.array(apart) / SHADOWING["umi"].los_m)
     assert found == pytest.approx(expected, abs=0.08)  # 0.07 of the field (shadowing.py), and 4000 draws

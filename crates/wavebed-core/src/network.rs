@@ -58,7 +58,7 @@ const SECOND_METRIC: u32 = 2048;
 /// Largest third octet of the first address of a laboratory with NAT.
 const LAST_BASE: u8 = 248;
 
-/// Length of the prefix by which a laboratory with NAT claims its addresses.
+/// Length of the prefix with which a laboratory with NAT claims its addresses.
 const CLAIMED_BITS: u8 = 30;
 
 /// A running host.

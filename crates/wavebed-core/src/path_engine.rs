@@ -127,7 +127,7 @@ pub fn start_bridge(
     launch(setup, built.timeline, built.least_rates, false)
 }
 
-/// Builds the engine on these devices, and starts it unless it is to wait. `addresses` are those of the clients.
+/// Builds the engine on these devices, and starts it unless it is to wait. `addresses` are the clients'.
 ///
 /// # Errors
 /// A device, a log or a capture failed.

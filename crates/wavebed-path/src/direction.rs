@@ -69,7 +69,7 @@ pub enum Way {
     Down(Classes),
     /// After the cell; each device has an input of its own.
     Up,
-    /// None: the links of a direction between ports are those of the devices outside the cell.
+    /// None: the links of a direction between ports belong to the devices outside the cell.
     Apart,
 }
 
@@ -337,7 +337,7 @@ impl Direction {
         matches!(way, Some(Way::Up))
     }
 
-    /// Which chains write packets to devices: the own one, and those of the classes.
+    /// Which chains write packets to devices: the own one, and the classes'.
     fn leads_out(&self) -> (bool, bool) {
         match self.cell.as_ref().map(|at| &at.way) {
             Some(Way::Down(_)) => (false, true),
@@ -367,7 +367,7 @@ impl Direction {
         first.into_iter().chain(classes).chain(last)
     }
 
-    /// The chains that write packets to devices, those of classes with their names.
+    /// The chains that write packets to devices, the chains of classes with their names.
     pub fn exits(&self) -> impl Iterator<Item = (Option<&str>, &LinkChain)> {
         let (own, classes) = self.leads_out();
         let classes = self.classes.iter().filter(move |_| classes);

@@ -131,7 +131,7 @@ impl Input {
     }
 }
 
-/// A direction with its devices: one at each end, or those of a cell at one end.
+/// A direction with its devices: one at each end, or a cell's at one end.
 pub struct AttachedDirection {
     /// `HOST-HOST.down` or `.up`; with a cell `HOST-CELL.down` or `.up`.
     pub name: String,

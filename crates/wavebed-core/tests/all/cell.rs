@@ -23,7 +23,7 @@ fn radio(direction: &str) -> Value {
     })
 }
 
-/// A laboratory of a server, perhaps an edge, and so many devices `phone-1`, ...; the command runs on the first.
+/// A laboratory of a server, perhaps an edge, and `devices` devices `phone-1`, ...; the command runs on the first.
 fn with_cell(gateways: usize, devices: usize, command: &[&str]) -> Value {
     let mut file = lab("cell", gateways + 1, command);
     let hosts = file["network"]["hosts"].as_array_mut().expect("hosts");

@@ -43,7 +43,7 @@ pub struct Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceCase {
-    /// So many devices like this.
+    /// The number of devices like this.
     #[serde(default = "one")]
     pub count: usize,
     pub stages: Vec<StageConfig>,

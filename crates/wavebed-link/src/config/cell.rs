@@ -185,7 +185,7 @@ pub enum TrafficConfig {
 
 /// One direction of a device of a cell.
 pub struct Member<'a> {
-    /// Its stages, of which exactly one is a radio.
+    /// Its stages: exactly one is a radio.
     pub stages: &'a [StageConfig],
     /// What it is entitled to; `None`: what the default bearer is.
     pub service: Option<&'a ServiceConfig>,
@@ -285,7 +285,7 @@ fn check_service(service: &ServiceConfig, config: &SchedulerConfig) -> Result<()
     }
 }
 
-/// The radio of a device, and its stages, of which the radio's is none yet.
+/// The radio of a device, and its stages: the radio's is none yet.
 type BuiltDevice = (Radio, Vec<Option<Box<dyn Stage>>>);
 
 fn device(

@@ -11,7 +11,7 @@ use crate::cell_run::{Case, run};
 const DEVICES: u64 = 32;
 const PRESETS: &str = include_str!("../../src/sim/presets.json");
 
-/// 40 blocks of 10 ms with random rates, of which some are handovers.
+/// 40 blocks of 10 ms with random rates: some are handovers.
 fn pattern(device: u64) -> String {
     let random = RandomStream::new(7, device);
     let mut text =

@@ -15,7 +15,7 @@ pub struct CellLinks {
     pub links: Vec<Link>,
 }
 
-/// A scheduler of this policy and so many parts of a slot.
+/// A scheduler of this policy with this number of parts of a slot.
 pub fn scheduler(policy: Policy, units: u32) -> SchedulerConfig {
     SchedulerConfig {
         policy,

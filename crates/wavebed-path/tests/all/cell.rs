@@ -185,7 +185,7 @@ impl Bench {
     }
 }
 
-/// The address of a device: that of [`tcp`] for the first one.
+/// The address of a device: the first one has the address of [`tcp`].
 fn address(device: usize) -> Address {
     let last = u8::try_from(2 + device).expect("few devices");
     Address::Ip(std::net::Ipv4Addr::new(198, 18, 0, last).into())
