@@ -358,8 +358,9 @@ name = "phone"
     [
         ('"full-buffer"', "FullBufferBackgroundTraffic"),
         ('{ kind = "full-buffer" }', "FullBufferBackgroundTraffic"),
+        ('{ kind = "user-per-file", per-second = 2, size = "1mb" }', "UserPerFileBackgroundTraffic"),
         ('{ kind = "file-after-file", size = "1mb", pause = "3s" }', "FileAfterFileBackgroundTraffic"),
-        ('{ kind = "video", rate = "5mbit", segment = "2s" }', "VideoBackgroundTraffic"),
+        ('{ kind = "video", rate = "5mbit", segment = "2s", buffer = "9s" }', "VideoBackgroundTraffic"),
     ],
 )
 def test_every_kind_of_demand_is_read(read: Any, traffic: str, kind: str) -> None:

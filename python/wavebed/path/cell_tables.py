@@ -246,7 +246,7 @@ class _OnOff(Struct, frozen=True, kw_only=True):
 
 
 class _Files(Struct, frozen=True, kw_only=True):
-    """Files that arrive as a Poisson process."""
+    """Files that arrive as a Poisson process: of one user, or each of a new one."""
 
     per_second: Annotated[float, Key(spec_key(spec.FilesBackgroundTraffic, "per_s").reader, "files per second")]
     size_bytes: Annotated[int, Key(spec_key(spec.FilesBackgroundTraffic, "bytes").reader, "size of each")]
@@ -264,6 +264,9 @@ class _Video(Struct, frozen=True, kw_only=True):
 
     rate_bps: Annotated[int, Key(values.rate_bps, "rate of the video")]
     segment_ns: Annotated[int, spec_key(spec.VideoBackgroundTraffic, "segment_ns")]
+    buffer_ns: Annotated[int, spec_key(spec.VideoBackgroundTraffic, "buffer_ns")] = (
+        spec.VideoBackgroundTraffic.__struct_defaults__[-1]
+    )
 
 
 class _FullBuffer(Struct, frozen=True):
@@ -274,11 +277,15 @@ _TRAFFIC: Mapping[str, tuple[type[Struct], Callable[[Any], spec.BackgroundTraffi
     "full-buffer": (_FullBuffer, lambda _: spec.FullBufferBackgroundTraffic()),
     "on-off": (_OnOff, lambda given: spec.OnOffBackgroundTraffic(given.rate_bps, given.on_ns, given.off_ns)),
     "files": (_Files, lambda given: spec.FilesBackgroundTraffic(given.per_second, given.size_bytes)),
+    "user-per-file": (_Files, lambda given: spec.UserPerFileBackgroundTraffic(given.per_second, given.size_bytes)),
     "file-after-file": (
         _FileAfterFile,
         lambda given: spec.FileAfterFileBackgroundTraffic(given.size_bytes, given.pause_ns),
     ),
-    "video": (_Video, lambda given: spec.VideoBackgroundTraffic(given.rate_bps, given.segment_ns)),
+    "video": (
+        _Video,
+        lambda given: spec.VideoBackgroundTraffic(given.rate_bps, given.segment_ns, given.buffer_ns),
+    ),
 }
 
 
@@ -331,8 +338,9 @@ class BackgroundTable(Struct, frozen=True, kw_only=True):
         spec.BackgroundTraffic,
         Key(
             _DEMAND,
-            "its demand: `full-buffer`; `on-off` with `rate`, `on`, `off`; `files` with `per-second`, `size` (FTP model"
-            " 1 of TR 36.814); `file-after-file` with `size`, `pause` (FTP model 2); `video` with `rate`, `segment`",
+            "its demand: `full-buffer`; `on-off` with `rate`, `on`, `off`; `files` of one user (FTP model 3 of TR 36.889)"
+            " or `user-per-file` (FTP model 1 of TR 36.814), both with `per-second`, `size`; `file-after-file` with"
+            " `size`, `pause` (FTP model 2); `video` with `rate`, `segment`, `buffer`",
             absent="`full-buffer`",
         ),
     ] = msgspec.field(default_factory=spec.FullBufferBackgroundTraffic)

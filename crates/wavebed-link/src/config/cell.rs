@@ -15,6 +15,9 @@ use crate::stage::{MAX_RATE_BPS, MAX_TIME_NS, Stage};
 const MAX_UNITS: u32 = 275;
 /// A terabyte.
 const MAX_FILE_BYTES: u64 = 1_000_000_000_000;
+/// Lower rates and shorter periods would cost time, and no scheduler would notice them.
+const MIN_ON_BPS: u64 = 1000;
+const MIN_ON_NS: u64 = 100_000;
 /// The least urgent priority level (TS 23.501, clause 5.7.3.3).
 const MAX_LEVEL: u32 = 127;
 
@@ -142,24 +145,33 @@ pub struct BackgroundConfig {
 pub enum TrafficConfig {
     /// Always more data.
     FullBuffer {},
-    /// A constant rate in exponentially distributed periods, with exponentially distributed pauses.
+    /// Packets at a constant rate in random periods. Periods and pauses are exponentially distributed.
     OnOff {
         /// Bits per second while on.
-        #[garde(range(min = 1, max = MAX_RATE_BPS))]
+        #[garde(range(min = MIN_ON_BPS, max = MAX_RATE_BPS))]
         rate_bps: u64,
         /// Mean time on.
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
+        #[garde(range(min = MIN_ON_NS, max = MAX_TIME_NS))]
         on_ns: u64,
         /// Mean time off.
         #[garde(range(min = 1, max = MAX_TIME_NS))]
         off_ns: u64,
     },
-    /// Files that arrive as a Poisson process (FTP model 1, TR 36.814, annex A.2.1.3.1).
+    /// Poisson arrivals of files, which queue at one user (FTP model 3, TR 36.889, annex A).
     Files {
         /// Files per second.
         #[garde(range(min = 1e-6, max = 1e6))]
         per_s: f64,
         /// Bytes of each.
+        #[garde(range(min = 1, max = MAX_FILE_BYTES))]
+        bytes: u64,
+    },
+    /// Poisson arrivals of users, who leave when they have their file (FTP model 1, TR 36.814).
+    UserPerFile {
+        /// Users per second.
+        #[garde(range(min = 1e-6, max = 1e6))]
+        per_s: f64,
+        /// Bytes of the file of each.
         #[garde(range(min = 1, max = MAX_FILE_BYTES))]
         bytes: u64,
     },
@@ -172,7 +184,7 @@ pub enum TrafficConfig {
         #[garde(range(min = 1, max = MAX_TIME_NS))]
         pause_ns: u64,
     },
-    /// A video: a segment each period, fetched at once.
+    /// A video of which a segment is fetched in each period, or later if the one before is late.
     Video {
         /// Bits per second of the video.
         #[garde(range(min = 1, max = MAX_RATE_BPS))]
@@ -180,7 +192,16 @@ pub enum TrafficConfig {
         /// Length of a segment.
         #[garde(range(min = 1, max = MAX_TIME_NS))]
         segment_ns: u64,
+        /// How far the player runs ahead. A segment that is later stops the video.
+        #[serde(default = "buffer_ns")]
+        #[garde(range(min = 1, max = MAX_TIME_NS))]
+        buffer_ns: u64,
     },
+}
+
+/// As `maxBufferLength` of hls.js.
+const fn buffer_ns() -> u64 {
+    30_000_000_000
 }
 
 /// One direction of a device of a cell.

@@ -2,6 +2,7 @@
 //! direction of an NR or LTE link. `docs/models/radio.md` describes it.
 
 mod air;
+mod background;
 mod block;
 mod cell;
 mod connection;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 pub use crate::run::{BlockRecord, Slot};
 pub use crate::stage::Handover;
 pub use air::{Air, Now, Sinr};
+pub use background::{Background, Fared};
 pub use block::{Code, Decoder};
 pub use cell::Cell;
 pub use connection::{Connection, Drx, Rrc};
