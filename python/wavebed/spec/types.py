@@ -724,18 +724,25 @@ class FullBufferBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="
 
 
 class OnOffBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="on_off"):
-    """A constant rate in exponentially distributed periods, with exponentially distributed pauses."""
+    """Packets at a constant rate in random periods. Periods and pauses are exponentially distributed."""
 
-    rate_bps: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bits per second while on.")]
-    on_ns: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000, description="Mean time on.")]
+    rate_bps: Annotated[int, Meta(ge=1_000, le=1_000_000_000_000, description="Bits per second while on.")]
+    on_ns: Annotated[int, Meta(ge=100_000, le=1_000_000_000_000_000_000, description="Mean time on.")]
     off_ns: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000, description="Mean time off.")]
 
 
 class FilesBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="files"):
-    """Files that arrive as a Poisson process (FTP model 1, TR 36.814, annex A.2.1.3.1)."""
+    """Poisson arrivals of files, which queue at one user (FTP model 3, TR 36.889, annex A)."""
 
     per_s: Annotated[float, Meta(ge=1e-06, le=1000000.0, description="Files per second.")]
     bytes: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bytes of each.")]
+
+
+class UserPerFileBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="user_per_file"):
+    """Poisson arrivals of users, who leave when they have their file (FTP model 1, TR 36.814)."""
+
+    per_s: Annotated[float, Meta(ge=1e-06, le=1000000.0, description="Users per second.")]
+    bytes: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bytes of the file of each.")]
 
 
 class FileAfterFileBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="file_after_file"):
@@ -749,16 +756,25 @@ class FileAfterFileBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", ta
 
 
 class VideoBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="video"):
-    """A video: a segment each period, fetched at once."""
+    """A video of which a segment is fetched in each period, or later if the one before is late."""
 
     rate_bps: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bits per second of the video.")]
     segment_ns: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000, description="Length of a segment.")]
+    buffer_ns: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000_000_000_000_000,
+            description="How far the player runs ahead. A segment that is later stops the video.",
+        ),
+    ] = 30_000_000_000
 
 
 BackgroundTraffic: TypeAlias = (
     FullBufferBackgroundTraffic
     | OnOffBackgroundTraffic
     | FilesBackgroundTraffic
+    | UserPerFileBackgroundTraffic
     | FileAfterFileBackgroundTraffic
     | VideoBackgroundTraffic
 )

@@ -4,10 +4,10 @@ use garde::Validate;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::radio::build_device;
+use super::radio::{air, build_device};
 use super::values::{ConfigError, Loader, RateConfig, check_bounds, fail};
 use super::{Shared, StageConfig, build_shared};
-use crate::radio::{Cell, Radio};
+use crate::radio::{Cell, ModelledUser, Radio};
 use crate::random_stream::RandomStream;
 use crate::stage::{MAX_RATE_BPS, MAX_TIME_NS, Stage};
 
@@ -234,7 +234,16 @@ pub fn build_cell(
     loader: &mut Loader<'_>,
 ) -> Result<BuiltCell, CellError> {
     check(config).map_err(|error| (None, error))?;
-    let _ = background;
+    let mut users = Vec::new();
+    for (place, user) in background.iter().enumerate() {
+        let first = members.first().map_or((0, 0), |member| member.random);
+        let built = modelled(user, config, first, place as u64, loader);
+        let in_list = |error: ConfigError| ConfigError {
+            key: format!("background[{place}].{}", error.key),
+            ..error
+        };
+        users.push(built.map_err(|error| (None, in_list(error)))?);
+    }
     let mut built: Vec<Vec<Option<Box<dyn Stage>>>> = Vec::new();
     let mut devices: Vec<(Radio, ServiceConfig)> = Vec::new();
     for (place, member) in members.into_iter().enumerate() {
@@ -253,7 +262,7 @@ pub fn build_cell(
         devices.push((radio, service));
         built.push(stages);
     }
-    let cell = Cell::new(config.clone(), devices);
+    let cell = Cell::new(config.clone(), devices, users);
     let with_port = |(place, stages): (usize, Vec<Option<Box<dyn Stage>>>)| {
         let stages = stages.into_iter();
         stages
@@ -304,6 +313,26 @@ fn check_service(service: &ServiceConfig, config: &SchedulerConfig) -> Result<()
         ),
         _ => Ok(()),
     }
+}
+
+/// Random streams of modelled users beside those of the first stage of the first device.
+const MODELLED: u64 = 5 << 40;
+
+/// A modelled user, and what it is entitled to.
+fn modelled(
+    user: &BackgroundConfig,
+    config: &SchedulerConfig,
+    (seed, first): (u64, u64),
+    place: u64,
+    loader: &mut Loader<'_>,
+) -> Result<(ModelledUser, ServiceConfig), ConfigError> {
+    check_bounds(user)?;
+    let service = user.service.clone().unwrap_or_default();
+    check_service(&service, config)?;
+    let air = air(&user.rate, None, loader)?;
+    let random = RandomStream::new(seed, first).process(MODELLED + place);
+    let user = ModelledUser::new(user.name.clone(), user.traffic, air, random);
+    Ok((user, service))
 }
 
 /// The radio of a device, and its stages: the radio's is none yet.

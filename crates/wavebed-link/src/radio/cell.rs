@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::background::{ModelledUser, ModelledUsers, UserReport};
 use super::slots::{Claim, Share};
 use super::{Event, Radio};
 use crate::config::{Policy, SchedulerConfig, ServiceConfig};
@@ -19,10 +20,16 @@ use crate::stage::{Change, Conditions, Effect, Outlet, Stage};
 pub struct Cell(Arc<Mutex<Devices>>);
 
 impl Cell {
-    /// A cell of these devices, each with what it is entitled to. All have the same slots.
+    /// A cell of these devices, each with what it is entitled to, and modelled users. All have the same slots.
     #[must_use]
-    pub fn new(config: SchedulerConfig, devices: Vec<(Radio, ServiceConfig)>) -> Self {
-        Self(Arc::new(Mutex::new(Devices::new(config, devices))))
+    pub fn new(
+        config: SchedulerConfig,
+        devices: Vec<(Radio, ServiceConfig)>,
+        background: Vec<(ModelledUser, ServiceConfig)>,
+    ) -> Self {
+        Self(Arc::new(Mutex::new(Devices::new(
+            config, devices, background,
+        ))))
     }
 
     fn devices(&self) -> MutexGuard<'_, Devices> {
@@ -47,6 +54,12 @@ impl Cell {
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         self.devices().next_event_ns()
+    }
+
+    /// How each modelled user fared up to the time of the last [`Cell::advance`].
+    #[must_use]
+    pub fn background(&self) -> Vec<UserReport> {
+        self.devices().background.reports()
     }
 }
 
@@ -128,6 +141,7 @@ struct Devices {
     /// The next event of each member.
     events: Vec<Next>,
     scheduler: Scheduler,
+    background: ModelledUsers,
     /// Those that ask for one slot.
     claims: Vec<Asked>,
 }
@@ -159,17 +173,28 @@ impl Next {
 
 /// The claim of a device to a slot, and what it is given.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
-    device: usize,
-    claim: Claim,
+pub(super) struct Asked {
+    /// Its index; a modelled user has an index behind those of all devices.
+    pub(super) device: usize,
+    pub(super) claim: Claim,
     /// Parts of the slot that it can use, and bytes of the whole slot; `None` until somebody wants to know.
-    need: Option<(u32, u64)>,
-    given: u32,
+    pub(super) need: Option<(u32, u64)>,
+    /// Users that it stands for.
+    pub(super) users: u32,
+    pub(super) given: u32,
 }
 
 impl Devices {
-    fn new(config: SchedulerConfig, devices: Vec<(Radio, ServiceConfig)>) -> Self {
-        let (radios, services): (Vec<Radio>, Vec<ServiceConfig>) = devices.into_iter().unzip();
+    fn new(
+        config: SchedulerConfig,
+        devices: Vec<(Radio, ServiceConfig)>,
+        background: Vec<(ModelledUser, ServiceConfig)>,
+    ) -> Self {
+        let (radios, mut services): (Vec<Radio>, Vec<ServiceConfig>) = devices.into_iter().unzip();
+        let (users, others): (Vec<ModelledUser>, Vec<ServiceConfig>) =
+            background.into_iter().unzip();
+        services.extend(others);
+        let background = ModelledUsers::new(users, radios.first());
         let members: Vec<Device> = radios
             .into_iter()
             .map(|radio| Device {
@@ -182,6 +207,7 @@ impl Devices {
             members,
             inputs: VecDeque::new(),
             scheduler: Scheduler::new(config, &services),
+            background,
             claims: Vec::new(),
         }
     }
@@ -231,10 +257,46 @@ impl Devices {
                 break;
             }
         }
+        self.leave(now_ns);
+    }
+
+    /// Gives the slots that were decided about before `now_ns`, and that no device asked for, to modelled users.
+    fn leave(&mut self, now_ns: u64) {
+        while let Some((index, decided_ns)) = self.background.next_slot(now_ns) {
+            self.scheduler.slots_before = self.background.slots_before(index);
+            for (station, carrier) in self.background.places(index) {
+                let slot = self.background.slot(index, carrier);
+                if !self.scheduler.is_open(station, slot) {
+                    self.claims.clear();
+                    self.add_background(station, slot, decided_ns);
+                    self.give_slot(decided_ns);
+                }
+            }
+        }
+    }
+
+    /// Adds the claims of the modelled users to the slot of a base station.
+    fn add_background(&mut self, station: u32, slot: Slot, now_ns: u64) {
+        let SchedulerConfig {
+            units,
+            control_units,
+            ..
+        } = self.scheduler.config;
+        let claims = self.background.claims(station, slot, now_ns, units);
+        for (place, mut asked) in claims {
+            asked.device = self.members.len() + place;
+            asked.need = asked
+                .need
+                .map(|(need, bytes)| (need.min(units - control_units), bytes));
+            self.claims.push(asked);
+        }
     }
 
     /// Handles the first event that is due at the time of `next`: of one device, or a slot of all devices that planned it.
     fn handle(&mut self, next: Next) {
+        if next.is_slot() {
+            self.leave(next.at_ns());
+        }
         let mut due = self.events.iter();
         let Some(first) = due.position(|event| *event == next) else {
             return;
@@ -247,21 +309,37 @@ impl Devices {
             self.look(first);
             return;
         }
+        let Claim { station, slot, .. } = self.claims[0].claim;
+        if self.background.have(slot) && !self.scheduler.is_open(station, slot) {
+            self.add_background(station, slot, next.at_ns());
+        }
+        self.give_slot(next.at_ns());
+    }
+
+    /// Gives the slot that is claimed at `now_ns`, and uses it.
+    fn give_slot(&mut self, now_ns: u64) {
         let most_given = self
             .scheduler
-            .give(next.at_ns(), &mut self.claims, &mut self.members);
+            .give(now_ns, &mut self.claims, &mut self.members);
         for place in 0..self.claims.len() {
             let asked = self.claims[place];
+            let share = Share {
+                given: asked.given,
+                all: self.scheduler.config.units,
+            };
+            if let Some(user) = asked.device.checked_sub(self.members.len()) {
+                if asked.given > 0 {
+                    let bytes = self.background.use_slot(user, &asked, share);
+                    self.scheduler.sent(&asked, bytes);
+                }
+                continue;
+            }
             let Device { radio, effects } = &mut self.members[asked.device];
             if asked.given == 0 {
-                radio.pass_slot(next.at_ns(), most_given);
+                radio.pass_slot(now_ns, most_given);
             } else {
-                let share = Share {
-                    given: asked.given,
-                    all: self.scheduler.config.units,
-                };
                 let bytes = radio.use_slot(share, &mut Outlet::record(effects));
-                radio.make_plan(next.at_ns());
+                radio.make_plan(now_ns);
                 self.scheduler.sent(&asked, bytes);
             }
             self.look(asked.device);
@@ -287,6 +365,7 @@ impl Devices {
                     device,
                     claim,
                     need: None,
+                    users: 1,
                     given: 0,
                 });
             }
@@ -412,6 +491,14 @@ impl Scheduler {
         }
     }
 
+    /// Whether a slot of a base station was given already, in part or as a whole.
+    fn is_open(&self, station: u32, slot: Slot) -> bool {
+        let key = (station, slot.fallback, slot.carrier);
+        let mut carriers = self.carriers.iter();
+        let carrier = carriers.find(|carrier| carrier.key == key);
+        carrier.is_some_and(|carrier| carrier.given.iter().any(|given| given.slot == slot))
+    }
+
     /// The carrier of the slot, by its place.
     fn carrier_of(&mut self, claim: &Claim) -> usize {
         let key = (claim.station, claim.slot.fallback, claim.slot.carrier);
@@ -449,7 +536,9 @@ impl Scheduler {
             control: self.config.control_units,
             members,
         };
-        if let [only] = claims {
+        if let [only] = claims
+            && only.device < left.members.len()
+        {
             // A device alone has all that is left, whatever it needs.
             only.need = Some((left.units, 0));
             left.give(only, u32::MAX);
@@ -508,7 +597,13 @@ impl Scheduler {
     fn rank(&mut self, place: usize, claims: &[Asked], is_of: impl Fn(&User) -> bool) -> bool {
         self.ranks.clear();
         let policy = self.config.policy;
-        for (at, Asked { device, claim, .. }) in claims.iter().enumerate() {
+        for (at, asked) in claims.iter().enumerate() {
+            let Asked {
+                device,
+                claim,
+                users,
+                ..
+            } = asked;
             let user = &self.users[*device];
             if claim.again_since_ns.is_some() || !is_of(user) {
                 continue;
@@ -526,8 +621,9 @@ impl Scheduler {
                 ratio: match policy {
                     Policy::RoundRobin => 0.0,
                     Policy::MaximumRate => rate_bps,
+                    // Of several users, each was given its part of the average.
                     Policy::ProportionalFair | Policy::Priority => {
-                        rate_bps / average.bytes.max(f64::MIN_POSITIVE)
+                        rate_bps * f64::from(*users) / average.bytes.max(f64::MIN_POSITIVE)
                     }
                 },
                 turn: average.turn,
@@ -697,7 +793,7 @@ fn fill(claims: &mut [Asked], ranks: &mut [Rank], left: &mut Left<'_>) {
 /// Devices whose order within a slot is kept.
 const MOST_RANKS: u64 = (1 << 10) - 1;
 
-/// Gives each one part in turn, until nothing is left or needed.
+/// Gives each user one part in turn, until nothing is left or needed.
 fn deal(claims: &mut [Asked], ranks: &[Rank], left: &mut Left<'_>) {
     loop {
         let before = left.units;
@@ -705,7 +801,8 @@ fn deal(claims: &mut [Asked], ranks: &[Rank], left: &mut Left<'_>) {
             if left.units == 0 {
                 return;
             }
-            left.give(&mut claims[rank.at], 1);
+            let users = claims[rank.at].users;
+            left.give(&mut claims[rank.at], users);
         }
         if left.units == before {
             return;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub use crate::run::{BlockRecord, Slot};
 pub use crate::stage::Handover;
 pub use air::{Air, Now, Sinr};
-pub use background::{Background, Fared};
+pub use background::{Background, Fared, ModelledUser, UserReport};
 pub use block::{Code, Decoder};
 pub use cell::Cell;
 pub use connection::{Connection, Drx, Rrc};

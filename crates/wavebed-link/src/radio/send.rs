@@ -22,7 +22,7 @@ fn earlier(one: Option<Plan>, other: Option<Plan>) -> Option<Plan> {
 }
 
 /// The rate of `carrier`: all carriers have equal parts, but a fall-back has one carrier.
-fn rate_of(aggregation: Option<Aggregation>, now: Now, carrier: u32) -> u64 {
+pub(super) fn rate_of(aggregation: Option<Aggregation>, now: Now, carrier: u32) -> u64 {
     match aggregation {
         Some(aggregation) if now.state != State::Fallback => {
             aggregation.part(now.rate_bps, carrier)

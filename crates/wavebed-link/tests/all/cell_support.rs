@@ -3,7 +3,7 @@
 use wavebed_link::config::{
     Member, Policy, SchedulerConfig, ServiceConfig, Shared, StageConfig, build_cell,
 };
-use wavebed_link::radio::Cell;
+use wavebed_link::radio::{Cell, ModelledUser, Radio};
 use wavebed_link::{Link, Run};
 
 use crate::link_support::random::load;
@@ -58,6 +58,21 @@ pub fn cell(
     CellLinks {
         cell,
         links: links.collect(),
+    }
+}
+
+/// A cell of these radios and modelled users; each link is the radio's port alone.
+pub fn cell_of(
+    config: &SchedulerConfig,
+    devices: Vec<(Radio, ServiceConfig)>,
+    background: Vec<(ModelledUser, ServiceConfig)>,
+) -> CellLinks {
+    let count = devices.len();
+    let cell = Cell::new(config.clone(), devices, background);
+    let links = (0..count).map(|place| Link::new(vec![cell.port(place)], true));
+    CellLinks {
+        links: links.collect(),
+        cell,
     }
 }
 

@@ -11,11 +11,11 @@
 mod bottleneck_cost;
 mod bottleneck_oracles;
 mod bottleneck_rules;
+mod cell_background;
 mod cell_losses;
 mod cell_properties;
-#[allow(dead_code, reason = "an example uses all of it")]
-#[path = "../../examples/cell_run/mod.rs"]
 mod cell_run;
+mod cell_services;
 mod cell_shares;
 mod cell_support;
 mod codel_rfc;
@@ -59,3 +59,5 @@ mod reorder_stage;
 mod sim;
 mod wifi_air;
 mod wifi_stage;
+#[allow(dead_code, reason = "an example uses all of it")]
+#[path = "../../examples/cell_run/mod.rs"]
