@@ -590,6 +590,7 @@ impl Scheduler {
         }
         if self.rank(place, claims, |_| true) {
             self.by_policy(place, claims, left);
+            self.end_turns(place, claims);
         }
     }
 
@@ -651,7 +652,12 @@ impl Scheduler {
             }
             Policy::MaximumRate | Policy::ProportionalFair => fill(claims, &mut ranks, left),
         }
-        for (number, rank) in (0..).zip(&ranks) {
+        self.ranks = ranks;
+    }
+
+    /// Notes who had a turn in the slot.
+    fn end_turns(&mut self, place: usize, claims: &[Asked]) {
+        for (number, rank) in (0..).zip(&self.ranks) {
             let Asked { device, given, .. } = claims[rank.at];
             if given > 0 {
                 // Of those with a turn in one slot, who got more is served later; of equal ones, who was served later. So
@@ -661,7 +667,6 @@ impl Scheduler {
                 average.turn = (self.slots_before + 1) << 20 | last;
             }
         }
-        self.ranks = ranks;
     }
 
     /// Parts of the slot that the device may have for its guaranteed rate.
@@ -731,8 +736,9 @@ impl Left<'_> {
     /// Parts that a device can use, and the bytes of the whole slot.
     fn need(&mut self, asked: &mut Asked) -> (u32, u64) {
         let (all, most) = (self.all, self.all - self.control);
-        let radio = &mut self.members[asked.device].radio;
+        let members = &mut self.members;
         *asked.need.get_or_insert_with(|| {
+            let radio = &mut members[asked.device].radio;
             let (need, capacity) = radio.need(asked.claim.slot, all);
             (need.min(most), capacity)
         })
