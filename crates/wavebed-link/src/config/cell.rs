@@ -246,10 +246,10 @@ pub fn build_cell(
     }
     let mut built: Vec<Vec<Option<Box<dyn Stage>>>> = Vec::new();
     let mut devices: Vec<(Radio, ServiceConfig)> = Vec::new();
-    for (place, member) in members.into_iter().enumerate() {
+    for (place, mut member) in members.into_iter().enumerate() {
         let service = member.service.cloned().unwrap_or_default();
         let (radio, stages) = (check_service(&service, config))
-            .and_then(|()| device(member, mtu_bytes, loader))
+            .and_then(|()| device(&mut member, mtu_bytes, loader))
             .map_err(|error| (Some(place), error))?;
         let first = devices.first().map_or(&radio, |(first, _)| first);
         if !radio.has_slots_of(first) {
@@ -339,7 +339,7 @@ fn modelled(
 type BuiltDevice = (Radio, Vec<Option<Box<dyn Stage>>>);
 
 fn device(
-    member: Member<'_>,
+    member: &mut Member<'_>,
     mtu_bytes: u32,
     loader: &mut Loader<'_>,
 ) -> Result<BuiltDevice, ConfigError> {

@@ -584,12 +584,12 @@ impl Scheduler {
             let others = left.units.saturating_sub(whole_units(credit));
             left.units -= others;
             let before = left.units;
-            self.by_policy(place, claims, left);
+            self.by_policy(claims, left);
             self.credits[slice] = credit - f64::from(before - left.units);
             left.units += others;
         }
         if self.rank(place, claims, |_| true) {
-            self.by_policy(place, claims, left);
+            self.by_policy(claims, left);
             self.end_turns(place, claims);
         }
     }
@@ -635,7 +635,7 @@ impl Scheduler {
     }
 
     /// Gives parts to the claims that were ranked.
-    fn by_policy(&mut self, place: usize, claims: &mut [Asked], left: &mut Left<'_>) {
+    fn by_policy(&mut self, claims: &mut [Asked], left: &mut Left<'_>) {
         let mut ranks = std::mem::take(&mut self.ranks);
         match self.config.policy {
             Policy::RoundRobin => {

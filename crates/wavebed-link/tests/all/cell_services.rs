@@ -182,12 +182,12 @@ fn a_strict_priority_starves_the_rest() {
 }
 
 /// The largest delay of packets of 100 bytes each 20 ms, of a device beside 20 others with data without end.
-fn call_ns(policy: Policy, call: ServiceConfig) -> u64 {
+fn worst_ns(policy: Policy, service: ServiceConfig) -> u64 {
     let config = SchedulerConfig {
         devices_per_slot: Some(1),
         ..scheduler(policy, 17)
     };
-    let mut devices = vec![(RATE_BPS, call)];
+    let mut devices = vec![(RATE_BPS, service)];
     devices.resize(21, (RATE_BPS, ServiceConfig::default()));
     let mut cell = cell(&config, &devices);
     let sent = |packet: u32| u64::from(packet) * 20_000_000 + 10_000_077;
@@ -206,14 +206,14 @@ fn call_ns(policy: Policy, call: ServiceConfig) -> u64 {
 fn a_call_of_5qi_1_waits_for_no_full_buffer() {
     // Level 20 before 90: the next slot is its own. One device is served in each slot.
     let next_ns = SLOT_NS + SLOT_NS + DECODE_NS;
-    assert!(call_ns(Policy::Priority, level(20)) <= next_ns);
+    assert!(worst_ns(Policy::Priority, level(20)) <= next_ns);
     // Equal parts: at most each of the others comes first.
-    let turn_ns = call_ns(Policy::RoundRobin, level(20));
+    let turn_ns = worst_ns(Policy::RoundRobin, level(20));
     assert!(turn_ns <= 20 * SLOT_NS + next_ns, "{turn_ns}");
     // Proportional fair prefers who was given little.
-    let fair_ns = call_ns(Policy::ProportionalFair, level(20));
+    let fair_ns = worst_ns(Policy::ProportionalFair, level(20));
     assert!(fair_ns <= next_ns, "{fair_ns}");
     // The highest rate is everybody's; so who waited longest is first.
-    let most_ns = call_ns(Policy::MaximumRate, level(20));
+    let most_ns = worst_ns(Policy::MaximumRate, level(20));
     assert!(most_ns <= 20 * SLOT_NS + next_ns, "{most_ns}");
 }

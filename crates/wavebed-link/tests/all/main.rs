@@ -14,6 +14,8 @@ mod bottleneck_rules;
 mod cell_background;
 mod cell_losses;
 mod cell_properties;
+#[allow(dead_code, reason = "an example uses all of it")]
+#[path = "../../examples/cell_run/mod.rs"]
 mod cell_run;
 mod cell_services;
 mod cell_shares;
@@ -59,5 +61,3 @@ mod reorder_stage;
 mod sim;
 mod wifi_air;
 mod wifi_stage;
-#[allow(dead_code, reason = "an example uses all of it")]
-#[path = "../../examples/cell_run/mod.rs"]
