@@ -339,8 +339,8 @@ class BackgroundTable(Struct, frozen=True, kw_only=True):
         Key(
             _DEMAND,
             "its demand: `full-buffer`; `on-off` with `rate`, `on`, `off`; `files` of one user (FTP model 3 of TR"
-            " 36.889) or `user-per-file` (FTP model 1 of TR 36.814), both with `per-second`, `size`; `file-after-file` with"
-            " `size`, `pause` (FTP model 2); `video` with `rate`, `segment`, `buffer`",
+            " 36.889) or `user-per-file` (FTP model 1 of TR 36.814), both with `per-second`, `size`; `file-after-file`"
+            " with `size`, `pause` (FTP model 2); `video` with `rate`, `segment`, `buffer`",
             absent="`full-buffer`",
         ),
     ] = msgspec.field(default_factory=spec.FullBufferBackgroundTraffic)
