@@ -1,7 +1,7 @@
 //! Waiting for descriptors with a deadline in nanoseconds.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::clock;
 
@@ -37,6 +37,86 @@ const ENTRY: libc::pollfd = libc::pollfd {
     events: 0,
     revents: 0,
 };
+
+/// Many descriptors as one: it can be read while one of them can.
+#[derive(Debug)]
+pub struct Group {
+    epoll: OwnedFd,
+}
+
+/// Descriptors of a [`Group`] that one call tells.
+const AT_ONCE: usize = 64;
+
+impl Group {
+    /// A group of these descriptors, which must stay open as long as it.
+    ///
+    /// # Errors
+    /// The error of epoll_create1(2) or epoll_ctl(2).
+    pub fn new(fds: &[BorrowedFd<'_>]) -> io::Result<Self> {
+        // SAFETY: no memory is passed.
+        let made = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if made < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call has just made it, and nothing else owns it.
+        let epoll = unsafe { OwnedFd::from_raw_fd(made) };
+        for (place, fd) in (0u64..).zip(fds) {
+            let mut event = libc::epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: place,
+            };
+            // SAFETY: the event is valid for the call.
+            let answer = unsafe {
+                libc::epoll_ctl(
+                    epoll.as_raw_fd(),
+                    libc::EPOLL_CTL_ADD,
+                    fd.as_raw_fd(),
+                    &raw mut event,
+                )
+            };
+            if answer < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(Self { epoll })
+    }
+
+    /// Tells the places of those that can be read now: of many, some; the others at the next call.
+    ///
+    /// # Errors
+    /// The error of epoll_wait(2), apart from `EINTR`.
+    pub fn readable(&self, mut tell: impl FnMut(usize)) -> io::Result<()> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+        // SAFETY: the list is valid for the call, and as long as told.
+        let answer = unsafe {
+            libc::epoll_wait(
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                AT_ONCE as libc::c_int,
+                0,
+            )
+        };
+        if answer < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::Interrupted {
+                Ok(())
+            } else {
+                Err(error)
+            };
+        }
+        let found = events.iter().take(usize::try_from(answer).unwrap_or(0));
+        for event in found {
+            tell(usize::try_from(event.u64).unwrap_or(usize::MAX));
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Group {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
 
 /// Waits until a descriptor can be written (or has an error, which the next write returns), `timeout_ns` at most.
 ///
@@ -111,10 +191,8 @@ fn wait_in(
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::os::fd::AsFd;
-
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn only_what_has_data_is_readable() {
@@ -133,6 +211,25 @@ mod tests {
         let count = wait(&[quiet.as_fd()], &mut [false], Some(300_000)).expect("wait");
         assert_eq!(count, 0);
         assert!(clock::monotonic_ns() - start >= 300_000);
+    }
+
+    #[test]
+    fn a_group_tells_which_of_many_can_be_read() {
+        let pipes: Vec<_> = (0..100).map(|_| io::pipe().expect("pipe")).collect();
+        let fds: Vec<_> = pipes.iter().map(|(reader, _)| reader.as_fd()).collect();
+        let group = Group::new(&fds).expect("a group");
+        let mut readable = [true];
+        wait(&[group.as_fd()], &mut readable, Some(0)).expect("wait");
+        assert_eq!(readable, [false]);
+        for place in [3, 70] {
+            (&pipes[place].1).write_all(b"x").expect("write");
+        }
+        wait(&[group.as_fd()], &mut readable, None).expect("wait");
+        assert_eq!(readable, [true]);
+        let mut found = Vec::new();
+        group.readable(|place| found.push(place)).expect("readable");
+        found.sort_unstable();
+        assert_eq!(found, [3, 70]);
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Direction {
     pub frames: Option<Frames>,
     /// What the devices of a cell delivered, on its way to the links that they share.
     merging: Vec<Run>,
+    /// The devices of a cell whose links are advanced in this turn.
+    awake: Vec<usize>,
 }
 
 /// The links of a class of devices, or of a device of a cell.
@@ -52,6 +54,20 @@ pub struct ClassChain {
     pub name: String,
     /// Its links.
     pub chain: LinkChain,
+    /// When its links must be advanced, unless the cell changes them before: in a cell most devices are idle.
+    wake_ns: u64,
+}
+
+impl ClassChain {
+    /// The links of a class or device.
+    #[must_use]
+    pub const fn new(name: String, chain: LinkChain) -> Self {
+        Self {
+            name,
+            chain,
+            wake_ns: 0,
+        }
+    }
 }
 
 /// One direction of a cell, and how packets come to its devices' links.
@@ -96,6 +112,7 @@ impl Direction {
             capture: None,
             frames: None,
             merging: Vec::new(),
+            awake: Vec::new(),
         }
     }
 
@@ -225,7 +242,11 @@ impl Direction {
         let (packets, capture) = (&mut self.packets, self.capture.as_mut());
         let own = match class {
             None => return self.chain.accept(arrival, packets, capture),
-            Some(class) => &mut self.classes[class].chain,
+            Some(class) => {
+                let own = &mut self.classes[class];
+                own.wake_ns = 0;
+                &mut own.chain
+            }
         };
         let (counting, first, second) = match self.cell.as_ref().map(|cell| &cell.way) {
             Some(Way::Down(_)) => (own.receive(arrival, packets), &mut self.chain, own),
@@ -255,62 +276,88 @@ impl Direction {
             packets,
             capture,
             merging,
+            awake,
             ..
         } = self;
         let Some(InCell { cell, way }) = &self.cell else {
-            for chain in
-                std::iter::once(chain).chain(classes.iter_mut().map(|each| &mut each.chain))
-            {
-                chain.advance(clock(), packets, &mut outputs[0], clock, capture.as_mut());
+            let classes = classes.iter_mut().map(|each| &mut each.chain);
+            for chain in std::iter::once(chain).chain(classes) {
+                let output = &mut outputs[0];
+                chain.advance(clock(), packets, output, clock, capture.as_mut());
             }
             return;
         };
         if let Way::Down(_) = way {
             chain.carry(now_ns, packets, capture.as_mut());
             for run in chain.carried() {
-                let device = usize::from(packets.packet(run.packet).device);
-                classes[device].chain.arrive(run, packets, capture.as_mut());
+                let device = &mut classes[usize::from(packets.packet(run.packet).device)];
+                device.wake_ns = 0;
+                device.chain.arrive(run, packets, capture.as_mut());
             }
         }
-        for each in &mut *classes {
+        let due = classes.iter_mut().filter(|each| each.wake_ns <= now_ns);
+        for each in due {
+            each.wake_ns = 0;
             each.chain.carry_to_port(now_ns, packets, capture.as_mut());
         }
         cell.advance(now_ns);
-        for each in &mut *classes {
-            each.chain.carry(now_ns, packets, capture.as_mut());
+        cell.for_each_changed(|device| classes[device].wake_ns = 0);
+        awake.clear();
+        awake.extend((0..classes.len()).filter(|&device| classes[device].wake_ns == 0));
+        for &device in &*awake {
+            let chain = &mut classes[device].chain;
+            chain.carry(now_ns, packets, capture.as_mut());
+            if let Way::Up = way {
+                merging.extend(chain.carried());
+            }
         }
         match way {
             Way::Down(_) => {
-                for (each, output) in classes.iter_mut().zip(outputs) {
-                    each.chain.leave(now_ns, packets, output, clock);
+                for &device in &*awake {
+                    let chain = &mut classes[device].chain;
+                    chain.leave(now_ns, packets, &mut outputs[device], clock);
                 }
             }
             Way::Up => {
-                for each in &mut *classes {
-                    merging.extend(each.chain.carried());
-                }
                 // Stable: at one time the devices' order counts.
                 merging.sort_by_key(|run| run.at_ns);
                 for run in merging.drain(..) {
                     chain.arrive(run, packets, capture.as_mut());
                 }
-                chain.advance(now_ns, packets, &mut outputs[0], clock, capture.as_mut());
+                let output = &mut outputs[0];
+                chain.advance(now_ns, packets, output, clock, capture.as_mut());
             }
             Way::Apart => {
-                chain.advance(now_ns, packets, &mut outputs[0], clock, capture.as_mut());
-                for each in classes {
-                    each.chain.leave(now_ns, packets, &mut outputs[0], clock);
+                let output = &mut outputs[0];
+                chain.advance(now_ns, packets, output, clock, capture.as_mut());
+                for &device in &*awake {
+                    let chain = &mut classes[device].chain;
+                    chain.leave(now_ns, packets, &mut outputs[0], clock);
                 }
             }
+        }
+        for &device in &*awake {
+            classes[device].wake_ns = classes[device].chain.wake_ns();
+        }
+    }
+
+    /// Lets the next advance look at all devices of a cell: something may have changed.
+    pub fn wake_all(&mut self) {
+        for each in &mut self.classes {
+            each.wake_ns = 0;
         }
     }
 
     /// When to advance next, if nothing else arrives.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
-        let cell = self.cell.as_ref().and_then(|at| at.cell.next_event_ns());
-        let chains = self.chains().filter_map(LinkChain::next_event_ns);
-        chains.chain(cell).min()
+        let Some(at) = &self.cell else {
+            return self.chains().filter_map(LinkChain::next_event_ns).min();
+        };
+        let devices = self.classes.iter().map(|each| each.wake_ns).min();
+        let devices = devices.filter(|&at_ns| at_ns < u64::MAX);
+        let others = [self.chain.next_event_ns(), at.cell.next_event_ns(), devices];
+        others.into_iter().flatten().min()
     }
 
     /// For how long nothing that arrives from now on is due, nanoseconds.

@@ -609,10 +609,8 @@ pub(crate) fn attach(
         is_captured: capture.is_some(),
         built: 0,
     };
-    let chains = setup.chains.into_iter().map(|chain| ClassChain {
-        name: chain.name,
-        chain: builder.chain(chain.links),
-    });
+    let chains = setup.chains.into_iter();
+    let chains = chains.map(|chain| ClassChain::new(chain.name, builder.chain(chain.links)));
     let mut chains: Vec<ClassChain> = chains.collect();
     let is_up = matches!(&setup.cell, Some(InCell { way: Way::Up, .. }));
     let own = chains.remove(if is_up { chains.len() - 1 } else { 0 });
@@ -629,6 +627,12 @@ pub(crate) fn attach(
     }
     let mut attached = AttachedDirection::new(setup.name, direction, setup.inputs, setup.outputs);
     attached.timed = timed;
+    attached
+        .group_inputs()
+        .map_err(|source| EngineError::Direction {
+            direction: attached.name.clone(),
+            source,
+        })?;
     attached.series = logs.series;
     Ok((attached, writer))
 }

@@ -145,6 +145,8 @@ pub struct AttachedDirection {
     pub timed: Option<(Vec<TimedInput>, Vec<TimedOutput>)>,
     /// The writer of the series, with the index of the first link and of the first chain's departures.
     pub series: Option<(SeriesSender, usize, usize)>,
+    /// The inputs as one descriptor, if they are many.
+    group: Option<poll::Group>,
     /// The input that is read first in the next turn, so that none waits for the others.
     first_input: usize,
 }
@@ -165,8 +167,22 @@ impl AttachedDirection {
             outputs,
             timed: None,
             series: None,
+            group: None,
             first_input: 0,
         }
+    }
+
+    /// Lets the loop wait for many inputs as for one: the kernel then looks only at those that have packets.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn group_inputs(&mut self) -> io::Result<()> {
+        // The devices of a guest are watched only while nothing is on its way.
+        if self.inputs.len() > 1 && self.timed.is_none() {
+            let fds: Vec<_> = (self.inputs.iter().map(|input| input.device.as_fd())).collect();
+            self.group = Some(poll::Group::new(&fds)?);
+        }
+        Ok(())
     }
 
     /// Reads a few packets of each readable device, or one. Returns whether there may be more, where the poll need not
@@ -355,8 +371,12 @@ impl Loop {
     fn wait(&mut self, timeout_ns: u64) -> io::Result<bool> {
         let mut watched = vec![self.wake.as_fd()];
         for attached in &self.directions {
-            if attached.is_watched() {
-                watched.extend(attached.inputs.iter().map(|input| input.device.as_fd()));
+            match &attached.group {
+                Some(group) => watched.push(group.as_fd()),
+                None if attached.is_watched() => {
+                    watched.extend(attached.inputs.iter().map(|input| input.device.as_fd()));
+                }
+                None => {}
             }
         }
         let mut few = [false; FEW];
@@ -373,8 +393,18 @@ impl Loop {
         let mut found = found.iter();
         for attached in &mut self.directions {
             let is_watched = attached.is_watched();
-            for input in &mut attached.inputs {
+            let AttachedDirection { group, inputs, .. } = attached;
+            for input in &mut *inputs {
                 input.was_empty = !input.readable;
+                input.readable = false;
+            }
+            if let Some(group) = group {
+                if *found.next().expect("one for the group") {
+                    group.readable(|place| inputs[place].readable = true)?;
+                }
+                continue;
+            }
+            for input in inputs {
                 // What is not watched may have packets.
                 input.readable = !is_watched || *found.next().expect("one for each");
             }
@@ -417,6 +447,13 @@ impl Loop {
         }
     }
 
+    /// Lets the next advance look at everything.
+    fn wake_all(&mut self) {
+        for attached in &mut self.directions {
+            attached.direction.wake_all();
+        }
+    }
+
     /// Executes pending commands. True after `Stop`.
     fn run_commands(&mut self, clock: &impl Fn() -> u64) -> bool {
         while let Ok(command) = self.commands.try_recv() {
@@ -442,6 +479,7 @@ impl Loop {
     fn apply(&mut self, name: &str, change: &Change, clock: &impl Fn() -> u64) -> Option<bool> {
         let now_ns = clock();
         self.advance(&|| now_ns);
+        self.wake_all();
         let mut links = self
             .directions
             .iter_mut()
@@ -459,6 +497,7 @@ impl Loop {
     ) -> bool {
         let now_ns = clock();
         self.advance(&|| now_ns);
+        self.wake_all();
         let outages = interruption.from(now_ns);
         let mut found = false;
         for attached in &mut self.directions {

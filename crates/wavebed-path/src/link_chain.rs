@@ -608,6 +608,16 @@ impl LinkChain {
             .min()
     }
 
+    /// When to advance next at the latest, if nothing else arrives: at once while a group that is written ahead is open.
+    #[must_use]
+    pub(crate) fn wake_ns(&self) -> u64 {
+        let is_open = |ahead: &Ahead| ahead.coalescer.next_event_ns().is_some();
+        if self.ahead.as_ref().is_some_and(is_open) {
+            return 0;
+        }
+        self.next_event_ns().unwrap_or(u64::MAX)
+    }
+
     /// Packets before the links, in them, and in the open group.
     #[must_use]
     pub fn backlog(&self) -> Backlog {

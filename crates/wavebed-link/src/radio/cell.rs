@@ -63,6 +63,17 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Tells the devices whose ports have something to forward or to count.
+    pub fn for_each_changed(&self, mut tell: impl FnMut(usize)) {
+        for (index, member) in self.devices().members.iter().enumerate() {
+            if !member.effects.is_empty() {
+                tell(index);
+            }
+        }
+    }
+}
+
 /// The radio of one device of a cell, as a stage of its link.
 struct Port {
     cell: Cell,

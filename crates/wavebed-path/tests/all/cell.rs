@@ -118,10 +118,9 @@ impl Bench {
         let packets = Packets::new(Arc::new(PacketMemory::new(usize::MAX))).expect("memory");
         let mut direction = Direction::new(own, packets);
         if let Some((cell, hops)) = built.cell {
-            let classes = hops.into_iter().map(|hop| ClassChain {
-                name: hop.name.clone(),
-                chain: chain(vec![hop], up),
-            });
+            let classes = hops
+                .into_iter()
+                .map(|hop| ClassChain::new(hop.name.clone(), chain(vec![hop], up)));
             let addresses: Vec<Vec<Address>> = (0..devices).map(|at| vec![address(at)]).collect();
             let sorted = Classes::new(addresses.iter().map(Vec::as_slice), Side::Destination);
             let at = if up {
