@@ -137,6 +137,7 @@ pub enum Request {
 #[must_use]
 pub fn serve(start: impl FnOnce() -> Result<Box<dyn Engine>, String>, mut init: UnixStream) -> i32 {
     be_apart();
+    sched::open_many_files();
     // After devices and tables are open, and before there are threads, which would keep their capabilities.
     if let Err(error) = confinement::renounce(NEEDED) {
         let _ = say(&mut init, &Err(error.to_string()));

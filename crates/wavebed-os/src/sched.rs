@@ -220,6 +220,13 @@ pub fn lift_busy_limit() {
     let _ = setrlimit(Resource::Rttime, limit);
 }
 
+/// Lets the process open as many files as it is allowed: the logs of many links are some hundreds.
+pub fn open_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 extern "C" fn step_all_down(_signal: libc::c_int) {
     for slot in &GUARDED {
         let thread = slot.load(Ordering::Relaxed);

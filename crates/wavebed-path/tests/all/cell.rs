@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use wavebed_link::Link;
 use wavebed_path::coalesce::Coalesce;
 use wavebed_path::direction::{ClassChain, Direction, InCell, Way};
+use wavebed_path::frames::Frames;
 use wavebed_path::link_chain::{LinkChain, NamedLink};
 use wavebed_path::pool::{PacketMemory, Packets};
 use wavebed_path::series::{Address, Classes, Side};
@@ -314,6 +315,60 @@ fn a_packet_to_no_device_goes_to_the_first_and_one_that_is_none_is_malformed() {
     let accounts = bench.accounts();
     let malformed = wavebed_link::Reason::Malformed as usize;
     assert_eq!(accounts[0].1.dropped[malformed].segments, 1);
+}
+
+/// An Ethernet frame to this device, virtio-net header first.
+fn frame_to(device: usize) -> Vec<u8> {
+    let packet = to(device, 0);
+    let (header, ip) = packet.split_at(10);
+    let mut header = header.to_vec();
+    for place in [2, 6] {
+        // Lengths and offsets count the Ethernet header too.
+        let value = u16::from_le_bytes([header[place], header[place + 1]]) + 14;
+        header[place..place + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    [&header, &ethernet[..], ip].concat()
+}
+
+#[test]
+fn classes_of_a_bridge_share_a_cell_and_other_devices_pass_beside_it() {
+    for side in [Side::Destination, Side::Source] {
+        let mut bench = Bench::new(2, true, false);
+        let addresses: Vec<Vec<Address>> = (0..2).map(|at| vec![address(at)]).collect();
+        let classes = Classes::new(addresses.iter().map(Vec::as_slice), side);
+        bench.direction.frames = Some(Frames::new(Some(classes)));
+        bench.direction.cell.as_mut().expect("a cell").way = Way::Apart;
+        bench.outputs.truncate(1);
+        for device in [0, 1, 40] {
+            let mut frame = frame_to(device);
+            if side == Side::Source {
+                let (source, destination) = (10 + 14 + 15, 10 + 14 + 19);
+                frame.swap(source, destination);
+            }
+            bench.inputs[0].incoming.push_back(frame);
+        }
+        bench.turn(0);
+        bench.run(u64::MAX);
+        let accounts = bench.accounts();
+        let delivered: Vec<(&str, u64)> = accounts
+            .iter()
+            .map(|(name, total)| (name.as_str(), total.delivered.segments))
+            .collect();
+        let expected = [
+            ("wire.down", 10),
+            ("radio.phone-0.down", 10),
+            ("radio.phone-1.down", 10),
+        ];
+        assert_eq!(delivered, expected);
+        let frames = bench.direction.frames.as_ref().expect("a bridge");
+        let account = frames.account("a-b.down", bench.direction.chains());
+        assert_eq!(
+            (account.received_frames, account.delivered_frames),
+            (30, 30)
+        );
+        assert_eq!(account.unaccounted(), 0);
+    }
 }
 
 #[test]
