@@ -286,7 +286,7 @@ mod tests {
             (
                 |v| {
                     v["cell"] = json!({"name": "cell", "down": {"policy": "round_robin", "units": 9},
-                                       "up": {"policy": "round_robin", "units": 9}, "devices": []})
+                                       "up": {"policy": "round_robin", "units": 9}, "devices": []});
                 },
                 "cell: devices: use at least 1",
             ),

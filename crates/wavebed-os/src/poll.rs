@@ -45,13 +45,13 @@ pub struct Group {
 }
 
 /// Descriptors of a [`Group`] that one call tells.
-const AT_ONCE: usize = 64;
+const AT_ONCE: u16 = 64;
 
 impl Group {
     /// A group of these descriptors, which must stay open as long as it.
     ///
     /// # Errors
-    /// The error of epoll_create1(2) or epoll_ctl(2).
+    /// The error of `epoll_create1(2)` or `epoll_ctl(2)`.
     pub fn new(fds: &[BorrowedFd<'_>]) -> io::Result<Self> {
         // SAFETY: no memory is passed.
         let made = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -84,15 +84,15 @@ impl Group {
     /// Tells the places of those that can be read now: of many, some; the others at the next call.
     ///
     /// # Errors
-    /// The error of epoll_wait(2), apart from `EINTR`.
+    /// The error of `epoll_wait(2)`, apart from `EINTR`.
     pub fn readable(&self, mut tell: impl FnMut(usize)) -> io::Result<()> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE as usize];
         // SAFETY: the list is valid for the call, and as long as told.
         let answer = unsafe {
             libc::epoll_wait(
                 self.epoll.as_raw_fd(),
                 events.as_mut_ptr(),
-                AT_ONCE as libc::c_int,
+                AT_ONCE.into(),
                 0,
             )
         };

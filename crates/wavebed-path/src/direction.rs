@@ -248,15 +248,13 @@ impl Direction {
                 &mut own.chain
             }
         };
-        let (counting, first, second) = match self.cell.as_ref().map(|cell| &cell.way) {
-            Some(Way::Down(_)) => (own.receive(arrival, packets), &mut self.chain, own),
-            Some(Way::Up) => (self.chain.receive(arrival, packets), own, &mut self.chain),
-            Some(Way::Apart) | None => return own.accept(arrival, packets, capture),
+        let Some(Way::Down(_)) = self.cell.as_ref().map(|cell| &cell.way) else {
+            return own.accept(arrival, packets, capture);
         };
-        match counting {
-            Ok(run) => first.arrive(run, packets, capture),
+        match own.receive(arrival, packets) {
+            Ok(run) => self.chain.arrive(run, packets, capture),
             Err((run, reason)) => {
-                let _ = first.refuse(&run, reason) || second.refuse(&run, reason);
+                let _ = self.chain.refuse(&run, reason) || own.refuse(&run, reason);
             }
         }
     }
@@ -315,7 +313,7 @@ impl Direction {
             Way::Down(_) => {
                 for &device in &*awake {
                     let chain = &mut classes[device].chain;
-                    chain.leave(now_ns, packets, &mut outputs[device], clock);
+                    chain.leave(now_ns, packets, &mut outputs[device], clock, &mut []);
                 }
             }
             Way::Up => {
@@ -324,15 +322,15 @@ impl Direction {
                 for run in merging.drain(..) {
                     chain.arrive(run, packets, capture.as_mut());
                 }
-                let output = &mut outputs[0];
-                chain.advance(now_ns, packets, output, clock, capture.as_mut());
+                chain.carry(now_ns, packets, capture.as_mut());
+                chain.leave(now_ns, packets, &mut outputs[0], clock, classes);
             }
             Way::Apart => {
                 let output = &mut outputs[0];
                 chain.advance(now_ns, packets, output, clock, capture.as_mut());
                 for &device in &*awake {
                     let chain = &mut classes[device].chain;
-                    chain.leave(now_ns, packets, &mut outputs[0], clock);
+                    chain.leave(now_ns, packets, &mut outputs[0], clock, &mut []);
                 }
             }
         }
@@ -363,13 +361,21 @@ impl Direction {
     /// For how long nothing that arrives from now on is due, nanoseconds.
     #[must_use]
     pub fn foresight_ns(&self) -> u64 {
-        let each = self.exits().map(|(_, chain)| chain.foresight_ns());
-        each.min().unwrap_or(0)
+        let (own, classes) = self.leads_out();
+        let own = own.then(|| self.chain.foresight_ns());
+        let classes = self.classes.iter().filter(|_| classes);
+        let classes = classes.map(|each| each.chain.foresight_ns());
+        own.into_iter().chain(classes).min().unwrap_or(0)
     }
 
     /// Writes packets ahead of their time from now on, to ports that take them so.
     pub fn write_ahead(&mut self) {
-        self.exits_mut().for_each(LinkChain::write_ahead);
+        let (own, classes) = self.leads_out();
+        if own {
+            self.chain.write_ahead();
+        }
+        let classes = self.classes.iter_mut().filter(|_| classes);
+        classes.for_each(|each| each.chain.write_ahead());
     }
 
     /// Whether no segment is in it.
@@ -414,22 +420,25 @@ impl Direction {
         first.into_iter().chain(classes).chain(last)
     }
 
-    /// The chains that write packets to devices, the chains of classes with their names.
-    pub fn exits(&self) -> impl Iterator<Item = (Option<&str>, &LinkChain)> {
-        let (own, classes) = self.leads_out();
-        let classes = self.classes.iter().filter(move |_| classes);
+    /// The chains with accounts: all, or the chains of a cell's devices. The chains of classes and devices have names.
+    pub fn accounts(&self) -> impl Iterator<Item = (Option<&str>, &LinkChain)> {
+        let own = (!self.is_of_devices()).then_some((None, &self.chain));
+        let classes = self.classes.iter();
         let classes = classes.map(|each| (Some(each.name.as_str()), &each.chain));
-        own.then_some((None, &self.chain))
-            .into_iter()
-            .chain(classes)
+        own.into_iter().chain(classes)
     }
 
     /// The same, to be changed.
-    pub fn exits_mut(&mut self) -> impl Iterator<Item = &mut LinkChain> {
-        let (own, classes) = self.leads_out();
-        let classes = self.classes.iter_mut().filter(move |_| classes);
-        let classes = classes.map(|each| &mut each.chain);
-        own.then_some(&mut self.chain).into_iter().chain(classes)
+    pub fn accounts_mut(&mut self) -> impl Iterator<Item = &mut LinkChain> {
+        let own = (!self.is_of_devices()).then_some(&mut self.chain);
+        let classes = self.classes.iter_mut().map(|each| &mut each.chain);
+        own.into_iter().chain(classes)
+    }
+
+    /// Whether each packet belongs to a device of a cell.
+    fn is_of_devices(&self) -> bool {
+        let way = self.cell.as_ref().map(|at| &at.way);
+        matches!(way, Some(Way::Down(_) | Way::Up))
     }
 
     /// The chains that packets enter first, to be changed: all but those behind the links that a cell's devices share.
@@ -448,25 +457,14 @@ impl Direction {
     /// name of its departures.
     #[must_use]
     pub fn transits(&self) -> Vec<(Option<&str>, TimeSum)> {
-        match self.cell.as_ref().map(|at| &at.way) {
-            Some(Way::Down(_)) => {
-                let each = self.classes.iter();
-                each.map(|each| (Some(each.name.as_str()), each.chain.transit))
-                    .collect()
-            }
-            Some(Way::Up) => {
-                let each = self.classes.iter().enumerate();
-                each.map(|(at, each)| (Some(each.name.as_str()), self.chain.transit_of(at)))
-                    .collect()
-            }
-            Some(Way::Apart) | None => {
-                let mut all = TimeSum::default();
-                for chain in self.chains() {
-                    all.merge(chain.transit);
-                }
-                vec![(None, all)]
-            }
+        let each = self.accounts();
+        let each = each.map(|(name, chain)| (name, chain.account.transit));
+        if self.is_of_devices() {
+            return each.collect();
         }
+        let mut all = TimeSum::default();
+        each.for_each(|(_, transit)| all.merge(transit));
+        vec![(None, all)]
     }
 
     /// The links of all chains.

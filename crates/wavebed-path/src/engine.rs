@@ -183,7 +183,7 @@ impl Engine {
         for leg in legs {
             let mut directions = Vec::new();
             for direction in leg {
-                let (links, exits) = (direction.links().count(), direction.exits.len());
+                let (links, accounts) = (direction.links().count(), direction.departures.len());
                 directions.push(attach(
                     direction,
                     setup.origin_ns,
@@ -193,7 +193,7 @@ impl Engine {
                     setup.pcap_dir.as_ref(),
                 )?);
                 first_link += links;
-                departures += exits;
+                departures += accounts;
             }
             if thread_each {
                 for attached in directions {
@@ -379,7 +379,7 @@ fn start_logs(
     let directions = || legs.iter().flatten();
     let links: Vec<String> = directions().flat_map(DirectionSetup::link_names).collect();
     let departures: Vec<String> = directions()
-        .flat_map(|direction| direction.exits.clone())
+        .flat_map(|direction| direction.departures.clone())
         .collect();
     let with_air: Vec<SeriesLink> = directions()
         .flat_map(DirectionSetup::series_links)
@@ -473,8 +473,8 @@ pub(crate) struct DirectionSetup {
     name: String,
     /// In the order of [`Direction::chains`].
     chains: Vec<ChainSetup>,
-    /// The names of departures, in the order of [`Direction::exits`].
-    exits: Vec<String>,
+    /// The names of departures, in the order of [`Direction::accounts`].
+    departures: Vec<String>,
     classes: Option<Classes>,
     cell: Option<InCell>,
     inputs: Vec<Arc<Device>>,
@@ -521,7 +521,7 @@ pub(crate) fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
         DirectionSetup {
             name: format!("{}.down", leg.name),
             chains: Vec::new(),
-            exits: Vec::new(),
+            departures: Vec::new(),
             classes: to_devices,
             cell: down_cell.map(|cell| InCell { cell, way: to_cell }),
             inputs: near.clone(),
@@ -530,7 +530,7 @@ pub(crate) fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
         DirectionSetup {
             name: format!("{}.up", leg.name),
             chains: Vec::new(),
-            exits: Vec::new(),
+            departures: Vec::new(),
             classes: from_devices,
             cell: up_cell.map(|cell| InCell {
                 cell,
@@ -552,16 +552,16 @@ pub(crate) fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
         add(&class.name, class.hops);
     }
     for setup in &mut setups {
-        let mut exits: Vec<String> = setup.chains.iter().map(|each| each.name.clone()).collect();
+        let mut names: Vec<String> = setup.chains.iter().map(|each| each.name.clone()).collect();
         match setup.cell.as_ref().map(|at| &at.way) {
-            Some(Way::Down(_)) => drop(exits.remove(0)),
+            Some(Way::Down(_)) => drop(names.remove(0)),
             Some(Way::Up) => {
-                exits.truncate(1);
+                names.remove(0);
                 setup.chains.rotate_left(1);
             }
             Some(Way::Apart) | None => {}
         }
-        setup.exits = exits;
+        setup.departures = names;
     }
     setups
 }

@@ -578,8 +578,11 @@ impl Loop {
                 let rows = named.link.counters_mut().finished_rows(until_ns);
                 sender.link(first_link + place, rows);
             }
-            for (place, chain) in direction.exits_mut().enumerate() {
-                sender.departures(first_departures + place, chain.take_departures(closing));
+            for (place, chain) in direction.accounts_mut().enumerate() {
+                sender.departures(
+                    first_departures + place,
+                    chain.account.take_departures(closing),
+                );
             }
         }
     }

@@ -120,11 +120,11 @@ impl FrameAccount {
 
     /// Adds the frames of a chain of links.
     fn add(&mut self, chain: &LinkChain) {
-        self.received_frames += chain.devices.segments_read;
-        self.delivered_frames += chain.devices.segments_written;
+        self.received_frames += chain.account.devices.segments_read;
+        self.delivered_frames += chain.account.devices.segments_written;
         self.queued_frames += chain.backlog().segments;
         for refusal in Refusal::ALL {
-            self.drop_frames(refusal.name(), chain.devices.refusals.of(refusal));
+            self.drop_frames(refusal.name(), chain.account.devices.refusals.of(refusal));
         }
         for named in &chain.links {
             let total = named.link.counters().total();

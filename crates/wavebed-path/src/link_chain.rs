@@ -10,6 +10,7 @@ use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit,
 
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
+use crate::direction::ClassChain;
 use crate::on_time::{Lateness, Outages};
 use crate::packet_log::LinkLog;
 use crate::pool::{Arrival, Packet, Packets, Parts};
@@ -51,46 +52,9 @@ pub struct DeviceCounters {
     pub refusals: Refusals,
 }
 
-/// Times of the packets of one device of a cell.
-#[derive(Clone, Copy, Debug)]
-struct DeviceTimes {
-    transit: TimeSum,
-    least_transit_ns: u64,
-    /// The part of its wait in the device that made the last packet late.
-    late_ns: u64,
-}
-
-impl Default for DeviceTimes {
-    fn default() -> Self {
-        Self {
-            transit: TimeSum::default(),
-            least_transit_ns: u64::MAX,
-            late_ns: 0,
-        }
-    }
-}
-
-impl DeviceTimes {
-    /// The part of its wait in the device that makes a packet late that is due at `due_ns` (Lindley's recurrence with
-    /// transit times only; queueing is the transit time above the least one). A packet that queued behind others is as
-    /// late as they are, not more: the link was busy. A packet that hardly queued is late by its wait in the device.
-    fn late_since_device(&mut self, packet: &Packet, due_ns: u64) -> u64 {
-        let transit_ns = due_ns.saturating_sub(packet.read_ns);
-        self.least_transit_ns = self.least_transit_ns.min(transit_ns);
-        let queued_ns = transit_ns - self.least_transit_ns;
-        self.late_ns = if queued_ns > QUEUED_NS {
-            self.late_ns.min(packet.waited_ns + queued_ns)
-        } else {
-            packet.waited_ns.saturating_sub(queued_ns)
-        };
-        self.late_ns
-    }
-}
-
-/// One direction of a leg, or the part of it that packets of one device pass.
-pub struct LinkChain {
-    /// Links in the order in which packets pass them.
-    pub links: Vec<NamedLink>,
+/// What was read for some links, and what left them.
+#[derive(Clone, Debug)]
+pub struct Account {
     /// Counters of the two devices.
     pub devices: DeviceCounters,
     /// Lateness by wire segment, with the wait in the input device.
@@ -99,8 +63,100 @@ pub struct LinkChain {
     pub surely_late: Lateness,
     /// Times between the read of a segment and the time at which it was due.
     pub transit: TimeSum,
-    /// The same of each device of a cell; all of one device without a cell.
-    by_device: Vec<DeviceTimes>,
+    least_transit_ns: u64,
+    device_late_ns: u64,
+    departures: Option<DepartureRow>,
+    finished_departures: Vec<DepartureRow>,
+}
+
+impl Account {
+    fn new(with_series: bool) -> Self {
+        Self {
+            devices: DeviceCounters::default(),
+            lateness: Lateness::default(),
+            surely_late: Lateness::default(),
+            transit: TimeSum::default(),
+            least_transit_ns: u64::MAX,
+            device_late_ns: 0,
+            departures: with_series.then(DepartureRow::default),
+            finished_departures: Vec::new(),
+        }
+    }
+
+    /// Counts a group that was written to the device at `now_ns`, or refused.
+    fn count(&mut self, group: &Group, packet: &Packet, now_ns: u64, refusal: Option<Refusal>) {
+        let surely_ns = now_ns.saturating_sub(group.due_ns);
+        let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
+        let segments = u64::from(group.run.count);
+        if let Some(refusal) = refusal {
+            self.devices.refused_segments += segments;
+            self.devices.refusals.count(refusal, segments);
+        } else {
+            let transit_ns = group.due_ns.saturating_sub(packet.read_ns);
+            self.transit.add(transit_ns, segments);
+            self.devices.packets_written += 1;
+            self.devices.segments_written += segments;
+            self.lateness.record(late_ns, segments);
+            self.surely_late.record(surely_ns, segments);
+        }
+        self.note_departure(now_ns, group, surely_ns, refusal.is_none());
+    }
+
+    /// The part of its wait in the device that makes a packet late that is due at `due_ns` (Lindley's recurrence with
+    /// transit times only; queueing is the transit time above the least one). A packet that queued behind others is as
+    /// late as they are, not more: the link was busy. A packet that hardly queued is late by its wait in the device.
+    fn late_since_device(&mut self, packet: &Packet, due_ns: u64) -> u64 {
+        let transit_ns = due_ns.saturating_sub(packet.read_ns);
+        self.least_transit_ns = self.least_transit_ns.min(transit_ns);
+        let queued_ns = transit_ns - self.least_transit_ns;
+        self.device_late_ns = if queued_ns > QUEUED_NS {
+            self.device_late_ns.min(packet.waited_ns + queued_ns)
+        } else {
+            packet.waited_ns.saturating_sub(queued_ns)
+        };
+        self.device_late_ns
+    }
+
+    fn note_departure(&mut self, now_ns: u64, group: &Group, late_ns: u64, written: bool) {
+        let Some(row) = &mut self.departures else {
+            return;
+        };
+        let at_ms = now_ns / 1_000_000;
+        if row.at_ms != at_ms {
+            if row.packets + row.refused_segments > 0 {
+                self.finished_departures.push(*row);
+            }
+            *row = DepartureRow {
+                at_ms,
+                ..Default::default()
+            };
+        }
+        let segments = u64::from(group.run.count);
+        if written {
+            row.packets += 1;
+            row.segments += segments;
+            row.bytes += group.run.bytes();
+            row.late_max_ns = row.late_max_ns.max(late_ns);
+        } else {
+            row.refused_segments += segments;
+        }
+    }
+
+    /// Takes the departure rows of finished milliseconds.
+    pub fn take_departures(&mut self, closing: bool) -> Vec<DepartureRow> {
+        if closing && let Some(row) = self.departures.take() {
+            self.finished_departures.push(row);
+        }
+        std::mem::take(&mut self.finished_departures)
+    }
+}
+
+/// One direction of a leg, or the part of it that packets of one device pass.
+pub struct LinkChain {
+    /// Links in the order in which packets pass them.
+    pub links: Vec<NamedLink>,
+    /// What was read for them, and what left.
+    pub account: Account,
     /// The link with the port of a cell.
     port: Option<usize>,
     /// What came during an outage, which waits for its end.
@@ -111,8 +167,6 @@ pub struct LinkChain {
     groups: Vec<Group>,
     header: HeaderBuf,
     segment: Vec<u8>,
-    departures: Option<DepartureRow>,
-    finished_departures: Vec<DepartureRow>,
     ahead: Option<Ahead>,
 }
 
@@ -153,11 +207,7 @@ impl LinkChain {
         Self {
             port: links.iter().position(|named| named.link.has_port()),
             links,
-            devices: DeviceCounters::default(),
-            lateness: Lateness::default(),
-            surely_late: Lateness::default(),
-            transit: TimeSum::default(),
-            by_device: Vec::new(),
+            account: Account::new(with_series),
             held: VecDeque::new(),
             outages: Outages::default(),
             coalescer: Coalescer::new(coalesce),
@@ -165,8 +215,6 @@ impl LinkChain {
             groups: Vec::new(),
             header: HeaderBuf::default(),
             segment: Vec::new(),
-            departures: with_series.then(DepartureRow::default),
-            finished_departures: Vec::new(),
             ahead: None,
         }
     }
@@ -214,14 +262,14 @@ impl LinkChain {
         arrival: &Arrival,
         packets: &mut Packets,
     ) -> Result<Run, (Run, Reason)> {
-        self.devices.packets_read += 1;
+        self.account.devices.packets_read += 1;
         let kept = keep(arrival, packets);
         let (Ok(run) | Err((run, _))) = &kept;
-        self.devices.segments_read += u64::from(run.count);
+        self.account.devices.segments_read += u64::from(run.count);
         if let Ok(run) = &kept
             && packets.packet(run.packet).shape.network == Network::V6
         {
-            self.devices.ipv6_segments_read += u64::from(run.count);
+            self.account.devices.ipv6_segments_read += u64::from(run.count);
         }
         kept
     }
@@ -293,7 +341,7 @@ impl LinkChain {
         capture: Option<&mut Capture>,
     ) {
         self.carry(now_ns, packets, capture);
-        self.leave(now_ns, packets, port, clock);
+        self.leave(now_ns, packets, port, clock, &mut []);
     }
 
     /// Gives the port of a cell what reaches it up to `now_ns`. The cell advances next, then the links by
@@ -370,13 +418,14 @@ impl LinkChain {
         }
     }
 
-    /// Writes what the links delivered to `port`.
+    /// Writes what the links delivered to `port`. Behind a cell each of its devices, the `owners`, accounts for its own.
     pub(crate) fn leave(
         &mut self,
         now_ns: u64,
         packets: &mut Packets,
         port: &mut impl Port,
         clock: &impl Fn() -> u64,
+        owners: &mut [ClassChain],
     ) {
         self.write_settled(now_ns, packets, port, clock);
         let groups = &mut self.groups;
@@ -386,7 +435,7 @@ impl LinkChain {
                 .take(run, segments, &mut |group| groups.push(group));
         }
         self.coalescer.poll(now_ns, &mut |group| groups.push(group));
-        self.write_groups(packets, port, clock);
+        self.write_groups(packets, port, clock, owners);
     }
 
     /// Writes what is settled, if packets are written ahead.
@@ -445,6 +494,7 @@ impl LinkChain {
         packets: &mut Packets,
         port: &mut impl Port,
         clock: &impl Fn() -> u64,
+        owners: &mut [ClassChain],
     ) {
         for index in 0..self.groups.len() {
             let group = self.groups[index];
@@ -456,49 +506,25 @@ impl LinkChain {
                 let refusal = self.write_group(&group, packets, port).err();
                 (clock(), refusal)
             };
-            let written = refusal.is_none();
             let packet = packets.packet(group.run.packet);
-            let surely_ns = now_ns.saturating_sub(group.due_ns);
-            let times = self.times_of(packet.device);
-            let late_ns = surely_ns + times.late_since_device(packet, group.due_ns);
-            let segments = u64::from(group.run.count);
-            let transit_ns = group.due_ns.saturating_sub(packet.read_ns);
-            if written {
-                times.transit.add(transit_ns, segments);
-            }
-            if let Some(refusal) = refusal {
-                self.devices.refused_segments += segments;
-                self.devices.refusals.count(refusal, segments);
-            } else {
-                self.transit.add(transit_ns, segments);
-                self.devices.packets_written += 1;
-                self.devices.segments_written += segments;
-                self.lateness.record(late_ns, segments);
-                self.surely_late.record(surely_ns, segments);
-            }
-            self.note_departure(now_ns, &group, surely_ns, written);
-            if written && let Some(log) = self.links.last_mut().and_then(|last| last.log.as_mut()) {
+            let owner = owners.get_mut(usize::from(packet.device));
+            let own = self.links.last_mut();
+            let (account, last) = match owner {
+                Some(ClassChain { chain, .. }) => {
+                    (&mut chain.account, own.or(chain.links.last_mut()))
+                }
+                None => (&mut self.account, own),
+            };
+            account.count(&group, packet, now_ns, refusal);
+            if refusal.is_none()
+                && let Some(log) = last.and_then(|last| last.log.as_mut())
+            {
                 let at_ns = now_ns;
                 log.written(Run { at_ns, ..group.run }, packet.serial);
             }
             packets.release(group.run.packet, group.run.count);
         }
         self.groups.clear();
-    }
-
-    fn times_of(&mut self, device: u16) -> &mut DeviceTimes {
-        let device = usize::from(device);
-        if device >= self.by_device.len() {
-            self.by_device.resize(device + 1, DeviceTimes::default());
-        }
-        &mut self.by_device[device]
-    }
-
-    /// Times between the read of a segment of this device of a cell and the time at which it was due.
-    #[must_use]
-    pub fn transit_of(&self, device: usize) -> TimeSum {
-        let times = self.by_device.get(device);
-        times.map_or_else(TimeSum::default, |times| times.transit)
     }
 
     fn write_group(
@@ -562,39 +588,6 @@ impl LinkChain {
             IoSlice::new(&ip[cut.payload]),
             IoSlice::new(padding),
         ])
-    }
-
-    fn note_departure(&mut self, now_ns: u64, group: &Group, late_ns: u64, written: bool) {
-        let Some(row) = &mut self.departures else {
-            return;
-        };
-        let at_ms = now_ns / 1_000_000;
-        if row.at_ms != at_ms {
-            if row.packets + row.refused_segments > 0 {
-                self.finished_departures.push(*row);
-            }
-            *row = DepartureRow {
-                at_ms,
-                ..Default::default()
-            };
-        }
-        let segments = u64::from(group.run.count);
-        if written {
-            row.packets += 1;
-            row.segments += segments;
-            row.bytes += group.run.bytes();
-            row.late_max_ns = row.late_max_ns.max(late_ns);
-        } else {
-            row.refused_segments += segments;
-        }
-    }
-
-    /// Takes the departure rows of finished milliseconds.
-    pub fn take_departures(&mut self, closing: bool) -> Vec<DepartureRow> {
-        if closing && let Some(row) = self.departures.take() {
-            self.finished_departures.push(row);
-        }
-        std::mem::take(&mut self.finished_departures)
     }
 
     /// When to advance next, if nothing else arrives.

@@ -244,10 +244,10 @@ impl Summary {
                     ));
                 }
             }
-            for (name, chain) in direction.exits() {
+            for (name, chain) in direction.accounts() {
                 let name = name.unwrap_or(&attached.name);
                 self.add_departures(name, chain, ended);
-                let refused = chain.devices.refused_segments;
+                let refused = chain.account.devices.refused_segments;
                 // The account of frames says why.
                 if refused > 0 && direction.frames.is_none() {
                     self.doubts.push(format!(
@@ -412,24 +412,24 @@ impl Summary {
     }
 
     fn add_departures(&mut self, name: &str, chain: &LinkChain, ended: &Ended) {
-        let late = &chain.lateness;
+        let late = &chain.account.lateness;
         let p99_ns = late.percentile(0.99);
         self.lateness.push(Late {
             at_most: late.clone(),
-            surely: chain.surely_late.clone(),
+            surely: chain.account.surely_late.clone(),
         });
         self.departures.push(DepartureSummary {
             name: name.into(),
-            packets_read: chain.devices.packets_read,
-            segments_read: chain.devices.segments_read,
-            ipv6_segments_read: chain.devices.ipv6_segments_read,
-            packets_written: chain.devices.packets_written,
-            refused_segments: chain.devices.refused_segments,
+            packets_read: chain.account.devices.packets_read,
+            segments_read: chain.account.devices.segments_read,
+            ipv6_segments_read: chain.account.devices.ipv6_segments_read,
+            packets_written: chain.account.devices.packets_written,
+            refused_segments: chain.account.devices.refused_segments,
             late_p50_us: late.percentile(0.5).map(micros),
             late_p99_us: p99_ns.map(micros),
             late_p999_us: late.percentile(0.999).map(micros),
             late_max_us: p99_ns.map(|_| micros(late.worst_ns())),
-            surely_late_p99_us: chain.surely_late.percentile(0.99).map(micros),
+            surely_late_p99_us: chain.account.surely_late.percentile(0.99).map(micros),
             scheduler: ended.scheduler.clone(),
             step_downs: ended.step_downs,
         });

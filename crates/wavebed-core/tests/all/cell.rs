@@ -105,11 +105,18 @@ fn devices_of_a_cell_reach_the_server_beside_a_download() {
                 let last: Vec<&str> = departures
                     .iter()
                     .rev()
-                    .take(4)
+                    .take(6)
                     .rev()
                     .map(|each| each["name"].as_str().expect("a name"))
                     .collect();
-                let names = ["phone-1.down", "phone-2.down", "phone-3.down", "radio.up"];
+                let names = [
+                    "phone-1.down",
+                    "phone-2.down",
+                    "phone-3.down",
+                    "phone-1.up",
+                    "phone-2.up",
+                    "phone-3.up",
+                ];
                 assert_eq!(last, names.map(|name| format!("{gateway}-{name}")));
                 for name in ["radio.phone-2.down.csv", "packets/radio.phone-2.down.csv"] {
                     let text = fs::read_to_string(format!("{folder}/log/{name}")).expect("a log");

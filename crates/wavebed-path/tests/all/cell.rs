@@ -91,9 +91,12 @@ fn chain(hops: Vec<HopSetup>, up: bool) -> LinkChain {
     };
     let hops = hops.into_iter();
     let mut links: Vec<NamedLink> = hops
-        .map(|hop| match up {
-            true => link(format!("{}.up", hop.name), hop.up),
-            false => link(format!("{}.down", hop.name), hop.down),
+        .map(|hop| {
+            if up {
+                link(format!("{}.up", hop.name), hop.up)
+            } else {
+                link(format!("{}.down", hop.name), hop.down)
+            }
         })
         .collect();
     if up {

@@ -184,8 +184,11 @@ fn a_super_packet_without_impairment_leaves_unchanged() {
     bench.turn(1_000_000);
     assert_eq!(bench.output.written, [frame]);
     assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
-    assert_eq!(bench.direction.chain.lateness.percentile(1.0), Some(0));
-    let transit = bench.direction.chain.transit;
+    assert_eq!(
+        bench.direction.chain.account.lateness.percentile(1.0),
+        Some(0)
+    );
+    let transit = bench.direction.chain.account.transit;
     assert_eq!((transit.sum_ns, transit.segments), (21_000_000, 21));
 }
 
@@ -313,7 +316,7 @@ fn invalid_packets_are_dropped_as_malformed() {
         let total = bench.total();
         assert_eq!((total.offered.segments, total.offered.bytes), (1, ip_bytes));
         assert_eq!(bench.dropped(Reason::Malformed), 1);
-        assert_eq!(bench.direction.chain.devices.refused_segments, 0);
+        assert_eq!(bench.direction.chain.account.devices.refused_segments, 0);
         assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
         assert!(bench.output.written.is_empty());
     }
@@ -381,7 +384,7 @@ fn segments_that_a_device_refuses_are_counted() {
     bench.output.refuses = true;
     bench.input.incoming.push_back(tcp(0, 30_000, 1_448));
     bench.turn(0);
-    assert_eq!(bench.direction.chain.devices.refused_segments, 21);
+    assert_eq!(bench.direction.chain.account.devices.refused_segments, 21);
     assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
 }
 
@@ -394,8 +397,8 @@ fn lateness_is_the_time_after_the_due_time() {
     bench.input.incoming.push_back(tcp(0, 100, 1_448));
     bench.turn(0);
     bench.turn(31_000);
-    assert_eq!(bench.direction.chain.lateness.worst_ns(), 30_000);
-    let rows = bench.direction.chain.take_departures(true);
+    assert_eq!(bench.direction.chain.account.lateness.worst_ns(), 30_000);
+    let rows = bench.direction.chain.account.take_departures(true);
     assert_eq!(
         (rows.len(), rows[0].segments, rows[0].late_max_ns),
         (1, 1, 30_000)
@@ -440,7 +443,7 @@ proptest! {
         prop_assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
         let delivered = bench.total().delivered.segments;
         let written: u64 = bench.output.written.iter().map(|frame| segments_of(frame)).sum();
-        let refused = bench.direction.chain.devices.refused_segments;
+        let refused = bench.direction.chain.account.devices.refused_segments;
         prop_assert_eq!(delivered, written + refused);
     }
 }
@@ -466,8 +469,8 @@ fn a_wait_in_the_device_makes_a_packet_late_by_at_most_that_time() {
     bench.turn(12_000_000);
     bench.turn(13_000_000);
     let chain = &bench.direction.chain;
-    assert_eq!(chain.lateness.worst_ns(), 10_000_000);
-    assert_eq!(chain.surely_late.worst_ns(), 0);
+    assert_eq!(chain.account.lateness.worst_ns(), 10_000_000);
+    assert_eq!(chain.account.surely_late.worst_ns(), 0);
 }
 
 #[test]
@@ -480,7 +483,7 @@ fn a_packet_that_arrives_between_polls_has_not_waited() {
     bench.input.incoming.push_back(tcp(1, 1_000, 1_448));
     bench.turn(12_000_100);
     bench.turn(13_000_100);
-    assert_eq!(bench.direction.chain.lateness.worst_ns(), 100);
+    assert_eq!(bench.direction.chain.account.lateness.worst_ns(), 100);
 }
 
 /// A device that knows when packets were sent, and hands packets over when they are due.
@@ -612,12 +615,12 @@ proptest! {
         let (one, other) = (&on_time.direction.chain, &ahead.direction.chain);
         let rows = |bench: &Bench| format!("{:?}", bench.total());
         prop_assert_eq!(rows(&on_time), rows(&ahead));
-        prop_assert_eq!(other.lateness.worst_ns(), 0);
-        prop_assert_eq!(one.transit.sum_ns == other.transit.sum_ns, refused_one_in == 0 || refused_one_in > expected.len());
+        prop_assert_eq!(other.account.lateness.worst_ns(), 0);
+        prop_assert_eq!(one.account.transit.sum_ns == other.account.transit.sum_ns, refused_one_in == 0 || refused_one_in > expected.len());
         prop_assert_eq!(ahead.direction.packets.in_flight_bytes(), 0);
         prop_assert_eq!(
-            one.devices.segments_written,
-            other.devices.segments_written + other.devices.refused_segments
+            one.account.devices.segments_written,
+            other.account.devices.segments_written + other.account.devices.refused_segments
         );
     }
 }

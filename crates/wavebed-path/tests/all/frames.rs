@@ -309,10 +309,10 @@ fn a_frame_beyond_the_mtu_of_the_port_is_dropped_with_a_reason() {
 fn a_device_has_links_of_its_own_and_no_other_frame_takes_them() {
     let delay = |ns| -> Vec<Box<dyn Stage>> { vec![Box::new(Delay::constant(ns, false))] };
     let mut bench = Bench::new(delay(1_000));
-    bench.direction.classes.push(ClassChain {
-        name: "a-b.tv.down".into(),
-        chain: chain("tv.radio.down", delay(5_000)),
-    });
+    bench.direction.classes.push(ClassChain::new(
+        "a-b.tv.down".into(),
+        chain("tv.radio.down", delay(5_000)),
+    ));
     let address = Address::Ip([192, 0, 2, 2].into());
     let classes = Classes::new([&[address][..]], Side::Destination);
     bench.direction.frames = Some(Frames::new(Some(classes)));
