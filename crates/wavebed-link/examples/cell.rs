@@ -26,7 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let before_ns = processor_ns()?;
     let outcome = run(&case, drain)?;
     let cpu_s = (processor_ns()? - before_ns) as f64 / 1e9;
-    let devices: Vec<Value> = outcome.devices.iter().map(|device| device.json()).collect();
+    let devices: Vec<Value> = outcome
+        .devices
+        .iter()
+        .map(cell_run::DeviceOutcome::json)
+        .collect();
     let packets: u64 = outcome.devices.iter().map(|device| device.offered).sum();
     let shown = json!({
         "devices": devices, "packets": packets, "events": outcome.events, "cpu_s": cpu_s,

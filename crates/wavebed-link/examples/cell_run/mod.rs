@@ -286,7 +286,7 @@ impl Device {
         let at_ns = self.next_ns;
         let number = self.number;
         match &self.traffic {
-            Traffic::Full { .. } => return,
+            Traffic::Full { .. } => (),
             Traffic::Times {
                 bytes,
                 at_ns: times,

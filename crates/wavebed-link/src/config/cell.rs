@@ -8,114 +8,9 @@ use super::radio::{air, build_device};
 use super::values::{ConfigError, Loader, RateConfig, check_bounds, fail};
 use super::{Shared, StageConfig, build_shared};
 use crate::radio::{Cell, ModelledUser, Radio};
+pub use crate::radio::{Policy, SchedulerConfig, ServiceConfig, SliceConfig, TrafficConfig};
 use crate::random_stream::RandomStream;
-use crate::stage::{MAX_RATE_BPS, MAX_TIME_NS, Stage};
-
-/// Resource blocks of the widest carrier (TS 38.101-1, table 5.3.2-1: 273).
-const MAX_UNITS: u32 = 275;
-/// A terabyte.
-const MAX_FILE_BYTES: u64 = 1_000_000_000_000;
-/// Lower rates and shorter periods would cost time, and no scheduler would notice them.
-const MIN_ON_BPS: u64 = 1000;
-const MIN_ON_NS: u64 = 100_000;
-/// The least urgent priority level (TS 23.501, clause 5.7.3.3).
-const MAX_LEVEL: u32 = 127;
-
-/// Who gets the slots of one direction of a cell.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
-#[serde(deny_unknown_fields)]
-#[garde(allow_unvalidated)]
-#[schemars(rename = "CellScheduler")]
-pub struct SchedulerConfig {
-    /// Which device is served first.
-    pub policy: Policy,
-    /// Parts of a slot, each for one device: resource block groups (TS 38.214 5.1.2.2.1).
-    #[garde(range(min = 1, max = MAX_UNITS))]
-    pub units: u32,
-    /// Slots over which proportional fair averages what a device was given.
-    #[serde(default = "average_slots")]
-    #[garde(range(min = 1.0, max = 1e6))]
-    pub average_slots: f64,
-    /// Devices that one slot serves at most, by control channel or beams; null: one for each part.
-    #[serde(default)]
-    #[garde(range(min = 1, max = MAX_UNITS))]
-    pub devices_per_slot: Option<u32>,
-    /// Parts of a slot that the control information of each served device takes.
-    #[serde(default)]
-    #[garde(range(max = MAX_UNITS))]
-    pub control_units: u32,
-    /// Slices, with their least shares of each slot (`rRMPolicyMinRatio`, TS 28.541).
-    #[serde(default)]
-    #[garde(dive)]
-    pub slices: Vec<SliceConfig>,
-}
-
-/// As `LastAvgTPutWeight` of 5G-LENA.
-const fn average_slots() -> f64 {
-    99.0
-}
-
-/// Which device is served first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Policy {
-    /// The highest ratio of the rate that a device could have to the rate that it was given (Jalali, Padovani, Pankaj
-    /// 2000).
-    ProportionalFair,
-    /// One after another, in equal parts.
-    RoundRobin,
-    /// The highest rate.
-    MaximumRate,
-    /// Guaranteed rates by priority level, then the lowest priority level (TS 23.501, clause 5.7.3.3); proportional fair
-    /// within a level.
-    Priority,
-}
-
-/// A slice of a cell.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
-#[serde(deny_unknown_fields)]
-#[garde(allow_unvalidated)]
-#[schemars(rename = "CellSlice")]
-pub struct SliceConfig {
-    /// Its name.
-    pub name: String,
-    /// Its part of the slots.
-    #[garde(range(min = 0.0, max = 1.0))]
-    pub share: f64,
-}
-
-/// What a device is entitled to in one direction.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
-#[serde(deny_unknown_fields)]
-#[garde(allow_unvalidated)]
-#[schemars(rename = "CellService")]
-pub struct ServiceConfig {
-    /// Priority level, the lowest first. 90: of 5QI 9, the default bearer (TS 23.501, 5.7.4).
-    #[serde(default = "level")]
-    #[garde(range(min = 1, max = MAX_LEVEL))]
-    pub level: u32,
-    /// Guaranteed bit rate (GFBR), bits per second; null: none.
-    #[serde(default)]
-    #[garde(range(min = 1, max = MAX_RATE_BPS))]
-    pub guaranteed_bps: Option<u64>,
-    /// The slice; null: none.
-    #[serde(default)]
-    pub slice: Option<String>,
-}
-
-const fn level() -> u32 {
-    90
-}
-
-impl Default for ServiceConfig {
-    fn default() -> Self {
-        Self {
-            level: level(),
-            guaranteed_bps: None,
-            slice: None,
-        }
-    }
-}
+use crate::stage::Stage;
 
 /// A modelled user of a cell, which has demand but no packets.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
@@ -137,73 +32,6 @@ pub struct BackgroundConfig {
     pub service: Option<ServiceConfig>,
 }
 
-/// The demand of a modelled user.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-#[garde(allow_unvalidated)]
-#[schemars(rename = "BackgroundTraffic")]
-pub enum TrafficConfig {
-    /// Always more data.
-    FullBuffer {},
-    /// Packets at a constant rate in random periods. Periods and pauses are exponentially distributed.
-    OnOff {
-        /// Bits per second while on.
-        #[garde(range(min = MIN_ON_BPS, max = MAX_RATE_BPS))]
-        rate_bps: u64,
-        /// Mean time on.
-        #[garde(range(min = MIN_ON_NS, max = MAX_TIME_NS))]
-        on_ns: u64,
-        /// Mean time off.
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        off_ns: u64,
-    },
-    /// Poisson arrivals of files, which queue at one user (FTP model 3, TR 36.889, annex A).
-    Files {
-        /// Files per second.
-        #[garde(range(min = 1e-6, max = 1e6))]
-        per_s: f64,
-        /// Bytes of each.
-        #[garde(range(min = 1, max = MAX_FILE_BYTES))]
-        bytes: u64,
-    },
-    /// Poisson arrivals of users, who leave when they have their file (FTP model 1, TR 36.814).
-    UserPerFile {
-        /// Users per second.
-        #[garde(range(min = 1e-6, max = 1e6))]
-        per_s: f64,
-        /// Bytes of the file of each.
-        #[garde(range(min = 1, max = MAX_FILE_BYTES))]
-        bytes: u64,
-    },
-    /// A file, an exponentially distributed pause, the next file (FTP model 2, TR 36.814).
-    FileAfterFile {
-        /// Bytes of each.
-        #[garde(range(min = 1, max = MAX_FILE_BYTES))]
-        bytes: u64,
-        /// Mean pause between the end of a file and the next one.
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        pause_ns: u64,
-    },
-    /// A video of which a segment is fetched in each period, or later if the one before is late.
-    Video {
-        /// Bits per second of the video.
-        #[garde(range(min = 1, max = MAX_RATE_BPS))]
-        rate_bps: u64,
-        /// Length of a segment.
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        segment_ns: u64,
-        /// How far the player runs ahead. A segment that is later stops the video.
-        #[serde(default = "buffer_ns")]
-        #[garde(range(min = 1, max = MAX_TIME_NS))]
-        buffer_ns: u64,
-    },
-}
-
-/// As `maxBufferLength` of hls.js.
-const fn buffer_ns() -> u64 {
-    30_000_000_000
-}
-
 /// One direction of a device of a cell.
 pub struct Member<'a> {
     /// Its stages: exactly one is a radio.
@@ -222,7 +50,8 @@ pub type CellError = (Option<usize>, ConfigError);
 /// A cell, and the stages of each of its devices.
 pub type BuiltCell = (Cell, Vec<Vec<Box<dyn Stage>>>);
 
-/// Builds one direction of a cell, and the stages of each device: in the place of its radio stands its port.
+/// Builds one direction of a cell, and the stages of each device: in the place of its radio stands its port. A device that
+/// has the cell for itself keeps its radio.
 ///
 /// # Errors
 /// The first value that breaks a rule: the place of its device if it has one, and its key.
@@ -262,12 +91,21 @@ pub fn build_cell(
         devices.push((radio, service));
         built.push(stages);
     }
+    // A device alone has every slot: its radio needs no port.
+    let alone = devices.len() == 1 && users.is_empty() && config.control_units == 0;
+    let alone = if alone { devices.pop() } else { None };
+    let mut alone = alone.map(|(radio, _)| radio);
     let cell = Cell::new(config.clone(), devices, users);
     let with_port = |(place, stages): (usize, Vec<Option<Box<dyn Stage>>>)| {
-        let stages = stages.into_iter();
-        stages
-            .map(|stage| stage.unwrap_or_else(|| cell.port(place)))
-            .collect()
+        let mut stage_of = |stage: Option<Box<dyn Stage>>| match (stage, alone.take()) {
+            (Some(stage), radio) => {
+                alone = radio;
+                stage
+            }
+            (None, Some(radio)) => Box::new(radio),
+            (None, None) => cell.port(place),
+        };
+        stages.into_iter().map(&mut stage_of).collect()
     };
     let stages = built.into_iter().enumerate().map(with_port).collect();
     Ok((cell, stages))

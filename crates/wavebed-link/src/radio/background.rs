@@ -2,17 +2,94 @@
 
 use std::collections::VecDeque;
 
+use garde::Validate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use super::Radio;
 use super::air::{Air, Now};
 use super::block::Decoder;
-use super::cell::Asked;
+use super::scheduler::Asked;
 use super::send::rate_of;
 use super::settings::{Aggregation, Slots};
 use super::slots::{Claim, Share};
-use crate::config::TrafficConfig;
 use crate::pattern::State;
 use crate::random_stream::RandomStream;
 use crate::run::{NEVER, Slot};
+use crate::stage::{MAX_RATE_BPS, MAX_TIME_NS};
+
+/// A terabyte.
+const MAX_FILE_BYTES: u64 = 1_000_000_000_000;
+/// Lower rates and shorter periods would cost time, and no scheduler would notice them.
+const MIN_ON_BPS: u64 = 1000;
+const MIN_ON_NS: u64 = 100_000;
+
+/// The demand of a modelled user.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Validate)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[schemars(rename = "BackgroundTraffic")]
+pub enum TrafficConfig {
+    /// Always more data.
+    FullBuffer {},
+    /// Packets at a constant rate in random periods. Periods and pauses are exponentially distributed.
+    OnOff {
+        /// Bits per second while on.
+        #[garde(range(min = MIN_ON_BPS, max = MAX_RATE_BPS))]
+        rate_bps: u64,
+        /// Mean time on.
+        #[garde(range(min = MIN_ON_NS, max = MAX_TIME_NS))]
+        on_ns: u64,
+        /// Mean time off.
+        #[garde(range(min = 1, max = MAX_TIME_NS))]
+        off_ns: u64,
+    },
+    /// Poisson arrivals of files, which queue at one user (FTP model 3, TR 36.889, annex A).
+    Files {
+        /// Files per second.
+        #[garde(range(min = 1e-6, max = 1e6))]
+        per_s: f64,
+        /// Bytes of each.
+        #[garde(range(min = 1, max = MAX_FILE_BYTES))]
+        bytes: u64,
+    },
+    /// Poisson arrivals of users, who leave when they have their file (FTP model 1, TR 36.814).
+    UserPerFile {
+        /// Users per second.
+        #[garde(range(min = 1e-6, max = 1e6))]
+        per_s: f64,
+        /// Bytes of the file of each.
+        #[garde(range(min = 1, max = MAX_FILE_BYTES))]
+        bytes: u64,
+    },
+    /// A file, an exponentially distributed pause, the next file (FTP model 2, TR 36.814).
+    FileAfterFile {
+        /// Bytes of each.
+        #[garde(range(min = 1, max = MAX_FILE_BYTES))]
+        bytes: u64,
+        /// Mean pause between the end of a file and the next one.
+        #[garde(range(min = 1, max = MAX_TIME_NS))]
+        pause_ns: u64,
+    },
+    /// A video of which a segment is fetched in each period, or later if the one before is late.
+    Video {
+        /// Bits per second of the video.
+        #[garde(range(min = 1, max = MAX_RATE_BPS))]
+        rate_bps: u64,
+        /// Length of a segment.
+        #[garde(range(min = 1, max = MAX_TIME_NS))]
+        segment_ns: u64,
+        /// How far the player runs ahead. A segment that is later stops the video.
+        #[serde(default = "buffer_ns")]
+        #[garde(range(min = 1, max = MAX_TIME_NS))]
+        buffer_ns: u64,
+    },
+}
+
+/// As `maxBufferLength` of hls.js.
+const fn buffer_ns() -> u64 {
+    30_000_000_000
+}
 
 /// Bytes of a packet of [`TrafficConfig::OnOff`].
 const PACKET_BYTES: u64 = 1500;
@@ -689,12 +766,13 @@ impl ModelledUsers {
 #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]
 mod tests {
     use super::{Background, Fared};
-    use crate::config::TrafficConfig;
     use crate::random_stream::RandomStream;
     use crate::run::NEVER;
     use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000_000;
+    use super::TrafficConfig;
+
     const FILES: TrafficConfig = TrafficConfig::Files {
         per_s: 20.0,
         bytes: 500_000,

@@ -6,6 +6,7 @@ mod background;
 mod block;
 mod cell;
 mod connection;
+mod scheduler;
 mod send;
 mod settings;
 mod slots;
@@ -17,10 +18,11 @@ use std::sync::Arc;
 pub use crate::run::{BlockRecord, Slot};
 pub use crate::stage::Handover;
 pub use air::{Air, Now, Sinr};
-pub use background::{Background, Fared, ModelledUser, UserReport};
+pub use background::{Background, Fared, ModelledUser, TrafficConfig, UserReport};
 pub use block::{Code, Decoder};
 pub use cell::Cell;
 pub use connection::{Connection, Drx, Rrc};
+pub use scheduler::{Policy, SchedulerConfig, ServiceConfig, SliceConfig};
 pub use settings::{
     Acknowledged, Aggregation, Configured, Direction, GrantLosses, Grants, Harq, Load, Rlc, Slots,
 };

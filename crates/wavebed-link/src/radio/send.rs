@@ -283,9 +283,14 @@ impl Radio {
         if let Some(connection) = &self.connection {
             connection.active(slot.start_ns);
         }
-        let slot_ns = self.config.carriers.slots(slot).slot_ns;
-        out.air(slot.start_ns, slot_ns, share.of(slot_ns));
+        let slots = self.config.carriers.slots(slot);
+        let index = slots.index_in_pattern(slot, &self.clock);
         let block = &self.entities[slot.carrier as usize].blocks[place];
+        let used = Share {
+            given: block.resource.units(slots.own(index)).min(share.given),
+            ..share
+        };
+        out.air(slot.start_ns, slots.slot_ns, used.of(slots.slot_ns));
         if again.is_none() { block.bytes } else { 0 }
     }
 

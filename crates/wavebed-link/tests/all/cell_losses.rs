@@ -37,7 +37,11 @@ fn device(number: u64, direction: &str, queue: &Value) -> Value {
     radio["rate"] =
         json!({"kind": "pattern", "file": number.to_string(), "end": "repeat", "start_ns": 0});
     radio["queue"] = queue.clone();
-    radio["handover"] = json!(if number % 3 == 0 { "lose" } else { "forward" });
+    radio["handover"] = json!(if number.is_multiple_of(3) {
+        "lose"
+    } else {
+        "forward"
+    });
     radio["slots"]["harq"]["limit"] = json!(2);
     radio["slots"]["harq"]["slope_per_db"] = json!(0.3);
     radio["slots"]["harq"]["nack_loss"] = json!(0.05);
@@ -54,7 +58,7 @@ fn device(number: u64, direction: &str, queue: &Value) -> Value {
     };
     json!({
         "stages": [radio],
-        "service": {"level": 10 + number, "guaranteed_bps": if number % 5 == 0 { json!(1_000_000) } else { Value::Null }},
+        "service": {"level": 10 + number, "guaranteed_bps": if number.is_multiple_of(5) { json!(1_000_000) } else { Value::Null }},
         "traffic": {"kind": "random", "bytes": 1200, "gap_ns": gap_ns, "flows": 3},
     })
 }
