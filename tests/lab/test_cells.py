@@ -109,7 +109,7 @@ def test_the_same_cell_gives_the_same_bytes_twice(tmp_path: Path, kernel: Path) 
     results = wavebed.load(tmp_path / "one")
     metrics = results.to_pandas()  # type: ignore[union-attr]
     assert {"phone-2.download", "phone-2", "phone", "phone.download", "cell"} <= set(metrics["workload"])
-    assert "Worst download time of phone.download" in repr(results)
+    assert "Worst loaded latency increase p95 of phone.latency" in repr(results)
 
 
 def test_browsers_of_several_devices_run_in_one_cell(tmp_path: Path, kernel: Path) -> None:
