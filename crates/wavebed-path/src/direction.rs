@@ -8,7 +8,7 @@ use wavebed_packet::transport;
 
 use crate::capture::Capture;
 use crate::frames::{Frames, Sorted};
-use crate::link_chain::{LinkChain, NamedLink};
+use crate::link_chain::{ClassChain, LinkChain, NamedLink};
 use crate::pool::{Arrival, Packets};
 use crate::port::Port;
 use crate::series::Classes;
@@ -46,28 +46,6 @@ pub struct Direction {
     merging: Vec<Run>,
     /// The devices of a cell whose links are advanced in this turn.
     awake: Vec<usize>,
-}
-
-/// The links of a class of devices, or of a device of a cell.
-pub struct ClassChain {
-    /// The name of its departures: `PORT-PORT.CLASS.down` or `HOST-DEVICE.down`, and `.up`.
-    pub name: String,
-    /// Its links.
-    pub chain: LinkChain,
-    /// When its links must be advanced, unless the cell changes them before: in a cell most devices are idle.
-    wake_ns: u64,
-}
-
-impl ClassChain {
-    /// The links of a class or device.
-    #[must_use]
-    pub const fn new(name: String, chain: LinkChain) -> Self {
-        Self {
-            name,
-            chain,
-            wake_ns: 0,
-        }
-    }
 }
 
 /// One direction of a cell, and how packets come to its devices' links.

@@ -15,11 +15,11 @@ use wavebed_os::clock::MachineTime;
 
 use crate::capture::{CaptureError, CaptureWriter};
 use crate::coalesce::Coalesce;
-use crate::direction::{ClassChain, Direction, InCell, Way};
+use crate::direction::{Direction, InCell, Way};
 use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
 use crate::frames::Frames;
 use crate::host_counters::HostCounters;
-use crate::link_chain::{LinkChain, NamedLink};
+use crate::link_chain::{ClassChain, LinkChain, NamedLink};
 use crate::on_time::Interruption;
 use crate::packet_log::{LinkLog, PacketLogSender, PacketLogWriter};
 use crate::pool::{PacketMemory, Packets};

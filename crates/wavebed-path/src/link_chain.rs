@@ -10,7 +10,6 @@ use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit,
 
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
-use crate::direction::ClassChain;
 use crate::on_time::{Lateness, Outages};
 use crate::packet_log::LinkLog;
 use crate::pool::{Arrival, Packet, Packets, Parts};
@@ -168,6 +167,28 @@ pub struct LinkChain {
     header: HeaderBuf,
     segment: Vec<u8>,
     ahead: Option<Ahead>,
+}
+
+/// The links of a class of devices, or of a device of a cell.
+pub struct ClassChain {
+    /// The name of its departures: `PORT-PORT.CLASS.down` or `HOST-DEVICE.down`, and `.up`.
+    pub name: String,
+    /// Its links.
+    pub chain: LinkChain,
+    /// When its links must be advanced, unless the cell changes them before: in a cell most devices are idle.
+    pub(crate) wake_ns: u64,
+}
+
+impl ClassChain {
+    /// The links of a class or device.
+    #[must_use]
+    pub const fn new(name: String, chain: LinkChain) -> Self {
+        Self {
+            name,
+            chain,
+            wake_ns: 0,
+        }
+    }
 }
 
 /// What is written to a device before it is due. The links account for it when it is due, as without.
