@@ -153,7 +153,7 @@ fn check_service(service: &ServiceConfig, config: &SchedulerConfig) -> Result<()
     }
 }
 
-/// Random streams of modelled users beside those of the first stage of the first device.
+/// Random streams of modelled users beside the streams of the first stage of the first device.
 const MODELLED: u64 = 5 << 40;
 
 /// A modelled user, and what it is entitled to.

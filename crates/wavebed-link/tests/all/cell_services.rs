@@ -110,7 +110,7 @@ fn what_a_slice_does_not_use_goes_to_others() {
             runs.map(|run| run.bytes() as f64).sum()
         };
         assert!(bytes(0) > 0.0995 * ALL, "{policy:?}: {}", bytes(0));
-        // A part of a slot is 706 bytes: two carry 1412, of which 1200 are used.
+        // A part of a slot is 706 bytes: two carry 1412, and 1200 are used.
         assert!(
             bytes(0) + bytes(1) > 0.97 * ALL,
             "{policy:?}: {} {}",
