@@ -756,7 +756,7 @@ class FileAfterFileBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", ta
 
 
 class VideoBackgroundTraffic(SpecPart, frozen=True, tag_field="kind", tag="video"):
-    """A video of which a segment is fetched in each period, or later if the one before is late."""
+    """A video: a segment is fetched in each period, or later if the one before is late."""
 
     rate_bps: Annotated[int, Meta(ge=1, le=1_000_000_000_000, description="Bits per second of the video.")]
     segment_ns: Annotated[int, Meta(ge=1, le=1_000_000_000_000_000_000, description="Length of a segment.")]

@@ -71,7 +71,7 @@ pub enum TrafficConfig {
         #[garde(range(min = 1, max = MAX_TIME_NS))]
         pause_ns: u64,
     },
-    /// A video of which a segment is fetched in each period, or later if the one before is late.
+    /// A video: a segment is fetched in each period, or later if the one before is late.
     Video {
         /// Bits per second of the video.
         #[garde(range(min = 1, max = MAX_RATE_BPS))]
@@ -381,7 +381,7 @@ impl Users {
     }
 }
 
-/// Files of which one is requested after the end of the one before.
+/// Files: each is requested after the end of the one before.
 #[derive(Debug)]
 struct Fetches {
     kind: Fetch,
@@ -590,7 +590,7 @@ pub struct UserReport {
 #[derive(Debug)]
 pub(super) struct ModelledUsers {
     users: Vec<ModelledUser>,
-    /// Those of the devices; `None` without users.
+    /// The devices' slots; `None` without users.
     slots: Option<Slots>,
     aggregation: Option<Aggregation>,
     /// The first slot that was not decided about.
@@ -672,7 +672,7 @@ impl ModelledUsers {
         stations.into_iter().flat_map(of).collect()
     }
 
-    /// What they ask of a slot of a base station that is decided about at `now_ns` and has so many parts, each with the
+    /// What they ask of a slot of a base station that is decided about at `now_ns` and has `units` parts, each with the
     /// place of its user.
     pub(super) fn claims(
         &mut self,
@@ -808,7 +808,7 @@ mod tests {
         }
     }
 
-    /// The times at which demand grows up to `end_ns`, each of which is served at once.
+    /// The times at which demand grows up to `end_ns`; each demand is served at once.
     fn arrivals(traffic: TrafficConfig, seed: u64, end_ns: u64) -> Vec<u64> {
         let mut user = of(traffic, seed);
         let mut times = Vec::new();

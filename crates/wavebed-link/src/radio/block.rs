@@ -41,7 +41,7 @@ pub struct Block {
 pub struct Resource(u64);
 
 impl Resource {
-    /// So many parts of a slot of `symbols` symbols.
+    /// `units` parts of a slot of `symbols` symbols.
     #[must_use]
     pub fn of(units: u32, symbols: u32) -> Self {
         Self(u64::from(units) * u64::from(symbols.max(1)))

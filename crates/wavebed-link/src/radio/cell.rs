@@ -147,7 +147,7 @@ struct Device {
 /// The devices of one direction of a cell.
 struct Devices {
     members: Vec<Device>,
-    /// Runs that have not entered: when, by which port. In order of times.
+    /// Runs that have not entered: when, and the port. In order of times.
     inputs: VecDeque<(usize, Run)>,
     /// The next event of each member.
     events: Vec<Next>,

@@ -164,7 +164,7 @@ impl Radio {
         }
     }
 
-    /// Whether its slots begin and are used as those of `other`.
+    /// Whether its slots begin and are used as the slots of `other`.
     pub(crate) fn has_slots_of(&self, other: &Self) -> bool {
         let same = |one: &Slots, other: &Slots| {
             (one.slot_ns, one.prepare_ns) == (other.slot_ns, other.prepare_ns)

@@ -112,7 +112,7 @@ impl Default for ServiceConfig {
 /// The claim of a device to a slot, and what it is given.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Its index; a modelled user has an index behind those of all devices.
+    /// Its index; a modelled user has an index behind all devices.
     pub(super) device: usize,
     pub(super) claim: Claim,
     /// Parts of the slot that it can use, and bytes of the whole slot; `None` until somebody wants to know.
@@ -122,7 +122,7 @@ pub(super) struct Asked {
     pub(super) given: u32,
 }
 
-/// The parts of a slot that a device can use, of so many, and the bytes of the whole slot.
+/// The parts of a slot that a device can use, of the given number, and the bytes of the whole slot.
 pub(super) type Need<'a> = dyn FnMut(usize, Slot, u32) -> (u32, u64) + 'a;
 
 /// Who gets the parts of each slot.
@@ -422,7 +422,7 @@ impl Scheduler {
         whole_units((user.tokens.0 / unit_bytes.max(1.0)).ceil())
     }
 
-    /// A device has sent so many bytes of new data in the slot that it was given.
+    /// A device has sent `bytes` of new data in the slot that it was given.
     pub(super) fn sent(&mut self, asked: &Asked, bytes: u64) {
         let place = self.carrier_of(&asked.claim);
         #[expect(clippy::cast_precision_loss, reason = "bytes of a slot are few")]

@@ -8,7 +8,7 @@ use crate::pattern::{Clock, State};
 use crate::random_stream::RandomStream;
 use crate::run::Slot;
 
-/// A share of a slot: so many of its parts.
+/// A share of a slot: a number of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Parts that are given.
