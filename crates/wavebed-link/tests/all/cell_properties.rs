@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use wavebed_link::config::{Policy, SchedulerConfig, ServiceConfig, SliceConfig};
-use wavebed_link::{Backlog, Counts, Link};
+use wavebed_link::{Counts, Link};
 
 use crate::cell_support::{cell, scheduler};
 use crate::link_support::random::{events, link, others, single_radios, with_polls};
-use crate::link_support::{Event, Outcome, drive, each};
+use crate::link_support::{Event, Outcome, assert_conserved, drive, each};
 
 const END_NS: u64 = 2_000_000;
 
@@ -94,21 +94,6 @@ fn sorted(outcome: &Outcome) -> Vec<(u32, u16, u64)> {
     let mut lost = each(&outcome.lost);
     lost.sort_unstable_by_key(|&(packet, index, at_ns)| (at_ns, packet, index));
     lost
-}
-
-fn assert_conserved(link: &Link) {
-    let total = link.counters().total();
-    let backlog = link.backlog();
-    let entered = Backlog {
-        segments: total.offered.segments + total.duplicated.segments,
-        bytes: total.offered.bytes + total.duplicated.bytes,
-    };
-    let dropped = total.dropped_total();
-    let found = Backlog {
-        segments: total.delivered.segments + dropped.segments + backlog.segments,
-        bytes: total.delivered.bytes + dropped.bytes + backlog.bytes,
-    };
-    assert_eq!(entered, found, "{total:?} and {backlog:?} in the link");
 }
 
 proptest! {

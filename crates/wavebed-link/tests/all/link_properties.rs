@@ -3,26 +3,10 @@
 use crate::link_support::random::{
     bottlenecks, events, link, radios, split_radios, stages, with_polls,
 };
-use crate::link_support::{Event, drive};
+use crate::link_support::{Event, assert_conserved, drive};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use wavebed_link::{Backlog, Ecn, Link, Reason, Run};
-
-/// Every segment and byte that entered is in one place.
-fn assert_conserved(link: &Link) {
-    let total = link.counters().total();
-    let backlog = link.backlog();
-    let entered = Backlog {
-        segments: total.offered.segments + total.duplicated.segments,
-        bytes: total.offered.bytes + total.duplicated.bytes,
-    };
-    let dropped = total.dropped_total();
-    let found = Backlog {
-        segments: total.delivered.segments + dropped.segments + backlog.segments,
-        bytes: total.delivered.bytes + dropped.bytes + backlog.bytes,
-    };
-    assert_eq!(entered, found, "{total:?} and {backlog:?} in the link");
-}
+use wavebed_link::{Backlog, Ecn, Reason, Run};
 
 const END_NS: u64 = 2_000_000;
 

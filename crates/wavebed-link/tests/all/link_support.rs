@@ -2,7 +2,7 @@
 
 pub mod random;
 
-use wavebed_link::{Change, Ecn, Link, Run, RunFlags, Stage};
+use wavebed_link::{Backlog, Change, Ecn, Link, Run, RunFlags, Stage};
 
 /// One wire segment.
 pub fn segment(at_ns: u64, packet: u32, bytes: u16) -> Run {
@@ -120,4 +120,20 @@ pub fn through(stage: impl Stage + 'static, arrivals: &[Run], until_ns: u64) -> 
         until_ns,
         false,
     )
+}
+
+/// Every segment and byte that entered is in one place.
+pub fn assert_conserved(link: &Link) {
+    let total = link.counters().total();
+    let backlog = link.backlog();
+    let entered = Backlog {
+        segments: total.offered.segments + total.duplicated.segments,
+        bytes: total.offered.bytes + total.duplicated.bytes,
+    };
+    let dropped = total.dropped_total();
+    let found = Backlog {
+        segments: total.delivered.segments + dropped.segments + backlog.segments,
+        bytes: total.delivered.bytes + dropped.bytes + backlog.bytes,
+    };
+    assert_eq!(entered, found, "{total:?} and {backlog:?} in the link");
 }
