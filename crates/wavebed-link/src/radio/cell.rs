@@ -61,9 +61,7 @@ impl Cell {
     pub fn background(&self) -> Vec<UserReport> {
         self.devices().background.reports()
     }
-}
 
-impl Cell {
     /// Tells the devices whose ports have something to forward or to count.
     pub fn for_each_changed(&self, mut tell: impl FnMut(usize)) {
         for (index, member) in self.devices().members.iter().enumerate() {
@@ -281,8 +279,8 @@ impl Devices {
             ..
         } = self.scheduler.config;
         let claims = self.background.claims(station, slot, now_ns, units);
-        for (place, mut asked) in claims {
-            asked.device = self.members.len() + place;
+        for mut asked in claims {
+            asked.device += self.members.len();
             asked.need = asked
                 .need
                 .map(|(need, bytes)| (need.min(units - control_units), bytes));

@@ -11,6 +11,7 @@ mod send;
 mod settings;
 mod slots;
 mod split;
+mod traffic;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 pub use crate::run::{BlockRecord, Slot};
 pub use crate::stage::Handover;
 pub use air::{Air, Now, Sinr};
-pub use background::{Background, Fared, ModelledUser, TrafficConfig, UserReport};
+pub use background::{ModelledUser, UserReport};
 pub use block::{Code, Decoder};
 pub use cell::Cell;
 pub use connection::{Connection, Drx, Rrc};
@@ -28,6 +29,7 @@ pub use settings::{
 };
 pub use slots::{Carriers, Found, Needs};
 pub use split::{SplitBearer, SplitConfig};
+pub use traffic::{Background, Fared, TrafficConfig};
 
 use crate::counters::Reason;
 use crate::pattern::Clock;

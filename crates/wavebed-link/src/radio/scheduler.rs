@@ -247,8 +247,8 @@ impl Scheduler {
         })
     }
 
-    /// Gives the parts of the slot that is claimed at `now_ns`. Returns the device that got most of it. `need` tells of a
-    /// device the parts of the slot that it can use, and the bytes of the whole slot.
+    /// Gives the parts of the slot that is claimed at `now_ns`. Returns the device that got most of it. `need` returns
+    /// the parts of the slot that a device can use, and the bytes of the whole slot.
     pub(super) fn give(
         &mut self,
         now_ns: u64,

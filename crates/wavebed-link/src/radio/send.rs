@@ -275,7 +275,7 @@ impl Radio {
         let Some(place) = place else {
             return 0;
         };
-        self.transmit(place, slot, at_ns, out);
+        self.transmit(place, slot, share, at_ns, out);
         if again.is_none() {
             self.turns = Turns::default();
         }
@@ -283,14 +283,7 @@ impl Radio {
         if let Some(connection) = &self.connection {
             connection.active(slot.start_ns);
         }
-        let slots = self.config.carriers.slots(slot);
-        let index = slots.index_in_pattern(slot, &self.clock);
         let block = &self.entities[slot.carrier as usize].blocks[place];
-        let used = Share {
-            given: block.resource.units(slots.own(index)).min(share.given),
-            ..share
-        };
-        out.air(slot.start_ns, slots.slot_ns, used.of(slots.slot_ns));
         if again.is_none() { block.bytes } else { 0 }
     }
 
@@ -454,7 +447,14 @@ impl Radio {
 
     /// Sends the block in `slot`. Its random numbers depend on seed, carrier, process and slot only: the slot of the
     /// pattern's time where a pattern is played by a clock of its own.
-    fn transmit(&mut self, place: usize, slot: Slot, built_ns: u64, out: &mut Outlet<'_>) {
+    fn transmit(
+        &mut self,
+        place: usize,
+        slot: Slot,
+        share: Share,
+        built_ns: u64,
+        out: &mut Outlet<'_>,
+    ) {
         let now = self.air.at(slot.start_ns);
         let slots = self.config.carriers.slots(slot);
         let block = &mut self.entities[slot.carrier as usize].blocks[place];
@@ -494,6 +494,11 @@ impl Radio {
             then_ns: then * slots.slot_ns,
         };
         out.block(slot.start_ns, failed);
+        let used = Share {
+            given: block.resource.units(slots.own(index)).min(share.given),
+            ..share
+        };
+        out.air(slot.start_ns, slots.slot_ns, used.of(slots.slot_ns));
         if self.log.is_some() {
             self.record(place, slot, built_ns, now);
         }
