@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,9 +25,6 @@ PARTS = {
     "program": "iperf3 ",
 }
 """What is in the command line of each part of a run."""
-
-OF_TESTS = "/pytest-of-"
-"""In the path of each folder of a test."""
 
 _LOOK = """
 import json, os
@@ -73,8 +71,8 @@ def state(hosts: TwoHosts) -> State:
     processes = running(hosts)
     mounts = hosts.lab.server.run(["cat", f"/proc/{hosts.sshd.pid}/mounts"], capture_output=True, check=True).stdout
     # The host began with a copy of what other tests had mounted. Such a mount goes when its test removes the folder.
-    own = str(Path(hosts.variables["TMPDIR"]).parent)
-    mounts = "".join(line for line in mounts.splitlines(keepends=True) if OF_TESTS not in line or own in line)
+    own, others = Path(hosts.variables["TMPDIR"]).parent, Path(tempfile.gettempdir())
+    mounts = "".join(line for line in mounts.splitlines(keepends=True) if not _of_others(line, own, others))
     routes = "".join(
         host.run(["ip", "route"], capture_output=True).stdout for host in (hosts.lab.server, hosts.lab.client)
     )
@@ -88,6 +86,12 @@ def state(hosts: TwoHosts) -> State:
         routes,
         tuple(files.stdout.splitlines()),
     )
+
+
+def _of_others(line: str, own: Path, others: Path) -> bool:
+    """Return whether a line of /proc/PID/mounts is in the temporary folder of the machine, outside this test's own."""
+    place = Path(line.split()[1])
+    return others in place.parents and not place.is_relative_to(own)
 
 
 def assert_nothing_left(hosts: TwoHosts, before: State, limit_s: float = 40.0) -> None:

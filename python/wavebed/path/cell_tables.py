@@ -93,7 +93,7 @@ class CellTable(Struct, frozen=True, kw_only=True):
             frequency_hz,
             "bandwidth of the carrier, from which `units` are counted",
             write="FREQUENCY",
-            absent="that of the scene; without one 20mhz (15 kHz, LTE), 100mhz (30, 60 and 120 kHz)",
+            absent="the scene's; without one 20mhz (15 kHz, LTE), 100mhz (30, 60 and 120 kHz)",
         ),
     ] = None
     average_slots: Annotated[
@@ -166,7 +166,7 @@ class ServiceTable(Struct, frozen=True, kw_only=True):
     ] = None
     priority_level: Annotated[
         int | None,
-        Key(_LEVEL, "priority level in the place of the 5QI's: the lowest is served first", absent="that of the 5QI"),
+        Key(_LEVEL, "priority level in the place of the 5QI's: the lowest is served first", absent="the 5QI's"),
     ] = None
     slice: Annotated[str | None, Key(values.name, "its slice, one of the cell's")] = None
     guaranteed_rate_bps: Annotated[
@@ -208,7 +208,7 @@ class CellDeviceTable(Struct, frozen=True, kw_only=True):
         int | None,
         Key(
             values.number(1, MOST_DEVICES),
-            "so many devices, called NAME-1, NAME-2, …; each draws its own randomness",
+            "this many devices, called NAME-1, NAME-2, …; each draws its own randomness",
             absent="one device, called NAME",
         ),
     ] = None
@@ -326,7 +326,7 @@ class BackgroundTable(Struct, frozen=True, kw_only=True):
         int | None,
         Key(
             values.number(1, MOST_DEVICES),
-            "so many modelled users, called NAME-1, NAME-2, …; each draws its own randomness",
+            "this many modelled users, called NAME-1, NAME-2, …; each draws its own randomness",
             absent="one, called NAME",
         ),
     ] = None

@@ -382,8 +382,8 @@ class DeviceTable(UeTable, frozen=True, kw_only=True):
         tuple[float, ...] | None,
         Key(
             values.vector(2, 3),
-            "the crowd stands along a line from `start` to here: a part for each, in the middle half of which the seed"
-            " draws its place",
+            "the crowd stands along a line from `start` to here; the line is parted, and the seed draws each place"
+            " in the middle half of its part",
             absent="not along a line",
         ),
     ] = None
@@ -391,7 +391,7 @@ class DeviceTable(UeTable, frozen=True, kw_only=True):
         tuple[float, ...] | None,
         Key(
             values.vector(2, 3),
-            "the crowd stands in an area with the corners `start` and this, a part for each, as along a line; with a"
+            "the crowd stands in an area with the corners `start` and this, parted as a line is; with a"
             " height, as on a stand, it rises with y",
             absent="not in an area",
         ),
