@@ -206,6 +206,27 @@ def test_a_5qi_that_the_scheduler_does_not_heed_is_noted(read: Any) -> None:
     assert notes == ['voice: 5qi, priority-level and guaranteed-rate have an effect with the scheduler "priority" only']
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "guaranteed", "notes"),
+    [
+        ("scheduler", "150mbit", []),
+        (
+            "scheduler",
+            "200mbit",
+            ["the guaranteed rates of the uplink need 117% of its slots: no scheduler can give that"],
+        ),
+        ("down-scheduler", "200mbit", []),
+    ],
+)
+def test_guaranteed_rates_above_the_slots_of_a_cell_are_noted(
+    read: Any, scheduler: str, guaranteed: str, notes: list[str]
+) -> None:
+    cell = f"[cell]\n{scheduler} = 'priority'\n"
+    user = "[[cell.background]]\nname = 'user'\ndirection = 'up'\nguaranteed-rate = '150mbit'\n"
+    device = f"[[device]]\nname = 'phone'\nup-guaranteed-rate = '{guaranteed}'\n"
+    assert [note for note in read(cell + user + device)[2] if "slots" in note] == notes
+
+
 def test_a_slice_of_one_direction_is_none_in_the_other(read: Any) -> None:
     text = """
 [cell]
@@ -237,6 +258,9 @@ def test_a_measured_set_of_traces_gives_one_to_each_device(read: Any, tmp_path: 
     (device,) = path.cell.devices
     assert device.down.rate == PatternFile(folder / "walk-2.csv")
     assert device.up.rate.rate_bps == 300_000_000
+    path, _, _ = read('[[device]]\nname = "phone"\ntraces = "walks"\ndown-rate = "5mbit"\n')
+    assert [device.down.rate.rate_bps for device in path.cell.devices] == [5_000_000] * 3
+    assert [device.up.rate.file.name for device in path.cell.devices] == [f"walk-{number}.csv" for number in (1, 2, 3)]
 
 
 def test_devices_draw_their_starts_and_losses_for_themselves(read: Any, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -29,10 +28,11 @@ from wavebed.path.tables import DIRECTED, DIRECTIONS, HOSTS, AirTable, HostTable
 from wavebed.radio.carriers import resource_block_groups, resource_blocks
 from wavebed.radio.presets import RadioSettings, WifiSettings, technology_of
 from wavebed.scene.model import SceneModel
+from wavebed.spec.network import group_of
 from wavebed.spec.types import CellScheduler, CellService, ConstantRate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path as FilePath
 
     from wavebed.path.layers import Links
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from wavebed.spec.types import CellSlice
 
 _Table = TypeVar("_Table", bound=Struct)
-_NUMBERED = re.compile(r".*-[0-9]+")
 _LONGEST_NAME = 32
 _USUAL_BLOCKS = {"nr-15khz": 106, "nr-30khz": 273, "nr-60khz": 135, "nr-120khz": 66, "lte": 100}
 """Of 20 MHz (15 kHz, LTE) and of 100 MHz, for radios with nothing known but the preset."""
@@ -111,6 +110,7 @@ class _Reader:
         self.radio = radio
         self.source = source
         self.hosts: dict[str, DeviceHost] = {}
+        self.groups: set[str] = set()
         self.unheeded: list[str] = []
         """Names of those whose 5QI or guaranteed rate only the scheduler `priority` heeds."""
 
@@ -134,6 +134,9 @@ class _Reader:
                 f"{', '.join(self.unheeded)}: 5qi, priority-level and guaranteed-rate have an effect with the scheduler"
                 ' "priority" only'
             )
+        for direction in DIRECTIONS:
+            if schedulers[direction].policy == "priority":
+                self._note_guaranteed(direction, devices, background[direction])
         cell = CellModel(
             self.name,
             schedulers["down"],
@@ -187,10 +190,6 @@ class _Reader:
         service = _read(ServiceTable, own, "[[device]]", place)
         host = _read(HostTable, own, "[[device]]", place)
         names = self._names(keys, place)
-        links = self.radio.copy()
-        links.lay(
-            {key: table[key] for key in table if _is_of_link(key)}, lambda key: f"{place}.{key}", self.source.base
-        )
         traces = self._trace_sets(keys, table, place)
         for what, files in traces.items():
             if keys.count is not None and len(files) < keys.count:
@@ -199,6 +198,9 @@ class _Reader:
         if keys.count is None and traces:
             keys = replace(keys, count=min(map(len, traces.values())))
             names = self._names(keys, place)
+        if keys.name in self.groups:
+            raise Problem(f"{keys.name!r} is taken by another device: choose another", f"{place}.name")
+        self.groups.add(keys.name)
         services = {direction: _service(service, direction, slices, place) for direction in DIRECTIONS}
         if {
             "five_qi",
@@ -208,13 +210,11 @@ class _Reader:
             "up_guaranteed_rate_bps",
         } & {field.attribute for key, field in fields(ServiceTable).items() if key in table}:
             self.unheeded.append(keys.name)
+        of_link = {key: table[key] for key in table if _is_of_link(key)}
+        laid = None if traces else self._laid(of_link, place)
         for number, name in enumerate(names):
-            if name in self.hosts:
-                raise Problem(f"{name!r} is taken by another device: choose another", f"{place}.name")
-            each = links.copy()
-            for what, files in traces.items():
-                given = {what.removesuffix("s"): str(files[number])}
-                each.lay(given, partial(_named, f"{place}.{what}"), self.source.base)
+            own_traces = {what.removesuffix("s"): str(files[number]) for what, files in traces.items()}
+            each = self._laid(of_link | own_traces, place, traces) if laid is None else laid.copy()
             each.lay(self.source.options, lambda key: f"--{key}")
             down, up = each.build(self.source.traces, self.source.mtu)
             for direction, link in (("down", down), ("up", up)):
@@ -231,14 +231,20 @@ class _Reader:
             )
             yield DeviceModel(name, keys.name, down, up, services["down"], services["up"])
 
+    def _laid(self, given: Mapping[str, object], place: str, traces: Collection[str] = ()) -> Links:
+        """Return the links of the radio hop with the values of a device above them; `traces`: keys of sets."""
+
+        def named(key: str) -> str:
+            return f"{place}.{key}s" if f"{key}s" in traces else f"{place}.{key}"
+
+        links = self.radio.copy()
+        links.lay(given, named, self.source.base)
+        return links
+
     def _names(self, keys: CellDeviceTable, place: str) -> list[str]:
         if keys.name in HOSTS:
             raise Problem(f"{keys.name!r} is the name of a host of the path: choose another", f"{place}.name")
-        if _NUMBERED.fullmatch(keys.name):
-            raise Problem(
-                f"{keys.name!r} ends as the devices of a count do: end it with a letter, or write count",
-                f"{place}.name",
-            )
+        at(f"{place}.name", _check_unnumbered, keys.name)
         names = [keys.name] if keys.count is None else [f"{keys.name}-{number}" for number in range(1, keys.count + 1)]
         if len(names[-1]) > _LONGEST_NAME:
             rule = f"{names[-1]!r} has {len(names[-1])} letters: write a shorter one, {_LONGEST_NAME} with the number"
@@ -269,9 +275,17 @@ class _Reader:
         return [file.absolute() for file in found]
 
     def _check_slots(self, devices: Sequence[DeviceModel]) -> None:
-        first = cast("RadioSettings", devices[0].down.radio).slots
+        first_radio = cast("RadioSettings", devices[0].down.radio)
+        first = first_radio.slots
         for device in devices[1:]:
-            own = cast("RadioSettings", device.down.radio).slots
+            radio = cast("RadioSettings", device.down.radio)
+            if technology_of(radio.preset) != technology_of(first_radio.preset):
+                raise Problem(
+                    f"is {technology_of(radio.preset)}, and {devices[0].name!r} is {technology_of(first_radio.preset)}:"
+                    " devices of a cell share one carrier, so give them one radio",
+                    f"{self.hosts[device.name].place}.radio",
+                )
+            own = radio.slots
             for what in ("slot_ns", "frame", "special_symbols", "prepare_ns"):
                 if getattr(own, what) != getattr(first, what):
                     key = {"slot_ns": "slot length", "prepare_ns": "prepare"}.get(what, what.replace("_", "-"))
@@ -287,6 +301,12 @@ class _Reader:
         units = table.units
         if units is None:
             units = self._units(table, given, direction, devices)
+        if table.control_units >= units:
+            own = f"{direction}-control-units"
+            raise Problem(
+                f"{table.control_units} leaves none of the {units} units for data: write at most {units - 1}",
+                self._place("cell", own if own in given else "control-units"),
+            )
         return CellScheduler(
             policy=table.scheduler,
             units=units,
@@ -317,6 +337,25 @@ class _Reader:
         blocks = next(iter(known.values()), _USUAL_BLOCKS[preset])
         return resource_block_groups(technology, blocks)
 
+    def _note_guaranteed(
+        self, direction: str, devices: Sequence[DeviceModel], background: Sequence[BackgroundModel]
+    ) -> None:
+        """Note if all slots carry less than the guaranteed rates; of rates that change nobody knows beforehand."""
+        entitled: list[tuple[Rate | None, CellService]] = [
+            (device.down.rate, device.down_service) if direction == "down" else (device.up.rate, device.up_service)
+            for device in devices
+        ]
+        entitled += [(user.rate, user.service) for user in background]
+        part = sum(
+            service.guaranteed_bps / rate.rate_bps
+            for rate, service in entitled
+            if isinstance(rate, ConstantRate) and service.guaranteed_bps is not None
+        )
+        if part > 1 + 1e-9:
+            self.source.traces.notes.append(
+                f"the guaranteed rates of the {direction}link need {part:.0%} of its slots: no scheduler can give that"
+            )
+
     def _background(
         self, tables: object, slices: Mapping[str, Sequence[CellSlice]]
     ) -> Iterator[tuple[str, BackgroundModel]]:
@@ -330,6 +369,7 @@ class _Reader:
             own = _split(table, (BackgroundTable, ServiceTable), (), place, (*BACKGROUND_RATE, *BACKGROUND_AIR))
             keys = _read(BackgroundTable, own, "[[cell.background]]", place)
             service = _read(ServiceTable, own, "[[cell.background]]", place)
+            at(f"{place}.name", _check_unnumbered, keys.name)
             if keys.name in taken:
                 raise Problem(f"{keys.name!r} is taken by another one: choose another", f"{place}.name")
             taken.add(keys.name)
@@ -378,8 +418,9 @@ def _read(model: type[_Table], own: Mapping[type[Struct], Mapping[str, object]],
     return at(place, lambda given: read_table(model, given, form), own[model])
 
 
-def _named(place: str, _: str) -> str:
-    return place
+def _check_unnumbered(name: str) -> None:
+    if group_of(name) != name:
+        raise Problem(f"{name!r} ends with a number like the names of a count: end it with a letter, or write count")
 
 
 def _is_of_link(key: str) -> bool:
