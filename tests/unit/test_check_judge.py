@@ -605,6 +605,13 @@ def test_an_unknown_metric_is_answered_with_near_ones() -> None:
         parse_requirement("web.sped index p90 < 1 s").key(METRICS)
 
 
+def test_a_command_runs_on_the_first_device_of_a_cell() -> None:
+    plan = command_plan(CheckedCommand(argv=["sh"]), [], Path("cell"), {}, 1)
+    (workload,) = plan.treatments[0].workloads
+    assert (workload.name, workload.common.client_host) == ("near.command", "near")
+    assert [(table["name"], table["device"]) for table in plan.tables] == [("near.command", "near")]
+
+
 def plan_of(text: str, **options: object) -> None:
     """Check a requirement on a command before its first trial."""
     requirements = [parse_requirement(text)]

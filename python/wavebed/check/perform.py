@@ -21,6 +21,8 @@ from wavebed.path.traces import Traces
 from wavebed.result.identity import read_computing
 from wavebed.result.names import TRIALS_FOLDER
 from wavebed.run.design import Design
+from wavebed.run.devices import check_names as check_device_names
+from wavebed.run.devices import on_devices
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.runner import run_plan
 from wavebed.run.scenario import AS_DESCRIBED, Plan, TreatmentPlan
@@ -49,7 +51,7 @@ class CheckedCommand(Struct, frozen=True, kw_only=True):
     Parameters
     ----------
     argv : sequence of str
-        The program on the client and its arguments.
+        The program on the client, or the first device of a cell, and its arguments.
     servers : sequence of str
         Lines for the shell on the server.
     wait_for_port : int or None
@@ -113,7 +115,7 @@ def plan_on_path(
     settings: Mapping[str, Json],
     notes: Sequence[str] = (),
 ) -> Plan:
-    """Return the plan of one workload on a path.
+    """Return the plan of one workload on a path; with a cell on its first device.
 
     Parameters
     ----------
@@ -133,6 +135,11 @@ def plan_on_path(
     """
     if path.seed + seeds - 1 > MOST_SEED:
         raise Problem(f"{path.seed} and the {seeds - 1} after it pass {MOST_SEED}: write a lower one", "--seed")
+    (workload,) = on_devices(workload, path.cell)
+    check_device_names(path.cell, [workload])
+    table: dict[str, Json] = {"name": workload.name, "kind": workload.kind, "settings": dict(settings)}
+    if workload.common.device is not None:
+        table["device"] = workload.common.device
     return Plan(
         scenario=Path("check"),
         text="",
@@ -142,7 +149,7 @@ def plan_on_path(
         trials=seeds,
         seed=path.seed,
         treatments=(TreatmentPlan(AS_DESCRIBED, {}, path, (workload,)),),
-        tables=[{"name": workload.name, "kind": workload.kind, "settings": dict(settings)}],
+        tables=[table],
         notes=tuple(notes),
     )
 
