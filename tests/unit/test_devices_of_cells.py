@@ -392,6 +392,7 @@ def test_a_crowd_opens_a_few_workloads_at_once_and_all_of_them(tmp_path: Path) -
     ("only", "chosen"),
     [
         (["a"], ["phone-1.a", "phone-2.a", "phone-3.a"]),
+        (["phone.a"], ["phone-1.a", "phone-2.a", "phone-3.a"]),
         (["phone-2.a", "b"], ["phone-2.a", "phone-1.b"]),
     ],
 )
@@ -524,12 +525,13 @@ def test_a_crowd_may_open_more_files_than_others(monkeypatch: pytest.MonkeyPatch
             raise ValueError("not allowed to raise maximum limit")
         given.append(limits)
 
-    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 4096))
+    monkeypatch.setattr("resource.getrlimit", lambda _: (given or [(1024, 4096)])[-1])
     monkeypatch.setattr("resource.setrlimit", set_limit)
     names_ = [f"phone-{number}" for number in range(1, 201)]
     crowd = workloads(cell(*names_), {"device": "phone"})
     allow_files(workloads(None, {}))
-    allow_files(crowd[:64])
+    for _ in range(3):  # trials of a run
+        allow_files(crowd[:64])
     allow_files(crowd)
     assert given == [(1024 + 64 * 20, 4096), (4096, 4096)]
 

@@ -11,10 +11,11 @@ import msgspec
 from msgspec.structs import replace
 
 from wavebed.config.problems import Problem, one_of
+from wavebed.spec.network import group_of
 from wavebed.store.records import PATH_WORKLOAD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from wavebed.path.model import CellModel
@@ -115,16 +116,18 @@ def share_options(workloads: Sequence[AnyWorkload], specs: Sequence[WorkloadSpec
             workload.options = first.setdefault(key, workload).options
 
 
-_FILES_EACH = 20
-"""Descriptors of a workload: a connection and two streams for each of its programs, and its files."""
+_FILES, _FILES_EACH = 1024, 20
+"""Descriptors of a trial, and of a workload: a connection and two streams for each of its programs, and its files."""
 
 
 def allow_files(workloads: Sequence[AnyWorkload]) -> None:
     """Let this process and its laboratory have as many open files as the workloads of a cell need."""
     if not any(each.common.device is not None for each in workloads):
         return
-    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = least + _FILES_EACH * len(workloads)
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _FILES + _FILES_EACH * len(workloads)
+    if allowed >= needed:
+        return
     for hard in (max(most, needed), most):  # a user without privileges keeps the hard limit
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, hard), hard))
@@ -158,10 +161,16 @@ class SharedContent:
             vars(workload).update(vars(first) | {"common": workload.common})
 
 
-def is_asked(workload: AnyWorkload, only: Sequence[str]) -> bool:
-    """Return whether one of these names means a workload: ``phone-3.call``, or ``call`` of all devices."""
-    common = workload.common
-    return common.name in only or (common.device is not None and own_name(workload) in only)
+def is_asked(workload: AnyWorkload, only: Collection[str]) -> bool:
+    """Return whether one of these names means a workload: ``phone-3.call``, ``phone.call``, or ``call`` of all devices."""
+    return _means(only, workload.name, workload.common.device)
+
+
+def _means(only: Collection[str], name: str, device: str | None) -> bool:
+    if device is None:
+        return name in only
+    own = name.removeprefix(f"{device}.")
+    return any(each in only for each in (name, own, f"{group_of(device)}.{own}"))
 
 
 def own_name(workload: AnyWorkload) -> str:
@@ -181,8 +190,4 @@ def tables_of(
             found.append((name, None, table))
         else:
             found += [(f"{each}.{name}", each, table) for each in device_names(table.get("device"), cell)]
-    return [
-        each
-        for each in found
-        if not only or each[0] in only or (each[1] is not None and each[0].removeprefix(f"{each[1]}.") in only)
-    ]
+    return [each for each in found if not only or _means(only, each[0], each[1])]
