@@ -164,8 +164,10 @@ def test_a_group_has_the_worst_device_and_the_mean_and_of_rates_what_they_share(
 
 def test_groups_are_those_of_the_names_and_all_devices() -> None:
     assert members_of(PHONES) == {"phone": [*PHONES], "cell": [*PHONES]}
-    assert members_of(["phone-1", "tablet"]) == {"cell": ["phone-1", "tablet"]}
-    assert members_of(["phone-1"]) == {}
+    assert members_of(["phone", "tablet"]) == {"cell": ["phone", "tablet"]}
+    assert members_of(["phone-1", "tablet"]) == {"phone": ["phone-1"], "cell": ["phone-1", "tablet"]}
+    assert members_of(["phone-1"]) == {"phone": ["phone-1"], "cell": ["phone-1"]}
+    assert members_of(["phone"]) == {}
 
 
 def test_workloads_of_one_name_make_one_of_the_group_and_of_the_cell() -> None:
@@ -429,6 +431,9 @@ def test_the_primary_metric_may_be_that_of_a_group(tmp_path: Path) -> None:
         assert plan_of(tmp_path, text.format(name)).primary == primary
     with pytest.raises(UserError, match="did you mean"):
         plan_of(tmp_path, text.format("phone.download.goodputt"))
+    for name in ("phone.download.goodput", "cell.download.goodput"):  # of one device as of several
+        alone = plan_of(tmp_path, text.format(name), overrides={"device.phone.count": 1})
+        assert alone.primary == name.replace("goodput", "worst goodput")
 
 
 def test_a_check_knows_the_metrics_of_devices_and_groups(tmp_path: Path) -> None:

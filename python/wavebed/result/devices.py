@@ -38,7 +38,9 @@ _JAIN = "Jain, Chiu, Hawe 1984"
 
 
 def members_of(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the devices of each group of at least two devices, by its name; `CELL` is the last.
+    """Return the devices of each group, by its name; `CELL` is the last.
+
+    A device without a number is no group. ``count = 1`` makes one: a metric keeps its name whatever the count.
 
     Parameters
     ----------
@@ -50,7 +52,9 @@ def members_of(names: Sequence[str]) -> dict[str, list[str]]:
     for name in names:
         found.setdefault(group_of(name), []).append(name)
     found[CELL] = names
-    return {group: members for group, members in found.items() if len(members) > 1}
+    return {
+        group: members for group, members in found.items() if len(members) > 1 or group_of(members[0]) != members[0]
+    }
 
 
 def cell_of(trial: TrialRecord) -> tuple[str, list[str]]:
@@ -91,7 +95,7 @@ def of_groups(metrics: Mapping[str, Sequence[Metric]], names: Sequence[str]) -> 
                 if workload.startswith(f"{member}."):
                     of_workload.setdefault(workload.removeprefix(f"{member}."), []).append(of_member)
         for own, of_members in of_workload.items():
-            if len(of_members) > 1:
+            if len(of_members) > 1 or len(members) == 1:
                 found[f"{group}.{own}"] = list(_together(of_members))
     return found
 

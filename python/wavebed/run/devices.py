@@ -162,7 +162,7 @@ class SharedContent:
 
 
 def is_asked(workload: AnyWorkload, only: Collection[str]) -> bool:
-    """Return whether one of these names means a workload: ``phone-3.call``, ``phone.call``, or ``call`` of all devices."""
+    """Return whether a workload has one of these names: ``phone-3.call``, its group's ``phone.call``, or ``call``."""
     return _means(only, workload.name, workload.common.device)
 
 
