@@ -439,6 +439,10 @@ kind = "bulk"
     assert (path.cell.down.slices[0].share, path.cell.down.policy) == (0.2, "round_robin")
     with pytest.raises(UserError, match=r"device\.table\.rate: there is no device 'table': did you mean 'tablet'\?"):
         read_plan(file, overrides={"device.table.rate": "9mbit"})
+    file.write_text(HOPS + '[[device]]\nname = "phone"\n[[workload]]\nkind = "bulk"\n')
+    for key, what in (("cell.background.user.rate", "background"), ("cell.slice.video.share", "slice")):
+        with pytest.raises(UserError, match=rf"{key}: there is no {what}: add one to the scenario"):
+            read_plan(file, overrides={key: "9mbit"})
 
 
 def test_real_hosts_have_no_cell(tmp_path: Path) -> None:

@@ -153,6 +153,8 @@ def _set(document: dict[str, object], key: str, value: object) -> None:
             named = ""
         elif isinstance(place, dict) and part in _NAMED and isinstance(place.get(part), list):
             place, named = place[part], part
+        elif isinstance(place, dict) and part in _NAMED and part not in place:
+            raise Problem(f"there is no {part}: add one to the scenario, or leave the key out", key)
         elif isinstance(place, dict):
             place = place.setdefault(part, {})
         else:
