@@ -468,6 +468,13 @@ def test_a_bridge_has_no_cell(options: list[str], message: str, capsys: pytest.C
     assert capsys.readouterr().err == f"wavebed: {message}\n"
 
 
+@pytest.mark.parametrize("options", [[], ["--judge"]])
+def test_a_recording_has_no_cell(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "cell", *options]) == 2
+    message = "cell: device: a recording is of one client: remove [cell] and [[device]]"
+    assert capsys.readouterr().err == f"wavebed: {message}\n"
+
+
 def test_the_command_of_a_shell_runs_on_the_chosen_device(capsys: pytest.CaptureFixture[str]) -> None:
     for options, host in (([], "near"), (["--device", "far"], "far")):
         assert main(["shell", "--scenario", "cell", *options, "--print-laboratory", "--", "true"]) == 0

@@ -242,8 +242,8 @@ class _Reader:
         return links
 
     def _names(self, keys: CellDeviceTable, place: str) -> list[str]:
-        if keys.name in HOSTS:
-            raise Problem(f"{keys.name!r} is the name of a host of the path: choose another", f"{place}.name")
+        if keys.name in (*HOSTS, "localhost"):
+            raise Problem(f"{keys.name!r} is the name of another host: choose another", f"{place}.name")
         at(f"{place}.name", _check_unnumbered, keys.name)
         names = [keys.name] if keys.count is None else [f"{keys.name}-{number}" for number in range(1, keys.count + 1)]
         if len(names[-1]) > _LONGEST_NAME:

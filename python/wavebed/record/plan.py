@@ -83,6 +83,8 @@ def _only(plan: Plan) -> TreatmentPlan:
     if len(plan.treatments) != 1 or plan.treatments[0].name != AS_DESCRIBED:
         names = ", ".join(each.name for each in plan.treatments)
         raise UserError(f"{plan.scenario}: has treatments ({names}): a recording is of one access: remove them")
+    if plan.treatments[0].devices:
+        raise UserError(f"{plan.scenario}: device: a recording is of one client: remove [cell] and [[device]]")
     return plan.treatments[0]
 
 
