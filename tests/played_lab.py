@@ -97,6 +97,8 @@ class PlayedLab:
         Whether rates, waits and queues rise and fall, as those of traffic do.
     devices : int
         How many devices have a hop of their own, as behind a bridge; the states of their radios change in turn.
+    cell : int
+        How many devices share a cell named ``radio``, with one direction of the path each; the first hop is shared.
     timed : bool
         Whether it has a timeline of three stretches and radios that take a handover.
     """
@@ -109,11 +111,15 @@ class PlayedLab:
         *,
         bursts: bool = False,
         devices: int = 0,
+        cell: int = 0,
         timed: bool = False,
     ) -> None:
         self.name = name
         self.links = [f"hop{hop}.{way}" for hop in range(hops) for way in ("down", "up")]
         self.links += [f"device-{number}.radio.{way}" for number in range(1, devices + 1) for way in ("down", "up")]
+        self.links += [f"radio.phone-{number}.{way}" for number in range(1, cell + 1) for way in ("down", "up")]
+        ends = [f"phone-{number}" for number in range(1, cell + 1)] or ["client"]
+        self.directions = [f"server-{end}.{way}" for end in ends for way in ("down", "up")]
         self.maps: list[Json] = []
         self.takes: list[Json] = ["rate", "delay", "pattern", *(["handover"] if timed else [])]
         self.timeline = PlayedTimeline() if timed else None
@@ -207,7 +213,7 @@ class PlayedLab:
         ]
         hops: list[Json] = [{"name": name.rpartition(".")[0], "kind": "radio"} for name in self.links[::2]]
         directions: list[Json] = [
-            {"name": f"server-client.{way}", "transit_ns": 7_000_000, "transit_segments": 1} for way in ("down", "up")
+            {"name": name, "transit_ns": 7_000_000, "transit_segments": 1} for name in self.directions
         ]
         timeline = None if self.timeline is None else self.timeline.state()
         return {
@@ -218,7 +224,7 @@ class PlayedLab:
 
     def _watch(self, stream: socket.socket, every_ms: int) -> None:
         head = {
-            "links": self.links, "directions": ["server-client.down", "server-client.up"], "link_columns": COLUMNS,
+            "links": self.links, "directions": self.directions, "link_columns": COLUMNS,
             "direction_columns": ["transit_ns", "transit_segments"], "every_ms": every_ms, "zero_ns": self._zero_ns,
         }  # fmt: skip
         if self.timeline is not None:
@@ -231,7 +237,8 @@ class PlayedLab:
                 at_ns = min(time.monotonic_ns(), round(due_s * 1e9)) - self._zero_ns
                 ms = at_ns // 1_000_000
                 links = [self._row(place, at_ns) for place in range(len(self.links))]
-                sample = {"links": links, "directions": [[ms * 7_000_000, ms], [ms * 4_000_000, ms]], "lost": 0}
+                transit = [[ms * (4_000_000 if name.endswith(".up") else 7_000_000), ms] for name in self.directions]
+                sample = {"links": links, "directions": transit, "lost": 0}
                 if self.timeline is not None:
                     sample["timeline"] = self.timeline.row()
                 stream.sendall(json.dumps(sample).encode() + b"\n")

@@ -81,3 +81,30 @@ def test_no_text_of_sixteen_devices_is_cut_and_nothing_scrolls_sideways(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CLIPPED) == []
     page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_cell_shows_slots_and_fairness_and_a_round_trip_for_each_device(browser: Browser, scheme: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        lab = PlayedLab("cell", 1, past_s=10.0, cell=3)
+        with played(patch, lab), page_server() as client:
+            page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+            page.goto(f"http://{client.host}/?token={client.token}", timeout=60_000)
+            page.wait_for_selector('tr[data-device="phone-3"] td.up:has-text("bit/s")')
+            shown = {}
+            for kind in ("slots-down", "fairness", "transit"):
+                chart = page.locator(f"#chart-{kind} .u-over")
+                chart.scroll_into_view_if_needed()
+                box = chart.bounding_box()
+                assert box is not None
+                page.mouse.move(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)
+                until(page, f"document.querySelector('#chart-{kind} .readout').textContent.includes('s: ')")
+                shown[kind] = page.locator(f"#chart-{kind} .readout").inner_text()
+            row = page.locator('tr[data-device="phone-1"] td.round-trip').inner_text()
+            page.close()
+    # Rates of links 2, 4 and 6: 7.2, 6.4 and 5.6 Mbit/s; of 3, 5 and 7: 6.8, 6.0 and 5.2 Mbit/s.
+    assert "downlink 0.99 · uplink 0.988" in shown["fairness"], shown
+    assert all(f"phone-{number} " in shown["slots-down"] for number in (1, 2, 3)), shown
+    assert "server-phone-3.up 4.00 ms" in shown["transit"], shown
+    assert "round trip" not in shown["transit"], "the sum over all devices is the round trip of none"
+    assert row == "30.4 ms", "four delays of 5 ms, waits of 2.0, 2.4, 2.8 and 3.2 ms"

@@ -30,7 +30,7 @@ const CELLS = [
   ["down", (store, { down }) => format.rate(down.length ? store.mean(down.at(-1), "delivered_bps") : null)],
   ["up", (store, { up }) => format.rate(up.length ? store.mean(up.at(-1), "delivered_bps") : null)],
   ["queue", (store, { links }) => format.bytes(sum(links.map((link) => store.value(link, "queued_bytes"))))],
-  ["round trip", (store, { links }) => format.time(sum(links.map((link) => added(store, link))))],
+  ["round trip", (store, { links, shared }) => format.time(sum([...links, ...shared].map((link) => added(store, link))))],
   ["dropped", (store, { links }) => format.perSecond(sum(links.map((link) => store.mean(link, "drops"))))],
   ["outage", (store, { links }, seconds) => {
     const lasted = outage(store, links, seconds);
@@ -39,7 +39,7 @@ const CELLS = [
   }],
 ];
 
-// The devices that these links belong to; none where no link is a device's.
+// The devices that these links belong to; none where no link is a device's. All packets of a cell take its shared hops.
 export const devices = (names) => {
   const found = new Map();
   const of = deviceOf(names);
@@ -51,7 +51,8 @@ export const devices = (names) => {
     entry.links.push(link);
     (name.endsWith(".up") ? entry.up : entry.down).push(link);
   });
-  const list = [...found.values()];
+  const shared = cellOf(names) === null ? [] : found.get(rest)?.links ?? [];
+  const list = [...found.values()].map((each) => ({ ...each, shared: each.name === rest ? [] : shared }));
   const others = list.findIndex((each) => each.name === rest);
   if (others >= 0) list.push(...list.splice(others, 1));
   return list.length > 1 || others < 0 ? list : [];

@@ -25,6 +25,9 @@ export const count = (value) => value.toLocaleString("en");
 export const perSecond = (value) => (value == null ? none : `${count(Math.round(value))}/s`);
 export const decibel = (value) => (value == null ? none : `${value.toFixed(1)} dB`);
 
+export const number = (value) => (value == null ? none : String(Number(value.toPrecision(3))));
+
+export const numbers = (_, ticks) => ticks.map(number);
 export const share = (_, ticks) => ticks.map((tick) => `${Number((tick * 100).toPrecision(4))} %`);
 
 // Ticks of an axis: one unit for all of them.

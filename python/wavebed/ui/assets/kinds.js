@@ -59,13 +59,11 @@ const throughput = (store) => {
   return [...rates, ...perLink("delivered_bps")(store)];
 };
 
-const transit = (store) => {
+const oneWay = (store) => {
   const style = styles(store.head.directions);
-  return [
-    ...store.head.directions.map((name, way) => line(name, style[way], (from) => from.transit[way])),
-    line("round trip", { colour: "--ink", width: 2.2 }, (from) => from.roundTrip),
-  ];
+  return store.head.directions.map((name, way) => line(name, style[way], (from) => from.transit[way]));
 };
+const roundTrip = line("round trip", { colour: "--ink", width: 2.2 }, (from) => from.roundTrip);
 
 // The air time of the devices of a cell in one direction: the highest area first, each covers those behind it.
 const slots = (way) => (store) => {
@@ -76,6 +74,12 @@ const slots = (way) => (store) => {
     area: true, told: (from) => from.links[link].air_share,
   }));
 };
+
+const fairness = () => [
+  line("downlink", { colour: "--ink", width: 2.2 }, (from) => from.fairness.down),
+  line("uplink", { colour: "--ink", width: 0.8 }, (from) => from.fairness.up),
+];
+
 const inCell = (store) => cellOf(store.head.links) !== null;
 
 export const KINDS = [
@@ -89,8 +93,17 @@ export const KINDS = [
   {
     id: "slots-up", title: "Who has the slots, uplink", axis: format.share, value: format.fraction, needs: inCell, lines: slots("up"),
   },
+  {
+    id: "fairness", title: "Fairness of the rates of active devices over 1 s: Jain's index",
+    axis: format.numbers, value: format.number, needs: inCell, lines: fairness,
+  },
   { id: "wait", title: "Time in the queue", axis: format.axis(["ms", "s"]), value: format.time, lines: perLink("wait_ms") },
-  { id: "transit", title: "One-way delay; thick: round trip", axis: format.axis(["ms", "s"]), value: format.time, lines: transit },
+  {
+    id: "transit", title: "One-way delay; thick: round trip", axis: format.axis(["ms", "s"]), value: format.time,
+    needs: (store) => !inCell(store), lines: (store) => [...oneWay(store), roundTrip],
+  },
+  // Each device of a cell has a round trip of its own.
+  { id: "transit", title: "One-way delay", axis: format.axis(["ms", "s"]), value: format.time, needs: inCell, lines: oneWay },
   { id: "queue", title: "Queue", axis: format.axis(["B", "kB", "MB", "GB"]), value: format.bytes, lines: perLink("queued_bytes") },
   { id: "drops", title: "Dropped", axis: format.axis(["/s", "k/s", "M/s"]), value: format.perSecond, lines: perLink("drops") },
   {

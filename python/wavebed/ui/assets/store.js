@@ -1,9 +1,12 @@
 // The points of the last minute in columns of numbers; a missing value is NaN. Their memory is taken once.
 
+import { cellOf, deviceOf } from "./kinds.js";
+
 export const WINDOW_S = 60;
 export const STATES = ["los", "nlos", "blocked", "outage", "handover", "fallback"];
 export const NUMBERS = ["offered_bps", "delivered_bps", "rate_bps", "wait_ms", "queued_bytes", "delay_ms", "loss", "sinr_db", "air_share"];
 
+const FAIR_S = 1; // Over a shorter time, Jain's index shows who was served just now.
 const ROOM = 1.25; // The oldest points are cut off once so many times the window are there.
 
 export class Store {
@@ -20,6 +23,12 @@ export class Store {
     this.places = Object.fromEntries(head.columns.map((name, place) => [name, place]));
     const column = () => new Float64Array(this.room);
     this.ways = head.links.map((name) => (name.endsWith(".up") ? "up" : "down"));
+    // The links of the devices of a cell in each direction.
+    const of = cellOf(head.links) === null ? () => null : deviceOf(head.links);
+    this.inCell = Object.fromEntries(["down", "up"].map((way) => [
+      way, head.links.flatMap((name, link) => (of(name) !== null && this.ways[link] === way ? [link] : [])),
+    ]));
+    this.fairness = { down: column(), up: column() };
     this.times = column();
     this.roundTrip = column();
     this.transit = head.directions.map(column);
@@ -31,7 +40,7 @@ export class Store {
   }
 
   columns() {
-    return [this.times, this.roundTrip, ...this.transit, ...this.links.flatMap(Object.values)];
+    return [this.times, this.roundTrip, ...Object.values(this.fairness), ...this.transit, ...this.links.flatMap(Object.values)];
   }
 
   add(points) {
@@ -64,6 +73,15 @@ export class Store {
     }
     this.roundTrip[at] = whole;
     this.length += 1;
+    for (const [way, links] of Object.entries(this.inCell)) this.fairness[way][at] = this.jain(links);
+  }
+
+  // Jain's index of the rates of these links over the last second, of those that delivered; NaN for fewer than two.
+  jain(links) {
+    const rates = links.map((link) => this.mean(link, "delivered_bps", FAIR_S)).filter((rate) => rate > 0);
+    if (rates.length < 2) return NaN;
+    const [sum, squares] = rates.reduce(([all, own], rate) => [all + rate, own + rate * rate], [0, 0]);
+    return sum ** 2 / (rates.length * squares);
   }
 
   trim() {
@@ -115,6 +133,7 @@ export class Store {
     const made = Object.assign(Object.create(Store.prototype), this);
     made.times = this.times.slice();
     made.roundTrip = this.roundTrip.slice();
+    made.fairness = { down: this.fairness.down.slice(), up: this.fairness.up.slice() };
     made.transit = this.transit.map((column) => column.slice());
     made.links = this.links.map((columns) => Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column.slice()])));
     return made;
