@@ -554,3 +554,7 @@ def test_a_descriptor_beyond_those_of_select_is_waited_for() -> None:
         finally:
             os.close(high)
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_path_without_devices_has_no_group() -> None:
+    assert members_of([]) == {}

@@ -48,6 +48,8 @@ def members_of(names: Sequence[str]) -> dict[str, list[str]]:
         All devices, in order; a name that occurs again counts once.
     """
     names = list(dict.fromkeys(names))
+    if not names:
+        return {}
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(group_of(name), []).append(name)
