@@ -1,14 +1,22 @@
 """Times the channel: one realisation, an ensemble, and how the cost grows with time and with obstacles.
 
 Usage: python benches/channel.py [--rounds N] [--save FILE]
+       python benches/channel.py --crowds [--before FOLDER] [--rounds N] [--save FILE]
 
 Prints a table and JSON. Times are of the wall clock, the best of the rounds; imports and files are read before.
+
+`--crowds` measures people who walk along a street, with and without bodies that shade the others: processor time for
+each, the median of the rounds. FOLDER has the package of another version, which is measured in turns with this one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import statistics
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +24,9 @@ from typing import TYPE_CHECKING
 
 from run import machine
 
-from wavebed.channel import ensemble, realise
+from wavebed.channel import ensemble, realise, realise_devices
 from wavebed.scene import load
+from wavebed.scene.geometry import shifted
 from wavebed.scene.model import Obstacle, Screen
 
 if TYPE_CHECKING:
@@ -80,6 +89,56 @@ def measure(rounds: int) -> dict[str, dict[str, float]]:
     return figures
 
 
+CROWDS = (1, 6, 24, 64)
+
+
+def crowd(count: int, *, bodies: bool) -> SceneModel:
+    """Return the street of `street-crowd` with so many people on 24 m of its pavement, who walk 56 m in 40 s."""
+    scene = load("street-crowd")
+    walker = next(device for device in scene.devices if device.name == "walker-1")
+    people = tuple(
+        replace(
+            walker,
+            name=f"walker-{number + 1}",
+            stream=f" walker-{number + 1}",
+            body=bodies,
+            spread=None,
+            trajectory=shifted(walker.trajectory, (36 + 24 * number / count, 16.9 + 0.1 * (number % 5), 1.5)),
+        )
+        for number in range(count)
+    )
+    return replace(scene, ue=people[0], devices=people)
+
+
+def one_crowd(count: int, *, bodies: bool) -> None:
+    """Print the processor time in seconds that each person of a crowd costs."""
+    next(realise_devices(crowd(2, bodies=bodies)))  # imports and tables
+    scene = crowd(count, bodies=bodies)
+    start = time.process_time()
+    found = sum(1 for _ in realise_devices(scene))
+    print((time.process_time() - start) / found)
+
+
+def crowds(rounds: int, before: Path | None) -> dict[str, list[float]]:
+    """Measure crowds of all sizes, the versions in turns; each run is a process of its own."""
+    versions = {"now": None} if before is None else {"before": before, "now": None}
+    figures: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for count in CROWDS:
+            for bodies in ("with", "without"):
+                for version, folder in versions.items():
+                    command = [sys.executable, __file__, "--one-crowd", f"{count}", "--bodies", bodies]
+                    place = {} if folder is None else {"PYTHONPATH": str(folder.resolve())}
+                    run = subprocess.run(command, env=os.environ | place, capture_output=True, text=True, check=True)
+                    figures.setdefault(f"{count} {bodies} bodies, {version}", []).append(float(run.stdout))
+    return figures
+
+
+def crowd_table(figures: dict[str, list[float]]) -> str:
+    """Lay the figures of crowds out."""
+    return "\n".join(f"{name:<28}{statistics.median(all_s) * 1e3:>8.1f} ms" for name, all_s in figures.items())
+
+
 def table(figures: dict[str, dict[str, float]]) -> str:
     """Lay the figures out."""
     lines = [f"{'scene':<20}{'steps':>8}{'one':>10}{'× real':>9}{f'{SEEDS} seeds':>12}{'× real':>9}"]
@@ -102,10 +161,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--crowds", action="store_true")
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--one-crowd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--bodies", choices=("with", "without"), default="with", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    figures = measure(args.rounds)
-    print(table(figures))
-    text = json.dumps({"machine": machine(), "rounds": args.rounds, "figures": figures}, indent=2)
+    if args.one_crowd is not None:
+        one_crowd(args.one_crowd, bodies=args.bodies == "with")
+        return
+    if args.crowds:
+        runs = crowds(args.rounds, args.before)
+        print(crowd_table(runs))
+        text = json.dumps({"machine": machine(), "rounds": args.rounds, "what": "crowds", "runs": runs}, indent=2)
+    else:
+        figures = measure(args.rounds)
+        print(table(figures))
+        text = json.dumps({"machine": machine(), "rounds": args.rounds, "figures": figures}, indent=2)
     print(text)
     if args.save is not None:
         args.save.write_text(text + "\n")

@@ -25,8 +25,8 @@ from wavebed.path.traces import Traces
 from wavebed.pattern import read_trace
 from wavebed.pattern.model import STATES
 from wavebed.scene import SceneModel, load
-from wavebed.scene.geometry import displacement, positions
-from wavebed.scene.model import Screen
+from wavebed.scene.geometry import Movements, displacement, positions
+from wavebed.scene.model import Screen, Trajectory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,6 +195,18 @@ def test_bodies_computed_together_lose_what_each_does(tmp_path: Path, walks: boo
     assert np.quantile(apart, 0.98) < 0.15
     assert apart.mean() < 0.05
     assert walks or apart.max() < 0.15
+
+
+def test_movements_computed_together_are_those_of_each() -> None:
+    corners = [(0.0, 1.0, 3.5), (0.0, 1.0, 3.5), (0.0, 9.0), (0.0,)]
+    rng = np.random.default_rng(2)
+    tracks = [Trajectory(times, tuple(map(tuple, rng.normal(size=(len(times), 3)).tolist()))) for times in corners]
+    for time_s in (np.linspace(0, 10, 401), np.linspace(1.2, 1.9, 8), np.array([3.5, 3.5, 9.0]), np.zeros(1)):
+        together = Movements([None, *tracks])
+        each = np.stack([displacement(track, time_s) for track in (None, *tracks)])
+        assert np.moveaxis(together.displacement_m(time_s), 0, 2) == pytest.approx(each, abs=1e-12)
+    steps = [np.linalg.norm(np.diff(track.position_m, axis=0), axis=1).sum() for track in tracks]
+    assert together.travelled_m(np.array([0.0, 99.0])) == pytest.approx(np.array([[0, far] for far in (0, *steps)]))
 
 
 # Places that a seed draws.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from wavebed.channel.propagation.pathloss import LIGHT_M_PER_S
-from wavebed.scene.geometry import displacement, present
+from wavebed.scene.geometry import Movements, displacement, present
 from wavebed.scene.model import Box
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wavebed.scene.model import Obstacle, Trajectory
+    from wavebed.scene.model import Obstacle, Screen
     from wavebed.scene.tables import Vector
 
     Floats: TypeAlias = NDArray[np.float64]
@@ -34,6 +34,8 @@ BLOCK = 64
 """Steps of such a stretch."""
 FINE_M = 0.025
 """A twelfth of the 0.3 m that a person is wide: over less, the loss of one changes evenly."""
+PAIRS = 1 << 14
+"""Pairs of a body and a time that are computed at once, so that they stay in the processor's cache."""
 FAINTEST = 1e-20
 """Least power factor of a screen, so that its logarithm exists: 200 dB."""
 
@@ -141,7 +143,7 @@ def blockage_db(
     stretches = _Stretches.of(rx_m, time_s)
     passed = np.ones(time_s.size)
     if bodies:
-        passed *= _past_bodies(tx_m, rx_m, time_s, bodies, wavelength)
+        passed *= _past_bodies(tx_m, rx_m, time_s, stretches, bodies, wavelength)
     for obstacle in obstacles:
         if obstacle.decides_los:
             continue
@@ -160,43 +162,59 @@ def blockage_db(
 
 
 def _past_bodies(
-    tx_m: Vector, rx_m: Floats, time_s: Floats, bodies: Sequence[Obstacle], wavelength_m: float
+    tx_m: Vector, rx_m: Floats, time_s: Floats, stretches: _Stretches, bodies: Sequence[Obstacle], wavelength_m: float
 ) -> Floats | float:
     """Return the fraction of the power that passes screens, all at once.
 
     It is computed at times between which nothing moves further than `FINE_M`, and its logarithm is straight between
     them. What stands still before a receiver at rest is computed once.
     """
-    stretches = _Stretches.of(rx_m, time_s)
     fixed = 1.0
     if not stretches.travel_m.any():
         fixed = _past_still(tx_m, rx_m, [body for body in bodies if body.trajectory is None], wavelength_m)
         bodies = [body for body in bodies if body.trajectory is not None]
     if not bodies:
         return fixed
-    near, stride = stretches.near_many(tx_m, bodies, wavelength_m)
+    screens = _Screens(bodies)
+    near, stride = stretches.near_many(tx_m, screens, wavelength_m)
     grid = np.unique(np.append(np.arange(0, time_s.size, stride), time_s.size - 1))
-    near = near[:, grid // BLOCK] | near[:, np.maximum(grid - 1, 0) // BLOCK]
-    centres = []
-    for body, where in zip(bodies, near, strict=True):
-        times = time_s[grid[where]]
-        centres.append(np.broadcast_to(_centre(body, times), (times.size, 3)))
-    which, at = np.nonzero(near)
-    width, height = np.array([_largest(body) for body in bodies])[which].T
-    rays = _Rays.between(tx_m, rx_m[grid]).at(at)
-    fraction = _blocked_fraction(rays, np.concatenate(centres), width, height, wavelength_m, None)
-    loss = np.bincount(at, weights=np.log10(_power(fraction, math.inf)), minlength=grid.size)
+    blocks = np.stack((grid // BLOCK, np.maximum(grid - 1, 0) // BLOCK))
+    rays = _Rays.between(tx_m, rx_m[grid])
+    loss = np.zeros(grid.size)
+    size = max(1, PAIRS // len(bodies))
+    for start in range(0, grid.size, size):
+        part = slice(start, start + size)
+        close = near[:, blocks[0, part]] | near[:, blocks[1, part]]
+        if close.any():
+            loss[part] = _lost_at(rays.at(part), time_s[grid[part]], screens, close, wavelength_m)
     return np.asarray(fixed * 10 ** np.interp(np.arange(time_s.size), grid, loss))
+
+
+def _lost_at(rays: _Rays, time_s: Floats, screens: _Screens, close: NDArray[np.bool_], wavelength_m: float) -> Floats:
+    """Return the logarithm of the power that passes screens at each time, (n,), where they are close, (screens, n)."""
+    x, y, z = screens.centre_m(time_s)
+    across, along = x - rays.start_m[0], y - rays.start_m[1]
+    ahead = across * rays.forward_x + along * rays.forward_y
+    close = close & _between_ends(rays, ahead)
+    which, at = np.nonzero(close)
+    rays = rays.at(at)
+    aside = along[close] * rays.forward_x - across[close] * rays.forward_y
+    bottom = z[close] - rays.start_m[2]
+    ahead, half = ahead[close], 0.5 * screens.width_m[which]
+    edges = (aside + half, ahead), (aside - half, ahead)
+    fraction = _fraction(rays, *edges, ahead, bottom, screens.height_m[which], wavelength_m)
+    lost = np.log10(_power(fraction, math.inf))
+    return np.bincount(at, weights=lost, minlength=time_s.size).astype(np.float64, copy=False)
 
 
 def _past_still(tx_m: Vector, rx_m: Floats, bodies: Sequence[Obstacle], wavelength_m: float) -> float:
     """Return the fraction of the power of the first ray that passes screens that stand still."""
     if not bodies:
         return 1.0
-    centre = np.stack([_centre(body, np.zeros(1)) for body in bodies])
-    width, height = np.array([_largest(body) for body in bodies]).T
+    screens = _Screens(bodies)
     rays = _Rays.between(tx_m, rx_m[:1])
-    return float(_power(_blocked_fraction(rays, centre, width, height, wavelength_m, None), math.inf).prod())
+    size = screens.width_m, screens.height_m
+    return float(_power(_blocked_fraction(rays, screens.place_m.T, *size, wavelength_m, None), math.inf).prod())
 
 
 def _blocked_fraction(
@@ -223,12 +241,33 @@ def _blocked_fraction(
         turned = rays.forward_x * math.sin(normal) - rays.forward_y * math.cos(normal)
         half, shift = 0.5 * width_m * np.abs(facing), -0.5 * width_m * turned * np.sign(facing)
         left, left_ahead, right, right_ahead = aside + half, ahead + shift, aside - half, ahead - shift
-    scale = math.pi / 2 * math.sqrt(math.pi / wavelength_m)
-    beside = _angle(_edge(rays, left, left_ahead, scale), _edge(rays, right, right_ahead, scale))
     bottom = centre_m[..., 2] - start_z
-    over = _angle(_edge_up(rays, bottom + height_m, ahead, scale), _edge_up(rays, bottom, ahead, scale))
-    fraction = beside * over / math.pi**2
-    return np.where((ahead > 0) & (ahead < rays.plane_m), fraction, 0.0)
+    fraction = _fraction(rays, (left, left_ahead), (right, right_ahead), ahead, bottom, height_m, wavelength_m)
+    return np.where(_between_ends(rays, ahead), fraction, 0.0)
+
+
+def _between_ends(rays: _Rays, ahead_m: Floats) -> NDArray[np.bool_]:
+    """Return whether the middle of a screen is between the two ends of the ray: elsewhere it blocks nothing."""
+    return np.asarray((ahead_m > 0) & (ahead_m < rays.plane_m))
+
+
+def _fraction(
+    rays: _Rays,
+    left_m: tuple[Floats, Floats],
+    right_m: tuple[Floats, Floats],
+    ahead_m: Floats,
+    bottom_m: Floats,
+    height_m: Floats | float,
+    wavelength_m: float,
+) -> Floats:
+    """Return the fraction a of the field that a screen between the two ends blocks.
+
+    Its vertical edges are given by the distances aside of the ray, positive on the left, and along the ray.
+    """
+    scale = math.pi / 2 * math.sqrt(math.pi / wavelength_m)
+    beside = _angle(_edge(rays, *left_m, scale), _edge(rays, *right_m, scale))
+    over = _angle(_edge_up(rays, bottom_m + height_m, ahead_m, scale), _edge_up(rays, bottom_m, ahead_m, scale))
+    return np.asarray(beside * over / math.pi**2)
 
 
 def _edge(rays: _Rays, aside_m: Floats, ahead_m: Floats, scale: float) -> Floats:
@@ -266,14 +305,39 @@ def _outline(obstacle: Obstacle, rays: _Rays) -> tuple[Floats | float, float, fl
 
 def _centre(obstacle: Obstacle, time_s: Floats) -> Floats:
     """Return where the middle of the lower edge is: (3,) if it stands still, otherwise (n, 3)."""
-    shape = obstacle.shape
-    place = np.array(_middle(shape) if isinstance(shape, Box) else shape.centre_m, dtype=np.float64)
+    place = np.array(_place(obstacle.shape), dtype=np.float64)
     return place if obstacle.trajectory is None else place + displacement(obstacle.trajectory, time_s)
 
 
-def _middle(box: Box) -> Vector:
-    """Return the middle of a box's floor."""
-    return (box.low_m[0] + box.high_m[0]) / 2, (box.low_m[1] + box.high_m[1]) / 2, box.low_m[2]
+def _place(shape: Box | Screen) -> Vector:
+    """Return the middle of the lower edge at time 0."""
+    if not isinstance(shape, Box):
+        return shape.centre_m
+    low, high = shape.low_m, shape.high_m
+    return (low[0] + high[0]) / 2, (low[1] + high[1]) / 2, low[2]
+
+
+class _Screens:
+    """Obstacles as screens that show their greatest width.
+
+    Attributes
+    ----------
+    place_m : (3, m) float64
+        Middle of the lower edge at time 0.
+    width_m, height_m : (m,) float64
+        Size.
+    movements : Movements
+        How they move.
+    """
+
+    def __init__(self, obstacles: Sequence[Obstacle]) -> None:
+        self.place_m = np.array([_place(obstacle.shape) for obstacle in obstacles], dtype=np.float64).T
+        self.width_m, self.height_m = np.array([_largest(obstacle) for obstacle in obstacles]).T
+        self.movements = Movements([obstacle.trajectory for obstacle in obstacles])
+
+    def centre_m(self, time_s: Floats) -> Floats:
+        """Return the middles of the lower edges at times, (3, m, n)."""
+        return np.asarray(self.place_m[:, :, None] + self.movements.displacement_m(time_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,46 +370,30 @@ class _Stretches:
         whose points are at least c away from the ray has an edge that is c/√2 away in the top or in the side view; its
         detour is at least √(r² + 2c²) - r, and a is at most arctan(1/x)/π with the x of that detour.
         """
-        width, height = _largest(obstacle)
-        middle = _centre(obstacle, self.time_s) + np.array((0.0, 0.0, height / 2))
-        travel = 0.0 if obstacle.trajectory is None else np.diff(_travelled(obstacle.trajectory, self.time_s))
-        return self._near(tx_m, middle, travel, math.hypot(width, height) / 2, wavelength_m)
+        return np.asarray(self.near_many(tx_m, _Screens([obstacle]), wavelength_m)[0][0])
 
-    def near_many(self, tx_m: Vector, bodies: Sequence[Obstacle], wavelength_m: float) -> tuple[NDArray[np.bool_], int]:
+    def near_many(self, tx_m: Vector, screens: _Screens, wavelength_m: float) -> tuple[NDArray[np.bool_], int]:
         """Return the same for many obstacles, (obstacles, blocks).
 
         Also in how many steps, a power of two up to `BLOCK`, none of them moves further than `FINE_M` across the ray: a
         point of the ray moves as some part of the receiver's way.
         """
-        count = self.time_s.size
-        middle, travel = np.empty((len(bodies), count, 3)), np.zeros((len(bodies), count - 1))
-        radius = np.empty((len(bodies), 1))
-        for row, body in enumerate(bodies):
-            width, height = _largest(body)
-            middle[row] = _centre(body, self.time_s)
-            middle[row, :, 2] += height / 2
-            radius[row] = math.hypot(width, height) / 2
-            if body.trajectory is not None:
-                travel[row] = np.diff(_travelled(body.trajectory, self.time_s))
-        ways = [np.diff(way, axis=1) for way in (middle, middle - self.rx_m)]
-        moved = max(float(np.sqrt((way**2).sum(axis=2)).max()) for way in ways) / BLOCK
+        middle = screens.centre_m(self.time_s)
+        middle[2] += screens.height_m[:, None] / 2
+        ways = [np.diff(way) for way in (middle, middle - self.rx_m.T[:, None])]
+        moved = max(float(np.sqrt((way**2).sum(axis=0)).max()) for way in ways) / BLOCK
         stride = 1
         while stride < BLOCK and 2 * stride * moved <= FINE_M:
             stride *= 2
-        return self._near(tx_m, middle, travel, radius, wavelength_m), stride
-
-    def _near(
-        self, tx_m: Vector, middle_m: Floats, travel_m: Floats | float, radius_m: Floats | float, wavelength_m: float
-    ) -> NDArray[np.bool_]:
-        """Return whether things with these middles at the ends of the blocks come near the ray."""
-        distance = _distance_to_ray(np.array(tx_m), self.rx_m, middle_m)
-        travel = self.travel_m + travel_m
-        clearance = (distance[..., :-1] + distance[..., 1:] - travel) / 2 - radius_m
+        distance = _distance_to_ray(np.array(tx_m), self.rx_m.T, middle)
+        travel = self.travel_m + np.diff(screens.movements.travelled_m(self.time_s))
+        radius = np.hypot(screens.width_m, screens.height_m)[:, None] / 2
+        clearance = (distance[:, :-1] + distance[:, 1:] - travel) / 2 - radius
         blocked = 1 - 10 ** (-NEGLIGIBLE_DB / 20)
         least = wavelength_m / math.pi * (2 / (math.pi * math.tan(math.pi * blocked))) ** 2
         length = np.sqrt(((self.rx_m - np.array(tx_m)) ** 2).sum(axis=1))
         longest = np.maximum(length[:-1], length[1:]) + self.travel_m
-        return np.asarray(clearance < np.sqrt(((longest + least) ** 2 - longest**2) / 2))
+        return np.asarray(clearance < np.sqrt(((longest + least) ** 2 - longest**2) / 2)), stride
 
 
 def _largest(obstacle: Obstacle) -> tuple[float, float]:
@@ -357,15 +405,9 @@ def _largest(obstacle: Obstacle) -> tuple[float, float]:
     return math.hypot(size[0], size[1]), size[2]
 
 
-def _travelled(trajectory: Trajectory, time_s: Floats) -> Floats:
-    """Return how far a track has gone until each time."""
-    steps = np.sqrt((np.diff(np.array(trajectory.position_m), axis=0) ** 2).sum(axis=1))
-    return np.asarray(np.interp(time_s, trajectory.time_s, np.concatenate(([0.0], np.cumsum(steps)))))
-
-
 def _distance_to_ray(tx_m: Floats, rx_m: Floats, point_m: Floats) -> Floats:
-    """Return the distance of points, (n, 3) or (m, n, 3), from the straight line between the two ends."""
-    ray = rx_m - tx_m
-    to_point = point_m - tx_m
-    fraction = np.clip((ray * to_point).sum(axis=-1) / np.maximum((ray**2).sum(axis=-1), 1e-12), 0, 1)
-    return np.asarray(np.sqrt(((to_point - fraction[..., None] * ray) ** 2).sum(axis=-1)))
+    """Return the distance of points, (3, m, n), from the straight line between the two ends, (3,) and (3, n)."""
+    ray = (rx_m - tx_m[:, None])[:, None]
+    to_point = point_m - tx_m[:, None, None]
+    fraction = np.clip((ray * to_point).sum(axis=0) / np.maximum((ray**2).sum(axis=0), 1e-12), 0, 1)
+    return np.asarray(np.sqrt(((to_point - fraction * ray) ** 2).sum(axis=0)))
