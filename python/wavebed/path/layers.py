@@ -15,7 +15,7 @@ from wavebed.config.problems import Problem, at
 from wavebed.config.table import fields, of_values, read_present
 from wavebed.config.units import format_rate, format_time
 from wavebed.foreign import is_there, openable
-from wavebed.path.model import DistributedDelay, Link, PatternFile, ScenePattern
+from wavebed.path.model import DistributedDelay, DrawnStart, Link, PatternFile, ScenePattern
 from wavebed.path.tables import DIRECTIONS, AirTable, LinkTable, RadioChoice, link_key
 from wavebed.radio.presets import RadioSettings, WifiSettings
 from wavebed.radio.read import buffer_limited, change_settings, preset
@@ -410,6 +410,8 @@ class Links:
             for direction in DIRECTIONS
         }
         self._check_needs(links)
+        for direction in DIRECTIONS:
+            _check_starts(links[direction], self._entries[direction], traces)
         places = {
             direction: entries["trace"].place for direction, entries in self._entries.items() if "trace" in entries
         }
@@ -558,6 +560,26 @@ def _check_limit(queue: WrittenQueue, mtu: int, rate_bps: int | None, place: str
     if queue.limit is not None and least is not None:
         rate = "" if rate_bps is None else format_rate(rate_bps)
         raise Problem(limit_in_words(queue.limit, least, mtu, rate), place)
+
+
+def _check_starts(link: Link, entries: Mapping[str, LayerEntry], traces: Traces) -> None:
+    """Refuse a range of starts if a seed may draw one at which the pattern has ended."""
+    starts = ("start-at", link.rate, ""), ("delay", link.delay, ".start-at"), ("loss", link.loss, ".start-at")
+    for key, value, place in starts:
+        if not isinstance(value, PatternFile | ScenePattern) or not isinstance(value.start, DrawnStart):
+            continue
+        if key not in entries:  # the trace has delay or loss: its start is checked already
+            continue
+        start, duration_ns = value.start, traces.duration_ns(value)
+        if duration_ns is None or start.most_s * 10**9 < duration_ns:
+            continue
+        last_s = -(-duration_ns // 10**9) - 1
+        instead = f"{start.least_s}s..{last_s}s" if start.least_s < last_s else f"0s..{last_s}s"
+        raise Problem(
+            f"'{start.least_s}s..{start.most_s}s' may draw {start.most_s}s, but the pattern lasts"
+            f" {format_time(duration_ns)}: write at most {instead}",
+            entries[key].place + place,
+        )
 
 
 def _check_opportunities(given: LinkTable, entries: Mapping[str, LayerEntry]) -> None:

@@ -34,6 +34,8 @@ _TRACE_OPTIONS = ("--columns", "--duration", "--format", "--run", "--window", "e
 """Options of ``wavebed trace`` that the readers' messages name."""
 _COLUMNS = re.compile(r"--columns(?: (?:'[^']*'|[^\s;,]+=[^\s;,]+))+")
 _MOST_HEADERS = 10_000
+_DURATION = "duration_s"
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]+)?", re.ASCII)
 
 
 class _Source(Struct, frozen=True):
@@ -115,6 +117,25 @@ class Traces:
     def header(self, pattern: PatternFile) -> Mapping[str, str]:
         """Return the pattern's header lines by key."""
         return self._source(pattern).header
+
+    def duration_ns(self, pattern: PatternFile | ScenePattern) -> int | None:
+        """Return how long a pattern lasts, nanoseconds; ``None`` for one over packets or of a study.
+
+        Raises
+        ------
+        UserError
+            If the file cannot be read or is of no known format.
+        """
+        from wavebed.path.model import ScenePattern
+
+        if isinstance(pattern, ScenePattern):
+            return None if pattern.mode == "study" else round(pattern.scene.duration_s * 10**9)
+        written = self.header(pattern).get(_DURATION, "")
+        if self.header(pattern).get("kind") == "packets":
+            return None
+        if _SECONDS.fullmatch(written):
+            return round(float(written) * 10**9)
+        return int(self._read(pattern.file, pattern.format).period)
 
     def engine_path(self, pattern: PatternFile) -> str:
         """Return the name under which the engine opens the pattern."""
