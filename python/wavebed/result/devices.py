@@ -53,7 +53,8 @@ def members_of(names: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(group_of(name), []).append(name)
-    found[CELL] = names
+    if names:
+        found[CELL] = names
     return {
         group: members for group, members in found.items() if len(members) > 1 or group_of(members[0]) != members[0]
     }
