@@ -155,7 +155,11 @@ def test_a_stopped_campaign_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("replicate", "said"),
-    [("channel", "cover realisations of the channel"), ("host", "cover the variation of this host alone")],
+    [
+        ("channel", "cover realisations of the channel"),
+        ("start", "begins elsewhere in the same pattern"),
+        ("host", "cover the variation of this host alone"),
+    ],
 )
 def test_what_an_interval_covers_is_said(replicate: str, said: str, tmp_path: Path) -> None:
     assert said in reported(tmp_path, Wanted(replicate=replicate, blocks=6, planned=6)).split("Answers\n")[0]

@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wavebed.campaign.plan import plan_campaign
+from wavebed.campaign.plan import plan_campaign, plan_text
 from wavebed.campaign.read import Factor, campaign_file, cells_of, compared, read_campaign
 from wavebed.campaign.report.pictures import kept_series
 from wavebed.config.problems import Problem
@@ -29,8 +30,6 @@ from wavebed.store.metrics import block_file, blocks_with_metrics, merge_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pytest
 
     from wavebed.run.scenario import TreatmentPlan
 
@@ -298,6 +297,30 @@ def test_the_demo_can_decide_and_covers_realisations_of_a_scene() -> None:
     assert campaign.plan.trials >= 6
     assert campaign.replicate == "channel"
     assert len(campaign.primaries) == 1
+
+
+@pytest.mark.parametrize(
+    ("start", "replicate", "said"),
+    [
+        ("0s..59s", "start", "blocks differ in where in the pattern they begin"),
+        ("20s", "host", "blocks differ in the seed alone: the pattern is the same"),
+    ],
+)
+def test_a_plan_says_whether_blocks_begin_elsewhere_in_a_pattern(
+    tmp_path: Path, start: str, replicate: str, said: str
+) -> None:
+    pattern = "# wavebed pattern 1\n# kind = steps\n# duration_s = 60.0\ntime_s,rate_bps\n0.0,40000000\n"
+    (tmp_path / "minute.csv").write_text(pattern, encoding="utf-8")
+    path = f'title = "t"\n[path]\ntrace = "minute.csv"\nstart-at = "{start}"\n'
+    workload = '[[workload]]\nkind = "bulk"\nduration = "2s"\n'
+    (tmp_path / "of.toml").write_text(path + workload, encoding="utf-8")
+    levels = '[[factor]]\nname = "queue"\n[[factor.level]]\nname = "one"\n[[factor.level]]\nname = "two"\n'
+    changes = 'set = { "workload.bulk.duration" = "3s" }\n'
+    head = 'title = "t"\nscenario = "of.toml"\n[campaign]\nblocks = 3\n'
+    (tmp_path / "campaign.toml").write_text(head + levels + changes, encoding="utf-8")
+    campaign = read_campaign(tmp_path / "campaign.toml")
+    assert campaign.replicate == replicate
+    assert said in plan_text(plan_campaign(campaign, None))
     assert plan_campaign(campaign, None).total_s < 170
 
 

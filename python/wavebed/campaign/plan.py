@@ -160,6 +160,7 @@ def plan_text(plan: CampaignPlan) -> str:
 
 _REPLICATE = {
     "channel": "the realisation of the channel",
+    "start": "where in the pattern they begin: intervals cover parts of this pattern, and random losses",
     "host": "the seed alone: the pattern is the same, so intervals cover this machine and random losses",
 }
 

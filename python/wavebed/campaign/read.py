@@ -18,7 +18,7 @@ from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_table, table
 from wavebed.errors import UserError
 from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
-from wavebed.path.model import ScenePattern
+from wavebed.path.model import DrawnStart, ScenePattern
 from wavebed.path.scenario import read_document
 from wavebed.result.model import CellPair, PrimaryRecord, comparisons, margin_text
 from wavebed.run.devices import groups_known
@@ -562,8 +562,14 @@ class Campaign:
 
     @property
     def replicate(self) -> str:
-        """What differs between blocks: the ``channel`` if every cell has a scene or a map, else the ``host`` alone."""
-        return "channel" if all(_has_scene(each.path) for each in self.plan.treatments) else "host"
+        """What differs between blocks: the ``channel``, the ``start`` in a pattern, or the ``host`` alone.
+
+        It is the channel if every cell has a scene or a map, and the start if every other cell draws its own.
+        """
+        paths = [each.path for each in self.plan.treatments]
+        if all(_has(ScenePattern, path) for path in paths):
+            return "channel"
+        return "start" if all(_has(ScenePattern, path) or _has(DrawnStart, path) for path in paths) else "host"
 
 
 def read_campaign(
@@ -690,9 +696,9 @@ def _check_questions(table: FileTable, pairs: int) -> None:
         )
 
 
-def _has_scene(value: object) -> bool:
-    if isinstance(value, ScenePattern):
+def _has(kind: type[Struct], value: object) -> bool:
+    if isinstance(value, kind):
         return True
     if isinstance(value, Struct):
-        return any(_has_scene(getattr(value, name)) for name in value.__struct_fields__)
-    return isinstance(value, tuple) and any(map(_has_scene, value))
+        return any(_has(kind, getattr(value, name)) for name in value.__struct_fields__)
+    return isinstance(value, tuple) and any(_has(kind, each) for each in value)

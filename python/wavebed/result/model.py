@@ -75,7 +75,8 @@ class CampaignRecord:
     inputs : mapping
         SHA-256 of each file that was read, by its name.
     replicate : str
-        What differs between blocks: ``channel`` (a realisation for each seed), or ``host`` (the pattern is the same).
+        What differs between blocks: ``channel`` (a realisation for each seed), ``start`` (in the same pattern), or
+        ``host`` (the pattern and its start are the same).
     groups : list of Group
         Groups of blocks by inputs; more than one after accepted changes.
     stopped : str

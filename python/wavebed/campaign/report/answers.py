@@ -215,6 +215,8 @@ def covered(results: CampaignResults) -> str:
             "Each block is another realisation of the channel: intervals cover realisations of the channel, on the"
             " machines that ran them."
         )
+    if results.campaign.replicate == "start":
+        return "Each block begins elsewhere in the same pattern: intervals cover parts of it, not other patterns."
     return (
         "The channel is the same in every block: intervals cover the variation of this host alone, not other"
         " realisations of the channel."
