@@ -584,6 +584,7 @@ def test_a_metric_may_have_a_percentile_in_its_name() -> None:
         ("web.speed index median at most 2 s", "did you mean 'web.speed index p50 <= 2 s'?"),
         ("web.speed index p90 2500 ms", "is not a requirement: write"),
         ("web.speed index p100 < 2500 ms", "'p100' is no statistic: did you mean 'web.speed index max < 2500 ms'?"),
+        ('workload."phone.call".loss < 2 %', "did you mean 'phone.call.loss p90 < 2 %'?"),
         ("web.speed index p90 < fast", "is not a requirement"),
         ("status mean = 0", "only every value can be equal to one: write every ="),
     ],

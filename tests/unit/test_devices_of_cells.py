@@ -141,6 +141,33 @@ def test_a_key_names_the_workload_of_a_device() -> None:
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("workload.one.bulk.limit", """there is no workload 'one': write workload."one.bulk", with the quotes"""),
+        ("workload.x.y", """no workload 'x': write workload."one.bulk" or workload."laptop.bulk", with the quotes"""),
+        (
+            "workload.laptop-2.bulk.limit",
+            """a workload runs on every device of laptop: write workload."laptop.bulk\"""",
+        ),
+        (
+            "device.laptop-2.down-rate",
+            "one device of a count cannot be changed alone: write device.laptop for all, or add a table",
+        ),
+        ("device.laptop-x.down-rate", "there is no device 'laptop-x': did you mean 'laptop'?"),
+        ("device.one-2.down-rate", "there is no device 'one-2': did you mean 'one'?"),
+    ],
+)
+def test_a_key_that_names_no_table_of_a_cell_says_how_to_write_it(key: str, message: str) -> None:
+    document = {
+        "device": [{"name": "one"}, {"name": "laptop", "count": 3}],
+        "workload": [{"kind": "bulk", "device": "one"}, {"kind": "bulk", "device": "laptop"}],
+    }
+    with pytest.raises(Problem) as error:
+        changed(document, {key: 1})
+    assert message in str(error.value)
+
+
 def metric(name: str, value: float | None, unit: str = "ms", better: str = "lower") -> Metric:
     return Metric(name, value, unit, better, "test")  # type: ignore[arg-type]
 

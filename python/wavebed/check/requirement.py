@@ -368,17 +368,23 @@ def _meant(text: str, otherwise: str) -> str:
     statistic = (match["statistic"] or "").lower()
     number = statistic.strip("p%")
     known = _WORDS.get(statistic, f"p{number}" if number.isdecimal() else statistic)
-    name = match["name"]
+    name = _as_metric(match["name"])
     if _STATISTIC.fullmatch(known) is None:
         name, known = f"{name} {match['statistic'] or ''}".strip(), "p90"
     written = f"{name} {known} {match['rest']}"
     return f"did you mean {written!r}?" if _TEXT.fullmatch(written) and written != text else otherwise
 
 
+def _as_metric(name: str) -> str:
+    """Return a name as metrics have it: ``workload."phone.call".loss``, a key of a file, is ``phone.call.loss``."""
+    return name.removeprefix("workload.").replace('"', "")
+
+
 def _hint(name: str, metrics: Mapping[Key, Metric]) -> str:
     """Name the metrics that are nearest."""
     known = {worst_of(".".join(key)) or ".".join(key): key for key in metrics}
-    near = difflib.get_close_matches(name, known, _NEAR, 0.5)
+    name = _as_metric(name)
+    near = [name] if name in known else difflib.get_close_matches(name, known, _NEAR, 0.5)
     if not near:
         inner = name.rpartition(".")[2]
         near = [each for each, key in known.items() if inner in key[1] or key[1] in inner][:_NEAR]

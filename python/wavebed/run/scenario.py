@@ -177,13 +177,32 @@ def _by_name(tables: object, what: str, name: str, key: str) -> object:
     if name in whole:
         return tables[whole.index(name)]
     if name not in names:
-        raise Problem(f"there is no {what} {name!r}: {one_of(name, names)}", key)
+        raise Problem(_no_such(tables, what, name, names, whole), key)
     if names.count(name) > 1 and names != whole:
         others = " or ".join(f'{what}."{each}"' for own, each in zip(names, whole, strict=True) if own == name)
         raise Problem(f"several devices have a {what} {name!r}: write {others}", key)
     return tables[names.index(name)]
 
 
+def _no_such(tables: list[object], what: str, name: str, names: Sequence[str], whole: Sequence[str]) -> str:
+    """Return why a key leads to no table of an array: one of a count, a part of a name with a dot, or a mistake."""
+    first = name.partition(".")[0]
+    base, _, number = first.rpartition("-")
+    group = base if number.isdecimal() else first
+    counted = [table.get("name") for table in tables if isinstance(table, dict) and "count" in table]
+    if what != "workload" and group in counted and group != first:
+        rule = f"one {what} of a count cannot be changed alone"
+        return f"{rule}: write {what}.{group} for all, or add a table with another name for it"
+    dotted = [f'{what}."{each}"' for each in whole if "." in each]
+    of_device = [f'{what}."{each}"' for each in whole if each.startswith(f"{group}.")]
+    if of_device and group != first:
+        return f"a workload runs on every device of {group}: write {' or '.join(of_device)}"
+    if dotted:
+        return f"there is no {what} {name!r}: write {' or '.join((of_device or dotted)[:_MOST_NAMES])}, with the quotes"
+    return f"there is no {what} {name!r}: {one_of(name, names)}"
+
+
+_MOST_NAMES = 4
 AS_DESCRIBED = "as-described"
 """Name of the one treatment of a scenario without treatments."""
 MAX_TRIALS = 10_000
