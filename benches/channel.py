@@ -93,7 +93,7 @@ CROWDS = (1, 6, 24, 64)
 
 
 def crowd(count: int, *, bodies: bool) -> SceneModel:
-    """Return the street of `street-crowd` with so many people on 24 m of its pavement, who walk 56 m in 40 s."""
+    """Return the street of `street-crowd` with `count` people on 24 m of its pavement, who walk 56 m in 40 s."""
     scene = load("street-crowd")
     walker = next(device for device in scene.devices if device.name == "walker-1")
     people = tuple(
