@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 from markupsafe import Markup
 
-from wavebed.campaign.harm import harm_json, harm_text, harms
+from wavebed.campaign.harm import harm_json, harm_rows, harm_text, harms
 from wavebed.campaign.report.answers import ChosenResults
 from wavebed.campaign.report.build import _paid
 from wavebed.campaign.results import CampaignResults
@@ -19,7 +20,7 @@ from wavebed.compare.samples import Folder, MetricSeries, Sample
 from wavebed.compare.text import comparison_json, comparison_text
 from wavebed.interface.comparing import Comparison
 from wavebed.result.model import CampaignRecord, RunRecord
-from wavebed.stats.harm import harm, harm_of_pairs
+from wavebed.stats.harm import Harm, harm, harm_of_pairs
 from wavebed.workload.model import Metric
 
 KINDS = {"a.download": "download", "b.call": "call", "b.download": "download"}
@@ -36,17 +37,29 @@ GOODPUT, FROZEN = "goodput", "frozen"
         (40.0, 10.0, "lower", -3.0),
         (0.0, 3.0, "lower", 1.0),
         (0.0, 0.0, "lower", 0.0),
-        (0.0, 3.0, "higher", None),
-        (3.0, 0.0, "lower", None),
+        (0.0, 3.0, "higher", -math.inf),
+        (3.0, 0.0, "lower", -math.inf),
     ],
 )
-def test_harm_is_the_part_of_a_result_that_is_lost(alone: float, together: float, better, value: float | None) -> None:
+def test_harm_is_the_part_of_a_result_that_is_lost(alone: float, together: float, better, value: float) -> None:
     assert harm(alone, together, better) == value
 
 
-def test_pairs_are_of_one_block_and_those_without_a_harm_are_left_out() -> None:
-    found = harm_of_pairs({1: 10.0, 2: 20.0, 3: 5.0, 4: 0.0}, {1: 5.0, 2: 5.0, 4: 1.0, 9: 3.0}, "higher")
+def test_pairs_are_of_one_block() -> None:
+    found = harm_of_pairs({1: 10.0, 2: 20.0, 3: 5.0}, {1: 5.0, 2: 5.0, 9: 3.0}, "higher")
     assert (found.estimate, found.count) == (0.625, 2)
+
+
+def test_a_pair_with_a_benefit_without_bound_counts() -> None:
+    """Without these pairs a device that gains in most blocks would be said to lose."""
+    found = harm_of_pairs(dict(enumerate([2.0, 2.0, 2.0])), dict(enumerate([0.0, 1.0, 4.0])), "lower")
+    assert (found.estimate, found.count) == (-1.0, 3)
+    gains = harm_of_pairs(dict(enumerate([2.0, 2.0, 2.0])), dict(enumerate([0.0, 0.0, 4.0])), "lower")
+    assert (gains.estimate, gains.count) == (None, 3)
+    few = harm_of_pairs(dict(enumerate([2.0] * 6)), dict(enumerate([0.0, *[4.0] * 5])), "lower")
+    assert (few.estimate, few.low, few.high) == (0.5, None, 0.5)
+    (row,) = harm_rows([Harm("b.call", FROZEN, "cubic", "bbr", few)])
+    assert row[3:] == ("50 % (to 50)", 6)
 
 
 def rows(blocks: int) -> list[dict[str, object]]:

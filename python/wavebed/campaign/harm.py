@@ -73,8 +73,10 @@ def _percent(each: Harm) -> str:
     found = each.interval
     if found.estimate is None:
         return MISSING
-    bounds = "" if found.low is None or found.high is None else f" ({100 * found.low:.3g} to {100 * found.high:.3g})"
-    return f"{100 * found.estimate:.3g} %{bounds}"
+    if found.high is None:
+        return f"{100 * found.estimate:.3g} %"
+    low = "" if found.low is None else f"{100 * found.low:.3g} "  # a benefit without bound has no low one
+    return f"{100 * found.estimate:.3g} % ({low}to {100 * found.high:.3g})"
 
 
 def harm_json(found: Sequence[Harm]) -> list[Json]:

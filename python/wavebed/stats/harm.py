@@ -5,7 +5,8 @@ Ware, Mukerjee, Seshan, Sherry: Beyond Jain's Fairness Index, HotNets 2019, sect
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wavebed.stats.intervals import median_interval
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from wavebed.stats.verdict import Better
 
 
-def harm(alone: float, together: float, better: Better) -> float | None:
-    """Return the harm: 0 none, 1 all, negative a benefit; ``None`` where the formula divides by 0.
+def harm(alone: float, together: float, better: Better) -> float:
+    """Return the harm: 0 none, 1 all, negative a benefit; minus infinity for a benefit that has no bound.
+
+    A benefit has no bound if a rate rises from 0, or a delay falls to 0.
 
     Parameters
     ----------
@@ -30,7 +33,7 @@ def harm(alone: float, together: float, better: Better) -> float | None:
     if alone == together:
         return 0.0
     lost, of = (alone - together, alone) if better == "higher" else (together - alone, together)
-    return lost / of if of else None
+    return lost / of if of else -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Harm:
     baseline, cell : str
         The treatment in which it is alone, or undisturbed, and the other one.
     interval : Interval
-        The median over pairs, as a part of the result.
+        The median over pairs, as a part of the result. A benefit without bound has no value; it counts as a pair.
     """
 
     workload: str
@@ -57,7 +60,13 @@ class Harm:
 def harm_of_pairs(alone: Mapping[int, float], together: Mapping[int, float], better: Better) -> Interval:
     """Return the median harm and its interval over the blocks, or the seeds, in which both have a value."""
     found = [harm(value, together[block], better) for block, value in alone.items() if block in together]
-    return median_interval([each for each in found if each is not None])
+    interval = median_interval(found)
+    estimate, low, high = map(_bounded, (interval.estimate, interval.low, interval.high))
+    return replace(interval, estimate=estimate, low=low, high=high)
+
+
+def _bounded(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else value
 
 
 def worst_first(found: Iterable[Harm]) -> list[Harm]:
