@@ -7,10 +7,10 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 TEXT = """
@@ -49,13 +49,35 @@ TEXT = """
 """
 
 
+IN_CELL = """
+    import http.server, os, pytest, threading, urllib.request
+
+    def where():
+        return os.environ["WAVEBED_HOST"]
+
+    @pytest.mark.wavebed(scenario="cell", device="far")
+    def test_the_client_is_the_chosen_device(lab):
+        assert lab.client.name == lab.client.call(where) == "far"
+        lab.client.run(["ping", "-c", "1", lab.server.address], check=True)
+
+    @pytest.mark.wavebed(scenario="cell", loopback=True)
+    def test_a_server_of_the_test_itself_is_behind_the_first_device():
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/").read()
+        server.shutdown()
+        server.server_close()
+"""
+
+
+@pytest.mark.parametrize("text", [TEXT, IN_CELL], ids=["path", "cell"])
 def test_a_suite_runs_behind_a_path_and_its_results_are_kept(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    text: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The same whether the plugin is installed or only in the tree.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-    pytester.makepyfile(TEXT)
+    pytester.makepyfile(text)
     words = ("-p", "pytest_wavebed.plugin", "-rsf", "--wavebed-dir=here", "--wavebed-report=always")
     result = pytester.runpytest_subprocess(*words)
     outcomes = result.parseoutcomes()

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace as with_values
 
 from wavebed.check.judge import check_names, decide, value_text
 from wavebed.check.result import CheckResult
 from wavebed.check.trials import last_attempts, link_metrics, most_lateness_s, seen
 from wavebed.config.problems import Problem, at
 from wavebed.errors import UserError
+from wavebed.path.model import chosen_device
 from wavebed.path.scenario import read_path
 from wavebed.path.traces import Traces
 from wavebed.result.identity import read_computing
@@ -62,6 +64,8 @@ class CheckedCommand(Struct, frozen=True, kw_only=True):
         Longest wait for its last data, and time of the servers from SIGTERM to SIGKILL, as typed.
     confined : bool
         Whether the programs run without privileges, homes and variables.
+    device : str or None
+        With a cell, the device that is the client; ``None``: the first one.
     """
 
     argv: Sequence[str]
@@ -71,6 +75,7 @@ class CheckedCommand(Struct, frozen=True, kw_only=True):
     drain: str | None = None
     grace: str | None = None
     confined: bool = False
+    device: str | None = None
 
 
 def command_plan(
@@ -103,8 +108,9 @@ def command_plan(
         path = read_path(scenario, options, traces)
     finally:
         traces.close()
+    device = at("--device", lambda name: chosen_device(name, path), command.device)
     table = _table(command, any_status=any(each.name.endswith(EXIT_STATUS) for each in requirements))
-    return plan_on_path(path, read_workload(table), shlex.join(command.argv), seeds, table, traces.notes)
+    return plan_on_path(path, read_workload(table), shlex.join(command.argv), seeds, table, traces.notes, device)
 
 
 def plan_on_path(
@@ -114,6 +120,7 @@ def plan_on_path(
     seeds: int,
     settings: Mapping[str, Json],
     notes: Sequence[str] = (),
+    device: str | None = None,
 ) -> Plan:
     """Return the plan of one workload on a path; with a cell on its first device.
 
@@ -127,12 +134,16 @@ def plan_on_path(
         How many trials, each with a seed of its own.
     settings : mapping
         The workload as the results describe it.
+    device : str or None
+        With a cell, the device that is the client; ``None``: the first one.
 
     Raises
     ------
     Problem
-        If the seeds pass the highest one.
+        If the seeds pass the highest one, or there is no such device.
     """
+    if path.cell is not None:
+        workload.common = with_values(workload.common, device=chosen_device(device, path))
     if path.seed + seeds - 1 > MOST_SEED:
         raise Problem(f"{path.seed} and the {seeds - 1} after it pass {MOST_SEED}: write a lower one", "--seed")
     (workload,) = on_devices(workload, path.cell)

@@ -73,6 +73,11 @@ def register_check(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     add_memory_option(group)
     group = parser.add_argument_group("programs")
     group.add_argument(
+        "--device",
+        metavar="NAME",
+        help="device of a cell on which CMD runs (default: the first)",
+    )
+    group.add_argument(
         "--server",
         metavar="CMD",
         action="append",
@@ -202,6 +207,7 @@ def _plan(args: argparse.Namespace, requirements: Sequence[Requirement], seeds: 
         drain=args.drain,
         grace=args.grace,
         confined=args.confine,
+        device=args.device,
     )
     return command_plan(command, requirements, args.scenario, options, seeds)
 
@@ -214,6 +220,7 @@ def _scenario_plan(args: argparse.Namespace, options: dict[str, object], seeds: 
     if args.scenario is None:
         raise UserError("nothing to check: write a command after --, or --scenario FILE with workloads")
     for option, given in (
+        ("--device", args.device),
         ("--server", args.server),
         ("--wait-for-port", args.wait_for_port),
         ("--limit", args.limit),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import wavebed.cli.quick_msgspec  # noqa: F401 - before those that import msgspec
 from wavebed._core import find_core
 from wavebed.cli.options import add_memory_option, add_time_options, guest_memory
-from wavebed.config.problems import Problem, at, one_of
+from wavebed.config.problems import Problem, at
 from wavebed.config.values import end_wait
 from wavebed.config.values import name as read_name
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
-from wavebed.path.model import scene_maps
+from wavebed.path.model import chosen_device, scene_maps
 from wavebed.path.tables import add_path_options, chosen_path
 from wavebed.path.traces import Traces
 from wavebed.printable import message_text
@@ -125,26 +125,6 @@ def _check_ports(args: argparse.Namespace, *, is_virtual: bool) -> None:
             )
 
 
-def _chosen_device(name: str | None, path: PathModel) -> str:
-    """Return the host on which the command runs: the client, or a device of the cell.
-
-    Raises
-    ------
-    Problem
-        If there is no such device.
-    """
-    if path.cell is None:
-        if name is not None:
-            raise Problem("the path has no devices: add [[device]] to the scenario, or leave it out", "--device")
-        return "client"
-    devices = [device.name for device in path.cell.devices]
-    if name is None:
-        return devices[0]
-    if name not in devices:
-        raise Problem(f"{name!r} is no device: {one_of(name, devices)}", "--device")
-    return name
-
-
 def _rules() -> dict[str, Json]:
     from wavebed.lab.confine import confinement_rules
 
@@ -162,7 +142,7 @@ def run_shell(args: argparse.Namespace) -> int:
     elif memory_bytes is not None:
         raise Problem("is for virtual time: add --virtual-time, or leave it out", "--guest-memory")
     _check_ports(args, is_virtual=is_virtual)
-    device = _chosen_device(args.device, path)
+    device = at("--device", lambda name: chosen_device(name, path), args.device)
     servers: list[tuple[str, ...]] = [("/bin/sh", "-c", command) for command in args.server]
     trust: dict[str, str] = {}
     if args.https is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 from msgspec import Meta, Struct, field, to_builtins
 
+from wavebed.config.problems import Problem, one_of
 from wavebed.spec.types import (
     CellService,
     ConstantDelay,
@@ -294,6 +295,26 @@ class PathModel(Struct, frozen=True):
     rebind_at_ns: tuple[int, ...] = ()
     second_radio: PathHop | None = None
     cell: CellModel | None = None
+
+
+def chosen_device(name: str | None, path: PathModel) -> str:
+    """Return the host on which a command runs: the client, or with a cell this device, by default the first.
+
+    Raises
+    ------
+    Problem
+        If there is no such device.
+    """
+    if path.cell is None:
+        if name is not None:
+            raise Problem("the path has no devices: add [[device]] to the scenario, or leave it out")
+        return "client"
+    devices = [device.name for device in path.cell.devices]
+    if name is None:
+        return devices[0]
+    if name not in devices:
+        raise Problem(f"{name!r} is no device: {one_of(name, devices)}")
+    return name
 
 
 _MOST_PLACES = 10_000

@@ -95,14 +95,15 @@ class TestLab:
         WavebedError
             If no sockets are made on a host.
         """
-        files = {}
+        files = []
         for host in (self.server, self.client):
-            files[host.name] = file = Path(tempfile.mkdtemp(prefix="wavebed-")) / "sockets"
+            file = Path(tempfile.mkdtemp(prefix="wavebed-")) / "sockets"
+            files.append(file)
             program = host.start([sys.executable, "-m", "pytest_wavebed.sockets", file], env=variables())
             if not wait_for_file(file, program):
                 raise WavebedError(f"no sockets are made on {host.name}: {list(host.outputs())}")
         server, client = ((host.address, host.address6) for host in (self.server, self.client))
-        return Loopback(files["server"], files["client"], server, client)
+        return Loopback(files[0], files[1], server, client)
 
     @property
     def metrics(self) -> Metrics:

@@ -220,7 +220,8 @@ def loopback_inside() -> Loopback:
     UserError
         If it does not, or nothing on the server makes sockets.
     """
-    if os.environ.get("WAVEBED_HOST") != "client":
+    host = os.environ.get("WAVEBED_HOST", "server")
+    if host in ("server", "edge"):  # a device of a cell is a client
         raise UserError(
             "--wavebed-loopback: runs on the client of a laboratory: write wavebed check … --server 'python -m"
             " pytest_wavebed.sockets' -- pytest --wavebed-loopback"
@@ -229,7 +230,7 @@ def loopback_inside() -> Loopback:
     if not wait_for_file(file):
         raise UserError("--wavebed-loopback: nothing makes sockets: add --server 'python -m pytest_wavebed.sockets'")
     server = (os.environ["WAVEBED_SERVER"], os.environ["WAVEBED_SERVER6"])
-    return Loopback(file, None, server, addresses_of_hosts(Path("/etc/hosts").read_text(encoding="utf-8"))["client"])
+    return Loopback(file, None, server, addresses_of_hosts(Path("/etc/hosts").read_text(encoding="utf-8"))[host])
 
 
 def wait_for_file(file: Path, program: Started | None = None) -> bool:

@@ -47,6 +47,7 @@ class _Asked:
     seed: int
     options: Mapping[str, object] = field(default_factory=dict)
     loopback: bool = False
+    device: str | None = None
     time: Time = "real"
 
     @property
@@ -109,8 +110,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         f"{_MARKER}(scene=NAME, seeds=N, seed=N, scenario=FILE, time=TIME, **path): run behind an emulated path, once"
-        " with each seed; path options as those of wavebed shell, with _ for -; scene may be a list; loopback=True: the"
-        " path carries what this process sends to 127.0.0.1 and ::1; time: real, virtual (in a guest) or auto",
+        " with each seed; path options as those of wavebed shell, with _ for -; scene may be a list; device: the"
+        " lab.client of a cell (default: the first one); loopback=True: the path"
+        " carries what this process sends to 127.0.0.1 and ::1; time: real, virtual (in a guest) or auto",
     )
     config.stash[_FOLDERS] = []
     config.pluginmanager.register(_Decisions(config), "wavebed decisions")
@@ -177,7 +179,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _asked(config: pytest.Config, given: dict[str, object], args: Sequence[object] = ()) -> list[_Asked]:
     from wavebed.config.problems import at
-    from wavebed.config.values import boolean, number, word
+    from wavebed.config.values import boolean, name, number, word
     from wavebed.run.times import default_time
     from wavebed.spec.network import MOST_SEED
 
@@ -188,6 +190,7 @@ def _asked(config: pytest.Config, given: dict[str, object], args: Sequence[objec
         seeds = at("--wavebed-seeds", number(1, _MOST_SEEDS), config.option.wavebed_seeds)
     first = at("seed", number(0, MOST_SEED), given.pop("seed", 1))
     loopback = at("loopback", boolean, given.pop("loopback", False))
+    device = given.pop("device", None)
     said = given.pop("time", None) or default_time("real")
     time = config.option.wavebed_time or cast("Time", at("time", word("auto", "real", "virtual"), said))
     scenes = given.pop("scene", None)
@@ -197,7 +200,8 @@ def _asked(config: pytest.Config, given: dict[str, object], args: Sequence[objec
     if scenes == [None] and not given:
         raise UserError('the fixture lab needs a path: mark the test with wavebed(scene="street-canyon-bus")')
     chosen = [given if scene is None else given | {"scene": scene} for scene in scenes]
-    return [_Asked(seed, options, loopback, time) for options in chosen for seed in range(first, first + seeds)]
+    host = None if device is None else at("device", name, device)
+    return [_Asked(seed, options, loopback, host, time) for options in chosen for seed in range(first, first + seeds)]
 
 
 @pytest.fixture
@@ -212,7 +216,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[TestLab]:
     settings = cast("dict[str, Json]", {key: str(value) for key, value in asked.options.items()})
     folder = _results(request.config) / _file_name(item.nodeid)
     line = ["pytest", *map(str, request.config.invocation_params.args)]
-    laboratory = TestLab(TestTrial(path.model, item.nodeid, settings, folder, line), asked.seed)
+    laboratory = TestLab(TestTrial(path.model, item.nodeid, settings, folder, line, asked.device), asked.seed)
     item.stash[_LAB] = laboratory
     item.user_properties.append((_FOLDER, str(folder)))
     if not asked.loopback:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from wavebed.check.perform import plan_on_path
+from wavebed.config.problems import at
 from wavebed.errors import WavebedError
 from wavebed.lab.tools import in_guest
+from wavebed.path.model import chosen_device
 from wavebed.result.names import TRIALS_FOLDER
 from wavebed.run.design import Design
 from wavebed.run.progress import Live
@@ -52,12 +54,20 @@ class TestTrial:
         Of the results, new.
     command_line : sequence of str
         That of pytest.
+    device : str or None
+        With a cell, the device that is the client; ``None``: the first one.
     """
 
     __test__ = False
 
     def __init__(
-        self, path: PathModel, title: str, settings: Mapping[str, Json], folder: Path, command_line: Sequence[str]
+        self,
+        path: PathModel,
+        title: str,
+        settings: Mapping[str, Json],
+        folder: Path,
+        command_line: Sequence[str],
+        device: str | None = None,
     ) -> None:
         self.folder = folder
         self.metrics: list[Metric] = []
@@ -67,7 +77,8 @@ class TestTrial:
         self._problem: BaseException | None = None
         self._failure = ""
         self._thread = threading.Thread(target=self._run, name="wavebed", daemon=True)
-        plan = plan_on_path(path, _TestWorkload(self), title, 1, settings)
+        host = at("device", lambda name: chosen_device(name, path), device)
+        plan = plan_on_path(path, _TestWorkload(self), title, 1, settings, device=host)
         self._plan = with_time(plan, "virtual") if in_guest() else plan
 
     def begin(self) -> TrialContext:
