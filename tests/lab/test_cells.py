@@ -9,6 +9,7 @@ from tests.lab.guests import assert_same, ended, started
 from tests.lab.workload_trial import run_in_virtual_time
 
 import wavebed
+from wavebed.workload import KINDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,7 @@ LIGHT = {
     "download": 'size = "1mb"\n',
     "latency": 'duration = "2s"\n',
     "voice": 'duration = "2s"\n',
+    "record": 'duration = "2s"\n',
     "command": 'run = ["python3", "-c", "print(\'answer =\', 42)"]\nparser = "key-value"\n',
 }
 HEAVY = {"call": 'duration = "3s"\n', "video": 'duration = "4s"\n', "web": 'site = "google"\n'}
@@ -60,6 +62,10 @@ def light(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     del kernel
     text = CELL + "".join(workload(kind, keys) for kind, keys in LIGHT.items())
     return run_in_virtual_time(text, tmp_path_factory.mktemp("light"))
+
+
+def test_all_kinds_of_workload_are_tried() -> None:
+    assert {*LIGHT, *HEAVY} == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", LIGHT)
