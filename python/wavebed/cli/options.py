@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wavebed.run.scenario import Plan
 
-AUTO = "default: virtual if possible"
+AUTO = "default: virtual if usable"
 """The default of commands whose answer is a verdict: virtual time where the guest kernel is and suffices."""
 
 
