@@ -456,14 +456,15 @@ def test_real_hosts_have_no_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--scenario", "cell"], "device: a bridge has no cell: give real devices their paths by --devices"),
         (
             ["--devices", "10.0.0.1=cell"],
-            "--devices: cell: device: a bridge has no cell: leave [cell] and [[device]] out",
+            "--devices: cell: device: a cell is no path of one device: write --scenario cell",
         ),
     ],
 )
-def test_a_bridge_has_no_cell(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_for_one_device_has_no_cell(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["bridge", "--a", "p", "--b", "q", *options, "--print-bridge"]) == 2
     assert capsys.readouterr().err == f"wavebed: {message}\n"
 
@@ -473,6 +474,79 @@ def test_a_recording_has_no_cell(options: list[str], capsys: pytest.CaptureFixtu
     assert main(["record", "cell", *options]) == 2
     message = "cell: device: a recording is of one client: remove [cell] and [[device]]"
     assert capsys.readouterr().err == f"wavebed: {message}\n"
+
+
+def bridged(tmp_path: Path, text: str, hops: str = HOPS) -> int:
+    file = tmp_path / "office.toml"
+    file.write_text(hops + text)
+    return main(["bridge", "--a", "p", "--b", "q", "--scenario", str(file), "--print-bridge"])
+
+
+def test_real_devices_of_a_bridge_are_in_the_cell_by_their_addresses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+[[device]]
+name = "phone"
+address = ["192.168.1.20", "fd00::0:20", "02:00:00:00:00:0A"]
+[[device]]
+name = "laptop"
+count = 2
+address = ["192.168.1.21-192.168.1.22", "02:00:00:00:00:ff - 02:00:00:00:01:00"]
+[[device]]
+name = "tv"
+count = 2
+address = [["192.168.1.30", "fd00::30"], "192.168.1.40"]
+"""
+    assert bridged(tmp_path, text) == 0
+    bridge = json.loads(capsys.readouterr().out)
+    assert [hop["name"] for hop in bridge["hops"]] == ["internet"]
+    assert {each["name"]: each["addresses"] for each in bridge["classes"]} == {
+        "phone": ["192.168.1.20", "fd00::20", "02:00:00:00:00:0a"],
+        "laptop-1": ["192.168.1.21", "02:00:00:00:00:ff"],
+        "laptop-2": ["192.168.1.22", "02:00:00:00:01:00"],
+        "tv-1": ["192.168.1.30", "fd00::30"],
+        "tv-2": ["192.168.1.40"],
+    }
+    assert [each["host"] for each in bridge["cell"]["devices"]] == [each["name"] for each in bridge["classes"]]
+    radio = '[[path.hop]]\nname = "radio"\nkind = "radio"\nradio = "nr-30khz"\nrate = "9mbit"\n'
+    assert bridged(tmp_path, text, radio) == 0
+    assert [hop["name"] for hop in json.loads(capsys.readouterr().out)["hops"]] == ["wire"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("", "address: is missing: a bridge needs it, such as address = "),
+        ('address = "192.168.1"', "address: '192.168.1' is no address: write a MAC address as"),
+        ('address = "224.0.0.1"', "address: 224.0.0.1 is no address of one device: write its own"),
+        ('address = ["10.0.0.2", "10.0.0.2"]', "address: 10.0.0.2 is written twice: remove one"),
+        ('address = "10.0.0.1"', "address: 10.0.0.1 is an address of 'first' too: remove one"),
+        ('address = "10.0.0.2-10.0.0.4"', "address: 10.0.0.2-10.0.0.4 has 3 addresses: write count = 3"),
+        ('address = "10.0.0.4-10.0.0.2"', "address: '10.0.0.4-10.0.0.2' is no range: write the lower address first"),
+        ('address = "10.0.0.4-fd00::5"', "address: '10.0.0.4-fd00::5' is a range of two kinds of address"),
+        ('count = 2\naddress = "10.0.0.2-10.0.0.4"', "has 3 addresses for 2 devices: write as many"),
+        (
+            'count = 2\naddress = "10.0.0.2"',
+            "address: there are 1 entries for 2 devices: write one for each, or a range",
+        ),
+        ('count = 2\naddress = ["10.0.0.2-10.0.0.3", "10.0.0.9"]', "address: has ranges and single addresses"),
+        ("address = []", "address: is empty: write the address of the device"),
+    ],
+)
+def test_a_wrong_address_is_refused_in_one_line(
+    keys: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'[[device]]\nname = "first"\naddress = "10.0.0.1"\n[[device]]\nname = "second"\n{keys}\n'
+    assert bridged(tmp_path, text) == 2
+    said = capsys.readouterr().err
+    assert f"device[2].{message}" in said or message in said
+    assert said.count("\n") == 1
+
+
+def test_an_address_is_for_bridges(read: Any) -> None:
+    with pytest.raises(UserError, match=r"device\[1\]\.address: a device of a laboratory gets its address from it"):
+        read('[[device]]\nname = "phone"\naddress = "10.0.0.1"\n')
 
 
 def test_the_command_of_a_shell_runs_on_the_chosen_device(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,11 +46,11 @@ pub struct BridgeFile {
     pub coalesce: Coalesce,
     /// Memory limit of packets in flight, bytes; null for a quarter of what this process may have.
     packet_memory_bytes: Option<usize>,
-    /// Hops, the one nearest to `a` first.
+    /// Hops, the one nearest to `a` first: with a cell those that its devices share, and others take alone.
     hops: Vec<HopConfig>,
     /// Devices on the side of `b` with hops of their own.
     pub classes: Vec<ClassFile>,
-    /// The cell that classes share; null for none.
+    /// The cell, whose devices are the classes; null for none.
     #[serde(default)]
     pub cell: Option<CellConfig>,
     /// The timeline; null for none.
@@ -196,16 +196,11 @@ impl BridgeFile {
         }
         if let Some(cell) = &self.cell {
             check_bounds(cell).map_err(|error| format!("cell: {error}"))?;
-            cell.check()?;
-            let mut classes = BTreeSet::new();
-            for device in &cell.devices {
-                if !names.contains(&device.host) || !classes.insert(&device.host) {
-                    return Err(format!(
-                        "cell: devices: host: {:?}: use the name of a class, once",
-                        device.host
-                    ));
-                }
+            let devices = cell.devices.iter().map(|device| &device.host);
+            if !devices.eq(self.classes.iter().map(|class| &class.name)) {
+                return Err("cell: devices: host: use the names of all classes, in order".into());
             }
+            cell.check()?;
         }
         let mut names = BTreeSet::new();
         for hop in self.all_hops() {
@@ -277,7 +272,7 @@ mod tests {
     #[test]
     fn each_broken_rule_is_named() {
         type Case = (fn(&mut Value), &'static str);
-        let cases: [Case; 16] = [
+        let cases: [Case; 17] = [
             (|v| v["version"] = 2.into(), "version: 2"),
             (|v| v["name"] = "a/b".into(), "name: \"a/b\""),
             (|v| v["b"] = "eth1".into(), "b: \"eth1\" is also a"),
@@ -289,6 +284,14 @@ mod tests {
                                        "up": {"policy": "round_robin", "units": 9}, "devices": []});
                 },
                 "cell: devices: use at least 1",
+            ),
+            (
+                |v| {
+                    let scheduler = json!({"policy": "round_robin", "units": 9});
+                    let device = json!({"host": "phone", "down": [], "up": []});
+                    v["cell"] = json!({"name": "cell", "down": scheduler, "up": scheduler, "devices": [device]});
+                },
+                "cell: devices: host: use the names of all classes, in order",
             ),
             (
                 |v| v["hops"] = json!([v["hops"][0], v["hops"][0]]),

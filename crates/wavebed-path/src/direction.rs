@@ -9,7 +9,7 @@ use wavebed_packet::transport;
 use crate::capture::Capture;
 use crate::frames::{Frames, Sorted};
 use crate::link_chain::{ClassChain, LinkChain, NamedLink};
-use crate::pool::{Arrival, Packets};
+use crate::pool::{Arrival, NO_DEVICE, Packets};
 use crate::port::Port;
 use crate::series::Classes;
 
@@ -25,8 +25,7 @@ const READ_BATCH_BEHIND: usize = 16;
 
 /// One direction: from one device to another, or between one and the devices of a cell.
 pub struct Direction {
-    /// Its links: of all devices, or of those without links of their own; of a row of hosts with a cell those that its
-    /// devices share.
+    /// Its links: of all devices, or of those without links of their own; with a cell those that its devices share.
     pub chain: LinkChain,
     /// The links of devices that have their own, by class; of a cell by device.
     pub classes: Vec<ClassChain>,
@@ -42,7 +41,7 @@ pub struct Direction {
     pub capture: Option<Capture>,
     /// What does not go through the links, if its devices are ports of Ethernet.
     pub frames: Option<Frames>,
-    /// What the devices of a cell delivered, on its way to the links that they share.
+    /// What is on its way between the links of the devices of a cell and the links that they share.
     merging: Vec<Run>,
     /// The devices of a cell whose links are advanced in this turn.
     awake: Vec<usize>,
@@ -56,15 +55,32 @@ pub struct InCell {
     pub way: Way,
 }
 
-/// The links that the devices of a cell share.
+/// Where the links are that the devices of a cell share.
 pub enum Way {
     /// Before the cell: the destination says to which device a packet goes. One to none of them goes to the first one,
     /// which answers as a host without a route.
     Down(Classes),
     /// After the cell; each device has an input of its own.
     Up,
-    /// None: the links of a direction between ports belong to the devices outside the cell.
-    Apart,
+    /// Before the cell, between ports: packets of no device leave behind the shared links.
+    DownPorts,
+    /// After the cell, between ports: packets of no device come to the shared links beside the cell.
+    UpPorts,
+}
+
+impl Way {
+    const fn is_down(&self) -> bool {
+        matches!(self, Self::Down(_) | Self::DownPorts)
+    }
+
+    /// Whether the shared links come after the cell.
+    pub(crate) const fn is_up(&self) -> bool {
+        !self.is_down()
+    }
+
+    const fn is_between_ports(&self) -> bool {
+        matches!(self, Self::DownPorts | Self::UpPorts)
+    }
 }
 
 /// Result of one read turn.
@@ -191,7 +207,9 @@ impl Direction {
                 front,
                 read_ns,
                 waited_ns,
-                device: class.and_then(|class| class.try_into().ok()).unwrap_or(0),
+                device: class
+                    .and_then(|class| class.try_into().ok())
+                    .unwrap_or(NO_DEVICE),
             };
             self.accept(class, &arrival);
         }
@@ -210,7 +228,7 @@ impl Direction {
         let class = match self.cell.as_ref().map(|cell| &cell.way) {
             Some(Way::Down(devices)) => Some(devices.of(bytes, 0).unwrap_or(0)),
             Some(Way::Up) => Some(place),
-            Some(Way::Apart) | None => None,
+            Some(Way::DownPorts | Way::UpPorts) | None => None,
         };
         Some(Sorted { front: 0, class })
     }
@@ -218,7 +236,17 @@ impl Direction {
     /// Lets the packet that was read enter the links of its class.
     fn accept(&mut self, class: Option<usize>, arrival: &Arrival) {
         let (packets, capture) = (&mut self.packets, self.capture.as_mut());
+        let way = self.cell.as_ref().map(|cell| &cell.way);
         let own = match class {
+            None if way.is_some_and(Way::is_up) => {
+                match self.chain.receive(arrival, packets) {
+                    Ok(run) => self.merging.push(run),
+                    Err((run, reason)) => {
+                        self.chain.refuse(&run, reason);
+                    }
+                }
+                return;
+            }
             None => return self.chain.accept(arrival, packets, capture),
             Some(class) => {
                 let own = &mut self.classes[class];
@@ -226,9 +254,9 @@ impl Direction {
                 &mut own.chain
             }
         };
-        let Some(Way::Down(_)) = self.cell.as_ref().map(|cell| &cell.way) else {
+        if !way.is_some_and(Way::is_down) {
             return own.accept(arrival, packets, capture);
-        };
+        }
         match own.receive(arrival, packets) {
             Ok(run) => self.chain.arrive(run, packets, capture),
             Err((run, reason)) => {
@@ -263,12 +291,17 @@ impl Direction {
             }
             return;
         };
-        if let Way::Down(_) = way {
+        if way.is_down() {
             chain.carry(now_ns, packets, capture.as_mut());
-            for run in chain.carried() {
-                let device = &mut classes[usize::from(packets.packet(run.packet).device)];
-                device.wake_ns = 0;
-                device.chain.arrive(run, packets, capture.as_mut());
+            merging.extend(chain.carried());
+            for run in merging.drain(..) {
+                let device = usize::from(packets.packet(run.packet).device);
+                if let Some(device) = classes.get_mut(device) {
+                    device.wake_ns = 0;
+                    device.chain.arrive(run, packets, capture.as_mut());
+                } else {
+                    chain.put_back(run);
+                }
             }
         }
         let due = classes.iter_mut().filter(|each| each.wake_ns <= now_ns);
@@ -283,33 +316,26 @@ impl Direction {
         for &device in &*awake {
             let chain = &mut classes[device].chain;
             chain.carry(now_ns, packets, capture.as_mut());
-            if let Way::Up = way {
+            if way.is_up() {
                 merging.extend(chain.carried());
             }
         }
-        match way {
-            Way::Down(_) => {
-                for &device in &*awake {
-                    let chain = &mut classes[device].chain;
-                    chain.leave(now_ns, packets, &mut outputs[device], clock, &mut []);
-                }
+        if way.is_up() {
+            // Stable: at one time the devices' order counts.
+            merging.sort_by_key(|run| run.at_ns);
+            for run in merging.drain(..) {
+                chain.arrive(run, packets, capture.as_mut());
             }
-            Way::Up => {
-                // Stable: at one time the devices' order counts.
-                merging.sort_by_key(|run| run.at_ns);
-                for run in merging.drain(..) {
-                    chain.arrive(run, packets, capture.as_mut());
-                }
-                chain.carry(now_ns, packets, capture.as_mut());
-                chain.leave(now_ns, packets, &mut outputs[0], clock, classes);
+            chain.carry(now_ns, packets, capture.as_mut());
+            chain.leave(now_ns, packets, &mut outputs[0], clock, classes);
+        } else {
+            if way.is_between_ports() {
+                chain.leave(now_ns, packets, &mut outputs[0], clock, &mut []);
             }
-            Way::Apart => {
-                let output = &mut outputs[0];
-                chain.advance(now_ns, packets, output, clock, capture.as_mut());
-                for &device in &*awake {
-                    let chain = &mut classes[device].chain;
-                    chain.leave(now_ns, packets, &mut outputs[0], clock, &mut []);
-                }
+            for &device in &*awake {
+                let output = if way.is_between_ports() { 0 } else { device };
+                let chain = &mut classes[device].chain;
+                chain.leave(now_ns, packets, &mut outputs[output], clock, &mut []);
             }
         }
         for &device in &*awake {
@@ -364,16 +390,15 @@ impl Direction {
 
     /// Whether the own chain comes after the others.
     fn is_up(&self) -> bool {
-        let way = self.cell.as_ref().map(|at| &at.way);
-        matches!(way, Some(Way::Up))
+        self.cell.as_ref().is_some_and(|at| at.way.is_up())
     }
 
     /// Which chains write packets to devices: the own one, and the classes'.
     fn leads_out(&self) -> (bool, bool) {
         match self.cell.as_ref().map(|at| &at.way) {
             Some(Way::Down(_)) => (false, true),
-            Some(Way::Up) => (true, false),
-            Some(Way::Apart) | None => (true, true),
+            Some(Way::Up | Way::UpPorts) => (true, false),
+            Some(Way::DownPorts) | None => (true, true),
         }
     }
 
@@ -419,12 +444,13 @@ impl Direction {
         matches!(way, Some(Way::Down(_) | Way::Up))
     }
 
-    /// The chains that packets enter first, to be changed: all but those behind the links that a cell's devices share.
+    /// The chains that packets enter first, to be changed: in a cell all but those behind others. Between ports packets
+    /// of no device enter those behind the cell first.
     pub fn entrances_mut(&mut self) -> impl Iterator<Item = &mut LinkChain> {
         let (own, classes) = match self.cell.as_ref().map(|at| &at.way) {
-            Some(Way::Down(_)) => (true, false),
+            Some(Way::Down(_) | Way::DownPorts) => (true, false),
             Some(Way::Up) => (false, true),
-            Some(Way::Apart) | None => (true, true),
+            Some(Way::UpPorts) | None => (true, true),
         };
         let classes = self.classes.iter_mut().filter(move |_| classes);
         let classes = classes.map(|each| &mut each.chain);

@@ -510,7 +510,8 @@ pub(crate) fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
     let is_ethernet = near[0].ethernet().is_some();
     let classes = |side| (is_ethernet && !leg.classes.is_empty()).then(|| sorted(side));
     let way = |up: bool| match up {
-        _ if is_ethernet => Way::Apart,
+        true if is_ethernet => Way::UpPorts,
+        false if is_ethernet => Way::DownPorts,
         true => Way::Up,
         false => Way::Down(sorted(Side::Destination)),
     };
@@ -559,7 +560,8 @@ pub(crate) fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
                 names.remove(0);
                 setup.chains.rotate_left(1);
             }
-            Some(Way::Apart) | None => {}
+            Some(Way::UpPorts) => setup.chains.rotate_left(1),
+            Some(Way::DownPorts) | None => {}
         }
         setup.departures = names;
     }
@@ -612,7 +614,7 @@ pub(crate) fn attach(
     let chains = setup.chains.into_iter();
     let chains = chains.map(|chain| ClassChain::new(chain.name, builder.chain(chain.links)));
     let mut chains: Vec<ClassChain> = chains.collect();
-    let is_up = matches!(&setup.cell, Some(InCell { way: Way::Up, .. }));
+    let is_up = setup.cell.as_ref().is_some_and(|at| at.way.is_up());
     let own = chains.remove(if is_up { chains.len() - 1 } else { 0 });
     let mut direction = Direction::new(own.chain, packets);
     direction.capture = capture;

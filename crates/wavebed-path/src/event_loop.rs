@@ -256,7 +256,9 @@ impl AttachedDirection {
         let frames = self.direction.frames.as_ref()?;
         let from = self.inputs[0].device.ethernet()?;
         let to = self.outputs[0].ethernet()?;
-        let account = frames.account(&self.name, self.direction.chains());
+        let mut account = frames.account(&self.name, self.direction.chains());
+        let Direction { cell, chain, .. } = &self.direction;
+        account.of_no_device_frames = cell.as_ref().map(|_| chain.account.devices.segments_read);
         Some(account.between(from, to))
     }
 }

@@ -97,6 +97,9 @@ pub struct FrameAccount {
     pub to: String,
     /// Frames that came.
     pub received_frames: u64,
+    /// With a cell, frames of none of its devices: they take the links that its devices share, and no slots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_no_device_frames: Option<u64>,
     /// Copies made in the links.
     pub duplicated_frames: u64,
     /// Frames that left after the links.
@@ -191,8 +194,12 @@ impl FrameAccount {
         } else {
             String::new()
         };
+        let of_none = self.of_no_device_frames.map_or_else(String::new, |frames| {
+            format!("; {frames} of no device, past the cell")
+        });
         format!(
-            "{} to {}: frames in {}{copies} = through the links {} + around them {} + dropped {dropped} + queued {}",
+            "{} to {}: frames in {}{copies} = through the links {} + around them {} + dropped {dropped} + queued \
+             {}{of_none}",
             self.from,
             self.to,
             self.received_frames,
@@ -229,6 +236,9 @@ mod tests {
             "eth1 to eth2: frames in 20 + duplicated 1 = through the links 10 + around them 4 + dropped loss 3 + \
              too_long 2 + queued 2"
         );
+        account.of_no_device_frames = Some(3);
+        let text = account.text();
+        assert!(text.ends_with("queued 2; 3 of no device, past the cell"));
         account.received_frames += 1;
         assert_eq!(account.unaccounted(), 1);
     }

@@ -404,6 +404,11 @@ impl LinkChain {
         self.moving.drain(..)
     }
 
+    /// Lets a run leave with [`Self::leave`] after all, which [`Self::carried`] has returned.
+    pub(crate) fn put_back(&mut self, run: Run) {
+        self.moving.push(run);
+    }
+
     /// Offers a link what the links before it delivered.
     fn offer(&mut self, index: usize, packets: &mut Packets, mut capture: Option<&mut Capture>) {
         let NamedLink {

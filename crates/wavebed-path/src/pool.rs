@@ -248,6 +248,9 @@ const BESIDE_BYTES: usize = size_of::<Packet>() + size_of::<u32>() + 2 * size_of
 /// The memory beside packets is taken for this many segments at a time. It is not returned: lists keep their capacity.
 const SEGMENTS_AT_A_TIME: u64 = 4_096;
 
+/// The device of a packet of no cell, or of none of its devices.
+pub const NO_DEVICE: u16 = u16::MAX;
+
 /// A packet that was read into the pool's room.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
@@ -259,7 +262,7 @@ pub struct Arrival {
     pub read_ns: u64,
     /// How long it waited in the device before that, at most, nanoseconds.
     pub waited_ns: u64,
-    /// The device of a cell that it comes from or goes to; 0 without a cell.
+    /// The device of a cell that it comes from or goes to; [`NO_DEVICE`] for none.
     pub device: u16,
 }
 
@@ -272,7 +275,7 @@ pub struct Packet {
     pub shape: Shape,
     /// Bytes between its virtio-net header and its IP header.
     pub front: u8,
-    /// The device of a cell that it comes from or goes to; 0 without a cell.
+    /// The device of a cell that it comes from or goes to; [`NO_DEVICE`] for none.
     pub device: u16,
     /// Distinguishes this packet from an earlier one with the same key.
     pub serial: u64,

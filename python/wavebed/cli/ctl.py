@@ -237,13 +237,15 @@ def _table(lab: str, answer: dict[str, Json]) -> str:
 
 def _frames(accounts: list[dict[str, Json]]) -> str:
     """Return the frames of a bridge by direction."""
-    columns = ("received", "delivered", "around", "dropped", "queued")
-    rows: list[tuple[str, ...]] = [("frames", *columns)]
+    columns = ["received", "delivered", "around", "dropped", "queued"]
+    if any("of_no_device_frames" in account for account in accounts):
+        columns.append("of_no_device")
+    rows: list[tuple[str, ...]] = [("frames", *(column.replace("_", " ") for column in columns))]
     for account in accounts:
         dropped = cast("dict[str, int]", account["dropped_frames"])
         counts = {**account, "dropped_frames": sum(dropped.values())}
         way = f"{account['from']} to {account['to']}"
-        rows.append((way, *(str(counts[f"{column}_frames"]) for column in columns)))
+        rows.append((way, *(str(counts.get(f"{column}_frames", _NONE)) for column in columns)))
     return table_text(rows)
 
 

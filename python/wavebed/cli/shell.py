@@ -16,7 +16,7 @@ from wavebed.config.values import name as read_name
 from wavebed.path.laboratory import LabPlan, laboratory_file, random_name, resolve_network
 from wavebed.path.launch import clean_environment, make_folder, write_laboratory
 from wavebed.path.model import chosen_device, scene_maps
-from wavebed.path.tables import add_path_options, chosen_path
+from wavebed.path.tables import DEFAULT_SYSCTLS, add_path_options, chosen_path
 from wavebed.path.traces import Traces
 from wavebed.printable import message_text
 
@@ -266,7 +266,7 @@ def run_bridge(args: argparse.Namespace) -> int:
     from wavebed.path.bridge import read_port
 
     ports: dict[str, Any] = {"a": read_port("--a", args.a), "b": read_port("--b", args.b), "force": args.force}
-    command = bridge_command(args, **ports)
+    command = bridge_command(args, has_cell=True, **ports)
     if command is None:
         return 0
     sys.stdout.flush()
@@ -274,20 +274,22 @@ def run_bridge(args: argparse.Namespace) -> int:
     raise AssertionError("execv does not return")
 
 
-def bridge_command(args: argparse.Namespace, **ports: Any) -> list[str] | None:
+def bridge_command(args: argparse.Namespace, *, has_cell: bool = False, **ports: Any) -> list[str] | None:
     """Return the command that runs the bridge of these options, which inherits a descriptor; ``None`` for a print.
 
     Parameters
     ----------
     args : argparse.Namespace
         The options of a path and of the outputs.
+    has_cell : bool
+        Whether several devices may be behind the bridge, in a cell.
     **ports : object
         The ports, as `wavebed.path.bridge.BridgePlan` has them.
     """
-    from wavebed.path.bridge import BridgePlan, bridge_file, read_devices
+    from wavebed.path.bridge import BridgePlan, bridge_file, devices_of_cell, read_devices
 
     traces = Traces()
-    path, timeline = chosen_path(args, traces)
+    path, timeline = chosen_path(args, traces, has_real_devices=has_cell)
     plan = BridgePlan(
         name=random_name() if args.name is None else at("--name", read_name, args.name),
         seed=path.seed,
@@ -298,14 +300,24 @@ def bridge_command(args: argparse.Namespace, **ports: Any) -> list[str] | None:
         summary_file=args.summary if args.summary or not args.log else args.log / "summary.json",
         **ports,
     )
-    if path.cell is not None:
-        raise Problem("a bridge has no cell: give real devices their paths by --devices", "device")
-    devices = read_devices(args.devices, path.mtu, traces)
+    if path.cell is None:
+        devices = read_devices(args.devices, path.mtu, traces)
+    elif not has_cell:
+        raise Problem("a cell is for several devices: use wavebed bridge, or leave [cell] and [[device]] out", "device")
+    elif args.devices:
+        raise Problem("the scenario has a cell: write this device there, as [[device]] with its address", "--devices")
+    else:
+        devices = devices_of_cell(path.cell)
     bridge = bridge_file(resolve_network(path, traces), plan, devices)
     for note in traces.notes:
         print(f"wavebed: note: {message_text(note)}", file=sys.stderr)
-    if len(path.hosts) > 2:
+    if path.edge_after is not None:
         print("wavebed: note: a bridge has no hosts: all hops of the path are in a row", file=sys.stderr)
+    if any(host.remedies or host.congestion_control or host.sysctls != DEFAULT_SYSCTLS for host in path.hosts):
+        print(
+            "wavebed: note: real devices keep their settings: congestion-control, sysctl and remedy do nothing here",
+            file=sys.stderr,
+        )
     if args.print_bridge:
         import json
 

@@ -1,8 +1,7 @@
-"""Devices behind a bridge with links of their own: ``--devices NAME@ADDRESS,ADDRESS=SCENARIO``."""
+"""Devices behind a bridge: with links of their own (``--devices NAME@ADDRESS,ADDRESS=SCENARIO``), or in a cell."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, cast
@@ -13,20 +12,25 @@ from msgspec.structs import replace
 from wavebed.config.problems import at
 from wavebed.config.values import name as read_name
 from wavebed.errors import UserError
+from wavebed.path.cell_tables import read_address
 from wavebed.path.laboratory import resolve_network
 from wavebed.path.scenario import read_path
 from wavebed.spec.network import second_leg
 from wavebed.spec.part import plain
+from wavebed.spec.types import Hop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wavebed.config.data import Json
+    from wavebed.path.model import CellModel
     from wavebed.path.traces import Traces
-    from wavebed.spec.types import Hop, Network
+    from wavebed.spec.types import Network
 
 
 WRITE = "[NAME@]ADDRESS[,ADDRESS…]=SCENARIO"
+SHARED = Hop(name="wire", kind="wired", down=(), up=())
+"""Of a cell without hops before its radio: the account needs a link that frames of no device pass."""
 LONGEST_NAME = 32
 """Of a hop, with the name of its device and a dot before it."""
 
@@ -77,7 +81,7 @@ def _device(option: str, number: int, mtu: int, traces: Traces) -> BridgeDevice:
     name = at("--devices", read_name, given_name) if named else f"device-{number}"
     path = read_path(FilePath(scenario), {"mtu": mtu}, traces)
     if path.cell is not None:
-        raise UserError(f"--devices: {scenario}: device: a bridge has no cell: leave [cell] and [[device]] out")
+        raise UserError(f"--devices: {scenario}: device: a cell is no path of one device: write --scenario {scenario}")
     network = resolve_network(path, traces)
     if network.nat or second_leg(network) is not None:
         raise UserError(f"--devices: {scenario}: a bridge has neither NAT nor a second radio: leave them out")
@@ -85,7 +89,7 @@ def _device(option: str, number: int, mtu: int, traces: Traces) -> BridgeDevice:
         raise UserError(f"--devices: {scenario}: rebind-at: a bridge has no server: leave it out")
     return BridgeDevice(
         name=name,
-        addresses=tuple(_address(address) for address in addresses.split(",")),
+        addresses=tuple(at("--devices", read_address, address) for address in addresses.split(",")),
         hops=tuple(_named(hop, name) for leg in network.legs for hop in leg.hops),
     )
 
@@ -97,15 +101,9 @@ def _named(hop: Hop, device: str) -> Hop:
     return replace(hop, name=name)
 
 
-def _address(text: str) -> str:
-    if re.fullmatch(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", text, re.ASCII):
-        return text.lower()
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        raise UserError(
-            f"--devices: {text!r} is no address: write a MAC address as 02:00:00:00:00:01, or one of IPv4 or IPv6"
-        ) from None
+def devices_of_cell(cell: CellModel) -> list[BridgeDevice]:
+    """Return the real devices of a cell, which has their links."""
+    return [BridgeDevice(device.name, device.addresses, ()) for device in cell.devices]
 
 
 VERSION = 1
@@ -168,6 +166,9 @@ def read_port(option: str, name: str) -> str:
 def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[BridgeDevice] = ()) -> dict[str, Json]:
     """Return the bridge file of a path: its hops in a row, whichever hosts stand between them; and the devices' hops.
 
+    Devices of a cell share the hops before its radio. Frames of no device take these hops alone: broadcasts and the
+    access point's own frames pass, and take no slots.
+
     Raises
     ------
     UserError
@@ -181,6 +182,9 @@ def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[BridgeDevi
         raise UserError("path: second-radio: a bridge has two ports: leave the second radio out")
     known = plain(network)
     legs = cast("list[dict[str, list[Json]]]", known["legs"])
+    hops = [hop for leg in legs for hop in leg["hops"]]
+    if network.cell is not None and not hops:
+        hops = [plain(SHARED)]
     return {
         "version": VERSION,
         "name": plan.name,
@@ -194,7 +198,7 @@ def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[BridgeDevi
         "on_failure": plan.on_failure,
         "coalesce": known["coalesce"],
         "packet_memory_bytes": network.packet_memory_bytes,
-        "hops": [hop for leg in legs for hop in leg["hops"]],
+        "hops": hops,
         "classes": [
             {
                 "name": device.name,
@@ -203,6 +207,7 @@ def bridge_file(network: Network, plan: BridgePlan, devices: Sequence[BridgeDevi
             }
             for device in devices
         ],
+        "cell": known.get("cell"),
         "timeline": None if plan.timeline is None else dict(plan.timeline),
         "log_dir": _absolute(plan.log_dir),
         "packet_log": network.packet_log and plan.log_dir is not None,

@@ -16,6 +16,7 @@ from wavebed.path.cell_tables import (
     BACKGROUND_RATE,
     CELL_DIRECTED,
     MOST_DEVICES,
+    AddressRange,
     BackgroundTable,
     CellDeviceTable,
     CellParts,
@@ -63,6 +64,8 @@ class CellSource(Struct, frozen=True):
         Reads the patterns that the devices name.
     mtu : int
         Bytes of the largest packet.
+    has_real_devices : bool
+        Whether the devices are real, behind a bridge, which knows them by their addresses.
     """
 
     cell: object
@@ -72,6 +75,7 @@ class CellSource(Struct, frozen=True):
     options: Mapping[str, object]
     traces: Traces
     mtu: int
+    has_real_devices: bool = False
 
     def place(self, *keys: str) -> str:
         """Return how messages name a key."""
@@ -111,6 +115,7 @@ class _Reader:
         self.source = source
         self.hosts: dict[str, DeviceHost] = {}
         self.groups: set[str] = set()
+        self.by_address: dict[str, str] = {}
         self.unheeded: list[str] = []
         """Names of those whose 5QI or guaranteed rate only the scheduler `priority` heeds."""
 
@@ -201,6 +206,7 @@ class _Reader:
         if keys.name in self.groups:
             raise Problem(f"{keys.name!r} is taken by another device: choose another", f"{place}.name")
         self.groups.add(keys.name)
+        addresses = self._addresses(keys, names, f"{place}.address")
         services = {direction: _service(service, direction, slices, place) for direction in DIRECTIONS}
         if {
             "five_qi",
@@ -229,7 +235,7 @@ class _Reader:
                 )
                 for link in (down, up)
             )
-            yield DeviceModel(name, keys.name, down, up, services["down"], services["up"])
+            yield DeviceModel(name, keys.name, down, up, services["down"], services["up"], addresses[number])
 
     def _laid(self, given: Mapping[str, object], place: str, traces: Collection[str] = ()) -> Links:
         """Return the links of the radio hop with the values of a device above them; `traces`: keys of sets."""
@@ -250,6 +256,24 @@ class _Reader:
             rule = f"{names[-1]!r} has {len(names[-1])} letters: write a shorter one, {_LONGEST_NAME} with the number"
             raise Problem(rule, f"{place}.name")
         return names
+
+    def _addresses(self, keys: CellDeviceTable, names: Sequence[str], place: str) -> Sequence[tuple[str, ...]]:
+        """Return the addresses of each of these devices."""
+        if not self.source.has_real_devices:
+            if keys.address is not None:
+                rule = "a device of a laboratory gets its address from it"
+                raise Problem(f"{rule}: remove this one, or start wavebed bridge --scenario", place)
+            return [()] * len(names)
+        if keys.address is None:
+            raise Problem('is missing: a bridge needs it, such as address = "192.168.1.20"', place)
+        found = at(place, _of_one if keys.count is None else partial(_of_each, count=keys.count), keys.address)
+        for name, addresses in zip(names, found, strict=True):
+            for address in addresses:
+                other = self.by_address.setdefault(address, name)
+                if other != name or addresses.count(address) > 1:
+                    whose = "is written twice" if other == name else f"is an address of {other!r} too"
+                    raise Problem(f"{address} {whose}: remove one", place)
+        return found
 
     def _trace_sets(
         self, keys: CellDeviceTable, table: Mapping[str, object], place: str
@@ -391,6 +415,32 @@ class _Reader:
         if not isinstance(rate, ConstantRate | PatternFile | ScenePattern):
             raise Problem("cannot be a token bucket: write a rate, a trace or a scene", f"{place}.rate")
         return rate
+
+
+def _of_one(entries: Sequence[tuple[str, ...] | AddressRange]) -> Sequence[tuple[str, ...]]:
+    """Return the addresses of a device without a count."""
+    own: list[str] = []
+    for entry in entries:
+        if isinstance(entry, AddressRange):
+            raise Problem(f"{entry.first}-{entry.last} has {entry.count} addresses: write count = {entry.count}")
+        own += entry
+    return [tuple(own)]
+
+
+def _of_each(entries: Sequence[tuple[str, ...] | AddressRange], count: int) -> Sequence[tuple[str, ...]]:
+    """Return the addresses of each device of a count."""
+    ranges = [entry for entry in entries if isinstance(entry, AddressRange)]
+    for each in ranges:
+        if each.count != count:
+            raise Problem(f"{each.first}-{each.last} has {each.count} addresses for {count} devices: write as many")
+    if not ranges:
+        if len(entries) != count:
+            rule = f"there are {len(entries)} entries for {count} devices"
+            raise Problem(f'{rule}: write one for each, or a range such as "192.168.1.20-192.168.1.28"')
+        return [entry for entry in entries if not isinstance(entry, AddressRange)]
+    if len(ranges) < len(entries):
+        raise Problem("has ranges and single addresses: write only ranges, or one entry for each device")
+    return list(zip(*(each.all() for each in ranges), strict=True))
 
 
 def _split(

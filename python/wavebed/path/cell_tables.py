@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -200,6 +202,98 @@ _TRACES = Reader(
 )
 
 
+_MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", re.ASCII)
+_WRITE_ADDRESS = "write a MAC address as 02:00:00:00:00:01, or one of IPv4 or IPv6"
+
+
+def read_address(value: object) -> str:
+    """Return the address of a device: MAC, IPv4 or IPv6, in its usual form.
+
+    Raises
+    ------
+    Problem
+        If it is none, or one of many devices.
+    """
+    if isinstance(value, str) and _MAC.fullmatch(value):
+        is_of_many, found = bool(int(value[:2], 16) & 1), value.lower()
+    else:
+        try:
+            ip = ipaddress.ip_address(value if isinstance(value, str) and "%" not in value else "")
+        except ValueError:
+            raise Problem(f"{described(value)} is no address: {_WRITE_ADDRESS}") from None
+        is_of_many, found = ip.is_multicast or ip.is_unspecified, str(ip)
+    if is_of_many:
+        raise Problem(f"{found} is no address of one device: write its own")
+    return found
+
+
+class AddressRange(Struct, frozen=True):
+    """The addresses from the first to the last one."""
+
+    first: str
+    last: str
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return _number(self.last) - _number(self.first) + 1
+
+    def all(self) -> tuple[str, ...]:
+        """Return every address."""
+        first = _number(self.first)
+        if _MAC.fullmatch(self.first):
+            return tuple((first + at).to_bytes(6, "big").hex(":") for at in range(self.count))
+        made = type(ipaddress.ip_address(self.first))
+        return tuple(str(made(first + at)) for at in range(self.count))
+
+
+def _number(address: str) -> int:
+    return int(address.replace(":", ""), 16) if _MAC.fullmatch(address) else int(ipaddress.ip_address(address))
+
+
+def _kind_of_address(address: str) -> str:
+    return "MAC" if _MAC.fullmatch(address) else f"IPv{ipaddress.ip_address(address).version}"
+
+
+def _address_range(text: str) -> AddressRange:
+    first, _, last = (part.strip() for part in text.partition("-"))
+    found = AddressRange(read_address(first), read_address(last))
+    if _kind_of_address(found.first) != _kind_of_address(found.last):
+        raise Problem(f"{text!r} is a range of two kinds of address: write both ends of one kind")
+    if found.count < 2:
+        raise Problem(f"{text!r} is no range: write the lower address first")
+    return found
+
+
+def _addresses(value: object) -> tuple[tuple[str, ...] | AddressRange, ...]:
+    """Return each entry: the addresses of one device, or a range."""
+    if isinstance(value, list) and not value:
+        raise Problem("is empty: write the address of the device")
+    found: list[tuple[str, ...] | AddressRange] = []
+    for number, each in enumerate(value if isinstance(value, list) else [value], 1):
+        place = f"[{number}]" if isinstance(value, list) else ""
+        if isinstance(each, list) and each:
+            found.append(tuple(at(place, read_address, own) for own in each))
+        elif isinstance(each, str) and "-" in each:
+            found.append(at(place, _address_range, each))
+        else:
+            found.append((at(place, read_address, each),))
+    return tuple(found)
+
+
+_ADDRESS_LIST: dict[str, Json] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_ADDRESSES = Reader(
+    _addresses,
+    "ADDRESS|FIRST-LAST|[…]",
+    {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "items": {"anyOf": [{"type": "string"}, _ADDRESS_LIST]}, "minItems": 1},
+        ]
+    },
+)
+
+
 class CellDeviceTable(Struct, frozen=True, kw_only=True):
     """The keys of a ``[[device]]`` besides the keys of its links, its service and its host."""
 
@@ -210,6 +304,16 @@ class CellDeviceTable(Struct, frozen=True, kw_only=True):
             values.number(1, MOST_DEVICES),
             "this many devices, called NAME-1, NAME-2, …; each draws its own randomness",
             absent="one device, called NAME",
+        ),
+    ] = None
+    address: Annotated[
+        tuple[tuple[str, ...] | AddressRange, ...] | None,
+        Key(
+            _ADDRESSES,
+            "for `wavebed bridge` only: the MAC, IPv4 or IPv6 address of a real device, or a list of them; with"
+            " `count` a list with an entry for each device, or one or several ranges such as"
+            ' `"192.168.1.20-192.168.1.28"`',
+            absent="none: the device is a host of the laboratory",
         ),
     ] = None
     ue: Annotated[

@@ -196,6 +196,8 @@ class DeviceModel(Struct, frozen=True):
         Its links of the radio hop.
     down_service, up_service : CellService
         What it is entitled to.
+    addresses : tuple of str
+        MAC, IPv4 and IPv6 addresses of a real device behind a bridge.
     """
 
     name: str
@@ -204,6 +206,7 @@ class DeviceModel(Struct, frozen=True):
     up: Link
     down_service: CellService = CellService()
     up_service: CellService = CellService()
+    addresses: tuple[str, ...] = ()
 
 
 class BackgroundModel(Struct, frozen=True):

@@ -45,7 +45,9 @@ MAX_HOPS = 64
 TOP_KEYS = ("title", "source", "lab", "path", "cell", "device", "run", "workload", "treatment")
 
 
-def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: Traces) -> PathModel:
+def read_path(
+    scenario: FilePath | None, options: Mapping[str, object], traces: Traces, *, has_real_devices: bool = False
+) -> PathModel:
     """Return the path of a scenario with options laid above it.
 
     Parameters
@@ -56,6 +58,8 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
         Values by key, as typed, for the radio hop (or the last one) and the whole path.
     traces : Traces
         Reads the patterns that the path names.
+    has_real_devices : bool
+        Whether the devices of a cell are real, behind a bridge: they have addresses then.
 
     Raises
     ------
@@ -64,11 +68,16 @@ def read_path(scenario: FilePath | None, options: Mapping[str, object], traces: 
     """
     file = None if scenario is None else find(scenario, "scenario")
     document = {"path": {}} if file is None else read_document(file)
-    return read_path_of(document, file, options, traces)
+    return read_path_of(document, file, options, traces, has_real_devices=has_real_devices)
 
 
 def read_path_of(
-    document: Mapping[str, object], scenario: FilePath | None, options: Mapping[str, object], traces: Traces
+    document: Mapping[str, object],
+    scenario: FilePath | None,
+    options: Mapping[str, object],
+    traces: Traces,
+    *,
+    has_real_devices: bool = False,
 ) -> PathModel:
     """Return the path of a scenario that was read before, with options laid above it.
 
@@ -78,7 +87,7 @@ def read_path_of(
         The result of `read_document`, perhaps changed since.
     scenario : pathlib.Path or None
         The file that it is from: names of files are relative to its folder, and messages name it.
-    options, traces
+    options, traces, has_real_devices
         As in `read_path`.
 
     Raises
@@ -88,7 +97,7 @@ def read_path_of(
     """
     base, file = (None, "") if scenario is None else (folder_of(scenario), str(scenario))
     try:
-        return _Reader(document, options, base, file, traces).read()
+        return _Reader(document, options, base, file, traces, has_real_devices=has_real_devices).read()
     except Problem as problem:
         raise UserError(str(problem)) from None
 
@@ -147,6 +156,8 @@ class _Reader:
         base: FilePath | None,
         file: str,
         traces: Traces,
+        *,
+        has_real_devices: bool,
     ) -> None:
         self.document = document
         self.given = cast("Mapping[str, object]", document["path"])
@@ -154,6 +165,7 @@ class _Reader:
         self.base = base
         self.file = file
         self.traces = traces
+        self.has_real_devices = has_real_devices
 
     def place(self, *keys: str) -> str:
         """Return how messages name a key of ``[path]``."""
@@ -249,6 +261,7 @@ class _Reader:
             {key: value for key, value in self.options.items() if key not in fields(PathTable)},
             self.traces,
             path.mtu,
+            self.has_real_devices,
         )
         return read_cell(name, links, source)
 

@@ -537,8 +537,15 @@ def _help(field: Field) -> str:
     return f"{field.key.meaning} (default: {field.default_text})".replace("`", "").replace("%", "%%")
 
 
-def chosen_path(args: argparse.Namespace, traces: Traces) -> tuple[PathModel, Mapping[str, Json] | None]:
+def chosen_path(
+    args: argparse.Namespace, traces: Traces, *, has_real_devices: bool = False
+) -> tuple[PathModel, Mapping[str, Json] | None]:
     """Return the path that the options describe, and its timeline as the engine reads it; ``None`` without one.
+
+    Parameters
+    ----------
+    has_real_devices : bool
+        As in `wavebed.path.scenario.read_path`.
 
     Raises
     ------
@@ -548,7 +555,7 @@ def chosen_path(args: argparse.Namespace, traces: Traces) -> tuple[PathModel, Ma
     from wavebed.path.scenario import read_path
 
     if args.timeline is None:
-        return read_path(args.scenario, path_options(args), traces), None
+        return read_path(args.scenario, path_options(args), traces, has_real_devices=has_real_devices), None
     from wavebed.path.timeline import load_timeline, timed_path
 
     timed = timed_path(load_timeline(args.timeline), args.scenario, path_options(args), traces)

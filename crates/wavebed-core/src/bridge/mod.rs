@@ -409,7 +409,7 @@ impl Bridge {
         value["hosts"] = json!([]);
         value["hops"] = self
             .file
-            .all_hops()
+            .views()
             .map(|hop| json!({"name": hop.name, "kind": hop.kind.name()}))
             .collect();
         Ok(value)

@@ -335,17 +335,20 @@ fn frame_to(device: usize) -> Vec<u8> {
 }
 
 #[test]
-fn classes_of_a_bridge_share_a_cell_and_other_devices_pass_beside_it() {
-    for side in [Side::Destination, Side::Source] {
-        let mut bench = Bench::new(2, true, false);
+fn devices_of_a_bridge_share_hops_and_a_cell_and_others_take_the_hops_alone() {
+    for up in [false, true] {
+        let mut bench = Bench::new(2, true, up);
+        let side = if up { Side::Source } else { Side::Destination };
         let addresses: Vec<Vec<Address>> = (0..2).map(|at| vec![address(at)]).collect();
         let classes = Classes::new(addresses.iter().map(Vec::as_slice), side);
         bench.direction.frames = Some(Frames::new(Some(classes)));
-        bench.direction.cell.as_mut().expect("a cell").way = Way::Apart;
+        let way = if up { Way::UpPorts } else { Way::DownPorts };
+        bench.direction.cell.as_mut().expect("a cell").way = way;
+        bench.inputs.truncate(1);
         bench.outputs.truncate(1);
-        for device in [0, 1, 40] {
+        for device in [0, 40, 1] {
             let mut frame = frame_to(device);
-            if side == Side::Source {
+            if up {
                 let (source, destination) = (10 + 14 + 15, 10 + 14 + 19);
                 frame.swap(source, destination);
             }
@@ -358,14 +361,27 @@ fn classes_of_a_bridge_share_a_cell_and_other_devices_pass_beside_it() {
             .iter()
             .map(|(name, total)| (name.as_str(), total.delivered.segments))
             .collect();
-        let expected = [
-            ("wire.down", 10),
-            ("radio.phone-0.down", 10),
-            ("radio.phone-1.down", 10),
-        ];
+        let expected = if up {
+            [
+                ("radio.phone-0.up", 10),
+                ("radio.phone-1.up", 10),
+                ("wire.up", 30),
+            ]
+        } else {
+            [
+                ("wire.down", 30),
+                ("radio.phone-0.down", 10),
+                ("radio.phone-1.down", 10),
+            ]
+        };
         assert_eq!(delivered, expected);
+        let of_no_device = bench.direction.chain.account.devices;
+        assert_eq!(
+            (of_no_device.segments_read, of_no_device.segments_written),
+            (10, 10)
+        );
         let frames = bench.direction.frames.as_ref().expect("a bridge");
-        let account = frames.account("a-b.down", bench.direction.chains());
+        let account = frames.account("a-b", bench.direction.chains());
         assert_eq!(
             (account.received_frames, account.delivered_frames),
             (30, 30)
