@@ -264,6 +264,10 @@ impl Engine for PathEngine {
             "in_flight_bytes": loops.iter().map(|each| each.in_flight_bytes).sum::<u64>(),
             "pool_bytes": loops.iter().map(|each| each.pool_bytes).sum::<usize>(),
         });
+        let cells: Vec<_> = loops.iter().flat_map(|each| &each.cells).collect();
+        if !cells.is_empty() {
+            answer["cells"] = json!(cells);
+        }
         let frames: Vec<_> = loops.iter().flat_map(|each| &each.frames).collect();
         if !frames.is_empty() {
             answer["frames"] = json!(frames);

@@ -4,6 +4,7 @@ use std::io::{BufRead, stdin};
 
 use serde_json::{Map, Value, json};
 use wavebed_link::{Counts, Reason};
+use wavebed_path::cell_account::{CellAccount, UserAccount};
 use wavebed_path::event_loop::{DirectionState, LinkState, LoopState};
 use wavebed_path::{NetworkConfig, Patterns};
 
@@ -48,12 +49,28 @@ pub fn head(loops: &[LoopState]) -> Value {
     let names = |columns: &[Column]| columns.iter().map(|(name, _)| *name).collect::<Vec<_>>();
     let links: Vec<&str> = links(loops).map(|(_, link)| link.name.as_str()).collect();
     let directions: Vec<&str> = directions(loops).map(|each| each.name.as_str()).collect();
-    json!({
+    let mut head = json!({
         "links": links,
         "directions": directions,
         "link_columns": names(&columns(0, &LinkState::default())),
         "direction_columns": ["transit_ns", "transit_segments"],
-    })
+    });
+    let users: Vec<String> = users(loops)
+        .map(|(_, cell, user)| user_link(&cell.name, &user.name))
+        .collect();
+    if !users.is_empty() {
+        head["users"] = json!(users);
+        head["user_columns"] = json!(names(&user_columns(0, &UserAccount::default())));
+    }
+    head
+}
+
+/// The name that a link of a modelled user would have: CELL.USER.down.
+fn user_link(cell: &str, user: &str) -> String {
+    match cell.rsplit_once('.') {
+        Some((name, direction)) => format!("{name}.{user}.{direction}"),
+        None => format!("{cell}.{user}"),
+    }
 }
 
 /// The values of all links and directions.
@@ -65,7 +82,33 @@ pub fn sample(loops: &[LoopState]) -> Value {
     let directions: Vec<Value> = directions(loops)
         .map(|each| json!([each.transit.sum_ns, each.transit.segments]))
         .collect();
-    json!({"links": links, "directions": directions})
+    let mut sample = json!({"links": links, "directions": directions});
+    let users: Vec<Value> = users(loops)
+        .map(|(at_ns, _, user)| user_columns(at_ns, user).map(|(_, value)| value))
+        .map(|row| Value::from(row.to_vec()))
+        .collect();
+    if !users.is_empty() {
+        sample["users"] = users.into();
+    }
+    sample
+}
+
+/// The values of a modelled user, taken at `at_ns`.
+fn user_columns(at_ns: u64, user: &UserAccount) -> [Column; 5] {
+    [
+        ("at_ns", at_ns.into()),
+        ("offered_bytes", user.offered_bytes.into()),
+        ("served_bytes", user.served_bytes.into()),
+        ("queued_bytes", json!(user.queued_bytes)),
+        ("air_ns", user.air_ns.into()),
+    ]
+}
+
+fn users(loops: &[LoopState]) -> impl Iterator<Item = (u64, &CellAccount, &UserAccount)> {
+    let cells = loops
+        .iter()
+        .flat_map(|each| each.cells.iter().map(|cell| (each.at_ns, cell)));
+    cells.flat_map(|(at_ns, cell)| cell.background.iter().map(move |user| (at_ns, cell, user)))
 }
 
 /// The values of a link, taken at `at_ns`.

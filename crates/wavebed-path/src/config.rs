@@ -254,6 +254,22 @@ impl CellConfig {
                 }
             }
         }
+        for (key, users) in [
+            ("down_background", &self.down_background),
+            ("up_background", &self.up_background),
+        ] {
+            let mut names: Vec<&str> = (self.devices.iter())
+                .map(|device| device.host.as_str())
+                .collect();
+            for BackgroundConfig { name, .. } in users {
+                if !is_name(name) || names.contains(&name.as_str()) {
+                    return Err(format!(
+                        "cell: {key}: {name:?} is no valid name, or the name of another user: use another one"
+                    ));
+                }
+                names.push(name);
+            }
+        }
         Ok(())
     }
 }
@@ -610,7 +626,8 @@ pub fn build_devices(
         down,
         up,
     });
-    Ok(Some((CellSetup { down, up }, hops.collect())))
+    let name = cell.name.clone();
+    Ok(Some((CellSetup { name, down, up }, hops.collect())))
 }
 
 /// Builds the hops of all legs. Random streams are keyed by the position of the stage on the path: hop, direction,

@@ -7,6 +7,7 @@ use wavebed_link::{Run, TimeSum};
 use wavebed_packet::transport;
 
 use crate::capture::Capture;
+use crate::cell_account::FileTimes;
 use crate::frames::{Frames, Sorted};
 use crate::link_chain::{ClassChain, LinkChain, NamedLink};
 use crate::pool::{Arrival, NO_DEVICE, Packets};
@@ -53,6 +54,10 @@ pub struct InCell {
     pub cell: Cell,
     /// How.
     pub way: Way,
+    /// `CELL.down` or `CELL.up`.
+    pub name: String,
+    /// The times of the files of each modelled user.
+    pub file_times: FileTimes,
 }
 
 /// Where the links are that the devices of a cell share.
@@ -283,7 +288,7 @@ impl Direction {
             awake,
             ..
         } = self;
-        let Some(InCell { cell, way }) = &self.cell else {
+        let Some(InCell { cell, way, .. }) = &self.cell else {
             let classes = classes.iter_mut().map(|each| &mut each.chain);
             for chain in std::iter::once(chain).chain(classes) {
                 let output = &mut outputs[0];

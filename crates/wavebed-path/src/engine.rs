@@ -14,6 +14,7 @@ use wavebed_os::clock;
 use wavebed_os::clock::MachineTime;
 
 use crate::capture::{CaptureError, CaptureWriter};
+use crate::cell_account::FileTimes;
 use crate::coalesce::Coalesce;
 use crate::direction::{Direction, InCell, Way};
 use crate::event_loop::{AttachedDirection, Command, Ended, Loop, LoopState};
@@ -25,7 +26,9 @@ use crate::packet_log::{LinkLog, PacketLogSender, PacketLogWriter};
 use crate::pool::{PacketMemory, Packets};
 use crate::port::{Device, TimedInput, TimedOutput};
 use crate::sampler::{FlowsNow, SampleSetup, Sampler, SamplerError};
-use crate::series::{Address, Classes, SeriesLink, SeriesSender, SeriesWriter, Side};
+use crate::series::{
+    Address, Classes, SeriesCell, SeriesLink, SeriesNames, SeriesSender, SeriesWriter, Side,
+};
 use crate::summary::Summary;
 use crate::{capture, packet_log, series};
 
@@ -54,6 +57,8 @@ pub struct ClassSetup {
 
 /// A cell.
 pub struct CellSetup {
+    /// Its name.
+    pub name: String,
     /// Its scheduler towards the devices.
     pub down: Cell,
     /// Its scheduler towards the base station.
@@ -384,7 +389,24 @@ fn start_logs(
     let with_air: Vec<SeriesLink> = directions()
         .flat_map(DirectionSetup::series_links)
         .collect();
-    let (sender, writer) = series::start(dir, &with_air, &departures)?;
+    let cells: Vec<SeriesCell> = (directions().filter_map(|direction| direction.cell.as_ref()))
+        .filter(|at| at.cell.is_shared())
+        .map(|at| SeriesCell {
+            name: at.name.clone(),
+            users: at
+                .cell
+                .background()
+                .into_iter()
+                .map(|user| user.name)
+                .collect(),
+        })
+        .collect();
+    let names = SeriesNames {
+        links: with_air,
+        departures,
+        cells,
+    };
+    let (sender, writer) = series::start(dir, &names)?;
     (senders.series, writers.series) = (Some(sender), Some(writer));
     if with_packets {
         let (sender, writer) = packet_log::start(dir, &links)?;
@@ -517,14 +539,29 @@ pub(crate) fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
     };
     let (to_devices, from_devices) = (classes(Side::Destination), classes(Side::Source));
     let (to_cell, from_cell) = (way(false), way(true));
-    let (down_cell, up_cell) = leg.cell.map(|cell| (cell.down, cell.up)).unzip();
+    let in_cell = |cell: &CellSetup, direction: &str, way| InCell {
+        cell: if direction == "up" {
+            &cell.up
+        } else {
+            &cell.down
+        }
+        .clone(),
+        way,
+        name: format!("{}.{direction}", cell.name),
+        file_times: FileTimes::default(),
+    };
+    let cell = leg.cell.as_ref();
+    let (down_cell, up_cell) = (
+        cell.map(|cell| in_cell(cell, "down", to_cell)),
+        cell.map(|cell| in_cell(cell, "up", from_cell)),
+    );
     let mut setups = [
         DirectionSetup {
             name: format!("{}.down", leg.name),
             chains: Vec::new(),
             departures: Vec::new(),
             classes: to_devices,
-            cell: down_cell.map(|cell| InCell { cell, way: to_cell }),
+            cell: down_cell,
             inputs: near.clone(),
             outputs: far.clone(),
         },
@@ -533,10 +570,7 @@ pub(crate) fn directions_of(leg: LegSetup) -> [DirectionSetup; 2] {
             chains: Vec::new(),
             departures: Vec::new(),
             classes: from_devices,
-            cell: up_cell.map(|cell| InCell {
-                cell,
-                way: from_cell,
-            }),
+            cell: up_cell,
             inputs: far,
             outputs: near,
         },
@@ -619,6 +653,9 @@ pub(crate) fn attach(
     let mut direction = Direction::new(own.chain, packets);
     direction.capture = capture;
     direction.frames = (setup.inputs[0].ethernet()).map(|_| Frames::new(setup.classes));
+    if let Some(at) = &setup.cell {
+        at.cell.keep(logs.series.is_some());
+    }
     match setup.cell {
         Some(cell) => direction = direction.in_cell(cell, chains, setup.inputs.len()),
         None => direction.classes = chains,

@@ -12,12 +12,13 @@ use wavebed_link::{Change, Conditions, Counts, TimeSum};
 use wavebed_os::clock::Awake;
 use wavebed_os::{clock, guest, poll, sched};
 
+use crate::cell_account::CellAccount;
 use crate::direction::{Direction, Turn};
 use crate::frames::FrameAccount;
 use crate::on_time::{Gaps, Interruption, LONGEST_SLEEP_NS};
 use crate::packet_log::LinkLog;
 use crate::port::{Device, TimedInput, TimedOutput};
-use crate::series::SeriesSender;
+use crate::series::{CellRows, SeriesSender};
 
 /// Interval at which finished rows go to the writer and the scheduler guard is called.
 const HOUSEKEEPING_NS: u64 = 20_000_000;
@@ -103,6 +104,8 @@ pub struct LoopState {
     pub links: Vec<LinkState>,
     /// The frames of every direction between ports of Ethernet.
     pub frames: Vec<FrameAccount>,
+    /// Every direction of a cell that several share.
+    pub cells: Vec<CellAccount>,
     /// Bytes of packets in flight.
     pub in_flight_bytes: u64,
     /// Memory of the packet pool.
@@ -549,6 +552,11 @@ impl Loop {
                 .iter()
                 .filter_map(AttachedDirection::frames)
                 .collect(),
+            cells: self
+                .directions
+                .iter()
+                .filter_map(|attached| attached.direction.cell.as_ref()?.account(at_ns))
+                .collect(),
             in_flight_bytes: self
                 .directions
                 .iter()
@@ -567,6 +575,18 @@ impl Loop {
         let until_ns = if closing { now_ns + 1_000_000 } else { now_ns };
         for attached in &mut self.directions {
             let direction = &mut attached.direction;
+            let series = attached.series.as_ref().map(|(sender, ..)| sender);
+            if let Some(at) = &mut direction.cell {
+                if closing {
+                    at.cell.finish(now_ns);
+                }
+                let files = at.cell.take_files();
+                at.file_times.count(&files);
+                if let Some(sender) = series {
+                    let (air, users) = at.cell.take_rows(now_ns, closing);
+                    sender.cell(&at.name, CellRows { air, users, files });
+                }
+            }
             if closing {
                 let links = direction.chains_mut().flat_map(|chain| &mut chain.links);
                 let logs = links.filter_map(|named| named.log.as_mut());

@@ -4,6 +4,7 @@
 //! clock. An [`engine::Engine`] runs the directions of all legs on real devices, one or two threads per leg.
 
 pub mod capture;
+pub mod cell_account;
 pub mod coalesce;
 pub mod config;
 pub mod direction;

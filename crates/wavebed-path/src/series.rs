@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::{fmt, io};
 
+use wavebed_link::radio::{AirRow, EndedFile, UserRow};
 use wavebed_link::{MillisecondRow, Reason, Sojourn};
 use wavebed_os::output::create_regular;
 use wavebed_packet::VnetHeader;
@@ -35,6 +36,18 @@ pub struct DepartureRow {
 enum Rows {
     Link(usize, Vec<MillisecondRow>),
     Departures(usize, Vec<DepartureRow>),
+    Cell(String, CellRows),
+}
+
+/// What happened in one direction of a cell.
+#[derive(Debug, Default)]
+pub struct CellRows {
+    /// The time of the slots in each millisecond.
+    pub air: Vec<AirRow>,
+    /// What modelled users got in each millisecond.
+    pub users: Vec<UserRow>,
+    /// The files that they ended, each with the place of its user.
+    pub files: Vec<(usize, EndedFile)>,
 }
 
 /// A sender to the writer, one per event loop.
@@ -57,6 +70,11 @@ impl SeriesSender {
         if !rows.is_empty() {
             let _ = self.sender.send(Rows::Departures(index, rows));
         }
+    }
+
+    /// Sends rows of the direction of a cell with this name.
+    pub fn cell(&self, name: &str, rows: CellRows) {
+        let _ = self.sender.send(Rows::Cell(name.to_owned(), rows));
     }
 }
 
@@ -81,14 +99,44 @@ pub struct SeriesLink {
     pub has_air: bool,
 }
 
-/// Starts the writer: `DIR/LINK.csv` for each link and `DIR/departures.LEG.DIRECTION.csv` for each direction.
+/// One direction of a cell whose series is written.
+pub struct SeriesCell {
+    /// `CELL.down` or `CELL.up`.
+    pub name: String,
+    /// The names of its modelled users.
+    pub users: Vec<String>,
+}
+
+/// The series that are written.
+pub struct SeriesNames {
+    /// Links.
+    pub links: Vec<SeriesLink>,
+    /// The departures of each direction.
+    pub departures: Vec<String>,
+    /// Cells.
+    pub cells: Vec<SeriesCell>,
+}
+
+/// The files of one direction of a cell.
+struct CellFiles {
+    air: Out,
+    users: Out,
+    files: Out,
+    names: Vec<String>,
+}
+
+/// Starts the writer: `DIR/LINK.csv` for each link, `DIR/departures.LEG.DIRECTION.csv` for each direction, and
+/// `DIR/cells/CELL.DIRECTION.csv`, the same in `DIR/users` and `DIR/files`, for each direction of a cell.
 ///
 /// # Errors
 /// When a file cannot be made.
 pub fn start(
     dir: &Path,
-    links: &[SeriesLink],
-    departures: &[String],
+    SeriesNames {
+        links,
+        departures,
+        cells,
+    }: &SeriesNames,
 ) -> Result<(SeriesSender, SeriesWriter), SeriesError> {
     let open = |name: String, header: &str| -> Result<(PathBuf, BufWriter<File>), SeriesError> {
         let path = dir.join(name);
@@ -118,10 +166,34 @@ pub fn start(
         .iter()
         .map(|name| open(format!("departures.{name}.csv"), DEPARTURE_HEADER))
         .collect::<Result<Vec<_>, _>>()?;
+    let in_folder = |folder: &str, name: &str, header: &str| {
+        let path = dir.join(folder);
+        std::fs::create_dir_all(&path).map_err(|source| SeriesError { path, source })?;
+        open(format!("{folder}/{name}.csv"), header)
+    };
+    let mut cell_files = cells
+        .iter()
+        .map(|SeriesCell { name, users }| {
+            let files = CellFiles {
+                air: in_folder("cells", name, AIR_HEADER)?,
+                users: in_folder("users", name, USERS_HEADER)?,
+                files: in_folder("files", name, FILES_HEADER)?,
+                names: users.clone(),
+            };
+            Ok((name.clone(), files))
+        })
+        .collect::<Result<HashMap<_, _>, SeriesError>>()?;
     let (sender, receiver) = channel();
     let thread = std::thread::Builder::new()
         .name("series".into())
-        .spawn(move || write_all(&receiver, &mut link_files, &mut departure_files))
+        .spawn(move || {
+            write_all(
+                &receiver,
+                &mut link_files,
+                &mut departure_files,
+                &mut cell_files,
+            )
+        })
         .map_err(|source| SeriesError {
             path: dir.to_owned(),
             source,
@@ -147,6 +219,7 @@ fn write_all(
     rows: &Receiver<Rows>,
     links: &mut [(Out, bool)],
     departures: &mut [Out],
+    cells: &mut HashMap<String, CellFiles>,
 ) -> Result<(), SeriesError> {
     let failed = |path: &Path, source| SeriesError {
         path: path.to_owned(),
@@ -166,10 +239,17 @@ fn write_all(
                     .try_for_each(|row| write_departure_row(file, row))
                     .map_err(|error| failed(path, error))?;
             }
+            Rows::Cell(name, rows) => {
+                if let Some(files) = cells.get_mut(&name) {
+                    write_cell(files, &rows)?;
+                }
+            }
         }
     }
     let links = links.iter_mut().map(|(out, _)| out);
-    for (path, file) in links.chain(departures) {
+    let cells = cells.values_mut();
+    let cells = cells.flat_map(|each| [&mut each.air, &mut each.users, &mut each.files]);
+    for (path, file) in links.chain(departures).chain(cells) {
         file.flush().map_err(|error| failed(path, error))?;
     }
     Ok(())
@@ -246,6 +326,46 @@ fn write_departure_row(out: &mut impl Write, row: &DepartureRow) -> io::Result<(
         out,
         "{at_ms},{packets},{segments},{bytes},{late_max_ns},{refused_segments}"
     )
+}
+
+const AIR_HEADER: &str = "time_ms,slots_ns,control_ns\n";
+const USERS_HEADER: &str = "time_ms,user,air_ns,served_bytes\n";
+const FILES_HEADER: &str = "user,requested_ns,ended_ns\n";
+
+fn write_cell(out: &mut CellFiles, rows: &CellRows) -> Result<(), SeriesError> {
+    let names = &out.names;
+    let name = |place: usize| names.get(place).map_or("", String::as_str);
+    write_lines(&mut out.air, &rows.air, |file, row| {
+        let (at_ms, air) = (row.at_ms, row.air);
+        writeln!(file, "{at_ms},{},{}", air.slots_ns, air.control_ns)
+    })?;
+    write_lines(&mut out.users, &rows.users, |file, row| {
+        let user = name(row.user);
+        let (at_ms, air_ns, bytes) = (row.at_ms, row.air_ns, row.served_bytes);
+        writeln!(file, "{at_ms},{user},{air_ns},{bytes}")
+    })?;
+    write_lines(&mut out.files, &rows.files, |file, (user, row)| {
+        writeln!(
+            file,
+            "{},{},{}",
+            name(*user),
+            row.requested_ns,
+            row.ended_ns
+        )
+    })
+}
+
+fn write_lines<Row>(
+    (path, file): &mut Out,
+    rows: &[Row],
+    write: impl Fn(&mut BufWriter<File>, &Row) -> io::Result<()>,
+) -> Result<(), SeriesError> {
+    let mut rows = rows.iter();
+    let written = rows.try_for_each(|row| write(file, row));
+    written.map_err(|source| SeriesError {
+        path: path.clone(),
+        source,
+    })
 }
 
 /// An address of a device.

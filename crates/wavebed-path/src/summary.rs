@@ -6,6 +6,7 @@ use serde::Serialize;
 use wavebed_link::{Counts, Reason};
 use wavebed_os::clock::Lost;
 
+use crate::cell_account::CellAccount;
 use crate::event_loop::Ended;
 use crate::frames::FrameAccount;
 use crate::host_counters::{HostCounters, HostCounts};
@@ -22,6 +23,9 @@ pub struct Summary {
     pub duration_s: f64,
     /// Every link.
     pub links: Vec<LinkSummary>,
+    /// Every direction of a cell that several share.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cells: Vec<CellAccount>,
     /// Every direction of every leg.
     pub departures: Vec<DepartureSummary>,
     /// The frames of every direction between ports of Ethernet.
@@ -255,6 +259,9 @@ impl Summary {
                     ));
                 }
             }
+            let cell = direction.cell.as_ref();
+            self.cells
+                .extend(cell.and_then(|at| at.account(ended.ended_ns)));
             if let Some(account) = attached.frames() {
                 self.add_frames(account);
             }
@@ -511,6 +518,7 @@ impl Summary {
             }
             out.push('\n');
         }
+        self.cells.iter().for_each(|cell| cell.write(&mut out));
         for departure in &self.departures {
             if let (Some(p50), Some(p99), Some(p999), Some(max)) = (
                 departure.late_p50_us,

@@ -355,6 +355,26 @@ impl Air {
         }
     }
 
+    /// The indices of the base stations that it plays, in order; of a constant channel its own.
+    #[must_use]
+    pub fn stations(&self) -> Vec<u32> {
+        let cells = self
+            .played
+            .as_ref()
+            .and_then(|played| played.pattern.cell());
+        let mut stations = cells.map_or_else(|| vec![self.now.cell], <[u32]>::to_vec);
+        stations.sort_unstable();
+        stations.dedup();
+        stations
+    }
+
+    /// Whether it plays this state at some time.
+    #[must_use]
+    pub fn plays(&self, state: State) -> bool {
+        let played = self.played.as_ref();
+        played.is_some_and(|played| played.states.contains(&state))
+    }
+
     /// When the pattern ends, with [`End::Stop`].
     #[must_use]
     pub fn end_ns(&self) -> Option<u64> {

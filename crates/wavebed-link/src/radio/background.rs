@@ -1,5 +1,7 @@
 //! The modelled users of a cell: their demand, channel and claims, without packets.
 
+use std::collections::BTreeMap;
+
 use super::Radio;
 use super::air::{Air, Now};
 use super::block::Decoder;
@@ -7,7 +9,7 @@ use super::scheduler::Asked;
 use super::send::rate_of;
 use super::settings::{Aggregation, Slots};
 use super::slots::{Claim, Share};
-use super::traffic::{Background, Fared, TrafficConfig};
+use super::traffic::{Background, EndedFile, Fared, TrafficConfig};
 use crate::pattern::State;
 use crate::random_stream::RandomStream;
 use crate::run::{NEVER, Slot};
@@ -21,6 +23,28 @@ pub struct ModelledUser {
     random: RandomStream,
     end_ns: u64,
     air_ns: u64,
+    /// What it got in each millisecond, if that is kept.
+    got: Option<BTreeMap<u64, Got>>,
+}
+
+/// What a modelled user got in a millisecond.
+#[derive(Clone, Copy, Debug, Default)]
+struct Got {
+    air_ns: u64,
+    served_bytes: u64,
+}
+
+/// A millisecond in which a modelled user got something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserRow {
+    /// Milliseconds since the origin.
+    pub at_ms: u64,
+    /// Its place among the modelled users.
+    pub user: usize,
+    /// Time of the parts of slots that it was given: of those that began in the millisecond.
+    pub air_ns: u64,
+    /// Bytes that were delivered in the millisecond.
+    pub served_bytes: u64,
 }
 
 impl ModelledUser {
@@ -34,7 +58,13 @@ impl ModelledUser {
             air,
             random: random.process(1),
             air_ns: 0,
+            got: None,
         }
+    }
+
+    /// The row of the millisecond of `at_ns`, if rows are kept.
+    fn got(&mut self, at_ns: u64) -> Option<&mut Got> {
+        Some(self.got.as_mut()?.entry(at_ns / 1_000_000).or_default())
     }
 
     /// The channel in the slot, if it can carry something.
@@ -56,6 +86,8 @@ pub struct UserReport {
     pub fared: Fared,
     /// Time of the parts of slots that it was given.
     pub air_ns: u64,
+    /// Bytes that it still waits for; `None` of a full buffer.
+    pub queued_bytes: Option<u64>,
 }
 
 /// The modelled users of a cell. Those in the fall-back of another technology are not modelled.
@@ -205,7 +237,11 @@ impl ModelledUsers {
             carrier,
             ..
         } = asked.claim.slot;
-        user.air_ns += share.of(slots.slot_ns);
+        let air_ns = share.of(slots.slot_ns);
+        user.air_ns += air_ns;
+        if let Some(got) = user.got(start_ns) {
+            got.air_ns += air_ns;
+        }
         let (_, capacity) = asked.need.unwrap_or((0, 0));
         let bytes = share.of(capacity).min(user.demand.backlog_bytes());
         let now = user.air.at(start_ns);
@@ -217,9 +253,55 @@ impl ModelledUsers {
         let carriers = self.aggregation.map_or(1, |settings| settings.carriers);
         let number = index * u64::from(carriers) + u64::from(carrier);
         if user.random.unit(number) >= fails {
-            user.demand.take(bytes, start_ns + slots.slot_ns);
+            let at_ns = start_ns + slots.slot_ns;
+            let served_bytes = user.demand.take(bytes, at_ns);
+            if let Some(got) = user.got(at_ns) {
+                got.served_bytes += served_bytes;
+            }
         }
         bytes
+    }
+
+    /// Keeps what each gets in each millisecond, and the files that it ends, from now on.
+    pub(super) fn keep(&mut self, rows: bool) {
+        for user in &mut self.users {
+            user.demand.keep_files();
+            if rows {
+                user.got.get_or_insert_default();
+            }
+        }
+    }
+
+    /// Takes the rows of the milliseconds before `end_ms`.
+    pub(super) fn take_rows(&mut self, end_ms: u64) -> Vec<UserRow> {
+        let mut rows = Vec::new();
+        for (user, each) in self.users.iter_mut().enumerate() {
+            let Some(got) = &mut each.got else { continue };
+            let later = got.split_off(&end_ms);
+            let before = std::mem::replace(got, later);
+            rows.extend(before.into_iter().map(|(at_ms, got)| UserRow {
+                at_ms,
+                user,
+                air_ns: got.air_ns,
+                served_bytes: got.served_bytes,
+            }));
+        }
+        rows
+    }
+
+    /// Takes the files that ended, each with the place of its user.
+    pub(super) fn take_files(&mut self) -> Vec<(usize, EndedFile)> {
+        let users = self.users.iter_mut().enumerate();
+        let files = users.flat_map(|(place, user)| {
+            let files = user.demand.take_files().into_iter();
+            files.map(move |file| (place, file))
+        });
+        files.collect()
+    }
+
+    /// The base stations at which they are at some time.
+    pub(super) fn stations(&self) -> impl Iterator<Item = u32> {
+        self.users.iter().flat_map(|user| user.air.stations())
     }
 
     /// How each has fared.
@@ -228,6 +310,7 @@ impl ModelledUsers {
             name: user.name.clone(),
             fared: user.demand.fared(),
             air_ns: user.air_ns,
+            queued_bytes: Some(user.demand.backlog_bytes()).filter(|&bytes| bytes < u64::MAX),
         };
         self.users.iter().map(report).collect()
     }

@@ -4,13 +4,16 @@
 //! them parts of it: first to retransmissions, the oldest first, then to new data by its policy. A device that gets none
 //! plans again. 3GPP specifies no scheduler of a base station; the policies name their sources.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::background::{ModelledUser, ModelledUsers, UserReport};
+use super::background::{ModelledUser, ModelledUsers, UserReport, UserRow};
 use super::scheduler::{Asked, Scheduler, SchedulerConfig, ServiceConfig};
+use super::settings::Slots;
 use super::slots::{Claim, Share};
+use super::traffic::EndedFile;
 use super::{Event, Radio};
+use crate::pattern::State;
 use crate::run::{Backlog, BlockRecord, Run, Slot};
 use crate::stage::{Change, Conditions, Effect, Outlet, Stage};
 
@@ -62,6 +65,61 @@ impl Cell {
         self.devices().background.reports()
     }
 
+    /// Whether several share its slots. The radio of a device that has them all is no part of it.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !self.devices().members.is_empty()
+    }
+
+    /// Where the time of its slots went up to `now_ns`. It must have been advanced to then.
+    #[must_use]
+    pub fn air(&self, now_ns: u64) -> AirReport {
+        let devices = self.devices();
+        AirReport {
+            slots_ns: devices.capacity.up_to(now_ns),
+            control_ns: devices.control.total_ns,
+        }
+    }
+
+    /// Keeps the files that modelled users end, until [`Cell::take_files`]; with `rows` also what each of them and the
+    /// control information take in each millisecond, until [`Cell::take_rows`].
+    pub fn keep(&self, rows: bool) {
+        let mut devices = self.devices();
+        devices.background.keep(rows);
+        if rows {
+            devices.control.rows.get_or_insert_default();
+        }
+    }
+
+    /// Takes the files that ended, each with the place of its user.
+    #[must_use]
+    pub fn take_files(&self) -> Vec<(usize, EndedFile)> {
+        self.devices().background.take_files()
+    }
+
+    /// Takes the rows of each millisecond that has ended by `now_ns`, at the end also the last one. It must have been
+    /// advanced to then.
+    #[must_use]
+    pub fn take_rows(&self, now_ns: u64, closing: bool) -> (Vec<AirRow>, Vec<UserRow>) {
+        let mut devices = self.devices();
+        let end_ms = now_ns / 1_000_000 + u64::from(closing);
+        let Devices {
+            control,
+            capacity,
+            background,
+            ..
+        } = &mut *devices;
+        let rows = control.take_rows(end_ms, now_ns, capacity);
+        (rows, background.take_rows(end_ms))
+    }
+
+    /// Serves modelled users up to `now_ns`, or up to the next event of a device. Nothing may arrive from then on.
+    pub fn finish(&self, now_ns: u64) {
+        let mut devices = self.devices();
+        let until_ns = devices.next_event_ns().unwrap_or(u64::MAX).min(now_ns);
+        devices.leave(until_ns);
+    }
+
     /// Tells the devices whose ports have something to forward or to count.
     pub fn for_each_changed(&self, mut tell: impl FnMut(usize)) {
         for (index, member) in self.devices().members.iter().enumerate() {
@@ -69,6 +127,100 @@ impl Cell {
                 tell(index);
             }
         }
+    }
+}
+
+/// Where the time of the slots of one direction of a cell went, besides devices and modelled users.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AirReport {
+    /// Time of all slots of the direction, of each component carrier at each base station; with the slots of a fall-back
+    /// technology if a device uses it.
+    pub slots_ns: u64,
+    /// Time of the parts of slots that control information took.
+    pub control_ns: u64,
+}
+
+/// The time of the slots in a millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AirRow {
+    /// Milliseconds since the origin.
+    pub at_ms: u64,
+    /// As in [`AirReport`], of the slots that began in the millisecond.
+    pub air: AirReport,
+}
+
+/// The time of all slots of a direction.
+struct Capacity {
+    /// Each kind of slots, and its number of carriers.
+    carriers: Vec<(Slots, u64)>,
+}
+
+impl Capacity {
+    fn new(radios: &[Radio], background: &ModelledUsers) -> Self {
+        let Some(first) = radios.first() else {
+            return Self {
+                carriers: Vec::new(),
+            };
+        };
+        let of_devices = radios.iter().flat_map(|radio| radio.air.stations());
+        let mut stations: Vec<u32> = of_devices.chain(background.stations()).collect();
+        stations.sort_unstable();
+        stations.dedup();
+        let stations = stations.len() as u64;
+        let parts = first.config.aggregation.map_or(1, |each| each.carriers);
+        let primary = first.config.carriers.primary.clone();
+        let mut carriers = vec![(primary, stations * u64::from(parts))];
+        let falls_back = |radio: &&Radio| radio.air.plays(State::Fallback);
+        let mut fallbacks = radios.iter().filter(falls_back);
+        let fallback = fallbacks.find_map(|radio| radio.config.carriers.fallback.clone());
+        carriers.extend(fallback.map(|slots| (slots, stations)));
+        Self { carriers }
+    }
+
+    /// The time of the slots that began before `now_ns`.
+    fn up_to(&self, now_ns: u64) -> u64 {
+        let times = self.carriers.iter().map(|(slots, carriers)| {
+            slots.own_before(now_ns.div_ceil(slots.slot_ns)) * slots.slot_ns * carriers
+        });
+        times.sum()
+    }
+}
+
+/// The time that control information takes.
+#[derive(Default)]
+struct Control {
+    total_ns: u64,
+    /// That of each millisecond, if it is kept.
+    rows: Option<BTreeMap<u64, u64>>,
+    /// The first millisecond that was not taken.
+    next_ms: u64,
+}
+
+impl Control {
+    fn count(&mut self, start_ns: u64, time_ns: u64) {
+        self.total_ns += time_ns;
+        if let Some(rows) = &mut self.rows {
+            *rows.entry(start_ns / 1_000_000).or_default() += time_ns;
+        }
+    }
+
+    fn take_rows(&mut self, end_ms: u64, now_ns: u64, capacity: &Capacity) -> Vec<AirRow> {
+        let Some(rows) = &mut self.rows else {
+            return Vec::new();
+        };
+        let later = rows.split_off(&end_ms);
+        let before = std::mem::replace(rows, later);
+        let milliseconds = self.next_ms..end_ms;
+        self.next_ms = self.next_ms.max(end_ms);
+        let up_to = |ms: u64| capacity.up_to((ms * 1_000_000).min(now_ns));
+        let row = |at_ms: u64| AirRow {
+            at_ms,
+            air: AirReport {
+                slots_ns: up_to(at_ms + 1) - up_to(at_ms),
+                control_ns: before.get(&at_ms).copied().unwrap_or(0),
+            },
+        };
+        milliseconds.map(row).collect()
     }
 }
 
@@ -153,6 +305,8 @@ struct Devices {
     background: ModelledUsers,
     /// Those that ask for one slot.
     claims: Vec<Asked>,
+    capacity: Capacity,
+    control: Control,
 }
 
 /// When the next event of a device is due, twice, and one more if it is a slot, which comes after all other events of its
@@ -191,6 +345,7 @@ impl Devices {
             background.into_iter().unzip();
         services.extend(others);
         let background = ModelledUsers::new(users, radios.first());
+        let capacity = Capacity::new(&radios, &background);
         let members: Vec<Device> = radios
             .into_iter()
             .map(|radio| Device {
@@ -205,6 +360,8 @@ impl Devices {
             scheduler: Scheduler::new(config, &services),
             background,
             claims: Vec::new(),
+            capacity,
+            control: Control::default(),
         }
     }
 
@@ -318,6 +475,7 @@ impl Devices {
         let mut need =
             |device: usize, slot: Slot, units: u32| members[device].radio.need(slot, units);
         let most_given = self.scheduler.give(now_ns, &mut self.claims, &mut need);
+        self.count_control();
         for place in 0..self.claims.len() {
             let asked = self.claims[place];
             let share = Share {
@@ -340,6 +498,26 @@ impl Devices {
                 self.scheduler.sent(&asked, bytes);
             }
             self.look(asked.device);
+        }
+    }
+
+    /// Counts the parts of a slot that was given which control information takes.
+    fn count_control(&mut self) {
+        let SchedulerConfig {
+            units,
+            control_units,
+            ..
+        } = self.scheduler.config;
+        let (Some(asked), Some(first)) = (self.claims.first(), self.members.first()) else {
+            return;
+        };
+        let slot = asked.claim.slot;
+        let served = self.claims.iter().filter(|asked| asked.given > 0).count();
+        let given = control_units * u32::try_from(served).unwrap_or(0);
+        if given > 0 {
+            let slot_ns = first.radio.config.carriers.slots(slot).slot_ns;
+            let share = Share { given, all: units };
+            self.control.count(slot.start_ns, share.of(slot_ns));
         }
     }
 

@@ -19,9 +19,9 @@ use std::sync::Arc;
 pub use crate::run::{BlockRecord, Slot};
 pub use crate::stage::Handover;
 pub use air::{Air, Now, Sinr};
-pub use background::{ModelledUser, UserReport};
+pub use background::{ModelledUser, UserReport, UserRow};
 pub use block::{Code, Decoder};
-pub use cell::Cell;
+pub use cell::{AirReport, AirRow, Cell};
 pub use connection::{Connection, Drx, Rrc};
 pub use scheduler::{Policy, SchedulerConfig, ServiceConfig, SliceConfig};
 pub use settings::{
@@ -29,7 +29,7 @@ pub use settings::{
 };
 pub use slots::{Carriers, Found, Needs};
 pub use split::{SplitBearer, SplitConfig};
-pub use traffic::{Background, Fared, TrafficConfig};
+pub use traffic::{Background, EndedFile, Fared, TrafficConfig};
 
 use crate::counters::Reason;
 use crate::pattern::Clock;

@@ -102,11 +102,28 @@ pub struct Fared {
     pub stalled_ns: u64,
 }
 
+/// A file or segment that a modelled user has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedFile {
+    /// When it was requested.
+    pub requested_ns: u64,
+    /// When its last byte was delivered.
+    pub ended_ns: u64,
+}
+
+/// What a modelled user asked for and got.
+#[derive(Debug, Default)]
+struct Tally {
+    fared: Fared,
+    /// The files that were not taken yet, if they are kept.
+    ended: Option<Vec<EndedFile>>,
+}
+
 /// The demand of a modelled user. It depends on the random stream and on what was taken when, not on the calls between.
 #[derive(Debug)]
 pub struct Background {
     source: Source,
-    fared: Fared,
+    tally: Tally,
 }
 
 #[derive(Debug)]
@@ -174,8 +191,19 @@ impl Background {
         };
         Self {
             source,
-            fared: Fared::default(),
+            tally: Tally::default(),
         }
+    }
+
+    /// Keeps the files that end from now on.
+    pub fn keep_files(&mut self) {
+        self.tally.ended.get_or_insert_default();
+    }
+
+    /// Takes the files that ended and were kept.
+    pub fn take_files(&mut self) -> Vec<EndedFile> {
+        let ended = self.tally.ended.as_mut();
+        ended.map(std::mem::take).unwrap_or_default()
     }
 
     /// When its demand grows next, if nothing is taken before; [`NEVER`] if not.
@@ -199,7 +227,8 @@ impl Background {
             Source::Users(users) => users.advance(now_ns),
             Source::Fetches(fetches) => fetches.advance(now_ns),
         };
-        self.fared.offered_bytes = self.fared.offered_bytes.saturating_add(bytes);
+        let offered_bytes = &mut self.tally.fared.offered_bytes;
+        *offered_bytes = offered_bytes.saturating_add(bytes);
     }
 
     /// Bytes that wait; `u64::MAX` of a full buffer.
@@ -207,7 +236,7 @@ impl Background {
     pub const fn backlog_bytes(&self) -> u64 {
         match &self.source {
             Source::FullBuffer => u64::MAX,
-            _ => self.fared.offered_bytes - self.fared.served_bytes,
+            _ => self.tally.fared.offered_bytes - self.tally.fared.served_bytes,
         }
     }
 
@@ -224,14 +253,14 @@ impl Background {
     /// Up to `bytes` are delivered at `at_ns`. Returns how many; the rest was not asked for by then.
     pub fn take(&mut self, bytes: u64, at_ns: u64) -> u64 {
         let bytes = bytes.min(self.backlog_bytes());
-        let fared = &mut self.fared;
-        fared.served_bytes += bytes;
+        let tally = &mut self.tally;
+        tally.fared.served_bytes += bytes;
         match &mut self.source {
-            Source::FullBuffer => fared.offered_bytes += bytes,
+            Source::FullBuffer => tally.fared.offered_bytes += bytes,
             Source::OnOff(_) => {}
-            Source::Files(files) => files.take(bytes, at_ns, fared),
-            Source::Users(users) => users.take(bytes, at_ns, fared),
-            Source::Fetches(fetches) => fetches.take(bytes, at_ns, fared),
+            Source::Files(files) => files.take(bytes, at_ns, tally),
+            Source::Users(users) => users.take(bytes, at_ns, tally),
+            Source::Fetches(fetches) => fetches.take(bytes, at_ns, tally),
         }
         bytes
     }
@@ -239,15 +268,21 @@ impl Background {
     /// How it has fared up to now.
     #[must_use]
     pub const fn fared(&self) -> Fared {
-        self.fared
+        self.tally.fared
     }
 }
 
-impl Fared {
-    fn finish(&mut self, requested_ns: u64, at_ns: u64) {
-        self.files += 1;
-        let time_ns = at_ns.saturating_sub(requested_ns);
-        self.files_ns = self.files_ns.saturating_add(time_ns);
+impl Tally {
+    fn finish(&mut self, requested_ns: u64, ended_ns: u64) {
+        self.fared.files += 1;
+        let time_ns = ended_ns.saturating_sub(requested_ns);
+        self.fared.files_ns = self.fared.files_ns.saturating_add(time_ns);
+        if let Some(ended) = &mut self.ended {
+            ended.push(EndedFile {
+                requested_ns,
+                ended_ns,
+            });
+        }
     }
 }
 
@@ -326,11 +361,11 @@ struct Files {
 }
 
 impl Files {
-    fn take(&mut self, bytes: u64, at_ns: u64, fared: &mut Fared) {
+    fn take(&mut self, bytes: u64, at_ns: u64, tally: &mut Tally) {
         self.sent_bytes += bytes;
         while self.sent_bytes >= self.bytes {
             self.sent_bytes -= self.bytes;
-            fared.finish(self.oldest.next_ns, at_ns);
+            tally.finish(self.oldest.next_ns, at_ns);
             self.oldest.step();
         }
     }
@@ -355,7 +390,7 @@ impl Users {
         self.bytes.saturating_mul(self.arrivals.count - before)
     }
 
-    fn take(&mut self, mut bytes: u64, at_ns: u64, fared: &mut Fared) {
+    fn take(&mut self, mut bytes: u64, at_ns: u64, tally: &mut Tally) {
         while let Some(&(least, _)) = self.present.front().filter(|_| bytes > 0) {
             let users = self.present.len() as u64;
             let each = (bytes / users).min(least);
@@ -367,7 +402,7 @@ impl Users {
             bytes -= each * users + more;
             while let Some(&(0, arrived_ns)) = self.present.front() {
                 self.present.pop_front();
-                fared.finish(arrived_ns, at_ns);
+                tally.finish(arrived_ns, at_ns);
             }
         }
     }
@@ -438,12 +473,12 @@ impl Fetches {
         self.left
     }
 
-    fn take(&mut self, bytes: u64, at_ns: u64, fared: &mut Fared) {
+    fn take(&mut self, bytes: u64, at_ns: u64, tally: &mut Tally) {
         self.left -= bytes;
         if self.left > 0 || bytes == 0 {
             return;
         }
-        fared.finish(self.requested_ns, at_ns);
+        tally.finish(self.requested_ns, at_ns);
         self.requested_ns = match &mut self.kind {
             Fetch::FileAfterFile { pauses, files, .. } => {
                 *files += 1;
@@ -457,7 +492,8 @@ impl Fetches {
             } => {
                 // It is played when the buffer before it is empty, and all that follows is as late as it is.
                 let late_ns = at_ns.saturating_sub(due_ns.saturating_add(*buffer_ns));
-                fared.stalled_ns = fared.stalled_ns.saturating_add(late_ns);
+                let stalled_ns = &mut tally.fared.stalled_ns;
+                *stalled_ns = stalled_ns.saturating_add(late_ns);
                 *due_ns = due_ns.saturating_add(late_ns).saturating_add(*segment_ns);
                 at_ns.max(*due_ns)
             }

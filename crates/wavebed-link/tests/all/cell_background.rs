@@ -146,6 +146,99 @@ fn devices_and_modelled_users_fill_the_slots() {
     }
 }
 
+/// Devices, modelled users and control information have the time of all slots, by independent counts.
+#[test]
+fn the_shares_of_the_air_time_sum_to_the_slots() {
+    let slots_ns = |cell: &CellLinks| cell.cell.air(SECOND).slots_ns;
+    let of_devices = |cell: &CellLinks| -> u64 {
+        let links = cell.links.iter();
+        links.map(|link| link.counters().total().air_ns).sum()
+    };
+    for policy in [Policy::ProportionalFair, Policy::RoundRobin] {
+        let config = SchedulerConfig {
+            control_units: 1,
+            devices_per_slot: Some(2),
+            ..scheduler(policy, 16)
+        };
+        let mut cell = cell_with(&config, &[RATE_BPS, RATE_BPS], users(3, FULL, RATE_BPS));
+        delivered(&mut cell, &[0, 1]);
+        cell.cell.finish(SECOND);
+        assert_eq!(slots_ns(&cell), SECOND);
+        let of_users: u64 = cell.cell.background().iter().map(|user| user.air_ns).sum();
+        let control_ns = cell.cell.air(SECOND).control_ns;
+        // A full buffer takes all that it is given; of a slot with one or two users 1/16 each is control.
+        let used = of_devices(&cell) + of_users + control_ns;
+        assert!(used.abs_diff(SECOND) <= 4 * SLOT_NS, "{policy:?} {used}");
+        let share = control_ns as f64 / SECOND as f64;
+        assert!((0.0625..=0.1251).contains(&share), "{policy:?} {share}");
+    }
+    // A user with a known demand alone: the rest is idle.
+    let traffic = TrafficConfig::Files {
+        per_s: 48.0,
+        bytes: 500_000,
+    };
+    let config = scheduler(Policy::ProportionalFair, 16);
+    let cell = cell_with(&config, &[RATE_BPS], users(1, traffic, RATE_BPS));
+    cell.cell.advance(100 * SECOND);
+    let user = cell.cell.background().remove(0);
+    let air = cell.cell.air(100 * SECOND);
+    assert_eq!((air.slots_ns, air.control_ns), (100 * SECOND, 0));
+    let idle = 1.0 - user.air_ns as f64 / air.slots_ns as f64;
+    let served = user.fared.served_bytes as f64 * 8.0 / (100.0 * RATE_BPS as f64);
+    assert!((idle - (1.0 - served)).abs() < 0.002, "{idle} {served}");
+}
+
+#[test]
+fn rows_and_files_sum_to_the_totals_whenever_they_are_taken() {
+    let traffic = TrafficConfig::Files {
+        per_s: 300.0,
+        bytes: 100_000,
+    };
+    let run = |steps: u64| {
+        let config = SchedulerConfig {
+            control_units: 1,
+            ..scheduler(Policy::ProportionalFair, 17)
+        };
+        let mut cell = cell_with(&config, &[RATE_BPS], users(2, traffic, RATE_BPS));
+        cell.cell.keep(true);
+        let events = full_buffer(0).into_iter().take(20);
+        let events: Vec<_> = events.collect();
+        let (mut air, mut got, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        for step in 1..=steps {
+            let now_ns = SECOND / 4 * step / steps;
+            let given: &[_] = if step == 1 { &events } else { &[] };
+            cell.drive(given, now_ns, false);
+            let (more_air, more) = cell.cell.take_rows(now_ns, step == steps);
+            air.extend(more_air);
+            got.extend(more);
+            files.extend(cell.cell.take_files());
+        }
+        got.sort_by_key(|row| (row.at_ms, row.user));
+        files.sort_by_key(|(user, file)| (file.ended_ns, *user));
+        let reports = cell.cell.background();
+        let total = cell.cell.air(SECOND / 4);
+        (air, got, files, reports, total)
+    };
+    let (air, got, files, reports, total) = run(1);
+    for (place, report) in reports.iter().enumerate() {
+        let rows = || got.iter().filter(|row| row.user == place);
+        assert_eq!(rows().map(|row| row.air_ns).sum::<u64>(), report.air_ns);
+        let served: u64 = rows().map(|row| row.served_bytes).sum();
+        assert!(report.fared.served_bytes - served <= 2 * SLOT_BYTES);
+        let own = files.iter().filter(|(user, _)| *user == place);
+        let times = own.map(|(_, file)| file.ended_ns - file.requested_ns);
+        assert_eq!(times.sum::<u64>(), report.fared.files_ns);
+        let waiting = report.fared.offered_bytes - report.fared.served_bytes;
+        assert_eq!(report.queued_bytes, Some(waiting));
+    }
+    let slots: u64 = air.iter().map(|row| row.air.slots_ns).sum();
+    let control: u64 = air.iter().map(|row| row.air.control_ns).sum();
+    assert_eq!((slots, control), (total.slots_ns, total.control_ns));
+    assert!(!files.is_empty() && control > 0);
+    let (air_again, got_again, files_again, ..) = run(97);
+    assert_eq!((air_again, got_again, files_again), (air, got, files));
+}
+
 #[test]
 fn failed_blocks_of_a_modelled_user_cost_capacity() {
     let bad = air("1", &["0,768000000,0.25,los"]);

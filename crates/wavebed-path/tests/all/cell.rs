@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wavebed_link::Link;
+use wavebed_path::cell_account::FileTimes;
 use wavebed_path::coalesce::Coalesce;
 use wavebed_path::direction::{Direction, InCell, Way};
 use wavebed_path::frames::Frames;
@@ -131,11 +132,15 @@ impl Bench {
                 InCell {
                     cell: cell.up,
                     way: Way::Up,
+                    name: "cell.up".into(),
+                    file_times: FileTimes::default(),
                 }
             } else {
                 InCell {
                     cell: cell.down,
                     way: Way::Down(sorted),
+                    name: "cell.down".into(),
+                    file_times: FileTimes::default(),
                 }
             };
             let inputs = if up { devices } else { 1 };
