@@ -138,3 +138,35 @@ def test_the_remedies_of_the_edge_serve_all_devices_and_those_of_the_client_are_
     assert check.evidence == ", ".join(["splitter on edge", *(f"syn on {phone}" for phone in PHONES)])
     for phone in PHONES:
         assert trial.outcome(f"{phone}.download").status == "ok"
+
+
+USERS = """
+[[cell.background]]
+name = "neighbour"
+count = 4
+rate = "60mbit"
+traffic = { kind = "files", per-second = 4, size = "200kb" }
+"""
+
+
+def test_modelled_users_are_accounted_for(kernel: Path, tmp_path: Path) -> None:
+    """Shares of the air time sum to the slots, by counts of links, users and slots; explain names a user."""
+    del kernel
+    text = CELL.replace("[path]", "[path]\npacket-log = true", 1).replace("[[device]]", f"{USERS}[[device]]")
+    trial = run_in_virtual_time(text + workload("bulk", 'duration = "2s"\n'), tmp_path)
+    (down,) = [each for each in trial.record.engine["cells"] if each["name"] == "radio.down"]  # type: ignore[union-attr, index, call-overload]
+    users = [f"neighbour-{number}" for number in range(1, 5)]
+    assert [each["name"] for each in down["background"]] == users  # type: ignore[index, union-attr, call-overload]
+    links = {each["name"]: each["air_ns"] for each in trial.record.engine["links"]}  # type: ignore[union-attr, index, call-overload]
+    used = sum(each["air_ns"] for each in down["background"]) + down["control_ns"]  # type: ignore[index, union-attr, call-overload]
+    used += sum(links[f"radio.{phone}.down"] for phone in PHONES)
+    assert 0.5 * down["slots_ns"] < used <= 1.001 * down["slots_ns"]  # type: ignore[index, call-overload, operator]
+    figures = {name: of_group(trial, name) for name in (*PHONES, *users, "cell", "neighbour")}
+    shares = [figures[name]["share of air time down"] for name in (*PHONES, *users)]
+    assert sum(shares) == pytest.approx(100)  # type: ignore[arg-type]
+    airs = sum(figures[name]["air time down"] for name in (*PHONES, *users))  # type: ignore[misc]
+    cell = figures["cell"]
+    assert airs + cell["air time of control down"] + cell["idle air time down"] == pytest.approx(cell["slots down"])  # type: ignore[operator]
+    assert cell["idle air time down"] >= -0.5  # type: ignore[operator]
+    assert figures["neighbour"]["sum of rate down"] > 1  # type: ignore[operator]
+    assert sum(figures[name]["files down"] for name in users) > 5  # type: ignore[misc]

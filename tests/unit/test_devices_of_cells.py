@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from msgspec import structs
 from msgspec.structs import replace
 from tests.memory_lab import MemoryLab, Program
 from tests.unit.test_remedies import service
@@ -29,7 +30,7 @@ from wavebed.lab.tools import Computing, ProgramTime
 from wavebed.path.model import CellModel, DeviceModel, Link
 from wavebed.result.devices import device_metrics, known_device_metrics, members_of, of_groups, together, worst_of
 from wavebed.result.model import TrialRecord, WorkloadRecord
-from wavebed.result.tables import SCHEMAS, capacity_table
+from wavebed.result.tables import CELL_SCHEMAS, SCHEMAS, capacity_table
 from wavebed.run.checks import engine_checks
 from wavebed.run.design import ordered
 from wavebed.run.devices import allow_files, check_names, on_devices, own_name, with_own_predecessors
@@ -39,8 +40,19 @@ from wavebed.run.resolve import Resolver
 from wavebed.run.scenario import StoredTrial, changed, plan_of_spec, read_plan
 from wavebed.run.times import guest_bytes_of, with_time
 from wavebed.run.trial import run_trial
+from wavebed.spec.network import modelled_users
 from wavebed.spec.trial import RemedySpec, Treatment, TrialSpec, WorkloadSpec
-from wavebed.spec.types import CellDevice, CellScheduler, Host, Network, RadioCell
+from wavebed.spec.types import (
+    BackgroundUser,
+    CellDevice,
+    CellScheduler,
+    ConstantRate,
+    FilesBackgroundTraffic,
+    FullBufferBackgroundTraffic,
+    Host,
+    Network,
+    RadioCell,
+)
 from wavebed.store.records import read_trial, trial_json
 from wavebed.workload import read_workload
 from wavebed.workload.model import Metric, Outcome, TimeSpan
@@ -300,6 +312,67 @@ def test_the_metrics_of_devices_are_known_before_a_trial() -> None:
     assert list(found) == list(known)
     for name, metrics in found.items():
         assert {each.name for each in metrics} <= {each.name for each in known[name]}
+
+
+def with_users() -> object:
+    made = network(*PHONES[:2])
+    files = FilesBackgroundTraffic(per_s=1.0, bytes=1000)
+    users = [BackgroundUser(f"neighbour-{number}", ConstantRate(1_000_000), files) for number in (1, 2)]
+    video = BackgroundUser("greedy", ConstantRate(1_000_000), FullBufferBackgroundTraffic())
+    made.cell = structs.replace(made.cell, down_background=tuple(users), up_background=(video,))
+    return made
+
+
+def rows_of_users(**air_ns: int) -> dict[str, pa.Table]:
+    """Return the tables of a cell for ten seconds, with this air time of each modelled user in each millisecond."""
+    users = [
+        {"time_ms": at, "cell": "radio.down", "user": name.replace("_", "-"), "air_ns": each, "served_bytes": 250}
+        for name, each in air_ns.items()
+        for at in range(10_000)
+    ]
+    slots = [{"time_ms": at, "cell": "radio.down", "slots_ns": 1_000_000, "control_ns": 50_000} for at in range(10_000)]
+    files = [
+        {"cell": "radio.down", "user": "neighbour-1", "requested_ns": 0, "ended_ns": number * 1_000_000}
+        for number in range(1, 101)
+    ]
+    tables_of = {"cells": slots, "users": users, "files": files}
+    return {name: pa.Table.from_pylist(rows, schema=CELL_SCHEMAS[name]) for name, rows in tables_of.items()}
+
+
+def test_modelled_users_have_metrics_and_all_shares_are_the_slots() -> None:
+    of_load = {"phone-1.download": TimeSpan(0, 10, True)}
+    given = tables({"phone-1": 6000, "phone-2": 3000}, {"phone-1": 400_000, "phone-2": 200_000})
+    given |= rows_of_users(neighbour_1=150_000, neighbour_2=50_000)
+    found = {name: figures(metrics) for name, metrics in device_metrics(given, of_load, with_users()).items()}
+    assert list(found) == ["phone-1", "phone-2", "phone", "cell", "neighbour-1", "neighbour-2", "greedy", "neighbour"]
+    first, second, group, cell = (found[name] for name in ("neighbour-1", "neighbour-2", "neighbour", "cell"))
+    assert (first["rate down"], first["air time down"]) == (pytest.approx(2), pytest.approx(15))
+    assert "rate up" not in first
+    assert (first["files down"], second["files down"]) == (100, 0)
+    assert first["mean file time down"] == pytest.approx(50.5)
+    assert first["file time p95 down"] == pytest.approx(95.05)
+    assert second["mean file time down"] is None
+    assert group["sum of rate down"] == pytest.approx(4)
+    assert group["sum of air time down"] == pytest.approx(20)
+    assert (found["greedy"]["rate up"], "files up" in found["greedy"]) == (0, False)
+    devices = [found[name] for name in ("phone-1", "phone-2")]
+    shares = [each["share of air time down"] for each in (*devices, first, second)]
+    assert sum(shares) == pytest.approx(100)
+    airs = sum(each["air time down"] for each in (*devices, first, second))
+    assert airs + cell["air time of control down"] + cell["idle air time down"] == pytest.approx(cell["slots down"])
+    assert (cell["slots down"], cell["idle air time down"]) == (pytest.approx(100), pytest.approx(15))
+    users = modelled_users(with_users().cell)
+    known = known_device_metrics(PHONES[:2], users)
+    assert {name: list(figures(each)) for name, each in known.items()}.keys() == found.keys()
+    for name, metrics in found.items():
+        assert metrics.keys() <= {each.name for each in known[name]}
+
+
+def test_explain_names_the_modelled_user_whose_turn_it_was() -> None:
+    from wavebed.explain.build import _sharing
+
+    assert _sharing(with_users(), "server-phone-1.down") == ["phone-1", "phone-2", "neighbour-1", "neighbour-2"]
+    assert _sharing(with_users(), "server-phone-1.up") == ["phone-1", "phone-2", "greedy"]
 
 
 def test_a_path_without_a_cell_has_no_devices() -> None:

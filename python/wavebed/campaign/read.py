@@ -675,7 +675,7 @@ def _check_workloads(primaries: Sequence[PrimaryRecord], cells: Sequence[Cell], 
             if primary.is_asked_of(cell.levels)
         ]
         known = {workload.name for each in asked for workload in each.workloads} | {PATH_WORKLOAD}
-        known |= {name for each in asked for name in groups_known(each.devices, each.workloads)}
+        known |= {name for each in asked for name in groups_known(each.devices, each.workloads, each.background)}
         if asked and primary.workload not in known:
             raise Problem(
                 f"{primary.workload!r} is no workload of the scenario: {one_of(primary.workload, sorted(known))}",

@@ -152,7 +152,7 @@ def check_known(requirements: Sequence[Requirement], plan: Plan) -> None:
             known |= {(workload.name, metric.name): metric for metric in workload.known_metrics()}
             if workload.prints_metrics:
                 unsure.add(workload.name)
-        groups = groups_known(treatment.devices, treatment.workloads)
+        groups = groups_known(treatment.devices, treatment.workloads, treatment.background)
         known |= {(name, metric.name): metric for name, metrics in groups.items() for metric in metrics}
         printing = [each for each in treatment.workloads if each.prints_metrics and each.common.device is not None]
         unsure.update(f"{group}.{own_name(each)}" for each in printing for group in members_of(treatment.devices))

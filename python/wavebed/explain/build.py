@@ -10,7 +10,7 @@ from wavebed.explain.model import CAUSES, MEANINGS, Explanation, HostLateness
 from wavebed.explain.records import dark_times, directions, network_of
 from wavebed.explain.split import coarse_fates, follow, link_counts, split_link
 from wavebed.explain.summary import of_direction, stalls_of
-from wavebed.spec.network import devices
+from wavebed.spec.network import devices, modelled_users
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wavebed.explain.records import LoggedDirection
     from wavebed.explain.split import Fates
     from wavebed.export.trial import ExportedTrial, TimeWindow
+    from wavebed.spec.types import Network
 
 
 STEP_NS = 100_000_000
@@ -68,7 +69,7 @@ def explain_trial(
                 step_ns=step_ns,
                 most=most,
                 whole=trial.has_packet_log,
-                devices=devices(network),
+                devices=_sharing(network, name),
             )
         )
     stalls = stalls_of(trial, window, {name: rows for name, (_, rows) in fates.items()})
@@ -86,6 +87,12 @@ def explain_trial(
         meanings={cause: MEANINGS[cause] for cause in CAUSES if cause in occurring},
         missing=_missing(trial, found),
     )
+
+
+def _sharing(network: Network, direction: str) -> list[str]:
+    """Return who has slots of a direction, by their index: the devices of the cell, then its modelled users."""
+    users = [user.name for user in modelled_users(network.cell) if direction.endswith(f".{user.side}")]
+    return [*devices(network), *users]
 
 
 def _from_log(

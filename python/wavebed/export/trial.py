@@ -13,7 +13,7 @@ from pyarrow import csv
 from wavebed.beneath import make_folder
 from wavebed.errors import UserError
 from wavebed.output import FORMULA, csv_cell, write_output
-from wavebed.result.names import LOG_TABLES, TABLES, TRIAL_FILE
+from wavebed.result.names import CELL_TABLES, LOG_TABLES, TABLES, TRIAL_FILE
 from wavebed.store.load import load_run
 
 if TYPE_CHECKING:
@@ -55,7 +55,11 @@ class ExportedTrial:
     @property
     def has_packet_log(self) -> bool:
         """Whether the times of its packets were recorded."""
-        return all((self.path / "series" / f"{name}.parquet").exists() for name in LOG_TABLES)
+        return all(map(self.has_table, LOG_TABLES))
+
+    def has_table(self, name: str) -> bool:
+        """Whether it has the table of this name."""
+        return (self.path / "series" / f"{name}.parquet").exists()
 
     def table(self, name: str) -> pa.Table:
         """Return a table of the trial, without the columns that name the trial.
@@ -118,7 +122,7 @@ def open_trial(source: Path, name: str | None = None) -> ExportedTrial:
 
 
 METRICS = "metrics"
-NAMES = (METRICS, *TABLES, *LOG_TABLES)
+NAMES = (METRICS, *TABLES, *LOG_TABLES, *CELL_TABLES)
 """The tables that can be exported."""
 
 
@@ -128,7 +132,7 @@ def export_csv(trial: ExportedTrial, folder: Path) -> list[str]:
     Returns
     -------
     list of str
-        The names of the tables; tables of a packet log only if the trial has one.
+        The names of the tables; tables of a packet log and of a cell only if the trial has one.
 
     Raises
     ------
@@ -136,6 +140,7 @@ def export_csv(trial: ExportedTrial, folder: Path) -> list[str]:
         If a table is damaged, or a file cannot be written.
     """
     names = [name for name in NAMES if name not in LOG_TABLES or trial.has_packet_log]
+    names = [name for name in names if name not in CELL_TABLES or trial.has_table(name)]
     try:
         make_folder(folder)
     except OSError as error:

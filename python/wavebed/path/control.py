@@ -94,6 +94,29 @@ class HopState(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Annotated[str, Meta(description="`wired` or `radio`")]
 
 
+class UserState(Struct, frozen=True, forbid_unknown_fields=True):
+    """A modelled user of a cell."""
+
+    name: str
+    offered_bytes: Annotated[int, Meta(description="bytes that it asked for; of a full buffer, those that it got")]
+    served_bytes: Annotated[int, Meta(description="bytes that it got")]
+    queued_bytes: Annotated[int | None, Meta(description="bytes that it waits for; null of a full buffer")]
+    air_ns: Annotated[int, Meta(description="air time: of its parts of the slots, nanoseconds")]
+    files: Annotated[int, Meta(description="files or segments that it has")]
+    file_mean_ms: Annotated[float | None, Meta(description="mean time of a file; null without files")]
+    file_p95_ms: Annotated[float | None, Meta(description="95th percentile; null without files")]
+    stalled_ns: Annotated[int, Meta(description="time for which its video stood still, nanoseconds")]
+
+
+class CellState(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the slots of one direction of a cell went."""
+
+    name: Annotated[str, Meta(description="`CELL.down` or `CELL.up`")]
+    slots_ns: Annotated[int, Meta(description="time of all slots on all carriers, nanoseconds")]
+    control_ns: Annotated[int, Meta(description="time that control information took, nanoseconds")]
+    background: Annotated[tuple[UserState, ...], Meta(description="the modelled users")]
+
+
 class Flows(Struct, frozen=True, forbid_unknown_fields=True):
     """The server's established TCP connections at the last sample."""
 
@@ -131,6 +154,7 @@ class LabState(Struct, frozen=True, forbid_unknown_fields=True):
     now_ns: Annotated[int | None, Meta(description="time since time zero; null before")] = None
     zero_ns: Annotated[int | None, Meta(description="time zero on CLOCK_MONOTONIC; null before")] = None
     directions: tuple[DirectionState, ...] = ()
+    cells: Annotated[tuple[CellState, ...], Meta(description="the directions of a cell that several users share")] = ()
     flows: Annotated[Flows | None, Meta(description="null where connections are not sampled")] = None
     confined_user: Annotated[int | None, Meta(description="user number of confined programs")] = None
     in_flight_bytes: Annotated[int, Meta(description="bytes of packets in flight")] = 0
@@ -476,6 +500,8 @@ class SampleHead(Struct, frozen=True):
     zero_ns: int
     timeline: TimelineState | None = None
     timeline_columns: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    user_columns: tuple[str, ...] = ()
 
 
 class _Watching(Struct):
@@ -499,6 +525,7 @@ class LinkSample(Struct, frozen=True):
     directions: list[list[Value]]
     lost: int
     timeline: list[int | float | bool] | None = None
+    users: list[list[Value]] = []
 
 
 class Watch:
@@ -544,6 +571,7 @@ class Watch:
             for names, columns, rows in (
                 (head.links, head.link_columns, sample.links),
                 (head.directions, head.direction_columns, sample.directions),
+                (head.users, head.user_columns, sample.users),
             ):
                 if len(rows) != len(names) or any(len(row) != len(columns) for row in rows):
                     raise ValidationError("a sample of another form than its head")

@@ -9,7 +9,7 @@ import numpy as np
 from wavebed.page.plots import Panel, PanelLine, TimeFigure
 from wavebed.page.points import ThinnedPoints, middles, summed
 from wavebed.page.text import nice_step
-from wavebed.result.devices import cell_of
+from wavebed.result.devices import cell_of, users_of
 from wavebed.result.transport import jain
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STYLES = 6
 """Colours of devices; with more devices the last colour has all those with the least air time."""
+_MODELLED = "ink"
+"""Style of modelled users, which are one band."""
 STEPS = 200
 LEAST_STEP_S = 0.05
 FAIR_STEP_S = 1.0
@@ -66,7 +68,8 @@ class DeviceCourse(NamedTuple):
 def cell_figure(trial: ReportedTrial) -> TimeFigure | None:
     """Return who had the slots of a cell; ``None`` for a trial without a cell of at least two devices."""
     cell, devices = cell_of(trial.record)
-    if len(devices) < 2:
+    users = {side: users_of(trial.record, side) for side, _ in _SIDES}
+    if len(devices) < 2 and not any(users.values()):
         return None
     end_s = trial.end_s
     step_s = max(nice_step(end_s, STEPS), LEAST_STEP_S)
@@ -78,10 +81,11 @@ def cell_figure(trial: ReportedTrial) -> TimeFigure | None:
     shown = _shown(of_side, devices)
     for side, name in _SIDES:
         courses = of_side[side]
-        if not any(np.nansum(course.rate_mbps.value) for course in courses.values()):
+        modelled = _of_users(trial, f"{cell}.{side}", users[side], step_s, end_s)
+        if modelled is None and not any(np.nansum(course.rate_mbps.value) for course in courses.values()):
             continue
-        panels += filter(None, [_slots(shown, courses, name)])
-        panels.append(_rates(shown, courses, name))
+        panels += filter(None, [_slots(shown, courses, modelled, name)])
+        panels.append(_rates(shown, courses, modelled, name))
         panels.append(_waits(shown, courses, name))
     fair = _fairness(trial, cell, devices, end_s)
     if fair.lines:
@@ -117,7 +121,32 @@ def _shown(of_side: Mapping[str, Mapping[str, DeviceCourse]], devices: Sequence[
     return [*alone, Shown(f"{len(others)} others", f"c{STYLES - 1}", others)]
 
 
-def _slots(shown: Sequence[Shown], courses: Mapping[str, DeviceCourse], name: str) -> Panel | None:
+class UsersCourse(NamedTuple):
+    """All modelled users of a direction together, over time: their mean rate, their air time."""
+
+    name: str
+    rate_mbps: ThinnedPoints
+    air_percent: ThinnedPoints
+
+
+def _of_users(trial: ReportedTrial, cell: str, users: Sequence[str], step_s: float, end_s: float) -> UsersCourse | None:
+    rates, airs, time_s = [], [], np.empty(0)
+    for user in users:
+        at_s, served_bytes, air_ns = trial.of_user(cell, user)
+        rate = summed(at_s, served_bytes * 8 / 1e6, step_s, end_s)
+        rates.append(rate.value)
+        airs.append(summed(at_s, air_ns / 1e7, step_s, end_s).value)
+        time_s = rate.time_s
+    if not users or not np.nansum(airs):
+        return None
+    name = users[0] if len(users) == 1 else f"{len(users)} modelled users"
+    rate, air = ThinnedPoints(time_s, np.mean(rates, axis=0)), ThinnedPoints(time_s, np.sum(airs, axis=0))
+    return UsersCourse(name, rate, air)
+
+
+def _slots(
+    shown: Sequence[Shown], courses: Mapping[str, DeviceCourse], modelled: UsersCourse | None, name: str
+) -> Panel | None:
     known = {device: course.air_percent for device, course in courses.items() if course.air_percent is not None}
     if len(known) < len(courses):
         return None
@@ -127,15 +156,25 @@ def _slots(shown: Sequence[Shown], courses: Mapping[str, DeviceCourse], name: st
         total = total + np.sum([known[device].value for device in each.devices], axis=0)
         time_s = known[each.devices[0]].time_s
         lines.append(PanelLine(each.name, each.style, ThinnedPoints(time_s, total), filled=True))
+    if modelled is not None:
+        total = total + modelled.air_percent.value
+        lines.append(
+            PanelLine(modelled.name, _MODELLED, ThinnedPoints(modelled.air_percent.time_s, total), filled=True)
+        )
     return Panel(f"Who had the slots, {name}: air time", "% of the time", lines, 190, stacked=True)
 
 
-def _rates(shown: Sequence[Shown], courses: Mapping[str, DeviceCourse], name: str) -> Panel:
+def _rates(
+    shown: Sequence[Shown], courses: Mapping[str, DeviceCourse], modelled: UsersCourse | None, name: str
+) -> Panel:
     lines = []
     for each in shown:
         rates = [courses[device].rate_mbps for device in each.devices]
         mean = np.mean([rate.value for rate in rates], axis=0)
         lines.append(PanelLine(_mean_of(each), each.style, ThinnedPoints(rates[0].time_s, mean)))
+    if modelled is not None:
+        several = modelled.name.endswith("modelled users")
+        lines.append(PanelLine(f"mean of {modelled.name}" if several else modelled.name, _MODELLED, modelled.rate_mbps))
     return Panel(f"Rates, {name}", "Mbit/s", lines)
 
 

@@ -210,7 +210,7 @@ class ReportedTrial:
 
     def forget(self) -> None:
         """Read its tables again when they are asked for: a run may have thousands of trials."""
-        for name in ("flows", "received", "_cell", "_events", "_links", "_rows", "_samples"):
+        for name in ("flows", "received", "_cell", "_users", "_events", "_links", "_rows", "_samples"):
             vars(self).pop(name, None)
 
     @cached_property
@@ -224,6 +224,26 @@ class ReportedTrial:
             return self._columns("links", *columns, AIR)
         except UserError:  # a result of an earlier version has no air time
             return self._columns("links", *columns)
+
+    def of_user(self, cell: str, user: str) -> tuple[Floats, Floats, Floats]:
+        """Return the logged milliseconds of a modelled user: time (s), bytes, nanoseconds of air time.
+
+        Parameters
+        ----------
+        cell : str
+            A direction of the cell: ``radio.down``.
+        """
+        columns = self._users
+        mine = np.flatnonzero((columns["cell"] == cell) & (columns["user"] == user))
+        time_s = _floats(columns["time_ms"][mine]) / 1000
+        return time_s, _floats(columns["served_bytes"][mine]), _floats(columns["air_ns"][mine])
+
+    @cached_property
+    def _users(self) -> dict[str, NDArray[np.generic]]:
+        try:
+            return self._columns("users", "time_ms", "cell", "user", "served_bytes", "air_ns")
+        except UserError:  # a result of an earlier version has no modelled users
+            return {name: np.empty(0) for name in ("time_ms", "cell", "user", "served_bytes", "air_ns")}
 
     @cached_property
     def _samples(self) -> dict[str, NDArray[np.generic]]:

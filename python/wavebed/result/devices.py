@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from wavebed.result.transport import jain, known_transport_metrics, named, transport_metrics
-from wavebed.spec.network import devices, group_of
+from wavebed.spec.network import devices, group_of, modelled_users
 from wavebed.workload.model import Metric
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.result.course import Tables
     from wavebed.result.model import TrialRecord
+    from wavebed.spec.network import ModelledUser
     from wavebed.spec.types import Network
     from wavebed.workload.model import Schedule
 
@@ -33,7 +34,8 @@ _DIRECTIONS = ("down", "up")
 _WORST = "worst "
 _RATE = "IP bytes delivered over the radio / time of all workloads"
 _AIR = "time of its parts of the slots / time of all workloads"
-_SHARE = "its air time / air time of all devices"
+_SHARE = "its air time / air time of all devices and modelled users"
+_FILE_TIME = "from its request to its last byte"
 _JAIN = "Jain, Chiu, Hawe 1984"
 
 
@@ -66,6 +68,13 @@ def cell_of(trial: TrialRecord) -> tuple[str, list[str]]:
     cell = network.get("cell") or {}
     of_cell = cast("Sequence[Mapping[str, str]]", cell.get("devices") or ())
     return str(cell.get("name", "")), [device["host"] for device in of_cell]
+
+
+def users_of(trial: TrialRecord, side: str) -> list[str]:
+    """Return the names of the modelled users of one direction of the cell of a stored trial."""
+    network = cast("Mapping[str, Mapping[str, Json]]", trial.resolved.get("network") or {})
+    users = (network.get("cell") or {}).get(f"{side}_background")
+    return [user["name"] for user in cast("Sequence[Mapping[str, str]]", users or ())]
 
 
 def worst_of(name: str) -> str:
@@ -167,33 +176,55 @@ def device_metrics(tables: Tables, spans: Schedule, network: Network) -> dict[st
         for name in names
         for side in _DIRECTIONS
     }
-    radio = {name: _radio(name, names, sums, (end_ms - begin_ms) / 1000) for name in names}
+    users = modelled_users(network.cell)
+    sums |= _sums_of_users(tables.get("users"), network.cell.name, users, begin_ms, end_ms)
+    lasted_s = (end_ms - begin_ms) / 1000
+    radio = {name: _radio(name, sums, lasted_s) for name in names}
     shared = [f"{hop.name}.{side}" for leg in network.legs for hop in leg.hops for side in _DIRECTIONS]
     found: dict[str, list[Metric]] = {}
     for name in names:
         own = [f"{network.cell.name}.{name}.{side}" for side in _DIRECTIONS]
         found[name] = [*radio[name], *_transport(tables, by_link, spans, name, [*shared, *own])]
-    return found | _of_device_groups(radio, names)
+    found |= _of_device_groups(radio, names)
+    found.setdefault(CELL, []).extend(_of_slots(tables.get("cells"), network.cell.name, sums, begin_ms, end_ms))
+    times = _file_times(tables.get("files"), network.cell.name, begin_ms, end_ms)
+    return found | _of_users(users, sums, times, lasted_s)
 
 
-def known_device_metrics(names: Sequence[str]) -> dict[str, list[Metric]]:
-    """Return the metrics of `device_metrics` without values."""
-    nothing = {(name, side): (None, None) for name in names for side in _DIRECTIONS}
-    radio = {name: _radio(name, names, nothing, 0.0) for name in dict.fromkeys(names)}
+def known_device_metrics(names: Sequence[str], users: Sequence[ModelledUser] = ()) -> dict[str, list[Metric]]:
+    """Return the metrics of `device_metrics` without values.
+
+    Parameters
+    ----------
+    users : sequence of ModelledUser
+        The modelled users of the cell.
+    """
+    nothing: dict[tuple[str, str], _Sums] = {(name, side): (None, None) for name in names for side in _DIRECTIONS}
+    nothing |= {(user.name, user.side): (None, None) for user in users}
+    radio = {name: _radio(name, nothing, 0.0) for name in dict.fromkeys(names)}
     of_processors = {metric.name for metric in named(None, None)}
     of_path = [each for each in known_transport_metrics() if each.name not in of_processors]
-    return {name: [*own, *of_path] for name, own in radio.items()} | _of_device_groups(radio, names)
+    found = {name: [*own, *of_path] for name, own in radio.items()} | _of_device_groups(radio, names)
+    found.setdefault(CELL, []).extend(_of_slots(None, "", nothing, 0.0, 0.0))
+    return found | _of_users(users, nothing, {}, 0.0)
 
 
 def _of_device_groups(radio: Mapping[str, Sequence[Metric]], names: Sequence[str]) -> dict[str, list[Metric]]:
+    return _together_in(members_of(names), radio)
+
+
+def _together_in(groups: Mapping[str, Sequence[str]], radio: Mapping[str, Sequence[Metric]]) -> dict[str, list[Metric]]:
     found: dict[str, list[Metric]] = {}
-    for group, members in members_of(names).items():
+    for group, members in groups.items():
         for place, metric in enumerate(radio[members[0]]):
             values = [radio[member][place].value for member in members]
             if metric.unit.endswith("bit/s"):
                 found.setdefault(group, []).extend(together(metric, values))
                 continue
             known = [value for value in values if value is not None]
+            if metric.unit == "ms":
+                found.setdefault(group, []).extend(together(metric, values))
+                continue
             of_air = list(_shared(metric, known if len(known) == len(values) else []))
             found.setdefault(group, []).extend(of_air if metric.name.startswith("air") else of_air[:1])
     return found
@@ -203,13 +234,97 @@ _Sums = tuple[float | None, float | None]
 """IP bytes delivered and nanoseconds of air time of a link; ``None``: not counted."""
 
 
-def _radio(name: str, names: Sequence[str], sums: Mapping[tuple[str, str], _Sums], lasted_s: float) -> list[Metric]:
-    found = []
+def _sums_of_users(
+    table: pa.Table | None, cell: str, users: Sequence[ModelledUser], begin_ms: float, end_ms: float
+) -> dict[tuple[str, str], _Sums]:
+    """Return what modelled users got while workloads ran: bytes, and nanoseconds of air time."""
+    if table is None:
+        return {(user.name, user.side): (None, None) for user in users}
+    time_ms = table.column("time_ms").to_numpy()
+    rows = table.filter((time_ms >= math.floor(begin_ms)) & (time_ms < end_ms))
+    got = rows.group_by(["cell", "user"], use_threads=False).aggregate([("served_bytes", "sum"), ("air_ns", "sum")])
+    found = {
+        (each["cell"], each["user"]): (float(each["served_bytes_sum"]), float(each["air_ns_sum"]))
+        for each in got.to_pylist()
+    }
+    return {(user.name, user.side): found.get((f"{cell}.{user.side}", user.name), (0.0, 0.0)) for user in users}
+
+
+_Times = dict[tuple[str, str], list[float]]
+"""The times of the files of each modelled user, milliseconds, by name and side."""
+
+
+def _file_times(table: pa.Table | None, cell: str, begin_ms: float, end_ms: float) -> _Times:
+    """Return the times of the files that ended while workloads ran."""
+    found: _Times = {}
+    if table is not None:
+        ended_ms = table.column("ended_ns").to_numpy() / 1e6
+        for each in table.filter((ended_ms >= begin_ms) & (ended_ms < end_ms)).to_pylist():
+            side = each["cell"].removeprefix(f"{cell}.")
+            time_ms = (each["ended_ns"] - each["requested_ns"]) / 1e6
+            found.setdefault((each["user"], side), []).append(time_ms)
+    return found
+
+
+def _of_users(
+    users: Sequence[ModelledUser], sums: Mapping[tuple[str, str], _Sums], times: _Times, lasted_s: float
+) -> dict[str, list[Metric]]:
+    """Return the metrics of each modelled user, and then of each group of them."""
+    found: dict[str, list[Metric]] = {}
+    for user in users:
+        own = found.setdefault(user.name, [])
+        own += _radio(user.name, sums, lasted_s, [user.side])
+        if user.has_files:
+            own += _of_files(times.get((user.name, user.side), []), user.side, counted=lasted_s > 0)
+    if not found:
+        return {}
+    groups = {group: members for group, members in members_of(list(found)).items() if group != CELL}
+    return found | _together_in(groups, found)
+
+
+def _of_files(times_ms: Sequence[float], side: str, *, counted: bool) -> list[Metric]:
+    mean = math.fsum(times_ms) / len(times_ms) if times_ms else None
+    p95 = float(np.percentile(times_ms, 95)) if times_ms else None
+    count = float(len(times_ms)) if counted else None
+    return [
+        Metric(f"files {side}", count, "", "neither", "files or segments that ended while workloads ran"),
+        Metric(f"mean file time {side}", mean, "ms", "lower", _FILE_TIME),
+        Metric(f"file time p95 {side}", p95, "ms", "lower", _FILE_TIME),
+    ]
+
+
+def _of_slots(
+    table: pa.Table | None, cell: str, sums: Mapping[tuple[str, str], _Sums], begin_ms: float, end_ms: float
+) -> Iterator[Metric]:
+    """Yield where the slots of each direction went, besides devices and modelled users."""
+    lasted_ms = end_ms - begin_ms
     for side in _DIRECTIONS:
+        slots = control = idle = None
+        every = [air_ns for (_, of_side), (_, air_ns) in sums.items() if of_side == side]
+        if table is not None and lasted_ms > 0:
+            time_ms = table.column("time_ms").to_numpy()
+            of_side = np.asarray(table.column("cell").to_pylist()) == f"{cell}.{side}"
+            rows = table.filter(of_side & (time_ms >= math.floor(begin_ms)) & (time_ms < end_ms))
+            slots = float(rows.column("slots_ns").to_numpy().sum()) / 1e4 / lasted_ms
+            control = float(rows.column("control_ns").to_numpy().sum()) / 1e4 / lasted_ms
+            if None not in every:
+                idle = slots - control - math.fsum(each for each in every if each is not None) / 1e4 / lasted_ms
+        yield Metric(
+            f"slots {side}", slots, "%", "neither", "time of its slots on all carriers / time of all workloads"
+        )
+        yield Metric(f"air time of control {side}", control, "%", "neither", _AIR)
+        yield Metric(f"idle air time {side}", idle, "%", "neither", "slots - all air times")
+
+
+def _radio(
+    name: str, sums: Mapping[tuple[str, str], _Sums], lasted_s: float, sides: Sequence[str] = _DIRECTIONS
+) -> list[Metric]:
+    found = []
+    for side in sides:
         delivered, air_ns = sums[name, side]
         rate = None if delivered is None or lasted_s <= 0 else delivered * 8 / 1e6 / lasted_s
         busy = None if air_ns is None or lasted_s <= 0 else air_ns / 1e7 / lasted_s
-        every = [sums[each, side][1] for each in names]
+        every = [air_ns for (_, of_side), (_, air_ns) in sums.items() if of_side == side]
         whole_ns = 0.0 if None in every else math.fsum(each for each in every if each is not None)
         share = None if air_ns is None or not whole_ns else 100 * air_ns / whole_ns
         found += [

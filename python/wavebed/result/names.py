@@ -47,6 +47,9 @@ AIR = "air_ns"
 LOG_TABLES = ("packets", "blocks")
 """Those that it has besides with ``packet-log``."""
 
+CELL_TABLES = ("cells", "users", "files")
+"""Those that it has besides with a cell: the time of its slots, what modelled users got, and their ended files."""
+
 
 def new_folder(name: str) -> Path:
     """Return ``runs/NAME-TIME``."""

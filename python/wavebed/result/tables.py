@@ -173,7 +173,7 @@ def write_tables(
     tables["samples"] = samples_table(samples)
     tables["events"] = events_table(events)
     if csv_folder is not None:
-        tables |= packet_tables(csv_folder)
+        tables |= packet_tables(csv_folder) | cell_tables(csv_folder)
     make_folders(folder)
     for name, table in tables.items():
         texts = [column.name for column in table.schema if pa.types.is_string(column.type)]
@@ -328,6 +328,41 @@ LOG_SCHEMAS: dict[str, pa.Schema] = {
     "blocks": pa.schema([pa.field("link", pa.string()), *_BLOCKS], metadata=_METADATA),
 }
 """The columns of the tables that a trial has with ``packet-log``."""
+CELL_SCHEMAS: dict[str, pa.Schema] = {
+    "cells": _schema(
+        ("time_ms", pa.int64()), ("cell", pa.string()), ("slots_ns", pa.int64()), ("control_ns", pa.int64())
+    ),
+    "users": _schema(
+        ("time_ms", pa.int64()),
+        ("cell", pa.string()),
+        ("user", pa.string()),
+        ("air_ns", pa.int64()),
+        ("served_bytes", pa.int64()),
+    ),
+    "files": _schema(
+        ("cell", pa.string()), ("user", pa.string()), ("requested_ns", pa.int64()), ("ended_ns", pa.int64())
+    ),
+}
+"""The columns of the tables that a trial has with a cell; ``cell`` is a direction of it: ``radio.down``."""
+ALL_SCHEMAS = {**SCHEMAS, **LOG_SCHEMAS, **CELL_SCHEMAS}
+
+
+def cell_tables(csv_folder: Path) -> dict[str, pa.Table]:
+    """Return the tables of `CELL_SCHEMAS`; none if the engine wrote none, because no cell was shared.
+
+    Raises
+    ------
+    WavebedError
+        If a file has other columns.
+    """
+    found = {}
+    for name, schema in CELL_SCHEMAS.items():
+        files = sorted((csv_folder / name).glob("*.csv"))
+        if files:
+            of_files = [read_engine_csv(file, schema, cell=file.name.removesuffix(".csv")) for file in files]
+            found[name] = pa.concat_tables(of_files)
+    return found
+
 
 _WORDS = {
     "dequeued": "dequeued", "sent": "sent", "released": "left", "delivered": "delivered", "written": "written",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavebed.path.model import CellModel
+    from wavebed.spec.network import ModelledUser
     from wavebed.spec.trial import WorkloadSpec
     from wavebed.workload.model import AnyWorkload, Metric
 
@@ -49,14 +50,16 @@ def on_devices(workload: AnyWorkload, cell: CellModel | None) -> list[AnyWorkloa
     return found
 
 
-def groups_known(names: Sequence[str], workloads: Sequence[AnyWorkload]) -> dict[str, list[Metric]]:
-    """Return the metrics, without values, of the devices with these names and of their groups, by name."""
+def groups_known(
+    names: Sequence[str], workloads: Sequence[AnyWorkload], background: Sequence[ModelledUser] = ()
+) -> dict[str, list[Metric]]:
+    """Return the metrics, without values, of these devices, of the modelled users and of their groups, by name."""
     if not names:
         return {}
     from wavebed.result.devices import known_device_metrics, of_groups  # few paths have a cell
 
     of_workloads = {each.name: each.known_metrics() for each in workloads}
-    return known_device_metrics(names) | of_groups(of_workloads, names)
+    return known_device_metrics(names, background) | of_groups(of_workloads, names)
 
 
 def check_names(cell: CellModel | None, workloads: Sequence[AnyWorkload]) -> None:
@@ -75,6 +78,11 @@ def check_names(cell: CellModel | None, workloads: Sequence[AnyWorkload]) -> Non
     for name in (PATH_WORKLOAD, CELL):
         if name in taken:
             raise Problem(f"{name!r} has the figures of the {name}: name the device otherwise", "device")
+    users = {user.name for user in (*cell.down_background, *cell.up_background)}
+    for name in (*users, *map(group_of, users)):
+        if name in (*taken, PATH_WORKLOAD, CELL):
+            raise Problem(f"{name!r} has the figures of something else: choose another name", "cell.background")
+    taken |= users | set(map(group_of, users))
     for each in workloads:
         if each.name in (*taken, CELL):
             raise Problem(f"{each.name!r} has the figures of devices: choose another", f"workload.{each.name}.name")

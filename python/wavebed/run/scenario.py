@@ -34,7 +34,7 @@ from wavebed.run.devices import (
 )
 from wavebed.run.lab_table import LabTable, read_lab
 from wavebed.secret import restored
-from wavebed.spec.network import MOST_SEED, devices
+from wavebed.spec.network import MOST_SEED, devices, modelled_users
 from wavebed.spec.trial import IN_NAMESPACES, LabSpec, NamespacesLab, Time
 from wavebed.store.records import PATH_WORKLOAD
 from wavebed.workload import KINDS, kind_of, read_workload
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
     from wavebed.path.model import CellModel, PathModel
+    from wavebed.spec.network import ModelledUser
     from wavebed.spec.trial import TrialSpec, WorkloadSpec
     from wavebed.workload.model import AnyWorkload
 
@@ -283,6 +284,11 @@ class TreatmentPlan:
             return devices(self.path.spec.network)
         return () if self.path.cell is None else tuple(device.name for device in self.path.cell.devices)
 
+    @property
+    def background(self) -> tuple[ModelledUser, ...]:
+        """The modelled users of its cell; none without a cell."""
+        return modelled_users(self.path.spec.network.cell if isinstance(self.path, StoredTrial) else self.path.cell)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -416,7 +422,7 @@ def _primary(name: str, only: Sequence[str], treatments: Sequence[TreatmentPlan]
         from wavebed.result.devices import worst_of
 
         for each in treatments:
-            groups = groups_known(each.devices, each.workloads)
+            groups = groups_known(each.devices, each.workloads, each.background)
             known |= {f"{group}.{metric.name}" for group, found in groups.items() for metric in found}
         name = next((each for each in known if worst_of(each) == name), name)
     if not name or (only and owner not in workloads and name not in known):

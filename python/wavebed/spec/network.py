@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct, json, structs
 
@@ -16,14 +16,14 @@ from wavebed.config.units import Limit, format_limit
 from wavebed.config.values import table_of
 from wavebed.errors import UserError, WavebedError
 from wavebed.spec import types as spec
-from wavebed.spec.types import ConstantDelay, DelayStage
+from wavebed.spec.types import ConstantDelay, DelayStage, FullBufferBackgroundTraffic, OnOffBackgroundTraffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
-    from wavebed.spec.types import CellDevice, Hop, Leg, Network, Stage
+    from wavebed.spec.types import BackgroundTraffic, CellDevice, Hop, Leg, Network, Stage
 
 
 MOST_SEED = 2**63 - 1
@@ -53,6 +53,49 @@ def least_rtt_ns(leg: Leg, beyond: Sequence[Stage] = ()) -> int:
 
 
 _NUMBERED = re.compile(r"(.+)-[0-9]+")
+
+
+class _User(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def traffic(self) -> BackgroundTraffic: ...
+
+
+class _WithUsers(Protocol):
+    @property
+    def down_background(self) -> Sequence[_User]: ...
+    @property
+    def up_background(self) -> Sequence[_User]: ...
+
+
+class ModelledUser(NamedTuple):
+    """A modelled user of one direction of a cell.
+
+    Parameters
+    ----------
+    side : str
+        ``down`` or ``up``.
+    has_files : bool
+        Whether its traffic is files or segments, which take a time each.
+    """
+
+    name: str
+    side: str
+    has_files: bool
+
+
+def modelled_users(cell: _WithUsers | None) -> tuple[ModelledUser, ...]:
+    """Return the modelled users of a cell, those of the downlink first."""
+    if cell is None:
+        return ()
+    return tuple(
+        ModelledUser(
+            user.name, side, not isinstance(user.traffic, FullBufferBackgroundTraffic | OnOffBackgroundTraffic)
+        )
+        for side, users in (("down", cell.down_background), ("up", cell.up_background))
+        for user in users
+    )
 
 
 def devices(network: Network) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wavebed.errors import MachineError, UserError
-from wavebed.result.names import AIR, INCOMPLETE, LOG_TABLES, TABLES, TRIALS_FOLDER
+from wavebed.result.names import AIR, CELL_TABLES, INCOMPLETE, LOG_TABLES, TABLES, TRIALS_FOLDER
 from wavebed.result.parquet import read_parquet
 from wavebed.store.records import metrics_of, read_run, read_trial
 
@@ -152,21 +152,23 @@ class Run:
         """Return the same as `table`, as a table of Arrow."""
         import pyarrow as pa
 
-        known = (*TABLES, *LOG_TABLES)
+        known = (*TABLES, *LOG_TABLES, *CELL_TABLES)
         if name not in known:
             raise UserError(f"{self.folder}: no table {name!r}: it must be one of {', '.join(known)}")
         lines = self.record.trials if trial is None else [self._line(trial)]
         parts = [self._part(line, name, columns) for line in lines]
         if parts:
             return pa.concat_tables(parts, promote_options="default")
-        from wavebed.result.tables import LOG_SCHEMAS, SCHEMAS
+        from wavebed.result.tables import ALL_SCHEMAS
 
-        return _headed({**SCHEMAS, **LOG_SCHEMAS}[name].empty_table(), "", 0, "")
+        return _headed(ALL_SCHEMAS[name].empty_table(), "", 0, "")
 
     def _part(self, line: TrialLine, name: str, columns: Sequence[str] | None) -> pa.Table:
         file = self.folder / TRIALS_FOLDER / line.folder / "series" / f"{name}.parquet"
         if name in LOG_TABLES and not file.exists():
             raise UserError(f"{file}: the trial has no packet log: run it with --set path.packet-log=true")
+        if name in CELL_TABLES and not file.exists():
+            raise UserError(f"{file}: the trial has no cell that several users share: run it with [[device]]")
         body = read_parquet(file, columns)
         _check_columns(file, name, body, whole=columns is None)
         return _headed(body, line.folder, line.block, line.treatment)
@@ -181,9 +183,9 @@ class Run:
 
 def _check_columns(file: Path, name: str, body: pa.Table, *, whole: bool) -> None:
     """Check that a table has the columns of its kind; a `whole` one lacks only columns that are new."""
-    from wavebed.result.tables import LOG_SCHEMAS, SCHEMAS
+    from wavebed.result.tables import ALL_SCHEMAS, SCHEMAS
 
-    for field in {**SCHEMAS, **LOG_SCHEMAS}[name]:
+    for field in ALL_SCHEMAS[name]:
         if field.name not in body.column_names:
             if whole and name in SCHEMAS and field.name not in _NEW:
                 raise UserError(f"{file}: has no column {field.name!r}: {INCOMPLETE}")

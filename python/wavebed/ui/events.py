@@ -65,7 +65,7 @@ class Point(NamedTuple):
     time_s : float
         Its end, since time zero.
     links : list
-        The values of each link, in the order of `COLUMNS`.
+        The values of each link, then of each modelled user of a cell, in the order of `COLUMNS`.
     transit_ms : list
         The mean emulated one-way delay of each direction; ``None`` without segments.
     """
@@ -86,6 +86,7 @@ class Meter:
 
     def __init__(self, head: SampleHead) -> None:
         self._places = {name: place for place, name in enumerate(head.link_columns)}
+        self._of_users = {name: place for place, name in enumerate(head.user_columns)}
         self._before: LinkSample | None = None
 
     def point(self, sample: LinkSample) -> Point | None:
@@ -102,8 +103,24 @@ class Meter:
             return None
         self._before = sample
         links = [self._row(then, now) for then, now in zip(before.links, sample.links, strict=True)]
+        links += [self._of_user(then, now) for then, now in zip(before.users, sample.users, strict=True)]
         transit = [_mean_ms(*then, *now) for then, now in zip(before.directions, sample.directions, strict=True)]
         return Point(max(_number(row[at]) for row in sample.links) / 1e9, links, transit)
+
+    def _of_user(self, then: Sequence[Value], now: Sequence[Value]) -> Row:
+        """Return the values of a modelled user, as those of a link without packets."""
+
+        def grown(name: str) -> int | float:
+            return _number(now[self._of_users[name]]) - _number(then[self._of_users[name]])
+
+        seconds = max(grown("at_ns"), 1) / 1e9
+        values: dict[str, Value] = {
+            "offered_bps": round(grown("offered_bytes") * 8 / seconds),
+            "delivered_bps": round(grown("served_bytes") * 8 / seconds),
+            "queued_bytes": now[self._of_users["queued_bytes"]],
+            "air_share": round(grown("air_ns") / 1e9 / seconds, 4),
+        }
+        return [values.get(column.name) for column in COLUMNS]
 
     def _row(self, then: Sequence[Value], now: Sequence[Value]) -> Row:
         def grown(name: str) -> int | None:
@@ -141,6 +158,11 @@ class Meter:
             held("state"),
             held("sinr_db"),
         ]
+
+
+def names_of(head: SampleHead) -> tuple[str, ...]:
+    """Return the names of the rows of a point: links, then modelled users as ``radio.neighbour-1.down``."""
+    return (*head.links, *head.users)
 
 
 def _mean_ms(sum_before: Value, count_before: Value, sum_now: Value, count_now: Value) -> float | None:
@@ -222,7 +244,7 @@ class Streams:
             try:
                 head = watch.head
                 names = tuple(column.name for column in COLUMNS)
-                yield _event("head", PointHead(head.links, head.directions, names, head.every_ms))
+                yield _event("head", PointHead(names_of(head), head.directions, names, head.every_ms))
                 yield from _points(watch)
             finally:
                 watch.close()
@@ -480,7 +502,7 @@ class _Recording:
                 with understood(self._watch.name):
                     point = meter.point(sample)
                     if point is not None:
-                        self._write("".join(_rows(head.links, point)))
+                        self._write("".join(_rows(names_of(head), point)))
                         self._points += 1
             except TimeoutError:
                 continue
