@@ -74,6 +74,7 @@ UNITS = (
     "_segments", "_packets", "_frames", "pps",
 )  # fmt: skip
 WITHOUT_UNIT = {
+    "files",
     # counts
     "trials", "blocks", "blocks_planned", "blocks_ended", "blocks_needed", "blocks_sent", "blocks_failed",
     "comparisons", "regressions", "without_values", "not_excluded", "trials_counted", "baseline_count", "new_count",

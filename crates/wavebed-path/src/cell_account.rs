@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use wavebed_link::radio::{EndedFile, UserReport};
+use wavebed_link::radio::{Cell, EndedFile, UserReport};
 
-use crate::direction::InCell;
 use crate::on_time::Lateness;
 
 /// One direction of a cell.
@@ -94,16 +93,16 @@ impl CellAccount {
     }
 }
 
-impl InCell {
+impl CellAccount {
     /// Where the slots went up to `now_ns`; `None` of a cell with one device and nothing else. It must have been advanced
     /// to then.
     #[must_use]
-    pub fn account(&self, now_ns: u64) -> Option<CellAccount> {
-        if !self.cell.is_shared() {
+    pub fn new(name: &str, cell: &Cell, file_times: &FileTimes, now_ns: u64) -> Option<Self> {
+        if !cell.is_shared() {
             return None;
         }
-        let air = self.cell.air(now_ns);
-        let users = self.cell.background().into_iter().enumerate();
+        let air = cell.air(now_ns);
+        let users = cell.background().into_iter().enumerate();
         let account = |(place, user): (usize, UserReport)| {
             let mean_ns = user.fared.files_ns.checked_div(user.fared.files);
             UserAccount {
@@ -114,12 +113,12 @@ impl InCell {
                 air_ns: user.air_ns,
                 files: user.fared.files,
                 file_mean_ms: mean_ns.map(millis),
-                file_p95_ms: self.file_times.percentile_ns(place, 0.95).map(millis),
+                file_p95_ms: file_times.percentile_ns(place, 0.95).map(millis),
                 stalled_ns: user.fared.stalled_ns,
             }
         };
-        Some(CellAccount {
-            name: self.name.clone(),
+        Some(Self {
+            name: name.to_owned(),
             slots_ns: air.slots_ns,
             control_ns: air.control_ns,
             background: users.map(account).collect(),

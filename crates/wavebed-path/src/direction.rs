@@ -7,7 +7,7 @@ use wavebed_link::{Run, TimeSum};
 use wavebed_packet::transport;
 
 use crate::capture::Capture;
-use crate::cell_account::FileTimes;
+use crate::cell_account::{CellAccount, FileTimes};
 use crate::frames::{Frames, Sorted};
 use crate::link_chain::{ClassChain, LinkChain, NamedLink};
 use crate::pool::{Arrival, NO_DEVICE, Packets};
@@ -58,6 +58,14 @@ pub struct InCell {
     pub name: String,
     /// The times of the files of each modelled user.
     pub file_times: FileTimes,
+}
+
+impl InCell {
+    /// Where its slots went up to `now_ns`, as [`CellAccount::new`].
+    #[must_use]
+    pub fn account(&self, now_ns: u64) -> Option<CellAccount> {
+        CellAccount::new(&self.name, &self.cell, &self.file_times, now_ns)
+    }
 }
 
 /// Where the links are that the devices of a cell share.

@@ -86,7 +86,7 @@ class ModelledUser(NamedTuple):
 
 
 def modelled_users(cell: _WithUsers | None) -> tuple[ModelledUser, ...]:
-    """Return the modelled users of a cell, those of the downlink first."""
+    """Return the modelled users of a cell, first of the downlink."""
     if cell is None:
         return ()
     return tuple(

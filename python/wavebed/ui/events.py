@@ -108,7 +108,7 @@ class Meter:
         return Point(max(_number(row[at]) for row in sample.links) / 1e9, links, transit)
 
     def _of_user(self, then: Sequence[Value], now: Sequence[Value]) -> Row:
-        """Return the values of a modelled user, as those of a link without packets."""
+        """Return the values of a modelled user, in the columns of a link."""
 
         def grown(name: str) -> int | float:
             return _number(now[self._of_users[name]]) - _number(then[self._of_users[name]])

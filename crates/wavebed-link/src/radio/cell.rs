@@ -190,7 +190,7 @@ impl Capacity {
 #[derive(Default)]
 struct Control {
     total_ns: u64,
-    /// That of each millisecond, if it is kept.
+    /// The time in each millisecond, if it is kept.
     rows: Option<BTreeMap<u64, u64>>,
     /// The first millisecond that was not taken.
     next_ms: u64,
