@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -561,3 +562,72 @@ def test_a_path_with_devices_shows_the_links_of_each() -> None:
         "radio.middle down 150mbit; up 20mbit",
         "radio.far down 40mbit; up 5mbit",
     ]
+
+
+OPEN_LOOP = '[cell]\nuplink-power = "open-loop"\n'
+
+
+def test_open_loop_power_control_follows_from_the_budget_of_the_scene(read: Any, tmp_path: Path) -> None:
+    (tmp_path / "square.toml").write_text(SCENE)
+    hops = '[path]\nscene = "square.toml"\n'
+    text = '[[device]]\nname = "walker"\ncount = 2\n[[device]]\nname = "desk"\n'
+    _, network, notes = read(text, hops=hops)
+    assert all(device.up[0].power is None for device in cell_of(network).devices), "the default"
+    _, network, notes = read(OPEN_LOOP + text, hops=hops)
+    assert not any("uplink-power" in note for note in notes)
+    assert all(device.down[0].power is None for device in cell_of(network).devices)
+    found = [device.up[0].power for device in cell_of(network).devices]
+    scene = cast_scene(read(text, hops=hops)[0])
+    noise_dbm = -174 + 10 * math.log10(scene.carrier.bandwidth_hz) + scene.base_stations[0].noise_figure_db
+    for ue, power in zip(("walker-1", "walker-2", "desk"), found, strict=True):
+        # At any SINR S the limit is P0 + 10·lg 2^µ + alpha·PL, and the power of a block on all N blocks is Pcmax / N.
+        pcmax_dbm = scene.device(ue).power_dbm
+        path_loss_db = pcmax_dbm - noise_dbm - 7.0
+        block_dbm = -80 + 10 * math.log10(2**scene.carrier.numerology) + path_loss_db
+        excess_db = block_dbm - (pcmax_dbm - 10 * math.log10(scene.carrier.resource_blocks))
+        assert power.limit_db - power.alpha * 7.0 == pytest.approx(excess_db)
+        assert (power.alpha, power.evm, power.loss_db) == (1.0, scene.carrier.evm, scene.carrier.implementation_loss_db)
+    _, network, _ = read(
+        OPEN_LOOP + 'uplink-p0 = "-90dbm"\nuplink-alpha = 0.8\n' + '[[device]]\nname = "desk"\n', hops=hops
+    )
+    power = cell_of(network).devices[0].up[0].power
+    pcmax_dbm = scene.device("desk").power_dbm
+    lower_db = 10 + 0.2 * (pcmax_dbm - noise_dbm)
+    assert (power.alpha, power.limit_db) == (0.8, pytest.approx(found[2].limit_db - lower_db))
+
+
+def cast_scene(path: PathModel) -> SceneModel:
+    assert path.cell is not None
+    rate = path.cell.devices[0].up.rate
+    assert isinstance(rate, ScenePattern)
+    assert isinstance(rate.scene, SceneModel)
+    return rate.scene
+
+
+def test_power_control_without_a_sinr_is_noted(read: Any) -> None:
+    text = '[[device]]\nname = "phone"\nrate = "10mbit"\n[[device]]\nname = "desk"\n[[device]]\nname = "lossy"\n'
+    text += 'radio = { bler = "10%" }\n'
+    _, network, notes = read(OPEN_LOOP + text, hops='[path]\nscene = "corner-lte"\n')
+    assert [device.up[0].power is None for device in cell_of(network).devices] == [True, False, True]
+    assert "phone, lossy: uplink-power has no effect: it needs the SINR of a scene, and no bler" in notes
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ('uplink-power = "on"', r"cell\.uplink-power: "),
+        ("uplink-alpha = 0.8", r'cell\.uplink-alpha: has no effect: write uplink-power = "open-loop" too'),
+        ('uplink-power = "open-loop"\nuplink-p0 = "30dbm"', r"cell\.uplink-p0: 30 dBm is out of range: "),
+        ('uplink-power = "open-loop"\nuplink-alpha = 2', r"cell\.uplink-alpha: "),
+        ('down-uplink-power = "open-loop"', r"cell\.down-uplink-power: "),
+    ],
+)
+def test_wrong_keys_of_power_control_are_refused(read: Any, cell: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read(f'[cell]\n{cell}\n[[device]]\nname = "phone"\n')
+
+
+def test_power_control_does_not_fit_the_load_of_a_scene(read: Any, tmp_path: Path) -> None:
+    (tmp_path / "square.toml").write_text('cell-load = "30%"\n' + SCENE)
+    with pytest.raises(UserError, match=r"uplink-power: does not fit the scene of desk, which has cell-load: use \[\["):
+        read(OPEN_LOOP + '[[device]]\nname = "desk"\n', hops='[path]\nscene = "square.toml"\n')

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.validation import uplink_power
 from tests.validation.cell_cases import fixture
 from tests.validation.schedulers import (
     Errors,
@@ -21,6 +23,9 @@ from tests.validation.schedulers import (
     thin_flow,
     turns,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RATES = (10.0, 20.0, 80.0)
 
@@ -115,8 +120,12 @@ def test_equal_parts_with_repetitions():
     assert found.rate == pytest.approx([5, 8])
 
 
-def test_the_figures_of_the_crates_tests_are_current():
-    path = Path(__file__).parents[2] / "crates/wavebed-link/tests/all/cell_shares.json"
-    assert json.loads(path.read_text()) == json.loads(json.dumps(fixture())), (
-        f"write {path.name} by: python -m tests.validation.cell_cases > {path}"
+@pytest.mark.parametrize(
+    ("module", "name", "made"),
+    [("cell_cases", "cell_shares", fixture), ("uplink_power", "cell_power", uplink_power.fixture)],
+)
+def test_the_figures_of_the_crates_tests_are_current(module: str, name: str, made: Callable[[], object]):
+    path = Path(__file__).parents[2] / f"crates/wavebed-link/tests/all/{name}.json"
+    assert json.loads(path.read_text()) == json.loads(json.dumps(made())), (
+        f"write {path.name} by: python -m tests.validation.{module} > {path}"
     )

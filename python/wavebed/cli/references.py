@@ -20,7 +20,7 @@ from wavebed.cli.outputs import OUTPUTS, output_schema
 from wavebed.config.table import fields, markdown_table
 from wavebed.formats import FORMATS
 from wavebed.output import write_output
-from wavebed.path.cell_tables import BackgroundTable, CellDeviceTable, CellTable, ServiceTable
+from wavebed.path.cell_tables import BackgroundTable, CellDeviceTable, CellTable, PowerTable, ServiceTable
 from wavebed.path.laboratory import LEAST_LIMIT_PACKETS
 from wavebed.path.tables import DEFAULT_SYSCTLS, AirTable, HopTable, HostTable, LinkTable, PathTable
 from wavebed.radio.tables import PARTS, RadioTable, UeLimitTable, WifiTable
@@ -396,7 +396,7 @@ def scenario_page() -> str:
         "ue-limit keys": markdown_table(UeLimitTable),
         "path keys": markdown_table(PathTable),
         "hop keys": markdown_table(HopTable),
-        "cell keys": markdown_table(CellTable),
+        "cell keys": markdown_table(CellTable, PowerTable),
         "device keys": markdown_table(CellDeviceTable, ServiceTable),
         "background keys": markdown_table(BackgroundTable, ServiceTable),
         "host keys": markdown_table(HostTable),

@@ -21,14 +21,24 @@ from wavebed.path.cell_tables import (
     CellDeviceTable,
     CellParts,
     CellTable,
+    PowerTable,
     ServiceTable,
     cell_key,
 )
-from wavebed.path.model import BackgroundModel, CellModel, DeviceModel, DrawnStart, PatternFile, ScenePattern
+from wavebed.path.model import (
+    BackgroundModel,
+    CellModel,
+    DeviceModel,
+    DrawnStart,
+    OpenLoop,
+    PatternFile,
+    ScenePattern,
+)
 from wavebed.path.tables import DIRECTED, DIRECTIONS, HOSTS, AirTable, HostTable, LinkTable, link_key
 from wavebed.radio.carriers import resource_block_groups, resource_blocks
 from wavebed.radio.presets import RadioSettings, WifiSettings, technology_of
 from wavebed.scene.model import SceneModel
+from wavebed.scene.values import LoadProcess
 from wavebed.spec.network import group_of
 from wavebed.spec.types import CellScheduler, CellService, ConstantRate
 
@@ -108,6 +118,17 @@ def read_cell(name: str, radio: Links, source: CellSource) -> tuple[CellModel, M
     return _Reader(name, radio, source).read()
 
 
+def has_power(link: Link) -> bool:
+    """Return whether a link is a radio in a scene whose SINR decides about errors."""
+    return (
+        isinstance(link.rate, ScenePattern)
+        and isinstance(link.rate.scene, SceneModel)
+        and link.rate.mode != "study"
+        and isinstance(link.radio, RadioSettings)
+        and link.radio.bler is None
+    )
+
+
 class _Reader:
     def __init__(self, name: str, radio: Links, source: CellSource) -> None:
         self.name = name
@@ -142,6 +163,7 @@ class _Reader:
         for direction in DIRECTIONS:
             if schedulers[direction].policy == "priority":
                 self._note_guaranteed(direction, devices, background[direction])
+        power = self._power(given, devices)
         cell = CellModel(
             self.name,
             schedulers["down"],
@@ -149,6 +171,7 @@ class _Reader:
             devices,
             tuple(background["down"]),
             tuple(background["up"]),
+            power,
         )
         return cell, self.hosts
 
@@ -156,10 +179,33 @@ class _Reader:
         return self.source.place(*keys)
 
     def _check_cell_keys(self, given: Mapping[str, object]) -> None:
-        known = (*fields(CellTable), *fields(CellParts))
+        known = (*fields(CellTable), *fields(PowerTable), *fields(CellParts))
         for key in given:
             if key not in known and cell_key(key) is None:
                 raise unknown_key(key, known, CELL_DIRECTED).below(self._place("cell"))
+
+    def _power(self, given: Mapping[str, object], devices: Sequence[DeviceModel]) -> OpenLoop | None:
+        """Return the power control of the uplink, with a note that names the devices without one."""
+        own = {key: value for key, value in given.items() if key in fields(PowerTable)}
+        table = at(self._place("cell"), lambda values: read_table(PowerTable, values, "[cell]"), own)
+        if table.uplink_power == "full-carrier":
+            for key in own.keys() - {"uplink-power"}:
+                raise Problem('has no effect: write uplink-power = "open-loop" too', self._place("cell", key))
+            return None
+        for device in devices:
+            load = (
+                cast("SceneModel", cast("ScenePattern", device.up.rate).scene).cell_load if has_power(device.up) else ()
+            )
+            if isinstance(load, LoadProcess) or any(step.fraction for step in load):
+                rule = f"does not fit the scene of {device.name}, which has cell-load"
+                raise Problem(f"{rule}: use [[cell.background]] instead", self._place("cell", "uplink-power"))
+        without = [device.name for device in devices if not has_power(device.up)]
+        if without:
+            self.source.traces.notes.append(
+                f"{', '.join(without)}: uplink-power has no effect: it needs the SINR of a scene, and no bler"
+            )
+        p0_dbm = -80.0 if table.uplink_p0_dbm is None else table.uplink_p0_dbm
+        return OpenLoop(p0_dbm, 1.0 if table.uplink_alpha is None else table.uplink_alpha)
 
     def _cell_table(self, given: Mapping[str, object], direction: str) -> CellTable:
         """Return the keys of one direction: those for both, and above them its own."""

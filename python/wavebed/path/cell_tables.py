@@ -18,7 +18,7 @@ from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, array_schema, fields, properties_of, read_table, spec_key, table_schema
 from wavebed.path.tables import DIRECTED, DIRECTIONS, AirTable, HostTable, LinkTable
 from wavebed.radio import fiveqi
-from wavebed.scene.values import frequency_hz
+from wavebed.scene.values import frequency_hz, power_dbm
 from wavebed.spec import types as spec
 
 if TYPE_CHECKING:
@@ -463,6 +463,55 @@ def _background_schema() -> Schema:
     return {"type": "array", "items": own | {"properties": {**properties, **further}}}
 
 
+def _p0_dbm(value: object) -> float:
+    read = power_dbm(value)
+    if not _LEAST_P0_DBM <= read <= _MOST_P0_DBM:
+        raise Problem(f"{read:g} dBm is out of range: write a power from {_LEAST_P0_DBM}dbm to {_MOST_P0_DBM}dbm")
+    return read
+
+
+_LEAST_P0_DBM, _MOST_P0_DBM = -202, 24  # p0-NominalWithGrant of TS 38.331
+
+
+def _alpha(value: object) -> float:
+    if isinstance(value, bool) or value not in _ALPHAS:
+        raise Problem(f"{described(value)} is none of {', '.join(f'{each:g}' for each in _ALPHAS)}: write one of them")
+    return float(value)
+
+
+_ALPHAS = (0.0, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # Alpha of TS 38.331
+
+
+class PowerTable(Struct, frozen=True, kw_only=True):
+    """The keys of ``[cell]`` about the transmit power of its devices, of the uplink only."""
+
+    uplink_power: Annotated[
+        Literal["full-carrier", "open-loop"],
+        Key(
+            values.word("full-carrier", "open-loop"),
+            "power of a device that is given a part of an uplink slot, in a scene: `full-carrier`: the power that this"
+            " part has when all is given to it; `open-loop`: all its power, up to the target of `uplink-p0` and"
+            " `uplink-alpha` (TS 38.213 7.1.1)",
+        ),
+    ] = "full-carrier"
+    uplink_p0_dbm: Annotated[
+        float | None,
+        Key(
+            Reader(_p0_dbm, power_dbm.write, power_dbm.schema, power_dbm.raw),
+            "P0 of a resource block of 15 kHz spacing, with `open-loop`",
+            absent="`-80dbm`, as in 5G-LENA",
+        ),
+    ] = None
+    uplink_alpha: Annotated[
+        float | None,
+        Key(
+            Reader(_alpha, "0|0.4|…|1", {"enum": list(_ALPHAS)}),
+            "compensated part of the path loss, with `open-loop`",
+            absent="`1`, as in 5G-LENA",
+        ),
+    ] = None
+
+
 class CellParts(Struct, frozen=True, kw_only=True):
     """The key of ``[cell]`` that has tables of its own."""
 
@@ -478,7 +527,7 @@ class CellParts(Struct, frozen=True, kw_only=True):
 
 def cell_schema() -> dict[str, Json]:
     """Return the JSON Schema of ``cell`` and of ``device``; it refers to the definitions of `path_schema`."""
-    cell = dict(table_schema(CellTable, CellParts))
+    cell = dict(table_schema(CellTable, PowerTable, CellParts))
     own = cell["properties"]
     assert isinstance(own, dict), "an object has properties"
     device = dict(table_schema(CellDeviceTable, ServiceTable, HostTable))

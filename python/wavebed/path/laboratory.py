@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Link,
         Loss,
         MadeLoss,
+        OpenLoop,
         PathHop,
         PathModel,
         Rate,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from wavebed.path.traces import Traces
     from wavebed.pattern.model import Pattern
     from wavebed.radio.presets import AirRate
+    from wavebed.scene.model import SceneModel
 
 
 DRAWN_PACKETS = 1 << 17
@@ -215,7 +217,23 @@ def _cell(cell: CellModel, path: PathModel, traces: Traces) -> spec.RadioCell:
 def _device(cell: CellModel, device: DeviceModel, path: PathModel, traces: Traces) -> spec.CellDevice:
     hop = cell.hop(device)
     resolved = _hop(hop, path, _round_trip_ns([*path.hops, hop]), traces, device.name)
-    return spec.CellDevice(device.name, resolved.down, resolved.up, device.down_service, device.up_service)
+    up = tuple(_with_power(stage, cell.power, device) for stage in resolved.up)
+    return spec.CellDevice(device.name, resolved.down, up, device.down_service, device.up_service)
+
+
+def _with_power(stage: Stage, power: OpenLoop | None, device: DeviceModel) -> Stage:
+    """Return a stage of the uplink of a device with its power control, if it is a radio in a scene."""
+    if power is None or not isinstance(stage, spec.RadioStage):
+        return stage
+    from wavebed.channel.power import uplink_power  # most cells have none
+    from wavebed.path.cell import has_power
+
+    if not has_power(device.up):
+        return stage
+    rate = cast("ScenePattern", device.up.rate)
+    scene = cast("SceneModel", rate.scene)
+    ue = scene.device(rate.device) if rate.device is not None and scene.devices else scene.ue
+    return replace(stage, power=uplink_power(scene, ue, power.p0_dbm, power.alpha))
 
 
 def _background(user: BackgroundModel, seed: int, traces: Traces) -> spec.BackgroundUser:

@@ -218,6 +218,13 @@ class BackgroundModel(Struct, frozen=True):
     service: CellService = CellService()
 
 
+class OpenLoop(Struct, frozen=True):
+    """Open-loop power control of an uplink: P0 of a resource block, and the compensated part of the path loss."""
+
+    p0_dbm: float
+    alpha: float
+
+
 class CellModel(Struct, frozen=True):
     """The radio hop of a path whose devices share a cell.
 
@@ -231,6 +238,8 @@ class CellModel(Struct, frozen=True):
         In the order of their hosts.
     down_background, up_background : tuple of BackgroundModel
         Modelled users.
+    power : OpenLoop or None
+        Power control of devices in a scene; ``None``: a part of a slot has the SINR of the whole.
     """
 
     name: str
@@ -239,6 +248,7 @@ class CellModel(Struct, frozen=True):
     devices: tuple[DeviceModel, ...]
     down_background: tuple[BackgroundModel, ...] = ()
     up_background: tuple[BackgroundModel, ...] = ()
+    power: OpenLoop | None = None
 
     def named(self, name: str) -> tuple[DeviceModel, ...]:
         """Return the device of this name, or all devices of a ``[[device]]`` with ``count``; none: there is no such."""

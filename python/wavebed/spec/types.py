@@ -557,6 +557,38 @@ class Aggregation(SpecPart, frozen=True):
     ] = 80_000_000
 
 
+class UplinkPower(SpecPart, frozen=True):
+    """Open-loop power control of an uplink: fewer resource blocks have more power each."""
+
+    symbols_per_s: Annotated[
+        float,
+        Meta(
+            ge=1.0,
+            le=1000000000000.0,
+            description="Bits per second of one layer on the whole band per bit of a symbol.",
+        ),
+    ]
+    most_need_db: Annotated[float, Meta(ge=-400.0, le=400.0, description="SINR that the fastest MCS needs, dB.")]
+    evm: Annotated[float, Meta(ge=0.0, le=1.0, description="Error vector magnitude of the device.")]
+    loss_db: Annotated[float, Meta(ge=-400.0, le=400.0, description="What the receiver loses, dB.")]
+    limit_db: Annotated[
+        float,
+        Meta(
+            ge=-400.0,
+            le=400.0,
+            description="Most power of a block over its power on the whole band, dB, at a SINR of 0 dB there.",
+        ),
+    ]
+    alpha: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1.0,
+            description="Compensated part of the path loss: so much lower is the limit for each decibel of SINR.",
+        ),
+    ]
+
+
 class RadioStage(SpecPart, frozen=True, tag_field="stage", tag="radio"):
     """An NR or LTE link."""
 
@@ -593,6 +625,10 @@ class RadioStage(SpecPart, frozen=True, tag_field="stage", tag="radio"):
     ] = None
     aggregation: Annotated[
         Aggregation | None, Meta(description="Component carriers of the downlink, which are activated when data waits.")
+    ] = None
+    power: Annotated[
+        UplinkPower | None,
+        Meta(description="Power control of an uplink; null: each part of a slot has the SINR of the whole."),
     ] = None
 
 

@@ -12,7 +12,7 @@ use crate::pattern::{End, Kind};
 use crate::queue::{Infinite, Queue};
 use crate::radio::{
     Acknowledged, Aggregation, Air, Carriers, Code, Connection, Direction, Drx, Grants, Harq, Load,
-    Radio, RadioConfig, Rlc, Rrc, Slots, SplitBearer, SplitConfig,
+    Power, Radio, RadioConfig, Rlc, Rrc, Slots, SplitBearer, SplitConfig,
 };
 use crate::random_stream::RandomStream;
 use crate::rate::Profile;
@@ -73,6 +73,9 @@ pub struct RadioKeys {
     /// Component carriers of the downlink, which are activated when data waits.
     #[garde(dive)]
     aggregation: Option<Aggregation>,
+    /// Power control of an uplink; null: each part of a slot has the SINR of the whole.
+    #[garde(dive)]
+    power: Option<Power>,
 }
 
 impl RadioKeys {
@@ -276,7 +279,11 @@ fn radio_config(keys: &RadioKeys) -> Result<RadioConfig, ConfigError> {
         handover: keys.handover,
         load: keys.load,
         aggregation: keys.aggregation,
+        power: keys.power,
     };
+    if config.power.is_some() && direction == Direction::Down {
+        return fail("power", "is for an uplink: use null");
+    }
     if config.aggregation.is_some() && (direction == Direction::Up || config.grants.is_some()) {
         return fail("aggregation", "is for a downlink without grants: use null");
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::f64::consts::LN_2;
 
+use super::slots::Share;
 use crate::counters::Reason;
 use crate::run::{Run, Slot};
 use crate::stage::Outlet;
@@ -26,6 +27,8 @@ pub struct Block {
     pub symbols: u32,
     /// What it took of its first slot.
     pub resource: Resource,
+    /// The share of its first slot on which its power was.
+    pub share: Share,
     /// Its contents; none after it was received.
     pub chunks: Vec<Chunk>,
     /// Whether it was received, which the sender may not know.
@@ -602,7 +605,7 @@ impl Decoder {
 }
 
 /// Information of a symbol at `snr`, nats.
-fn information(snr: f64) -> f64 {
+pub(super) fn information(snr: f64) -> f64 {
     (snr / GAP).ln_1p()
 }
 
@@ -615,7 +618,7 @@ fn code_db(snr: f64, bits: f64) -> f64 {
     (dispersion / symbols).sqrt() / capacity_per_db
 }
 
-fn ratio(decibels: f64) -> f64 {
+pub(super) fn ratio(decibels: f64) -> f64 {
     10f64.powf(decibels / 10.0)
 }
 

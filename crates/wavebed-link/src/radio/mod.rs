@@ -6,6 +6,7 @@ mod background;
 mod block;
 mod cell;
 mod connection;
+mod power;
 mod scheduler;
 mod send;
 mod settings;
@@ -23,6 +24,7 @@ pub use background::{ModelledUser, UserReport, UserRow};
 pub use block::{Code, Decoder};
 pub use cell::{AirReport, AirRow, Cell};
 pub use connection::{Connection, Drx, Rrc};
+pub use power::Power;
 pub use scheduler::{Policy, SchedulerConfig, ServiceConfig, SliceConfig};
 pub use settings::{
     Acknowledged, Aggregation, Configured, Direction, GrantLosses, Grants, Harq, Load, Rlc, Slots,
@@ -64,6 +66,8 @@ pub struct RadioConfig {
     pub load: Option<Load>,
     /// Component carriers; `None`: one.
     pub aggregation: Option<Aggregation>,
+    /// Power control of an uplink; `None`: each part of a slot has the SINR of the whole.
+    pub power: Option<Power>,
 }
 
 /// One direction of a radio link.

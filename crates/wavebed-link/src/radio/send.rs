@@ -1,8 +1,9 @@
 //! The choice of the next slot and of its block.
 
 use super::Radio;
-use super::air::Now;
+use super::air::{Now, Sinr};
 use super::block::{Block, Chunk, Decoder, Errors, Part, Phase, Resource};
+use super::power::Power;
 use super::settings::{Acknowledged, Aggregation, Entity, Rlc, Turns};
 use super::slots::{Claim, Found, Needs, Plan, Scheduler, Share};
 use crate::pattern::State;
@@ -204,10 +205,24 @@ impl Radio {
                 let slots = self.config.carriers.slots(slot);
                 bytes = bytes.min(scheduler.granted(slot, slots));
             }
-            let need = bytes.saturating_mul(units.into()).div_ceil(capacity);
-            u32::try_from(need).unwrap_or(u32::MAX)
+            let whole = Share {
+                given: units,
+                all: units,
+            };
+            if let Some((power, sinr)) = self.power(slot, now) {
+                power.share(whole, bytes, capacity, rate_bps, sinr).given
+            } else {
+                let need = bytes.saturating_mul(units.into()).div_ceil(capacity);
+                u32::try_from(need).unwrap_or(u32::MAX)
+            }
         };
         (need.clamp(1, units), capacity)
+    }
+
+    /// Its power control, and the SINR of the whole slot: what decides about a part of it.
+    fn power(&self, slot: Slot, now: Now) -> Option<(Power, Sinr)> {
+        let power = self.config.power.filter(|_| !slot.fallback)?;
+        now.sinr.map(|sinr| (power, sinr))
     }
 
     /// Others have the slot that it planned: plans the next one.
@@ -344,7 +359,11 @@ impl Radio {
         let slots = self.config.carriers.slots(slot);
         let index = slots.index_in_pattern(slot, &self.clock);
         let capacity = slots.capacity_bytes(index, rate_bps);
-        let mut room = share.of(capacity);
+        let power = (self.config.power.filter(|_| !slot.fallback)).zip(now.sinr);
+        let mut room = match &power {
+            None => share.of(capacity),
+            Some((power, sinr)) => power.bytes(share, capacity, rate_bps, *sinr),
+        };
         if let Some(scheduler) = &mut self.scheduler {
             room = room.min(scheduler.granted(slot, slots));
         }
@@ -358,6 +377,7 @@ impl Radio {
             bytes: 0,
             symbols: 1,
             resource: Resource::default(),
+            share,
             chunks: Vec::new(),
             received: false,
             noticed_ns: None,
@@ -370,8 +390,16 @@ impl Radio {
         self.blocks_built += 1;
         let slots = self.config.carriers.slots(slot);
         block.symbols = slots.symbols_of(block.bytes, index, rate_bps);
-        block.resource = Resource::of(share.units_of(block.bytes, capacity), slots.own(index));
-        if let Some(sinr) = now.sinr {
+        let mut units = share.units_of(block.bytes, capacity);
+        let mut sinr = now.sinr;
+        if let Some((power, whole)) = power {
+            let most = power.bytes(share, capacity, rate_bps, whole);
+            let Share { given, .. } = power.share(share, most, capacity, rate_bps, whole);
+            units = Share { given, all: given }.units_of(block.bytes, most);
+            sinr = Some(power.sinr(share, rate_bps, whole));
+        }
+        block.resource = Resource::of(units, slots.own(index));
+        if let Some(sinr) = sinr {
             let full_bytes = slots.full_bytes(rate_bps);
             let decoder = Decoder::new(slots.code, sinr.need_db, block.bytes, full_bytes);
             block.errors = Errors::Sinr(decoder);
@@ -455,7 +483,11 @@ impl Radio {
         built_ns: u64,
         out: &mut Outlet<'_>,
     ) {
-        let now = self.air.at(slot.start_ns);
+        let mut now = self.air.at(slot.start_ns);
+        if let Some((power, sinr)) = self.power(slot, now) {
+            let block = &self.entities[slot.carrier as usize].blocks[place];
+            now.sinr = Some(power.sinr(block.share, now.rate_bps, sinr));
+        }
         let slots = self.config.carriers.slots(slot);
         let block = &mut self.entities[slot.carrier as usize].blocks[place];
         block.attempts += 1;

@@ -13,6 +13,7 @@ mod bottleneck_oracles;
 mod bottleneck_rules;
 mod cell_background;
 mod cell_losses;
+mod cell_power;
 mod cell_properties;
 #[allow(dead_code, reason = "an example uses all of it")]
 #[path = "../../examples/cell_run/mod.rs"]

@@ -58,6 +58,7 @@ pub fn plain() -> RadioConfig {
         handover: Handover::Forward,
         load: None,
         aggregation: None,
+        power: None,
     }
 }
 
