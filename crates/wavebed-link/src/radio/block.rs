@@ -3,10 +3,42 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::f64::consts::LN_2;
 
-use super::slots::Share;
 use crate::counters::Reason;
 use crate::run::{Run, Slot};
 use crate::stage::Outlet;
+
+/// A share of a slot: a number of its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Parts that are given.
+    pub given: u32,
+    /// Parts of the slot, at least 1.
+    pub all: u32,
+}
+
+impl Share {
+    /// The whole slot.
+    pub const WHOLE: Self = Self { given: 1, all: 1 };
+
+    /// This share of the bytes, or of the time, of a slot.
+    #[must_use]
+    pub fn of(self, whole: u64) -> u64 {
+        if self.given == self.all {
+            return whole;
+        }
+        let part = u128::from(whole) * u128::from(self.given) / u128::from(self.all);
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
+
+    /// Parts that `bytes` take in a slot of `capacity` bytes; at least 1, at most the share.
+    #[must_use]
+    pub fn units_of(self, bytes: u64, capacity: u64) -> u32 {
+        let units = (bytes * u64::from(self.all)).div_ceil(capacity.max(1));
+        u32::try_from(units)
+            .unwrap_or(u32::MAX)
+            .clamp(1, self.given.max(1))
+    }
+}
 
 /// A transport block in a HARQ process.
 #[derive(Debug)]

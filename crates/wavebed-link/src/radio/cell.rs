@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::background::{ModelledUser, ModelledUsers, UserReport, UserRow};
+use super::block::Share;
 use super::scheduler::{Asked, Scheduler, SchedulerConfig, ServiceConfig};
 use super::settings::Slots;
-use super::slots::{Claim, Share};
+use super::slots::Claim;
 use super::traffic::EndedFile;
 use super::{Event, Radio};
 use crate::pattern::State;

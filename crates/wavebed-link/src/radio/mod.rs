@@ -39,9 +39,9 @@ use crate::queue::Queue;
 use crate::random_stream::RandomStream;
 use crate::run::{Backlog, NEVER, Run};
 use crate::stage::{Change, Conditions, Outlet, Stage};
-use block::{Block, Chunk, Cuts, Order, Part, Phase};
+use block::{Block, Chunk, Cuts, Order, Part, Phase, Share};
 use settings::{Entity, Others, Secondary, Turns};
-use slots::{Plan, Scheduler, Share};
+use slots::{Plan, Scheduler};
 
 /// Settings of a [`Radio`].
 #[derive(Clone, Debug)]

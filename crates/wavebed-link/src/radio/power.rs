@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::air::Sinr;
-use super::block::{information, ratio};
-use super::slots::Share;
+use super::block::{Share, information, ratio};
 
 const MAX_DB: f64 = 400.0;
 

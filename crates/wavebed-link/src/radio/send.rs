@@ -2,10 +2,10 @@
 
 use super::Radio;
 use super::air::{Now, Sinr};
-use super::block::{Block, Chunk, Decoder, Errors, Part, Phase, Resource};
+use super::block::{Block, Chunk, Decoder, Errors, Part, Phase, Resource, Share};
 use super::power::Power;
 use super::settings::{Acknowledged, Aggregation, Entity, Rlc, Turns};
-use super::slots::{Claim, Found, Needs, Plan, Scheduler, Share};
+use super::slots::{Claim, Found, Needs, Plan, Scheduler};
 use crate::pattern::State;
 use crate::run::{Backlog, BlockRecord, Run, Slot};
 use crate::stage::Outlet;
