@@ -72,8 +72,10 @@ OUTPUTS: Mapping[str, Output] = {
     "scenes-name": _of_channels("NameOutput", "scenes NAME, of another name", "the keys of a hop"),
     "scenes-profile": _of_channels("ProfileOutput", "scenes 5qi-N", "the budgets of a 5QI"),
     "site-info": _of_channels("SiteOutput", "site info", "objects of a web site"),
+    "trace-get": _of_channels("TraceGetOutput", "trace get", "what was fetched and converted"),
     "trace-info": _of_channels("TraceInfo", "trace info", "duration, rates and outages of a trace"),
     "trace-info-list": _of_channels("TraceInfoList", "trace info, of several files", "the same of several traces"),
+    "trace-list": _of_channels("TraceListOutput", "trace list", "the catalogue of public traces"),
 }
 
 

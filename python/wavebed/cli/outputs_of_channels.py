@@ -327,6 +327,63 @@ class TraceInfoList(Struct, forbid_unknown_fields=True):
     traces: list[TraceInfo]
 
 
+class CatalogueConverter(Struct, forbid_unknown_fields=True):
+    """How files of a set are read, and what a pattern cannot hold of them."""
+
+    files: list[str]
+    options: str
+    not_held: str | None
+
+
+class CatalogueSet(Struct, forbid_unknown_fields=True):
+    """A set of public traces; what its source does not state is null."""
+
+    name: str
+    what: str
+    page: str
+    paper: str
+    licence: str | None
+    repository: str | None
+    commit: str | None
+    git_hashes: dict[str, str]
+    bytes: int | None
+    how: str | None
+    converters: list[CatalogueConverter]
+
+
+class TraceListOutput(Struct, forbid_unknown_fields=True):
+    """The catalogue, or one set of it."""
+
+    sets: list[CatalogueSet]
+
+
+class GotTrace(Struct, forbid_unknown_fields=True):
+    """A pattern that was made of a file of a set."""
+
+    file: str
+    input: str
+    input_sha256: str
+    rows: int
+    duration_s: float
+    mean_bps: float | None
+    mean_delay_s: float | None
+    notes: list[str]
+
+
+class TraceGetOutput(Struct, forbid_unknown_fields=True):
+    """The patterns made of a set, the files that could not be read, and those without a converter."""
+
+    name: str
+    page: str
+    version: str
+    licence: str | None
+    input_check: str
+    inputs_sha256: str
+    traces: list[GotTrace]
+    refused: list[str]
+    without_converter: list[str]
+
+
 class DoctorOutput(Struct, forbid_unknown_fields=True):
     """The checks of this machine."""
 

@@ -1,4 +1,4 @@
-"""``wavebed trace``: look at traces and patterns, convert, plot, cut and scale them."""
+"""``wavebed trace``: look at traces and patterns, convert, plot, cut and scale them, and get public ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
-from wavebed.config.units import argument, format_rate, parse_rate, parse_time
+from wavebed.config.units import argument, format_rate, format_size, parse_rate, parse_size, parse_time
 from wavebed.errors import UserError
 from wavebed.extras import require
 from wavebed.printable import message_text
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from fractions import Fraction
 
+    from wavebed.catalogue import Conversion, TraceSet
     from wavebed.pattern import Pattern
     from wavebed.pattern.curves import PatternSummary
 
@@ -32,8 +33,9 @@ def register_trace(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     """Add the command and its actions."""
     parser = subparsers.add_parser(
         "trace",
-        help="read, convert, plot, cut and scale traces and patterns",
-        description="Read, convert, plot, cut and scale traces and patterns. The format is found from the content.",
+        help="read, convert, plot, cut and scale traces, and get public ones",
+        description="Read, convert, plot, cut and scale traces and patterns. The format is found from the content. "
+        "list and get are of the catalogue of public traces.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     info = actions.add_parser(
@@ -78,6 +80,29 @@ def register_trace(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     rate.add_argument("--mean", metavar="R", type=argument(parse_rate), help="make the mean rate so, as 100mbit")
     scale.add_argument("--time", metavar="F", type=argument(_factor), help="multiply the time, as 2 for half as fast")
     _add_output(scale)
+    listed = actions.add_parser(
+        "list", help="public traces that get knows", description="List the catalogue of public traces, or one set of it."
+    )
+    listed.add_argument("name", metavar="NAME", nargs="?", help="the set whose details to print")
+    listed.add_argument("--json", action="store_true", help="one JSON object, the unit in each key")
+    get = actions.add_parser(
+        "get",
+        help="fetch public traces, and convert them",
+        description="Fetch a set of public traces from its source, check its hash, and convert it to patterns. The "
+        "header of each pattern says where it comes from and what was done. The data stay under their licence: wavebed "
+        "ships none of them.",
+    )
+    get.add_argument("name", metavar="NAME", help="a set that wavebed trace list names")
+    get.add_argument("folder", metavar="FOLDER", nargs="?", help="files that you downloaded: a folder, or an archive")
+    get.add_argument("-o", "--output", metavar="DIR", help="a new folder for the patterns (default: NAME)")
+    get.add_argument("--only", metavar="PATTERN", help="only files of these names, as '*walking*'")
+    get.add_argument(
+        "--limit", metavar="SIZE", type=argument(parse_size), default=10**9, help="most to fetch at once (default: 1gb)"
+    )
+    get.add_argument(
+        "--accept-licence", action="store_true", help="you read the source's terms, where none are recorded"
+    )
+    get.add_argument("--json", action="store_true", help="one JSON object, the unit in each key")
 
 
 def _add_input(parser: argparse.ArgumentParser) -> None:
@@ -137,11 +162,13 @@ def run_trace(args: argparse.Namespace) -> int:
     UserError
         If an argument or a file is wrong.
     """
-    if args.window == 0:
+    if getattr(args, "window", None) == 0:
         raise UserError("--window 0s: a window lasts longer than that, as --window 100ms")
     actions: dict[str, Callable[[argparse.Namespace], None]] = {
         "info": _info,
         "plot": _plot,
+        "list": _list,
+        "get": _get,
         "convert": lambda args: _rewrite(args, lambda pattern: pattern),
         "cut": lambda args: _rewrite(args, lambda pattern: _cut(args, pattern)),
         "scale": lambda args: _rewrite(args, lambda pattern: _scale(args, pattern)),
@@ -395,3 +422,173 @@ def _plot(args: argparse.Namespace) -> None:
 
         data = render_picture(drawings, kind, stacked=args.stack)
     write_output(args.output, data)
+
+
+def _list(args: argparse.Namespace) -> None:
+    from wavebed.catalogue import set_named, trace_sets
+
+    chosen = list(trace_sets().values()) if args.name is None else [set_named(args.name)]
+    if args.json:
+        print_json("trace-list", {"sets": [_set_as_json(each) for each in chosen]}, indent=2)
+    elif args.name is None:
+        from wavebed.catalogue import NOT_RECORDED
+        from wavebed.terminal import table_text
+
+        rows = [("name", "licence", "size", "what")]
+        for each in chosen:
+            licence = (each.licence or NOT_RECORDED).split(",")[0].split(";")[0]
+            rows.append((each.name, licence, _size(each), each.what))
+        print(table_text(rows, left=True))
+        print("\nwavebed trace list NAME prints one set; wavebed trace get NAME fetches it and converts it.")
+    else:
+        print(_set_as_text(chosen[0]))
+
+
+def _size(chosen: TraceSet) -> str:
+    from wavebed.catalogue import NOT_RECORDED
+
+    return NOT_RECORDED if chosen.bytes is None else f"{chosen.bytes / 1e6:.3g} MB"
+
+
+def _set_as_json(chosen: TraceSet) -> dict[str, object]:
+    return {
+        "name": chosen.name,
+        "what": chosen.what,
+        "page": chosen.page,
+        "paper": chosen.paper,
+        "licence": chosen.licence,
+        "repository": chosen.repository,
+        "commit": chosen.commit,
+        "git_hashes": chosen.trees | chosen.blobs,
+        "bytes": chosen.bytes,
+        "how": chosen.how or None,
+        "converters": [
+            {"files": list(each.files), "options": str(each), "not_held": each.left or None} for each in chosen.convert
+        ],
+    }
+
+
+def _set_as_text(chosen: TraceSet) -> str:
+    from wavebed.catalogue import NOT_RECORDED
+
+    hashes = [f"{name}: git {value}" for name, value in (chosen.trees | chosen.blobs).items()] or [NOT_RECORDED]
+    lines = [("what", chosen.what), ("page", chosen.page), ("paper", chosen.paper)]
+    lines += [("licence", chosen.licence or NOT_RECORDED), ("version", chosen.version), ("size", _size(chosen))]
+    lines += [("hash", each) for each in hashes]
+    for each in chosen.convert:
+        lines.append(("reads", f"{' '.join(each.files)}: {each}"))
+        lines += [("", f"without {each.left}")] if each.left else []
+    lines += [("skips", chosen.skipped)] if chosen.skipped else []
+    lines += [("fetching", chosen.how or "wavebed fetches it")]
+    return "\n".join([chosen.name, *(f"  {name:<10}{text}" for name, text in lines)])
+
+
+def _get(args: argparse.Namespace) -> None:
+    from wavebed.catalogue import AS_RECORDED, compared, convert, fetch, members_of, set_named
+
+    chosen = set_named(args.name)
+    folder = Path(args.output or chosen.name)
+    if args.folder is not None:
+        given = Path(args.folder)
+        if not given.exists():
+            raise UserError(f"{given}: does not exist: name the folder that you downloaded")
+        checked = compared(given, chosen)
+        members = members_of(given)
+    else:
+        if chosen.repository is not None and chosen.licence is None and not args.accept_licence:
+            raise UserError(
+                f"{chosen.name}: no licence is recorded: read the terms on {chosen.page}, then add --accept-licence"
+            )
+        checked = AS_RECORDED
+        members = fetch(chosen, args.limit, lambda text: print(f"wavebed: {text}", file=sys.stderr))
+    done = convert(chosen, members, folder, checked, args.only)
+    _say(_alike([(str(each.file), each.notes) for each in done.made]))
+    _say([f"not converted: {line}" for line in done.refused])
+    if args.json:
+        print_json("trace-get", _got_as_json(chosen, folder, checked, done), indent=2)
+    else:
+        print(_got_as_text(chosen, folder, checked, done))
+
+
+def _alike(made: list[tuple[str, list[str]]]) -> list[str]:
+    """Return one note of each kind, with the number of traces that have it."""
+    import re
+
+    from wavebed.pattern.source import plural
+
+    kinds: dict[str, list[str]] = {}
+    for name, notes in made:
+        for note in notes:
+            kind = re.sub(r"[0-9][0-9.:,_-]*|(?<=gap)s|(?<=row)s|(?<=value)s", "", note)
+            kinds.setdefault(kind, []).append(f"{name}: {note}")
+    return [
+        f"{texts[0]}" + (f" (and {plural(len(texts) - 1, 'note')} alike)" if len(texts) > 1 else "") for texts in kinds.values()
+    ]
+
+
+def _hash_of_all(done: Conversion) -> str:
+    """Return the hash of the inputs, as sha256sum prints them, sorted by name."""
+    import hashlib
+
+    inputs = sorted({each.input: each.sha256 for each in done.made}.items())
+    text = "".join(f"{digest}  {name}\n" for name, digest in inputs)
+    return inputs[0][1] if len(inputs) == 1 else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _mean(pattern: Pattern) -> tuple[float | None, float | None]:
+    """Return the mean rate, bit/s, and the mean delay, seconds, of those that the pattern has."""
+    rate = pattern.bit_ns() / pattern.period if pattern.rate_bps is not None or pattern.kind == "opportunities" else None
+    if pattern.delay_ns is None:
+        return rate, None
+    return rate, float((pattern.delay_ns * (pattern.lengths() / pattern.period)).sum()) / 1e9
+
+
+def _got_as_json(chosen: TraceSet, folder: Path, checked: str, done: Conversion) -> dict[str, object]:
+    traces: list[dict[str, object]] = []
+    for each in done.made:
+        rate, delay = _mean(each.pattern)
+        traces.append({
+            "file": str(folder / each.file),
+            "input": each.input,
+            "input_sha256": each.sha256,
+            "rows": len(each.pattern),
+            "duration_s": each.pattern.period / 1e9,
+            "mean_bps": rate,
+            "mean_delay_s": delay,
+            "notes": each.notes,
+        })
+    return {
+        "name": chosen.name,
+        "page": chosen.page,
+        "version": chosen.version,
+        "licence": chosen.licence,
+        "input_check": checked,
+        "inputs_sha256": _hash_of_all(done),
+        "traces": traces,
+        "refused": done.refused,
+        "without_converter": done.left,
+    }
+
+
+def _got_as_text(chosen: TraceSet, folder: Path, checked: str, done: Conversion) -> str:
+    from wavebed.pattern.curves import say_rate, say_time
+    from wavebed.pattern.source import plural
+    from wavebed.terminal import table_text
+
+    rows = [("trace", "rows", "duration", "mean")]
+    for each in done.made:
+        rate, delay = _mean(each.pattern)
+        mean = say_rate(rate) if rate is not None else "" if delay is None else f"{delay * 1e3:.4g} ms"
+        rows.append((str(folder / each.file), str(len(each.pattern)), say_time(each.pattern.period), mean))
+    inputs = len({each.input for each in done.made})
+    lost = sorted({each.left for each in chosen.convert if each.left})
+    lines = [table_text(rows), ""]
+    lines.append(f"{plural(len(done.made), 'trace')} from {plural(inputs, 'file')}: header lines say how each was made")
+    if done.left:
+        lines.append(f"{plural(len(done.left), 'file')} left out" + (f": {chosen.skipped}" if chosen.skipped else ""))
+    lines += [f"not held: {text}" for text in lost]
+    lines.append(f"source    {chosen.page}, {chosen.version}: {checked}")
+    lines.append(f"sha256    {_hash_of_all(done)}" + ("" if inputs == 1 else ", of the list of the files' hashes"))
+    terms = "not recorded: ask the authors before you pass these patterns on"
+    lines.append(f"licence   {f'{chosen.licence}: it binds these patterns too' if chosen.licence else terms}")
+    return "\n".join(lines)

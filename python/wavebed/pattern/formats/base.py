@@ -169,7 +169,9 @@ _DAY_NS = 86_400 * 10**9
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LEAP_YEAR = 2000
 """Stands for a year that is not written; has all 366 days."""
-_ZONE = r"(?P<zone>\s*(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?))?"
+_ZONE = r"(?P<zone>\s*(?:Z|UTC|GMT|[ECMP][SD]T|[+-][0-9]{2}(?::?[0-9]{2})?))?"
+_HOURS_WEST = {"E": 5, "C": 6, "M": 7, "P": 8}
+"""Of the zones that RFC 5322 names, as EST; one less in summer, as EDT."""
 _TIME = (
     r"(?P<h>[0-9]{1,2})(?P<sep>[:.])(?P<m>[0-9]{2})(?P=sep)(?P<s>[0-9]{2})(?:[.,](?P<f>[0-9]{1,9}))?"
     r"(?P<half>\s*[AaPp]\.?[Mm]\.?)?" + _ZONE
@@ -256,6 +258,8 @@ def _parse(text: str, ambiguous: dict[str, int]) -> tuple[int, bool] | None:
             digits = zone[1:].replace(":", "").ljust(4, "0")
             away = (int(digits[:2]) * 60 + int(digits[2:])) * 60 * 10**9
             value -= away if zone[0] == "+" else -away
+        elif zone[:1] in _HOURS_WEST:
+            value += (_HOURS_WEST[zone[0]] - (zone[1] == "D")) * 3600 * 10**9
     return value, day is not None
 
 
