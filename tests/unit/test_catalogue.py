@@ -1,6 +1,6 @@
 """The catalogue of public traces: each set's converters read files of its form, and each pattern says what was done.
 
-The files here are made up in the form of the public ones. Excerpts of the public ones are read where a machine has them.
+The files here are made up in the form of the public ones. Excerpts are read where a machine has them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wavebed.catalogue import NOT_RECORDED, convert, members_of, set_named, trace_sets
-from wavebed.catalogue.fetch import compared, tree_of
+from wavebed.catalogue.sources import compared, tree_of
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.pattern import read_trace
@@ -44,7 +44,9 @@ def iperf3(rates_mbit: list[int]) -> str:
     return json.dumps({"start": start, "intervals": intervals, "end": {}})
 
 
-LUMOS5G = "run_num,seq_num,nrStatus,Throughput,tower_id\n1,1,CONNECTED,100,7\n1,2,CONNECTED,200,7\n2,1,NA,30,8\n2,2,NA,50,8\n"
+LUMOS5G = (
+    "run_num,seq_num,nrStatus,Throughput,tower_id\n1,1,CONNECTED,100,7\n1,2,CONNECTED,200,7\n2,1,NA,30,8\n2,2,NA,50,8\n"
+)
 SATELLITE = "time,throughput,speed,latitude,longtitu,area_type\n" + "".join(
     f"2023-04-04 {time} CDT,{rate},20.5,44.9,-93.5,rural\n"
     for time, rate in (
@@ -83,7 +85,8 @@ EXAMPLES: dict[str, tuple[dict[str, str], dict[str, float]]] = {
     ),
     "cellreplay": (
         {
-            "verizon/walking/up-heavy-pdo": "1\n2\n2\n", "verizon/walking/down-delay-light-pdo": "0 20 0 1\n100 40 0 1\n200 40 0 1\n",
+            "verizon/walking/up-heavy-pdo": "1\n2\n2\n",
+            "verizon/walking/down-delay-light-pdo": "0 20 0 1\n100 40 0 1\n200 40 0 1\n",
             "verizon/walking/latency-offset-up": "100 1\n",
         },
         {"verizon/walking/up-heavy-pdo.csv": 16.8e6, "verizon/walking/down-delay-light-pdo.csv": 0.03},
@@ -107,7 +110,8 @@ EXAMPLES: dict[str, tuple[dict[str, str], dict[str, float]]] = {
             "Sec5/Tput_O_Sp_90Mhz.txt": "Tput(Mbps)\tconfig\n0.5\tO_Sp_90Mhz\n1.5\tO_Sp_90Mhz\n",
             "Sec5/V_It_90Mhz.txt": "Tput(Mbps)\tMCS\tRBs\tlayers\tconfig\n100\t9\t70\t3\tV\n300\t9\t70\t3\tV\n",
             "Sec5/O_Sp_100Mhz.txt": "Tput(Mbps)\tMCS\tRBs\tlayers\tconfig\n10\t9\t70\t3\tO\n30\t9\t70\t3\tO\n",
-            "Sec6/Tput.txt": "time(secs)\tTput(Mbps)\n1\t600\n2\t400\n", "Sec6/O_fr.txt": "bitrate\tstallTime\n0.6\t0.2\n",
+            "Sec6/Tput.txt": "time(secs)\tTput(Mbps)\n1\t600\n2\t400\n",
+            "Sec6/O_fr.txt": "bitrate\tstallTime\n0.6\t0.2\n",
         },
         {
             "Sec5/Tput_O_Sp_90Mhz.csv": 1e6, "Sec5/V_It_90Mhz.csv": 200e6, "Sec5/O_Sp_100Mhz.csv": 20e6,
@@ -115,7 +119,8 @@ EXAMPLES: dict[str, tuple[dict[str, str], dict[str, float]]] = {
         },
     ),
     "pam25-multi-carrier": (
-        {"atnt/DL/atnt_d1_dl.csv": PAM.format(TPUT.format("DL")), "atnt/UL/atnt_d1_ul.csv": PAM.format(TPUT.format("UL"))},
+        {"atnt/DL/atnt_d1_dl.csv": PAM.format(TPUT.format("DL")),
+         "atnt/UL/atnt_d1_ul.csv": PAM.format(TPUT.format("UL"))},
         {"atnt/DL/atnt_d1_dl.csv": 40 / 3 * 1e6, "atnt/UL/atnt_d1_ul.csv": 40 / 3 * 1e6},
     ),
     "leocc": (
@@ -340,7 +345,6 @@ EXCERPTS = {
     "mahimahi": ("traces/ATT-LTE-driving-2016.up", "traces/ATT-LTE-driving-2016.up"),
     "sigcomm21-5g": ("traces/lumos5g_32_walking.txt", "5G/5g_trace_32_walking"),
     "midband-2024": ("data/midband-2024/Tput_O_Sp_90Mhz.txt", "Tput_O_Sp_90Mhz.txt"),
-    "satellite-vs-cellular": ("data/satellite-vs-cellular/starlink-mobility-2023-04-12.csv", ""),
 }
 
 

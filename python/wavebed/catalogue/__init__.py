@@ -3,9 +3,9 @@
 ``sets.toml`` has the sets. Their data stay with their owners: a user fetches them, and converts them here.
 """
 
-from wavebed.catalogue.convert import Conversion, Made, convert
-from wavebed.catalogue.fetch import AS_RECORDED, Member, compared, fetch, members_of
+from wavebed.catalogue.conversion import Conversion, Made, convert
 from wavebed.catalogue.model import NOT_RECORDED, TraceSet, set_named, trace_sets
+from wavebed.catalogue.sources import AS_RECORDED, Member, compared, fetch, members_of
 
 __all__ = [
     "AS_RECORDED", "NOT_RECORDED", "Conversion", "Made", "Member", "TraceSet", "compared", "convert", "fetch",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
-from wavebed.config.units import argument, format_rate, format_size, parse_rate, parse_size, parse_time
+from wavebed.config.units import argument, format_rate, parse_rate, parse_size, parse_time
 from wavebed.errors import UserError
 from wavebed.extras import require
 from wavebed.printable import message_text
@@ -81,7 +81,9 @@ def register_trace(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     scale.add_argument("--time", metavar="F", type=argument(_factor), help="multiply the time, as 2 for half as fast")
     _add_output(scale)
     listed = actions.add_parser(
-        "list", help="public traces that get knows", description="List the catalogue of public traces, or one set of it."
+        "list",
+        help="public traces that get knows",
+        description="List the catalogue of public traces, or one set of it.",
     )
     listed.add_argument("name", metavar="NAME", nargs="?", help="the set whose details to print")
     listed.add_argument("--json", action="store_true", help="one JSON object, the unit in each key")
@@ -522,7 +524,8 @@ def _alike(made: list[tuple[str, list[str]]]) -> list[str]:
             kind = re.sub(r"[0-9][0-9.:,_-]*|(?<=gap)s|(?<=row)s|(?<=value)s", "", note)
             kinds.setdefault(kind, []).append(f"{name}: {note}")
     return [
-        f"{texts[0]}" + (f" (and {plural(len(texts) - 1, 'note')} alike)" if len(texts) > 1 else "") for texts in kinds.values()
+        f"{texts[0]}" + (f" (and {plural(len(texts) - 1, 'note')} alike)" if len(texts) > 1 else "")
+        for texts in kinds.values()
     ]
 
 
@@ -537,7 +540,9 @@ def _hash_of_all(done: Conversion) -> str:
 
 def _mean(pattern: Pattern) -> tuple[float | None, float | None]:
     """Return the mean rate, bit/s, and the mean delay, seconds, of those that the pattern has."""
-    rate = pattern.bit_ns() / pattern.period if pattern.rate_bps is not None or pattern.kind == "opportunities" else None
+    rate = (
+        pattern.bit_ns() / pattern.period if pattern.rate_bps is not None or pattern.kind == "opportunities" else None
+    )
     if pattern.delay_ns is None:
         return rate, None
     return rate, float((pattern.delay_ns * (pattern.lengths() / pattern.period)).sum()) / 1e9
@@ -547,16 +552,18 @@ def _got_as_json(chosen: TraceSet, folder: Path, checked: str, done: Conversion)
     traces: list[dict[str, object]] = []
     for each in done.made:
         rate, delay = _mean(each.pattern)
-        traces.append({
-            "file": str(folder / each.file),
-            "input": each.input,
-            "input_sha256": each.sha256,
-            "rows": len(each.pattern),
-            "duration_s": each.pattern.period / 1e9,
-            "mean_bps": rate,
-            "mean_delay_s": delay,
-            "notes": each.notes,
-        })
+        traces.append(
+            {
+                "file": str(folder / each.file),
+                "input": each.input,
+                "input_sha256": each.sha256,
+                "rows": len(each.pattern),
+                "duration_s": each.pattern.period / 1e9,
+                "mean_bps": rate,
+                "mean_delay_s": delay,
+                "notes": each.notes,
+            }
+        )
     return {
         "name": chosen.name,
         "page": chosen.page,

@@ -1,6 +1,6 @@
 """Fetch a set over HTTPS: with a limit of size, resumed where the server can, and checked by the hashes of git.
 
-Proxies are those of ``https_proxy`` and ``no_proxy``. What was fetched stays in the cache, so that a set is fetched once.
+Proxies are those of ``https_proxy`` and ``no_proxy``. What was fetched stays in the cache.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import os
 import re
+import ssl
 import tarfile
 import urllib.error
 import urllib.request
@@ -132,9 +133,15 @@ def download(url: str, file: Path, limit: int, say: Callable[[str], None]) -> No
                 break
             except _BrokenError as error:
                 reason = str(error)
-            except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
                 reason = str(error) or type(error).__name__
             except urllib.error.HTTPError as error:
+                if (
+                    error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+                ):  # nothing is missing, or too much is there
+                    stream.truncate(0)
+                    reason = error.reason
+                    continue
                 raise WavebedError(f"{url}: the server answers {error.code} {error.reason}: {_REMEDY}") from None
             except urllib.error.URLError as error:
                 raise WavebedError(f"{url}: {error.reason}: set https_proxy if you need one, or {_REMEDY}") from None
@@ -163,7 +170,9 @@ def _transfer(url: str, stream: BinaryIO, tag_file: Path, limit: int) -> None:
         length = answer.headers.get("Content-Length")
         wanted = None if length is None or not length.isdecimal() else have + int(length)
         if wanted is not None and wanted > limit:
-            raise UserError(f"{url}: has {format_size(wanted)}, more than the limit: give --limit {format_size(wanted)}")
+            raise UserError(
+                f"{url}: has {format_size(wanted)}, more than the limit: give --limit {format_size(wanted)}"
+            )
         while block := answer.read(_BLOCK_BYTES):
             have += len(block)
             if have > limit:
@@ -404,7 +413,9 @@ def _hash_given(path: Path, name: str) -> str | None:
     try:
         if place.is_file():
             return _blob_of(place)
-        entries = {f"/{file.relative_to(place).as_posix()}": _entry_of(file) for file in place.rglob("*") if _leaf(file)}
+        entries = {
+            f"/{file.relative_to(place).as_posix()}": _entry_of(file) for file in place.rglob("*") if _leaf(file)
+        }
         return tree_of(entries, "/")
     except OSError as error:
         raise UserError(f"{place}: {(error.strerror or str(error)).lower()}: name a folder that you can read") from None
@@ -416,7 +427,7 @@ def _leaf(file: Path) -> bool:
 
 def _entry_of(file: Path) -> tuple[str, str]:
     if file.is_symlink():
-        target = os.readlink(file).encode()
+        target = str(file.readlink()).encode()
         found = _git_hash("blob", len(target))
         found.update(target)
         return "120000", found.hexdigest()

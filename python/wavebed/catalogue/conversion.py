@@ -29,7 +29,7 @@ from wavebed.printable import message_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wavebed.catalogue.fetch import Member
+    from wavebed.catalogue.sources import Member
     from wavebed.pattern.model import Pattern
 
 _SUFFIXES = {".csv", ".txt", ".log", ".json"}
@@ -180,7 +180,7 @@ def _traces(chosen: TraceSet, converter: Converter, name: str, data: bytes, chec
 def _runs_in_parts(
     converter: Converter, name: str, data: bytes
 ) -> Iterator[tuple[int | None, list[tuple[Pattern, list[str]]], list[str], int]]:
-    """Yield for each run of a file its parts with what made each, what was done for all, and how many were too short."""
+    """Yield for each run its parts with what made each, what was done for all, and how many parts were too short."""
     parts: list[tuple[Pattern, list[str]]] = []
     did: list[str] = []
     alone = 0
@@ -198,9 +198,9 @@ def _runs_in_parts(
             alone += short
             said = [place] if place else []
             if len(inner) + short > 1:
-                notes = [note for note in notes if not note.endswith(_HELD)]
-                notes.append(f"parted at gaps above {converter.split}, where no value holds")
-                made = [(each, [*said, *notes, *_gaps(each)]) for each in inner]
+                said += [note for note in notes if not note.endswith(_HELD)]
+                said.append(f"parted at gaps above {converter.split}, where no value holds")
+                made = [(each, [*said, *_gaps(each)]) for each in inner]
             else:
                 made = [(each, [*said, *notes]) for each in inner]
             if converter.runs:
@@ -253,7 +253,9 @@ def _runs(converter: Converter, name: str, data: bytes) -> Iterator[tuple[int | 
 
 def _series(converter: Converter, data: bytes) -> Iterator[tuple[bytes, str]]:
     """Yield the rows of a table between steps back in time, each with what was done; other files whole."""
-    column = next((each[5:-6] for each in converter.columns if each.startswith("time=") and each.endswith(":clock")), "")
+    column = next(
+        (each[5:-6] for each in converter.columns if each.startswith("time=") and each.endswith(":clock")), ""
+    )
     lines = data.decode("utf-8", "replace").splitlines(keepends=True)
     head = next(csv.reader(lines[:1]), [])
     if converter.split is None or column not in head:
