@@ -42,7 +42,7 @@ _PLAIN = re.compile(r"[^A-Za-z0-9._()+=-]")
 
 
 @dataclass(frozen=True)
-class Made:
+class ConvertedTrace:
     """One trace that was made.
 
     Parameters
@@ -70,7 +70,7 @@ class Made:
 class Conversion:
     """What became of a set: the traces, the files without a converter, and those that could not be read."""
 
-    made: list[Made]
+    made: list[ConvertedTrace]
     left: list[str]
     refused: list[str]
 
@@ -145,7 +145,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _traces(chosen: TraceSet, converter: Converter, name: str, data: bytes, checked: str) -> Iterator[Made]:
+def _traces(chosen: TraceSet, converter: Converter, name: str, data: bytes, checked: str) -> Iterator[ConvertedTrace]:
     """Yield the traces of one file by one converter."""
     digest = hashlib.sha256(data).hexdigest()
     shown = name.lstrip("/")
@@ -174,7 +174,7 @@ def _traces(chosen: TraceSet, converter: Converter, name: str, data: bytes, chec
             }
             kept = tuple(pair for pair in part.header if pair[0] not in header)
             lines = tuple((key, _line(value)) for key, value in header.items())
-            yield Made(_output_name(shown, ends), replace(part, header=(*kept, *lines)), shown, digest, told)
+            yield ConvertedTrace(_output_name(shown, ends), replace(part, header=(*kept, *lines)), shown, digest, told)
 
 
 def _runs_in_parts(

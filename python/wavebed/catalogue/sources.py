@@ -1,6 +1,6 @@
 """Fetch a set over HTTPS: with a limit of size, resumed where the server can, and checked by the hashes of git.
 
-Proxies are those of ``https_proxy`` and ``no_proxy``. What was fetched stays in the cache.
+``https_proxy`` and ``no_proxy`` name the proxies. What was fetched stays in the cache.
 """
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ def download(url: str, file: Path, limit: int, say: Callable[[str], None]) -> No
             except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
                 reason = str(error) or type(error).__name__
             except urllib.error.HTTPError as error:
+                error.close()
                 if (
                     error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
                 ):  # nothing is missing, or too much is there

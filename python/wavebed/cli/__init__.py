@@ -60,7 +60,7 @@ GROUPS = {
         "export": "write a trial for flent, Perfetto, qlog or as CSV",
     },
     "make input": {
-        "trace": "read, convert, plot, cut and scale traces",
+        "trace": "read, convert, plot, cut and scale traces, get public ones",
         "channel": "compute the capacity of a radio scene",
         "fit": "learn a channel from measured walks",
         "record": "record a real access, replay it, and judge the replay",
