@@ -95,7 +95,7 @@ class Github:
         }
         self.asked: list[tuple[str, str | None]] = []
         self.breaks = 0
-        """So many answers end in their middle."""
+        """How many answers end in their middle."""
         self.tag = '"one"'
         self.leads_to: str | None = None
         self.without_length = False

@@ -153,8 +153,7 @@ def _traces(chosen: TraceSet, converter: Converter, name: str, data: bytes, chec
         for number, (part, said) in enumerate(parts, 1):
             ends = [f"run{run}"] if run is not None else []
             ends += [f"part{number}"] if len(parts) > 1 else []
-            ends += [converter.ends] if converter.ends else []
-            told = [*notes, *said]
+            told = [*([converter.warns] if converter.warns else []), *notes, *said]
             told += [f"part {number} of {len(parts)}"] if len(parts) > 1 else []
             told += [f"{plural(short, 'part')} of one row left out"] if short else []
             header = {

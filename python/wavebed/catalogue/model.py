@@ -26,7 +26,7 @@ class Converter(Struct, frozen=True, forbid_unknown_fields=True):
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     only_with: str | None = None
     lone: str | None = None
-    ends: str = ""
+    warns: str = ""
     left: str = ""
 
     def fits(self, name: str) -> bool:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 GITHUB = "https://github.com"
 AS_RECORDED = "the hashes of git are as in that commit"
 TIMEOUT_S = 60.0
-"""Without a byte for so long, the connection is given up."""
+"""Give a connection up after this long without a byte."""
 _BLOCK_BYTES = 1 << 16
 _ATTEMPTS = 3
 _POINTER = re.compile(
@@ -398,7 +398,7 @@ def compared(path: Path, chosen: TraceSet) -> str:
     if all(given == value for given, value in found):
         return AS_RECORDED
     if any(given is not None and given != value for given, value in found):
-        return "differs from that commit"
+        return "differs from that commit, or is a part of it"
     return "not compared: not the whole of that commit"
 
 

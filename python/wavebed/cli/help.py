@@ -76,11 +76,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
         ("export runs/demo --trial 0001-cubic -o cubic.flent.gz", ""),
         ("export runs/demo --format csv --table metrics", ""),
     ),
-    "trace": (
-        ("trace info kau-e5g-1", "a shipped trace"),
-        ("trace plot walk.csv -o walk.png", ""),
-        ("trace get ucc-5g", "public traces, converted"),
-    ),
+    "trace": (("trace info kau-e5g-1", "a shipped trace"), ("trace get ucc-5g", "public traces, converted")),
     "trace info": (("trace info kau-e5g-1", ""), ("trace info walk.csv --json", "")),
     "trace convert": (
         ("trace convert uplink.mahi -o uplink.csv", ""),
@@ -99,7 +95,6 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
     "trace get": (
         ("trace get ucc-5g", "fetches it, and makes the folder ucc-5g"),
         ("trace get lumos5g Lumos5G-v1.0 -o walks", "of files that you downloaded"),
-        ("trace get sigcomm21-5g --only '5g_trace_*walking' --accept-licence", ""),
     ),
     "channel": (("channel kau-e5g-1", "a table of states"), ("channel lift/lte --plot lift.svg", "")),
     "fit": (
