@@ -279,6 +279,13 @@ def test_the_proxy_of_the_environment_is_used(github: Github, monkeypatch: pytes
     assert github.asked[0][0] == f"http://example.invalid/some/made/archive/{COMMIT}.tar.gz"
 
 
+def test_a_cache_that_cannot_be_written_is_one_line(github: Github, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(WavebedError, match=r"not a directory: name a folder that you can write with WAVEBED_CACHE"):
+        fetched()
+    assert github.asked == []
+
+
 def test_two_commands_do_not_write_one_file(github: Github, tmp_path: Path) -> None:
     import fcntl
 

@@ -118,9 +118,14 @@ def download(url: str, file: Path, limit: int, say: Callable[[str], None]) -> No
     """
     if file.is_file():
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f"{file.name}.part")
-    with part.open("ab") as stream:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        opened = part.open("ab")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise WavebedError(f"{part}: {reason}: name a folder that you can write with WAVEBED_CACHE") from None
+    with opened as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -147,7 +152,8 @@ def download(url: str, file: Path, limit: int, say: Callable[[str], None]) -> No
             except urllib.error.URLError as error:
                 raise WavebedError(f"{url}: {error.reason}: set https_proxy if you need one, or {_REMEDY}") from None
             except OSError as error:
-                raise WavebedError(f"{part}: {(error.strerror or str(error)).lower()}: set WAVEBED_CACHE") from None
+                reason = (error.strerror or str(error)).lower()
+                raise WavebedError(f"{part}: {reason}: name another folder with WAVEBED_CACHE") from None
         else:
             raise WavebedError(f"{url}: {reason}: run the same command again, which goes on where the server can")
         part.rename(file)
