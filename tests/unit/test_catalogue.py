@@ -19,6 +19,7 @@ from wavebed.catalogue.sources import compared, tree_of
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.pattern import read_trace
+from wavebed.pattern.formats.base import clock_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -378,3 +379,9 @@ def test_an_excerpt_of_handovers_is_converted_as_iperf3_wrote_it(tmp_path: Path)
     folder = excerpt(tmp_path, "data/m2ho/20230213-tcp-recv-2-2023-02-13-224659.tcp.csv", "tcp-recv-2.log", as_iperf3)
     (made,) = converted("m2ho", folder, tmp_path / "out").made
     assert made.pattern.period == len(made.pattern) * 10**8
+
+
+def test_zones_of_north_america_are_read_over_the_change_to_summer_time() -> None:
+    assert clock_ns("2024-03-10 01:59:59 CST") == (clock_ns("2024-03-10 03:00:00 CDT") or 0) - 10**9
+    assert clock_ns("2024-03-10 03:00:00 CDT") == clock_ns("2024-03-10 08:00:00 UTC")
+    assert clock_ns("2024-03-10 03:00:00 PST") == clock_ns("2024-03-10T03:00:00-08:00")
