@@ -18,7 +18,7 @@ import numpy as np
 
 from wavebed.catalogue.model import NOT_RECORDED, Converter, TraceSet
 from wavebed.errors import UserError
-from wavebed.output import write_output
+from wavebed.output import csv_rows, write_output
 from wavebed.pattern import ReadOptions, to_native
 from wavebed.pattern.formats import read_source
 from wavebed.pattern.formats.base import GAP_STEPS, clock_ns
@@ -315,9 +315,7 @@ def _prepared(converter: Converter, name: str, data: bytes, did: list[str]) -> b
             did.append(f"{count} of {len(rows) - 1} values of {column} stand for lost packets")
     except (UnicodeDecodeError, csv.Error, IndexError, ValueError) as error:
         raise UserError(f"{name}: is not the table that the catalogue describes ({error})") from None
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(rows)
-    return written.getvalue().encode()
+    return csv_rows([["" if cell == "-" else cell for cell in row] for row in rows]).encode()
 
 
 def _parts(converter: Converter, pattern: Pattern) -> tuple[list[Pattern], int]:

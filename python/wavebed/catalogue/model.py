@@ -10,6 +10,7 @@ from msgspec import Struct, convert, field
 from wavebed.config.problems import one_of
 from wavebed.config.units import parse_time
 from wavebed.errors import UserError
+from wavebed.foreign import read_toml
 
 NOT_RECORDED = "not recorded"
 """Stands for what a source does not state."""
@@ -101,10 +102,7 @@ def _quoted(word: str) -> str:
 @cache
 def trace_sets() -> dict[str, TraceSet]:
     """Return the sets by their names."""
-    import tomllib
-
-    text = Path(__file__).with_name("sets.toml").read_text(encoding="utf-8")
-    found = convert(tomllib.loads(text)["set"], list[TraceSet])
+    found = convert(read_toml(Path(__file__).with_name("sets.toml"), "install wavebed again")["set"], list[TraceSet])
     return {each.name: each for each in found}
 
 
