@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 
 Resource: TypeAlias = Literal["gbr", "delay-critical-gbr", "non-gbr"]
-DEFAULT = 9
-"""5QI of the default bearer."""
 
 
 class Characteristics(Struct, frozen=True):
