@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import csv
 import fcntl
 import json
 import os
@@ -28,7 +29,7 @@ from wavebed._core import find_core
 from wavebed.forward.sandbox import within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 ADDRESSES = {"router": ("10.77.0.1", "fd77::1"), "phone": ("10.77.0.2", "fd77::2")}
 PORTS = {"router": "net0", "phone": "dev0"}
@@ -369,6 +370,71 @@ def classes(slow: str, slower: str) -> dict[str, Any]:
     return answer
 
 
+CELL = """
+[[path.hop]]
+name = "internet"
+kind = "wired"
+delay = "2ms"
+[[path.hop]]
+name = "radio"
+kind = "radio"
+radio = "nr-30khz"
+rate = "30mbit"
+[cell]
+[[device]]
+name = "phone"
+count = 3
+address = "10.77.0.10-10.77.0.12"
+"""
+
+
+def cell(folder: str) -> dict[str, Any]:
+    """Fill the queues of three devices of a cell, then one of them alone; return rows of each ms, and the account."""
+    build()
+    for last in (10, 11, 12):
+        at("phone", "ip", "addr", "add", f"10.77.0.{last}/24", "dev", "eth0")
+    scenario, log = Path(folder) / "cell.toml", Path(folder) / "log"
+    scenario.write_text(CELL)
+    with bridge("--scenario", str(scenario), "--log", str(log)) as process:
+        unlisted = len(answered(5))
+        for last in (10, 11, 12):
+            answered(1, f"10.77.0.{last}")
+        with within("router"):
+            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        # All leave an outage together, however slowly they are sent. Each queue holds 300 datagrams.
+        change("outage=2s")
+        burst(sender, ("10.77.0.10", "10.77.0.11", "10.77.0.12"), 300)
+        drained()
+        burst(sender, ("10.77.0.10",), 300)
+        drained()
+        shown = show()
+        end = ended(process, signal.SIGTERM)
+    rows = {}
+    for number in (1, 2, 3):
+        (found,) = (file for file in log.rglob(f"*phone-{number}.down*") if "radio" in file.name)
+        with found.open() as lines:
+            rows[number] = [
+                [int(row[name]) for name in ("time_ms", "delivered_bytes", "queue_bytes", "air_ns")]
+                for row in csv.DictReader(lines)
+            ]
+    return {"unlisted": unlisted, "rows": rows, "show": shown, "status": end["status"]}
+
+
+def burst(sender: socket.socket, addresses: Iterable[str], count: int) -> None:
+    """Send datagrams of 1200 bytes to each of the addresses in turn."""
+    for _ in range(count):
+        for address in addresses:
+            sender.sendto(bytes(1172), (address, 9))
+
+
+def drained() -> None:
+    """Wait until the bridge holds nothing."""
+    end = time.monotonic() + WITHIN_S
+    while any(account["queued_frames"] for account in show()["frames"]):
+        assert time.monotonic() < end, "the queues stay filled"
+        time.sleep(0.1)
+
+
 def down() -> dict[str, Any]:
     """Take a port down and up again, and then away."""
     build()
@@ -398,6 +464,7 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "hang": hang,
     "refusals": refusals,
     "classes": classes,
+    "cell": cell,
     "down": down,
 }
 

@@ -208,3 +208,26 @@ def test_faults_on_command_keep_or_lose_what_waits() -> None:
     assert lost["arrived"] == sorted(lost["arrived"])
     assert lost["arrived"][-1] == 300
     check_accounts(lost["show"])
+
+
+def test_real_devices_behind_a_bridge_share_a_cell(tmp_path: Path) -> None:
+    answer = ask(AGENT, "cell", str(tmp_path))
+    assert answer["status"] == 0
+    check_accounts(answer["show"])
+    # Frames of a device that the cell does not have pass by the radio, and are counted.
+    assert answer["unlisted"] == 5
+    assert all(account["of_no_device_frames"] >= 5 for account in answer["show"]["frames"])
+    # Only those milliseconds count at whose begin and end a device has data waiting.
+    rows = {int(number): {row[0]: row[1:] for row in found} for number, found in answer["rows"].items()}
+    waiting = {
+        number: {time_ms for time_ms, (_, queue, _) in found.items() if queue and found.get(time_ms - 1, (0, 0, 0))[1]}
+        for number, found in rows.items()
+    }
+    together = waiting[1] & waiting[2] & waiting[3]
+    assert len(together) > 50
+    given = [sum(rows[number][time_ms][0] for time_ms in together) for number in (1, 2, 3)]
+    assert min(given) > 0.9 * max(given), given
+    alone = {each for each in waiting[1] if not any(any(rows[number].get(each, ())) for number in (2, 3))}
+    assert len(alone) > 20
+    rate_alone = sum(rows[1][time_ms][0] for time_ms in alone) / len(alone)
+    assert rate_alone > 2.5 * given[0] / len(together), (rate_alone, given, len(together))
