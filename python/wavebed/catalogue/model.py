@@ -11,6 +11,7 @@ from wavebed.config.problems import one_of
 from wavebed.config.units import parse_time
 from wavebed.errors import UserError
 from wavebed.foreign import read_toml
+from wavebed.prepared import prepared
 
 NOT_RECORDED = "not recorded"
 """Stands for what a source does not state."""
@@ -102,7 +103,8 @@ def _quoted(word: str) -> str:
 @cache
 def trace_sets() -> dict[str, TraceSet]:
     """Return the sets by their names."""
-    found = convert(read_toml(Path(__file__).with_name("sets.toml"), "install wavebed again")["set"], list[TraceSet])
+    written = read_toml(Path(__file__).with_name("sets.toml"), "install wavebed again")["set"]
+    found = convert(written, prepared(list[TraceSet]))
     return {each.name: each for each in found}
 
 
