@@ -55,8 +55,7 @@ def members_of(names: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(group_of(name), []).append(name)
-    if names:
-        found[CELL] = names
+    found[CELL] = names
     return {
         group: members for group, members in found.items() if len(members) > 1 or group_of(members[0]) != members[0]
     }
@@ -64,17 +63,21 @@ def members_of(names: Sequence[str]) -> dict[str, list[str]]:
 
 def cell_of(trial: TrialRecord) -> tuple[str, list[str]]:
     """Return the name of the cell of a stored trial and its devices; none without a cell."""
-    network = cast("Mapping[str, Mapping[str, Json]]", trial.resolved.get("network") or {})
-    cell = network.get("cell") or {}
+    cell = _stored_cell(trial)
     of_cell = cast("Sequence[Mapping[str, str]]", cell.get("devices") or ())
     return str(cell.get("name", "")), [device["host"] for device in of_cell]
 
 
 def users_of(trial: TrialRecord, side: str) -> list[str]:
     """Return the names of the modelled users of one direction of the cell of a stored trial."""
-    network = cast("Mapping[str, Mapping[str, Json]]", trial.resolved.get("network") or {})
-    users = (network.get("cell") or {}).get(f"{side}_background")
+    users = _stored_cell(trial).get(f"{side}_background")
     return [user["name"] for user in cast("Sequence[Mapping[str, str]]", users or ())]
+
+
+def _stored_cell(trial: TrialRecord) -> Mapping[str, Json]:
+    """Return the cell of a stored trial as it was written; empty without a cell."""
+    network = cast("Mapping[str, Mapping[str, Json]]", trial.resolved.get("network") or {})
+    return network.get("cell") or {}
 
 
 def worst_of(name: str) -> str:
