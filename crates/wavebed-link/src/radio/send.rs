@@ -350,16 +350,16 @@ impl Radio {
         share: Share,
         out: &mut Outlet<'_>,
     ) -> Option<usize> {
+        let now = self.air.at(slot.start_ns);
+        let power = self.power(slot, now);
         let entity = &mut self.entities[slot.carrier as usize];
         entity.blocks.retain(
             |block| !matches!(block.phase, Phase::Done { from_ns } if from_ns <= slot.start_ns),
         );
-        let now = self.air.at(slot.start_ns);
         let rate_bps = rate_of(self.config.aggregation, now, slot.carrier);
         let slots = self.config.carriers.slots(slot);
         let index = slots.index_in_pattern(slot, &self.clock);
         let capacity = slots.capacity_bytes(index, rate_bps);
-        let power = (self.config.power.filter(|_| !slot.fallback)).zip(now.sinr);
         let mut room = match &power {
             None => share.of(capacity),
             Some((power, sinr)) => power.bytes(share, capacity, rate_bps, *sinr),
