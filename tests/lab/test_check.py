@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PATH = ("--rate", "20mbit", "--delay", "20ms", "--attempts", "2")
 BUSY = LATE | {"processors", "samplers", "stolen", "stopped", "traffic"}
 """Codes of the checks that a busy machine fails, and of a command that sent nothing."""
+BESIDE = {"backlogged"}
+"""A late engine delivers less in a window of 200 ms; that counts as lateness only beside a code of `BUSY`."""
 
 
 def check(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
@@ -43,8 +45,8 @@ def assert_outcome(outcome: str, status: int, found: dict[str, Any], folder: Pat
     if found["outcome"] == "inconclusive":
         assert status == 3
         failed = {each["code"] for trial in trials for each in trial["checks"] if not each["holds"]}
-        assert failed, found
-        assert failed <= BUSY, found
+        assert failed & BUSY, found
+        assert failed <= BUSY | BESIDE, found
     else:
         assert (status, found["outcome"]) == ({"pass": 0, "fail": 1}[outcome], outcome), found
     return [reason for trial in trials for reason in trial["reasons"]]
