@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 
 import pytest
+from tests.made_up_handovers import MadeUpHandover, write_recording
 from tests.made_up_walks import SECONDS, write_walks
 
 from wavebed.channel.placemap import load_map
@@ -151,3 +153,22 @@ def test_a_wrong_argument_ends_with_status_2_and_one_line(folder, capsys, argume
 def test_a_trace_is_not_overwritten(folder, capsys):
     assert main(["fit", "walks/1_walking.txt", "walks/2_walking.txt", "--report", "walks/1_walking.txt"]) == 2
     assert "is a trace itself" in capsys.readouterr().err
+
+
+def test_handovers_give_the_timers_of_a_scene(tmp_path, monkeypatch, capsys):
+    made = [MadeUpHandover("scg", 5.0 + 3 * number, gap_s=0.1 + number / 100) for number in range(16)]
+    write_recording(tmp_path / "m2ho", made)
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "m2ho", "--as", "handovers", "-o", "timers.toml", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["interruption_ms"]["scg"][5] == pytest.approx(175, abs=1)
+    assert [each["metric"] for each in found["distances"] if each["kind"] == "scg"] == ["dip", "RTT spike", "recovery"]
+    timers = tomllib.loads((tmp_path / "timers.toml").read_text())["timers"]
+    assert timers["handover"][0] == "100ms"
+    assert timers["handover"][-1] == "250ms"
+    assert main(["fit", "m2ho", "--as", "handovers"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"change of the NR cell +16 +70 \(70 to 70\) +175 \(115 to 235\)", text)
+    assert main(["fit", "m2ho", "--as", "handovers", "-o", "timers.json"]) == 2
+    assert "the name of a file of timers must end in .toml" in capsys.readouterr().err
+    assert main(["fit", "m2ho", "--as", "handovers", "--report", "page.html"]) == 2

@@ -24,6 +24,7 @@ from wavebed.scene.model import (
     Trajectory,
     Ue,
 )
+from wavebed.scene.tables import Timers
 from wavebed.scene.values import CellLoad
 
 PANEL = Array(8, 8, "3gpp", tracking_error_deg=0.5)
@@ -248,6 +249,21 @@ def test_hands_over_to_the_nearer_station():
     assert got.serving[0] == 0
     assert got.serving[-1] == 1
     assert share(got, "handover") == pytest.approx(0.05 / 4.0, abs=0.002)
+
+
+def test_the_length_of_a_handover_is_drawn_by_the_seed():
+    walk = Trajectory((0.0, 3.0), ((5.0, 0.0, 1.5), (45.0, 40.0, 1.5)))
+    two = replace(
+        SCENE,
+        base_stations=(MAST, replace(MAST, name="next", position_m=(50.0, 40.0, 10.0))),
+        ue=replace(SCENE.ue, trajectory=walk),
+        timers=Timers(handover_s=(0.03, 0.4)),
+    )
+    seeds = range(1, 9)
+    lengths = [share(got, "handover") * 4.0 for got in ensemble(two, seeds=seeds)]
+    assert all(0.028 <= length <= 0.402 for length in lengths)
+    assert max(lengths) > min(lengths) + 0.1
+    assert [share(realise(two, seed=seed), "handover") * 4.0 for seed in seeds] == lengths
 
 
 def test_drawn_los_differs_between_seeds_and_has_intervals_of_its_own():

@@ -13,6 +13,7 @@ from wavebed.channel.serving import (
     follow,
     follow_sectors,
     indications,
+    length_s,
     running_mean_db,
     sweep_s,
 )
@@ -189,3 +190,16 @@ def test_without_another_beam_each_beacon_tries_again():
 
 def test_a_short_fade_is_not_a_lost_beam():
     assert followed(beam((0, 20), (0.95, -20), (0.955, 20)), beam((0, 8))) == [(0.0, ServingLink.CONNECTED, 0)]
+
+
+def test_the_length_of_a_handover_is_drawn_from_its_distribution():
+    near, far = sinr(4, (1.0, 2.5), floor=0.0), sinr(4, (0.0, 1.0), (2.5, 4.0), floor=0.0)
+    timers = Timers(handover_s=(0.04, 0.1, 0.4))
+    phases = follow(np.stack([near, far])[:, None], timers, draw=lambda period: 0.25 if period < 100 else 0.75)
+    changes = timeline(phases)
+    assert [name for _, name in changes] == ["connected", "handover", "connected", "handover", "connected"]
+    assert changes[2][0] - changes[1][0] == pytest.approx(0.07)
+    assert changes[4][0] - changes[3][0] == pytest.approx(0.25)
+    assert length_s((0.04, 0.1, 0.4), 0.0) == 0.04
+    assert length_s((0.04, 0.1, 0.4), 1.0) == 0.4
+    assert length_s((0.05,), 0.7) == 0.05

@@ -74,6 +74,8 @@ UNITS = (
     "_segments", "_packets", "_frames", "pps",
 )  # fmt: skip
 WITHOUT_UNIT = {
+    "score",
+    "next_score",
     "files",
     # counts
     "trials", "blocks", "blocks_planned", "blocks_ended", "blocks_needed", "blocks_sent", "blocks_failed",

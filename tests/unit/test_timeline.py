@@ -243,7 +243,7 @@ def test_the_words_of_a_timeline_are_read_and_wrong_ones_told() -> None:
 
 
 def test_faults_are_read_and_wrong_ones_told() -> None:
-    assert Timers().handover_s * SECOND == USUAL_HANDOVER_NS
+    assert Timers().handover_s[0] * SECOND == USUAL_HANDOVER_NS
     for key, value, wanted in (
         ("handover", "usual", {"for_ns": 50 * MS, "handling": None}),
         ("radio.down.handover", "80ms:lose", {"for_ns": 80 * MS, "handling": "lose"}),

@@ -179,7 +179,7 @@ class ChannelCourse(NamedTuple):
     beam: NDArray[np.int16]
 
 
-def courses(budget: LinkBudget, signals: Sequence[Signal], count: int) -> list[ChannelCourse]:
+def courses(budget: LinkBudget, signals: Sequence[Signal], seeds: Sequence[int]) -> list[ChannelCourse]:
     """Follow the connection of each seed.
 
     Parameters
@@ -188,8 +188,8 @@ def courses(budget: LinkBudget, signals: Sequence[Signal], count: int) -> list[C
         The scene and its times.
     signals : sequence of Signal
         One for each base station.
-    count : int
-        Seeds.
+    seeds : sequence of int
+        Not negative.
     """
     scene = budget.scene
     wifi = scene.carrier.technology == "802.11ad"
@@ -200,12 +200,12 @@ def courses(budget: LinkBudget, signals: Sequence[Signal], count: int) -> list[C
         beams = [[beam.snr_db - each.rise_db for beam in each.beams] for each in signals]
         means = _by_beam(beams, budget.time_s, period_s)
     result = []
-    for seed in range(count):
+    for row, seed in enumerate(seeds):
         sinr_db, level_db = (
-            np.array([[beam[min(seed, len(beam) - 1)] for beam in station] for station in each])
+            np.array([[beam[min(row, len(beam) - 1)] for beam in station] for station in each])
             for each in (means, levels)
         )
-        phases = _sectors(scene, sinr_db[0], period_s) if wifi else _cells(scene, sinr_db, level_db, period_s)
+        phases = _sectors(scene, sinr_db[0], period_s) if wifi else _cells(scene, sinr_db, level_db, period_s, seed)
         result.append(_laid_out(phases, budget.time_s))
     return result
 
@@ -225,12 +225,17 @@ def _means(values: Floats, time_s: Floats, period_s: float) -> Floats:
     return np.asarray(np.add.reduceat(values, starts, axis=-1) / np.diff(starts, append=len(time_s)))
 
 
-def _cells(scene: SceneModel, sinr_db: Floats, level_db: Floats, period_s: float) -> tuple[Phase, ...]:
+def _cells(scene: SceneModel, sinr_db: Floats, level_db: Floats, period_s: float, seed: int) -> tuple[Phase, ...]:
     """Radio link monitoring of NR and LTE; after T311 it returns from idle, where the scene names that time."""
     timers = structs.replace(scene.timers, indication_s=period_s)
     connection = scene.radio.connection if isinstance(scene.radio, RadioSettings) else None
     setup_s = connection.rrc.promotion_ns / 1e9 if connection is not None and connection.rrc is not None else None
-    return follow(sinr_db, timers, level_db=level_db, falls_back=scene.fallback is not None, setup_s=setup_s)
+
+    def draw(period: int) -> float:
+        return float(generator(seed, f"interruption {period}{scene.ue.stream}").random())
+
+    falls_back = scene.fallback is not None
+    return follow(sinr_db, timers, level_db=level_db, falls_back=falls_back, setup_s=setup_s, draw=draw)
 
 
 def _sectors(scene: SceneModel, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:
@@ -349,7 +354,7 @@ def realise_batch(budget: LinkBudget, seeds: Sequence[int]) -> list[Realisation]
     """
     signals = [signal(budget, sight, seeds, str(place)) for place, sight in enumerate(budget.sights)]
     signals = interfered(budget, signals)
-    followed = courses(budget, signals, len(seeds))
+    followed = courses(budget, signals, seeds)
     link = np.stack([course.link for course in followed])
     station = np.stack([course.station for course in followed])
     beam = np.stack([course.beam for course in followed])

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from wavebed.scene.tables import Timers
@@ -149,6 +151,19 @@ class ServingLink(IntEnum):
     FALLBACK = 3
 
 
+def length_s(times_s: Sequence[float], draw: float) -> float:
+    """Return the length of an interruption, seconds.
+
+    Parameters
+    ----------
+    times_s : sequence of float
+        Its only length, or its distribution: lengths at equal steps of probability, from the least to the greatest.
+    draw : float
+        Evenly distributed from 0 to 1.
+    """
+    return float(np.interp(draw, np.linspace(0, 1, len(times_s)), times_s))
+
+
 class Phase(NamedTuple):
     """From `start_s` to the next phase: the state of the link, its base station and its beam."""
 
@@ -184,6 +199,7 @@ def follow(
     level_db: NDArray[np.float64] | None = None,
     falls_back: bool = False,
     setup_s: float | None = None,
+    draw: Callable[[int], float] = lambda _period: 0.5,
 ) -> tuple[Phase, ...]:
     """Follow a connection.
 
@@ -200,6 +216,8 @@ def follow(
         Whether there is a carrier to fall back to.
     setup_s : float, optional
         How long a new connection takes after T311 has expired; ``timers.reestablish_s`` unless given.
+    draw : callable
+        Return a number from 0 to 1 for an interruption that begins in this period; for lengths with a distribution.
 
     Returns
     -------
@@ -221,16 +239,19 @@ def follow(
         best_station=level_db.max(axis=1).argmax(axis=0).tolist(),
         eventful=[[np.flatnonzero(beam).tolist() for beam in station] for station in eventful],
     )
-    connection = _Connection(lists, timers, falls_back, timers.reestablish_s if setup_s is None else setup_s)
+    connection = _Connection(lists, timers, falls_back, timers.reestablish_s if setup_s is None else setup_s, draw)
     return connection.run(sinr_db.shape[-1])
 
 
 class _Connection:
-    def __init__(self, lists: _Lists, timers: Timers, falls_back: bool, setup_s: float) -> None:
+    def __init__(
+        self, lists: _Lists, timers: Timers, falls_back: bool, setup_s: float, draw: Callable[[int], float]
+    ) -> None:
         self.lists = lists
         self.timers = timers
         self.falls_back = falls_back
         self.setup_s = setup_s
+        self.draw = draw
         self.monitor = LinkMonitor(timers)
         self.beams = BeamMonitor(timers)
         self.several = len(lists.sinr_db) > 1 or len(lists.sinr_db[0]) > 1
@@ -286,6 +307,10 @@ class _Connection:
         self.beams.reset()
         self.recovering_s = self.better = self.good_since_s = None
 
+    def _length_s(self, times_s: Sequence[float], k: int) -> float:
+        """Return the length of an interruption that begins in a period."""
+        return times_s[0] if len(times_s) == 1 else length_s(times_s, self.draw(k))
+
     def _best(self, k: int) -> tuple[int, int]:
         """Return the base station and the beam with the best level."""
         station = self.lists.best_station[k]
@@ -301,7 +326,7 @@ class _Connection:
             self._switch_beam(k, now_s)
             station, beam = self.station, self.beam
         if self.monitor.indicate(now_s, lists.out_of_sync[station][beam][k], lists.in_sync[station][beam][k]):
-            self._fail(now_s)
+            self._fail(k, now_s)
         elif self.recovering_s is not None or self.beams.indicate(lists.beam_out[station][beam][k]):
             self._recover_beam(k, now_s)
 
@@ -327,7 +352,7 @@ class _Connection:
         if now_s - self.better[1] < self.timers.time_to_trigger_s - 1e-9:
             return False
         self.station, self.beam = station, beam
-        self._pass(now_s, ServingLink.HANDOVER, self.timers.handover_s, ServingLink.CONNECTED)
+        self._pass(now_s, ServingLink.HANDOVER, self._length_s(self.timers.handover_s, k), ServingLink.CONNECTED)
         return True
 
     def _recover_beam(self, k: int, now_s: float) -> None:
@@ -341,15 +366,15 @@ class _Connection:
             self.beam = best
             self._pass(now_s, ServingLink.OUTAGE, self.timers.beam_recovery_s, ServingLink.CONNECTED)
         elif now_s - self.recovering_s >= self.timers.beam_recovery_limit_s - 1e-9:
-            self._fail(now_s)
+            self._fail(k, now_s)
 
     # --- failed ---
 
-    def _fail(self, now_s: float) -> None:
+    def _fail(self, k: int, now_s: float) -> None:
         """Radio link failure: to the fallback carrier (SCG failure, TS 38.331 5.7.3), or search for a cell."""
         self.failed_s = now_s
         if self.falls_back:
-            self._pass(now_s, ServingLink.HANDOVER, self.timers.fallback_s, ServingLink.FALLBACK)
+            self._pass(now_s, ServingLink.HANDOVER, self._length_s(self.timers.fallback_s, k), ServingLink.FALLBACK)
         else:
             self._pass(now_s, ServingLink.OUTAGE, 0.0, ServingLink.OUTAGE)
 
@@ -376,7 +401,7 @@ class _Connection:
             self.good_since_s = now_s
         if now_s - self.good_since_s >= self.timers.return_hysteresis_s - 1e-9:
             self.station, self.beam = station, beam
-            self._pass(now_s, ServingLink.HANDOVER, self.timers.return_s, ServingLink.CONNECTED)
+            self._pass(now_s, ServingLink.HANDOVER, self._length_s(self.timers.return_s, k), ServingLink.CONNECTED)
 
 
 BEACON_S = 0.1024

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from wavebed.fit.learn import Learned
     from wavebed.terminal import StepProgress
 
-METHODS = ("map", "physics", "replay")
-"""The methods of `_FITS`, and `replay`, which learns nothing that could be judged."""
+METHODS = ("map", "physics", "replay", "handovers")
+"""The methods of `_FITS`; `replay`, which learns nothing that could be judged; `handovers`, which learns no rates."""
+_WRITTEN = {
+    "map": ("a map", ".json"),
+    "physics": ("a scene", ".toml"),
+    "replay": ("a pattern", ".csv"),
+    "handovers": ("a file of timers", ".toml"),
+}
+"""What ``-o`` writes, and how its name ends."""
 #: Work that is over sooner needs no word.
 PATIENCE_S = 1.0
 
@@ -43,7 +50,8 @@ def register_fit(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         "traces",
         metavar="TRACES",
         nargs="+",
-        help="traces of walks on one loop or route, or folders of them; for replay two recordings: a rate and a delay",
+        help="traces of walks on one loop or route, or folders of them; for replay two recordings: a rate and a delay;"
+        " for handovers folders of messages and transfers",
     )
     parser.add_argument(
         "--as",
@@ -51,7 +59,7 @@ def register_fit(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         choices=METHODS,
         default="map",
         help="map: rates by place, course and level; physics: up to 12 values of a scene; replay: one pattern of the"
-        " rate under heavy load and the delay under light load (default: map)",
+        " rate under heavy load and the delay under light load; handovers: lengths of interruptions (default: map)",
     )
     parser.add_argument(
         "--held-out",
@@ -71,7 +79,7 @@ def register_fit(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         "-o",
         "--output",
         metavar="OUT",
-        help="write what was learned: a map, OUT.json, a scene, OUT.toml, or a pattern, OUT.csv",
+        help="write what was learned: a map, OUT.json, a scene or its timers, OUT.toml, or a pattern, OUT.csv",
     )
     parser.add_argument(
         "--report", metavar="FILE", help="write one page: fitted beside held-out walks, metric by metric"
@@ -90,6 +98,8 @@ def run_fit(args: argparse.Namespace) -> int:
     _check(args)
     if args.method == "replay":
         return _replay(args)
+    if args.method == "handovers":
+        return _handovers(args)
     require("report", "wavebed fit", ("jinja2", "scipy"))
     from wavebed.fit.laps import find_files, split
     from wavebed.terminal import StepProgress
@@ -115,8 +125,6 @@ def run_fit(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse arguments that would fail after the work."""
-    from wavebed.channel.placemap import is_map
-
     for option, name in (("-o", args.output), ("--report", args.report)):
         if name is None:
             continue
@@ -126,14 +134,11 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"{option} {name}: its folder does not exist: make it, or choose another")
         if any(Path(trace).resolve() == Path(name).resolve() for trace in args.traces):
             raise UserError(f"{option} {name}: is a trace itself: write to another file")
-    if args.output is not None and args.method == "map" and not is_map(args.output):
-        raise UserError(f"-o {args.output}: the name of a map must end in .json")
-    if args.output is not None and args.method == "replay" and Path(args.output).suffix != ".csv":
-        raise UserError(f"-o {args.output}: the name of a pattern must end in .csv")
-    if args.report is not None and args.method == "replay":
+    written, suffix = _WRITTEN[args.method]
+    if args.output is not None and Path(args.output).suffix.lower() != suffix:
+        raise UserError(f"-o {args.output}: the name of {written} must end in {suffix}")
+    if args.report is not None and args.method in {"replay", "handovers"}:
         raise UserError("--report: is for map and physics: leave it out")
-    if args.output is not None and args.method == "physics" and Path(args.output).suffix != ".toml":
-        raise UserError(f"-o {args.output}: the name of a scene must end in .toml")
     if args.scene is not None and args.method != "physics":
         raise UserError("--scene: is for physics: add --as physics")
     if (
@@ -195,6 +200,20 @@ def _replay(args: argparse.Namespace) -> int:
         print_json("fit-replay", found.as_json(), indent=2)
     else:
         print(found.as_text())
+    return 0
+
+
+def _handovers(args: argparse.Namespace) -> int:
+    from wavebed.fit.handovers import learn_handovers
+    from wavebed.output import write_output
+
+    learned = learn_handovers([Path(name) for name in args.traces])
+    if args.output is not None:
+        write_output(args.output, learned.as_toml(), "-o")
+    if args.json:
+        print_json("fit-handovers", learned.as_json(), indent=2)
+    else:
+        print(learned.as_text())
     return 0
 
 

@@ -55,6 +55,9 @@ OUTPUTS: Mapping[str, Output] = {
     "explain": Output("explain", "why packets were late or lost", "wavebed.explain.model", "Explanation"),
     "fit": _of_channels("FitOutput", "fit", "judgement of what was learned from walks"),
     "fit-replay": _of_channels("ReplayOutput", "fit --as replay", "figures of a recording under both loads"),
+    "fit-handovers": _of_channels(
+        "HandoversOutput", "fit --as handovers", "interruptions by handovers, and their judgement"
+    ),
     "forward": Output("forward", "findings of a forwarding test", "wavebed.forward.result", "ForwardOutput"),
     "kernel": _of_channels(
         "KernelOutput", "kernel build, kernel install, kernel status", "the installed kernel of virtual time"

@@ -276,6 +276,37 @@ class ReplayOutput(Struct, forbid_unknown_fields=True):
     delay_ms: ReplayDelay
 
 
+class AlignedRecording(Struct, forbid_unknown_fields=True):
+    """Messages beside a transfer: the shift, and standard deviations of the best and the next shift."""
+
+    day: str
+    number: str
+    count: int
+    shift_s: float
+    score: float
+    next_score: float
+
+
+class HeldOutHandovers(Struct, forbid_unknown_fields=True):
+    """Kolmogorov-Smirnov distances, means over the days held out; `floor` is the distance between days."""
+
+    kind: str
+    metric: str
+    count: int
+    floor: float | None
+    held_out: float | None
+    holds: bool | None
+
+
+class HandoversOutput(Struct, forbid_unknown_fields=True):
+    """Handovers, and percentiles 0, 10, … 100 of their interruptions by kind."""
+
+    method: Literal["handovers"]
+    recordings: list[AlignedRecording]
+    interruption_ms: dict[str, list[float]]
+    distances: list[HeldOutHandovers]
+
+
 class OutageFigures(Struct, forbid_unknown_fields=True):
     """The times with this rate or less."""
 

@@ -486,9 +486,13 @@ class Timers(Struct, frozen=True):
         Key(values.gain_db, "event A3: how much stronger another base station has to be (TS 38.331 5.5.4.4)"),
     ] = 3.0
     time_to_trigger_s: Annotated[float, Key(seconds(), "and for how long")] = 0.16
-    handover_s: Annotated[float, Key(seconds(), "interruption of a handover between base stations")] = 0.05
-    fallback_s: Annotated[float, Key(seconds(), "interruption when the link moves to the fallback carrier")] = 0.07
-    return_s: Annotated[float, Key(seconds(), "interruption when it comes back")] = 0.076
+    handover_s: Annotated[
+        tuple[float, ...], Key(values.lengths, "interruption of a handover between base stations")
+    ] = (0.05,)
+    fallback_s: Annotated[
+        tuple[float, ...], Key(values.lengths, "interruption when the link moves to the fallback carrier")
+    ] = (0.07,)
+    return_s: Annotated[tuple[float, ...], Key(values.lengths, "interruption when it comes back")] = (0.076,)
     return_hysteresis_s: Annotated[float, Key(seconds(), "how long the carrier must be good before")] = 0.32
 
 

@@ -22,6 +22,7 @@ from wavebed.config.values import (
     quantity_schema,
     seconds,
     text,
+    time_text,
 )
 from wavebed.config.values import rate_bps as _rate_bps
 from wavebed.radio.tables import read_frame
@@ -216,6 +217,33 @@ def periods(value: object) -> tuple[tuple[float, float], ...]:
     if not read:
         raise Problem(f"is empty: write {example}, or leave the key out for something that is always there")
     return tuple(read)
+
+
+MOST_LENGTHS = 101
+_LENGTHS: Schema = {
+    "anyOf": [
+        dict(TIME_SCHEMA),
+        {"type": "array", "items": dict(TIME_SCHEMA), "minItems": 2, "maxItems": MOST_LENGTHS},
+    ]
+}
+
+
+def _write_lengths(lengths_s: tuple[float, ...]) -> Json:
+    written: list[Json] = [time_text(each) for each in lengths_s]
+    return written[0] if len(written) == 1 else written
+
+
+@reader('TIME or ["40ms", "90ms", …]', _LENGTHS, _write_lengths)
+def lengths(value: object) -> tuple[float, ...]:
+    """Read one length of time, or lengths at equal steps of probability, from the least to the greatest, seconds."""
+    if not isinstance(value, list):
+        return (seconds()(value),)
+    if not 2 <= len(value) <= MOST_LENGTHS:
+        raise Problem(f"has {len(value)} entries: write one time, or 2 to {MOST_LENGTHS} in an array")
+    read = tuple(at(str(index), seconds(), each) for index, each in enumerate(value))
+    if list(read) != sorted(read):
+        raise Problem("is not in order: write the least time first, at equal steps of probability")
+    return read
 
 
 _PROCESS: Schema = {
