@@ -113,19 +113,19 @@ def test_the_lift_takes_most_of_the_rate_while_its_door_is_closed(technology: st
     assert seconds(name, 50, 60) > 2 * seconds(name, 33, 44)
 
 
-HANDOVERS = [("motorway-handover", 2), ("high-speed-train", 3)]
-GAPS = [("mid-band", 60), ("lte", 40)]
+HANDOVERS = [
+    ("motorway-handover/mid-band", 2, 120, 404),  # the longest of two or more that are drawn
+    ("motorway-handover/lte", 2, 40, 40),
+    ("high-speed-train/mid-band", 3, 60, 60),
+    ("high-speed-train/lte", 3, 40, 40),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "least", "technology", "gap_ms"), sample([(*each, *gap) for each in HANDOVERS for gap in GAPS], 1)
-)
-def test_cells_are_handed_over_with_the_gap_that_was_measured(
-    name: str, least: int, technology: str, gap_ms: int
-) -> None:
-    for realisation in realised(f"{name}/{technology}"):
+@pytest.mark.parametrize(("name", "least", "low_ms", "high_ms"), sample(HANDOVERS, 1))
+def test_cells_are_handed_over_with_the_gap_that_was_measured(name: str, least: int, low_ms: int, high_ms: int) -> None:
+    for realisation in realised(name):
         assert handovers(realisation) >= least
-    assert figures_of(f"{name}/{technology}").longest_gap_s.median == pytest.approx(gap_ms / 1e3)
+    assert low_ms / 1e3 - 1e-9 <= figures_of(name).longest_gap_s.median <= high_ms / 1e3 + 1e-9
 
 
 def test_the_lift_and_the_garage_fail_for_longer_than_a_timer_of_the_radio() -> None:

@@ -38,6 +38,8 @@ KINDS: Final = {
 }
 LEAST_EVENTS: Final = 14
 """A kind with fewer events has figures, and no judgement."""
+LEAST_OWN: Final = 8
+"""A kind with fewer events has no distribution of its own."""
 SEARCH_S: Final = 30.0
 """Clocks of the phone and of the transfer differ by at most this."""
 _SHIFT_S: Final = 0.05
@@ -396,18 +398,22 @@ def calm_events(recording: HandoverRecording, apart_s: float = 2.0) -> list[Hand
 def lengths_of(found: Effects) -> dict[str, tuple[float, ...]]:
     """Return the distribution of interruptions of each kind, seconds: percentiles from 0 to 100, in steps of 10.
 
-    The phone has no link from the command to random access, so an interruption is at least that long.
+    A kind with fewer than `LEAST_OWN` events has the distribution of all kinds.
     """
     lengths: dict[str, tuple[float, ...]] = {}
     for kind in KINDS:
-        each = [interruption_s(one) for one in found if one.event.kind == kind]
+        own = [interruption_s(one) for one in found if one.event.kind == kind]
+        each = own if len(own) >= LEAST_OWN else [interruption_s(one) for one in found]
         if each:
             lengths[kind] = tuple(np.percentile(each, np.linspace(0, 100, STEPS + 1)).tolist())
     return lengths
 
 
 def interruption_s(found: HandoverEffect) -> float:
-    """Return the length of the interruption that explains the missing data, at least the time to random access."""
+    """Return the length of the interruption that explains the missing data.
+
+    The phone has no link from the command to random access, so it is at least that long.
+    """
     return float(np.fmax(found.lost_s, found.event.access_s))
 
 
@@ -507,7 +513,8 @@ class LearnedHandovers:
             if kind in self.lengths:
                 times = ", ".join(f'"{1e3 * each:.0f}ms"' for each in self.lengths[kind])
                 count = sum(one.event.kind == kind for one in self.effects)
-                lines += [f"# {KINDS[kind]}: {count} events; percentiles 0, 10, … 100", f"{key} = [{times}]"]
+                what = f"{count} events" if count >= LEAST_OWN else f"{count} events are too few: all kinds"
+                lines += [f"# {KINDS[kind]}: {what}; percentiles 0, 10, … 100", f"{key} = [{times}]"]
         return "\n".join([*lines, ""])
 
     def as_text(self) -> str:
